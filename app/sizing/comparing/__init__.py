@@ -1,1 +1,1 @@
-"""Answers side by side: what differs between them, what causes it, and what each costs as the months go by."""
+"""Compares answers: what differs between them, why, and what each option costs month by month."""

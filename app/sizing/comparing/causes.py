@@ -1,4 +1,4 @@
-"""Why one deployment costs more than another: the factors whose product is the ratio of their costs."""
+"""Explains why one deployment costs more than another: factors whose product is the ratio of the costs."""
 
 from __future__ import annotations
 
@@ -12,46 +12,48 @@ from app.sizing.question import Deployment
 from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
-# A factor that a sentence would round away.
+# Factors closer to 1 than this are not mentioned.
 ROUNDS_AWAY = 0.005
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """A factor of the ratio of two costs, `ratio` of the first over the second."""
+    """One factor of a cost ratio, with an explanation."""
 
-    code: str
-    ratio: float
-    text: str
+    code: str  # name of the factor
+    ratio: float  # factor of the first cost divided by that of the second
+    text: str  # explanation
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What `name` costs over what `beside` costs, and the factors of that, the one that matters most first."""
+    """Cost of one option divided by the cost of another, with the factors of that ratio, the largest first."""
 
-    name: str
-    beside: str
-    quantity: str
-    ratio: float
+    name: str  # option that is compared
+    beside: str  # option that it is compared with
+    quantity: str  # name of the cost quantity
+    ratio: float  # cost of `name` divided by the cost of `baseline`
     causes: tuple[Cause, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Footing:
-    """What a cost is the product of: price x idle x room x work / speed.
+    """Factors of a cost: price x idle x room x work / speed.
 
-    Of a service per hour, `work` in requests per second; of work that ends in all, in units of it and hours.
+    For a service the cost is in USD/h and `work` in requests/s. For work with an end the cost is in USD and `work`
+    in units
+    of work; the product also contains the hours.
     """
 
-    price: float  # USD per hour of an accelerator that is paid for
-    idle: float  # accelerators paid for over those that work
-    room: float  # capacity over load; 1 of work that ends
-    work: float
-    speed: float  # per accelerator that works
+    price: float  # price of one paid accelerator, USD/h
+    idle: float  # paid accelerators per working accelerator
+    room: float  # capacity divided by load; 1 for work with an end
+    work: float  # requests/s, or units of work
+    speed: float  # work per working accelerator, per second for a service and per hour for work with an end
 
 
 def working(d: Deployment) -> float | None:
-    """Accelerators that carry the load: neither spare nor left over in a machine."""
+    """Accelerators that carry the load, without spares and without those left over in a machine."""
     if d.pools is not None:
         sides = [working(d.pools.prefill), working(d.pools.decode)]
         return None if None in sides else sum(side for side in sides if side is not None)
@@ -61,7 +63,7 @@ def working(d: Deployment) -> float | None:
 
 
 def footing(o: Outcome) -> Footing | None:
-    """Of an outcome; None where it has no price or no figure of what it could do."""
+    """Cost factors of an outcome; None where it has no price or no capacity."""
     e = o.estimate
     if e is None or not o.usd or e.cost is None or e.performance is None or not e.cost.usd_per_hour:
         return None
@@ -81,7 +83,7 @@ def footing(o: Outcome) -> Footing | None:
 
 
 def _work(o: Outcome) -> float:
-    """Units of work that ends: tokens or samples of training, requests of a volume."""
+    """Units of work: tokens or samples of a training run, requests of a volume."""
     workload = o.question.workload
     if isinstance(workload, TrainingWorkload):
         return workload.units
@@ -90,7 +92,7 @@ def _work(o: Outcome) -> float:
 
 
 def difference(mine: Outcome, beside: Outcome) -> Difference | None:
-    """Why one costs more or less than another; None where either has no cost, or their costs are of two kinds."""
+    """Why one outcome costs more or less than another; None where one has no cost or only one of them has an end."""
     first, second = footing(mine), footing(beside)
     if first is None or second is None or mine.ends != beside.ends or mine.usd is None or beside.usd is None:
         return None
@@ -100,33 +102,33 @@ def difference(mine: Outcome, beside: Outcome) -> Difference | None:
 
 
 def _causes(mine: Outcome, beside: Outcome, a: Footing, b: Footing) -> Iterator[Cause]:
-    """Factors that are not 1."""
+    """The factors that differ from 1, with their explanations."""
     unit = "requests/s" if mine.peak_per_s is not None else "tokens/s"
-    told = (
+    factors = (
         (
             "price",
             a.price / b.price,
-            f"an accelerator costs {figure(a.price)} USD per hour instead of {figure(b.price)}",
+            f"an accelerator costs {figure(a.price)} USD/h instead of {figure(b.price)} USD/h",
         ),
         ("speed", b.speed / a.speed, _speed_words(mine, beside, a, b, unit)),
-        ("room", a.room / b.room, f"it could do {figure(a.room)} times what is asked instead of {figure(b.room)}"),
+        ("room", a.room / b.room, f"its capacity is {figure(a.room)} times the load instead of {figure(b.room)}"),
         (
             "idle",
             a.idle / b.idle,
-            f"{figure(a.idle)} accelerators are paid for each that works instead of {figure(b.idle)}",
+            f"it pays for {figure(a.idle)} accelerators per working one instead of {figure(b.idle)}",
         ),
-        ("work", a.work / b.work, f"it does {figure(a.work / b.work)} times the work"),
+        ("work", a.work / b.work, f"it has {figure(a.work / b.work)} times the work to do"),
     )
-    for code, ratio, text in told:
+    for code, ratio, text in factors:
         if abs(ratio - 1) > ROUNDS_AWAY:
             yield Cause(code, ratio, text)
 
 
 def _speed_words(mine: Outcome, beside: Outcome, a: Footing, b: Footing, unit: str) -> str:
-    """How much one accelerator does beside another, and what makes it so."""
+    """How much more one accelerator does than one of the other outcome, and why."""
     times = a.speed / b.speed
     text = f"an accelerator does {figure(times)} times as much work per hour"
     if not mine.ends and mine.peak_per_s is not None:
-        text = f"an accelerator carries {figure(a.speed)} {unit} within the limits instead of {figure(b.speed)}"
+        text = f"an accelerator carries {figure(a.speed)} instead of {figure(b.speed)} {unit} within the limits"
     why = why_faster(mine, beside)
     return f"{text} ({why})" if why else text

@@ -1,4 +1,4 @@
-"""Outcomes side by side, in reading order: the table, what causes the differences, months, words."""
+"""Builds a comparison of outcomes: the table, the causes of cost differences, spending by month, and the summary."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_MONTHS = ("rent_decline_per_year", "resale_decline_per_year")
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Options side by side. `priorities` and `elsewhere` where phases of one model are compared."""
+    """Options compared with each other. `priorities` and `elsewhere` are set where phases of one model are compared."""
 
     summary: str
     outcomes: tuple[Outcome, ...]
@@ -32,7 +32,7 @@ class Comparison:
 
 
 def compare(outcomes: Sequence[Outcome], market: Snapshot, *, phases: bool = False) -> Comparison:
-    """What came of the options, side by side; `phases`: they are different work on one model."""
+    """Compare outcomes. With `phases`, the outcomes are different phases of work on one model."""
     outcomes = tuple(outcomes)
     lines = table(outcomes, judged=not phases)
     spent = tuple(found for o in outcomes if (found := spending(o)) is not None)
@@ -46,7 +46,7 @@ def compare(outcomes: Sequence[Outcome], market: Snapshot, *, phases: bool = Fal
 
 
 def _differences(outcomes: Sequence[Outcome]) -> tuple[Difference, ...]:
-    """Each beside the cheapest, least dear first."""
+    """Each outcome compared with the cheapest one, the cheapest first."""
     best = cheapest(outcomes)
     if best is None:
         return ()
@@ -55,6 +55,6 @@ def _differences(outcomes: Sequence[Outcome]) -> tuple[Difference, ...]:
 
 
 def _assumed(outcomes: Sequence[Outcome]) -> tuple[Assumed, ...]:
-    """What months rest on; what else an option rests on is told where it is judged alone."""
+    """Assumptions behind the spending by month. The answer of each option lists its other assumptions."""
     read = (a for o in outcomes for a in o.question.assumptions.noted().touched() if a.name in OF_MONTHS)
     return tuple({a.name: a for a in read}.values())

@@ -1,4 +1,6 @@
-"""What makes an accelerator of one deployment do more than one of another: hardware, formats, layout, load."""
+"""Explains why an accelerator of one deployment does more work than one of another: hardware, formats, layout,
+batch.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +8,38 @@ from collections.abc import Iterator
 
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.hardware.parts import Accelerator
+from app.sizing.product_names import format_name, product_name
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate
 from app.sizing.words import figure, together
 
-# Hardware that differs by less is told to be the same.
+# Smaller relative differences are not mentioned.
 ALIKE = 0.03
 MOST_TOLD = 4
 
 
 def why_faster(mine: Outcome, beside: Outcome) -> str:
-    """What differs between two, what limits first; empty where nothing is known to."""
+    """What differs between two outcomes, the limiting resource first; an empty text where no difference is known."""
     if mine.accelerator is None or beside.accelerator is None or mine.estimate is None or beside.estimate is None:
         return ""
-    told = [*_hardware(mine, beside), *_layout(mine.estimate, beside.estimate), *_held(mine.estimate, beside.estimate)]
-    return together(told[:MOST_TOLD]) if told else ""
+    reasons = [
+        *_hardware(mine, beside),
+        *_layout(mine.estimate, beside.estimate),
+        *_held(mine.estimate, beside.estimate),
+    ]
+    return together(reasons[:MOST_TOLD]) if reasons else ""
 
 
 def _hardware(mine: Outcome, beside: Outcome) -> Iterator[str]:
-    """What one has more of, that which limits it first."""
+    """Differences of the hardware, the limiting resource first."""
     a, b = mine.accelerator, beside.accelerator
     assert a is not None and b is not None and mine.estimate is not None
     limit = mine.estimate.bottleneck
     resources = (
         ("memory_bandwidth", "memory bandwidth", a.memory_bytes_per_s, b.memory_bytes_per_s),
-        ("compute", "rate in 16 bit", _rate(a), _rate(b)),
+        ("compute", "16-bit matrix rate", _rate(a), _rate(b)),
         ("memory_capacity", "memory", a.memory_bytes, b.memory_bytes),
-        ("interconnect", "bandwidth of its link", a.scaleup_bytes_per_s, b.scaleup_bytes_per_s),
+        ("interconnect", "link bandwidth", a.scaleup_bytes_per_s, b.scaleup_bytes_per_s),
     )
     for _, name, has, other in sorted(resources, key=lambda r: r[0] != limit):
         if has and other and abs(has / other - 1) > ALIKE:
@@ -40,35 +47,37 @@ def _hardware(mine: Outcome, beside: Outcome) -> Iterator[str]:
 
 
 def _rate(a: Accelerator) -> float:
-    """FLOP/s in 16 bit."""
+    """Matrix rate in 16 bit, FLOP/s."""
     return max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
 
 
 def _layout(mine: Estimate, beside: Estimate) -> Iterator[str]:
-    """What was chosen otherwise."""
+    """Differences of formats, engine and layout."""
     a, b = mine.deployment, beside.deployment
     if (a.pools is None) != (b.pools is None):
         yield "two pools instead of one" if a.pools is not None else "one pool instead of two"
         return
     if a.pools is not None and b.pools is not None:
         a, b = a.pools.decode, b.pools.decode
-    for what, has, other in (
-        ("weights in {} instead of {}", a.weight_format, b.weight_format),
-        ("cache in {} instead of {}", a.kv_format, b.kv_format),
-        ("{} instead of {}", a.engine or a.framework, b.engine or b.framework),
-        ("replicas of {} instead of {}", _each(a), _each(b)),
+    for what, as_text, has, other in (
+        ("weights in {} instead of {}", format_name, a.weight_format, b.weight_format),
+        ("KV cache in {} instead of {}", format_name, a.kv_format, b.kv_format),
+        ("{} instead of {}", product_name, a.engine or a.framework, b.engine or b.framework),
     ):
         if has is not None and other is not None and has != other:
-            yield what.format(has, other)
+            yield what.format(as_text(has), as_text(other))
+    size, other_size = _each(a), _each(b)
+    if size is not None and other_size is not None and size != other_size:
+        yield f"replicas of {size} instead of {other_size} accelerators"
 
 
 def _each(d: Deployment) -> int | None:
-    """Accelerators of a replica."""
+    """Accelerators per replica."""
     return d.accelerators_per_replica
 
 
 def _held(mine: Estimate, beside: Estimate) -> Iterator[str]:
-    """How many sequences are computed at once."""
+    """Difference of the batch size at peak load."""
     if mine.performance is None or beside.performance is None:
         return
     has, other = mine.performance.batch_at_peak, beside.performance.batch_at_peak

@@ -1,4 +1,4 @@
-"""The table of a comparison: one line a figure, one value an option, and which of them is best."""
+"""Table of a comparison: one line per quantity, one value per option, and the best option of each line."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Value = float | None
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A figure of every option, in the order of the options; `best` is the name of the best, None where none is."""
+    """One quantity for every option, in the order of the options."""
 
-    quantity: str
-    unit: str
-    values: tuple[Value, ...]
-    best: str | None
+    quantity: str  # name of the quantity
+    unit: str  # its unit
+    values: tuple[Value, ...]  # one per option; None where the option has none
+    best: str | None  # name of the best option; None where there is none
 
 
 def _cost(of: Callable[[CostSummary], Value]) -> Callable[[Estimate], Value]:
@@ -48,7 +48,7 @@ def _meets(e: Estimate) -> Value:
     return None if a is None else a.meets_slo if a.meets_slo is not None else a.meets_deadline
 
 
-# (quantity, unit, 1 where less is better, -1 where more is, 0 where neither, its value)
+# (quantity, unit, 1 where less is better, -1 where more is better, 0 where neither, function that reads the value)
 FIGURES: tuple[tuple[str, str, int, Callable[[Estimate], Value]], ...] = (
     ("usd_per_hour", "USD/h", 1, _cost(lambda c: c.usd_per_hour)),
     ("usd_total", "USD", 1, _cost(lambda c: c.usd_total)),
@@ -77,8 +77,11 @@ FIGURES: tuple[tuple[str, str, int, Callable[[Estimate], Value]], ...] = (
 
 
 def table(outcomes: Sequence[Outcome], *, judged: bool = True) -> tuple[Line, ...]:
-    """Every figure that any option has. `judged`: best is said among those that do what was asked, where two have a
-    value; phases of different work have none.
+    """Every quantity that at least one option has.
+
+    With `judged`, each line names the best of the options that meet the requirements. Phases do different work, so
+    their
+    lines have no best option.
     """
     lines = []
     for quantity, unit, sign, value in FIGURES:
@@ -90,10 +93,10 @@ def table(outcomes: Sequence[Outcome], *, judged: bool = True) -> tuple[Line, ..
 
 
 def _best(outcomes: Sequence[Outcome], values: Sequence[Value], sign: int) -> str | None:
-    """The name of the best of those that do what was asked."""
-    told = [(sign * v, o.name) for o, v in zip(outcomes, values, strict=True) if v is not None and o.does_it]
-    if not sign or len(told) < 2:
+    """Name of the best option that meets the requirements; None for a tie or fewer than two values."""
+    candidates = [(sign * v, o.name) for o, v in zip(outcomes, values, strict=True) if v is not None and o.does_it]
+    if not sign or len(candidates) < 2:
         return None
-    least = min(told)[0]
-    first = [name for v, name in told if v == least]
+    least = min(candidates)[0]
+    first = [name for v, name in candidates if v == least]
     return first[0] if len(first) == 1 else None

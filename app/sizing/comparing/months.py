@@ -1,4 +1,4 @@
-"""What each way to have a deployment has cost after so many months, and when one overtakes another."""
+"""Spending by month for each way to acquire a deployment, and the months where one way becomes cheaper than another."""
 
 from __future__ import annotations
 
@@ -21,52 +21,53 @@ from app.sizing.values.ways import WAY_OF, Way
 MONTHS_PER_YEAR = 12
 TERM_MONTHS = {Way.ONE_YEAR: 12, Way.THREE_YEARS: 36}
 HOSTED = "hosted_api"
-LEAST = 1e-9  # decline that is told from none
+LEAST = 1e-9  # monthly declines below this count as none
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Money spent by a way from month 0 on, every month up to the horizon. `left_usd`: what owned machines would still
-    sell for at the end; `committed_usd`: what is still owed of a term then.
-    """
+    """Cumulative spending of one acquisition option, by month up to the horizon."""
 
-    way: str
-    provider: str
-    usd: tuple[float, ...]
-    left_usd: float = 0.0
-    committed_usd: float = 0.0
+    way: str  # acquisition option
+    provider: str  # seller or host
+    usd: tuple[float, ...]  # cumulative spending after 0, 1, ... months, USD
+    left_usd: float = 0.0  # resale value of owned machines at the horizon, USD
+    committed_usd: float = 0.0  # rent still owed for the last term at the horizon, USD
 
     @property
     def net_usd(self) -> float:
-        """At the end: what was spent and is owed, less what is left."""
+        """Net cost at the horizon, USD: spent plus still owed, minus resale value."""
         return self.usd[-1] + self.committed_usd - self.left_usd
 
 
 @dataclass(frozen=True, slots=True)
 class Overtaking:
-    """Month from which on a way has cost less than another that had cost less before."""
+    """Month from which one acquisition option has cost less than another that was cheaper before."""
 
-    way: str
-    overtakes: str
-    month: float
+    way: str  # option that becomes cheaper
+    overtakes: str  # option that was cheaper before
+    month: float  # months from the start
 
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """The ways to have one option, the cheapest at the end first."""
+    """Acquisition options of one outcome, the cheapest at the horizon first."""
 
-    name: str
-    paths: tuple[Path, ...]
-    overtakings: tuple[Overtaking, ...]
+    name: str  # name of the compared option
+    paths: tuple[Path, ...]  # cheapest at the horizon first
+    overtakings: tuple[Overtaking, ...]  # in order of the month
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="geometric series: prices fall by the same share every year")
 def rent_usd(usd_per_month: float, month: Column, decline_per_year: float) -> Column:
-    """Rent paid for so many months, each at the price of its day.
+    """Cumulative rent when each month is paid at the price of its day.
 
-    Source: a geometric series: prices fall by the same share every year.
-    Limits: the price is that of today in the first month; nothing is bound.
-    Check: 100 USD a month for two months, at 50 % less a year: 100 and 94.39.
+    Parameters:
+        usd_per_month: rent of the first month, USD per month.
+        month: months paid.
+        decline_per_year: share by which prices fall each year, 0 to 1.
+    Limits: the price in the first month is the price of today; no commitment.
+    Check: 100 USD per month for two months, falling 50 % a year: 100 and 94.39.
         >>> round(float(rent_usd(100.0, np.array(2.0), 0.5)), 2)
         194.39
     """
@@ -75,13 +76,17 @@ def rent_usd(usd_per_month: float, month: Column, decline_per_year: float) -> Co
     return usd_per_month * months_paid
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="geometric series: prices fall by the same share every year, in steps of a term")
 def committed_usd(usd_per_month: float, month: Column, decline_per_year: float, term_months: float) -> Column:
-    """Rent paid by contracts of a term, each at the price of the day it begins.
+    """Cumulative rent under consecutive contracts, each at the price of the day it begins.
 
-    Source: as `rent_usd`, by terms in the place of months.
-    Limits: paid month by month; what is left of the last term is owed.
-    Check: 100 USD a month for 18 months by years, at 10 % less a year: 12 x 100 and 6 x 90.
+    Parameters:
+        usd_per_month: rent of the first contract, USD per month.
+        month: months paid.
+        decline_per_year: share by which prices fall each year, 0 to 1.
+        term_months: length of a contract, months.
+    Limits: paid month by month; the rest of the last term is still owed.
+    Check: 100 USD per month for 18 months in 12-month terms, falling 10 % a year: 12 * 100 + 6 * 90.
         >>> round(float(committed_usd(100.0, np.array(18.0), 0.1, 12.0)), 2)
         1740.0
     """
@@ -92,12 +97,15 @@ def committed_usd(usd_per_month: float, month: Column, decline_per_year: float, 
     return usd_per_month * months_paid
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="assumption: the same share of the value is lost every year")
 def resale_usd(purchase_usd: float, month: Column, resale_decline_per_year: float) -> Column:
-    """What machines would still sell for.
+    """Resale value of purchased machines.
 
-    Source: chosen: the same share of the value is lost every year.
-    Limits: whole machines, sold at once; cables and racks are not told apart.
+    Parameters:
+        purchase_usd: purchase price, USD.
+        month: months since the purchase.
+        resale_decline_per_year: share of the value lost each year, 0 to 1.
+    Limits: whole machines sold at once; cables and racks lose value at the same rate.
     Check: 100,000 USD after two years that lose 35 % each.
         >>> round(float(resale_usd(100_000.0, np.array(24.0), 0.35)))
         42250
@@ -107,7 +115,7 @@ def resale_usd(purchase_usd: float, month: Column, resale_decline_per_year: floa
 
 
 def spending(outcome: Outcome) -> Spending | None:
-    """The ways to have what an outcome runs on, month by month; None where it is work that ends or has no price."""
+    """Spending by month of each acquisition option; None for work with an end and where the price is unknown."""
     e, question = outcome.estimate, outcome.question
     if e is None or outcome.ends or not outcome.fits or e.cost is None or not e.cost.usd_per_hour:
         return None
@@ -117,7 +125,7 @@ def spending(outcome: Outcome) -> Spending | None:
 
 
 def _paths(e: Estimate, question: Question, hosted: HostedApi | None, months: Column) -> Iterator[Path]:
-    """Its own way, the others, and the cheapest host."""
+    """The option of the deployment itself, its alternatives, and the cheapest host of the model."""
     assert e.cost is not None and e.cost.usd_per_hour is not None
     d, within = e.deployment, (question.economics.horizon_months, question.assumptions, months)
     if d.pricing_model is not None and d.pricing_model in WAY_OF:
@@ -139,7 +147,7 @@ def _path(
     assumed: Assumptions,
     months: Column,
 ) -> Path:
-    """What a way has cost, month by month."""
+    """Cumulative spending of one acquisition option."""
     if way is Way.OWNED and purchase_usd is not None:
         hours = horizon_months * HOURS_PER_MONTH
         running = float(running_usd_per_hour(np.array(usd_per_hour), np.array(purchase_usd), hours))
@@ -155,7 +163,9 @@ def _path(
 
 
 def _overtakings(paths: list[Path]) -> Iterator[Overtaking]:
-    """Where one line crosses below another, between months in a straight line; by month."""
+    """Months where the spending of one option falls below another, interpolated between months, in order of the
+    month.
+    """
     found = []
     for mine in paths:
         for other in paths:

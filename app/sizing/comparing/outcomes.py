@@ -1,4 +1,4 @@
-"""What is compared: questions and deployments by name, and what came of each."""
+"""Options of a comparison and their outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.sizing.workload import InferenceWorkload, Load
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A question by a name of its own; with a deployment that is judged, without one the best is looked for."""
+    """A named question. A given deployment is evaluated; without one, the best is recommended."""
 
     name: str
     question: Question
@@ -25,9 +25,9 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of an option: a deployment that does what was asked, one that does not, or none (`estimate` is None).
+    """Result of an option: a deployment that meets the requirements, one that does not, or none (`estimate` is None).
 
-    `answer` is the whole recommendation where one was asked for.
+    `answer` is the whole recommendation where the option gave no deployment.
     """
 
     name: str
@@ -43,20 +43,20 @@ class Outcome:
 
     @property
     def does_it(self) -> bool:
-        """Whether it carries what was asked, within the limits."""
+        """Whether the deployment carries the requested load within the limits."""
         if self.estimate is None or not self.estimate.fits or self.estimate.performance is None:
             return False
         return not self.estimate.performance.overloaded
 
     @property
     def ends(self) -> bool:
-        """Whether the work is done some day: it costs a sum, not so much an hour."""
+        """Whether the work has an end, so that its cost is a total instead of a rate per hour."""
         workload = self.question.workload
         return not isinstance(workload, InferenceWorkload) or workload.ends
 
     @property
     def usd(self) -> float | None:
-        """What it costs: in all where it ends, else per hour; None where it does not run or nobody prices it."""
+        """Cost: USD in total for work with an end, else USD/h; None where it does not run or the price is unknown."""
         if not self.fits or self.estimate is None or self.estimate.cost is None:
             return None
         cost = self.estimate.cost
@@ -64,9 +64,7 @@ class Outcome:
 
     @property
     def reserve(self) -> Level | None:
-        """What it would take to do it with the confidence and the reserve that a recommendation is sized for, where
-        that is more than it has.
-        """
+        """Size of this deployment at the requested confidence and headroom, where it is larger than the deployment."""
         e = self.estimate
         if e is None or e.assurance is None or not self.does_it:
             return None
@@ -77,26 +75,26 @@ class Outcome:
 
     @property
     def why_not(self) -> str | None:
-        """Why it does not do what was asked; None where it does."""
+        """Why the outcome does not meet the requirements; None where it does."""
         if self.does_it:
             return None
         if self.estimate is None:
             nearest = self.answer.rejected[0].text if self.answer is not None and self.answer.rejected else ""
-            return f"Nothing does what was asked. {nearest}".strip()
+            return f"No deployment meets the requirements. {nearest}".strip()
         if not self.estimate.fits:
             return f"It does not run. {self.estimate.explanation[0].text}"
         return "It does not carry the load within the limits."
 
     @property
     def hosted_api(self) -> HostedApi | None:
-        """The same traffic at somebody who hosts the model."""
+        """The same traffic served by hosts of the model."""
         if self.answer is not None:
             return self.answer.hosted_api
         return None if self.estimate is None else self.estimate.hosted_api
 
     @property
     def peak_per_s(self) -> float | None:
-        """Requests or samples per second that are asked for; None of other loads."""
+        """Requested requests or samples per second of an open load; None for other loads."""
         workload = self.question.workload
         if isinstance(workload, InferenceWorkload) and workload.load is Load.OPEN and not workload.ends:
             return workload.peak_per_s
@@ -104,7 +102,10 @@ class Outcome:
 
 
 def outcome_of(option: Option, market: Snapshot) -> Outcome:
-    """Judge or look for a deployment, as /estimate and /recommend do. Raises Conflict where /estimate does."""
+    """Evaluate the deployment of an option, or recommend one, as /estimate and /recommend do.
+
+    Raises Conflict where /estimate does.
+    """
     question = replace(option.question, assumptions=option.question.assumptions.noted())
     if option.deployment is not None:
         found = estimate(question, option.deployment, market)

@@ -1,4 +1,4 @@
-"""One model in several phases: what each asks of hardware, and what it would do on another phase's."""
+"""Phases of one model: which resource matters for each, and what each costs on the hardware of another phase."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from dataclasses import dataclass, replace
 from app.sizing.comparing.outcomes import Option, Outcome, outcome_of
 from app.sizing.result import DeviceMemory
 from app.sizing.snapshot import Snapshot
-from app.sizing.words import together
+from app.sizing.words import percent, together
 
-# What hardware is chosen by, by what limits a deployment.
+# Resource that hardware should be chosen for, by bottleneck.
 CHOSEN_BY = {
-    "compute": "the rate of multiplication",
+    "compute": "compute throughput",
     "memory_bandwidth": "memory bandwidth",
-    "memory_capacity": "memory",
-    "interconnect": "the links between accelerators",
-    "latency": "steps without delay",
-    "host": "the host beside the accelerators",
-    "storage": "storage",
+    "memory_capacity": "memory capacity",
+    "interconnect": "bandwidth between accelerators",
+    "latency": "latency per step",
+    "host": "host performance",
+    "storage": "storage throughput",
 }
 LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """What a phase asks of hardware: what limits it, what fills its memory (shares, largest first), in a sentence."""
+    """Resource that matters most for a phase, and what fills its memory."""
 
-    name: str
-    chosen_by: str
-    memory_shares: Mapping[str, float]
-    text: str
+    name: str  # phase
+    chosen_by: str  # resource that matters most, as text
+    memory_shares: Mapping[str, float]  # shares of the used memory by content, largest first
+    text: str  # explanation
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """A phase on the accelerator that another chose; `times` what its own costs, None where it does not run there."""
+    """A phase on the accelerator that another phase chose."""
 
-    name: str
-    on: str
-    accelerator: str
-    usd: float | None
-    times: float | None
-    text: str
+    name: str  # phase
+    on: str  # phase that chose the accelerator
+    accelerator: str  # slug of that accelerator
+    usd: float | None  # cost there, USD or USD/h; None where it is infeasible
+    times: float | None  # cost there divided by the phase's own cost
+    text: str  # explanation
 
 
 def priority(o: Outcome) -> Priority | None:
-    """Of one phase; None where nothing runs it."""
+    """Hardware priority of one phase; None where it is infeasible."""
     e = o.estimate
     if e is None or e.memory is None or e.bottleneck is None:
         return None
     shares = memory_shares(e.memory)
-    filled = together([f"{share:.0%} {name}" for name, share in shares.items() if share >= LEAST_SHARE])
+    filled = together([f"{percent(share)} {name}" for name, share in shares.items() if share >= LEAST_SHARE])
     by = CHOSEN_BY.get(e.bottleneck, e.bottleneck)
-    return Priority(o.name, by, shares, f"{o.name} is chosen by {by}; its memory holds {filled}.")
+    return Priority(o.name, by, shares, f"{o.name} is limited by {by}. Its memory holds {filled}.")
 
 
 def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
-    """What fills the memory of a device, in words, largest first."""
+    """Shares of the used memory of a device by content, largest first."""
     parts = {
         "weights": m.weights_bytes,
         "gradients": m.gradient_bytes,
@@ -71,7 +71,7 @@ def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
 
 
 def elsewhere(outcomes: Sequence[Outcome], market: Snapshot) -> tuple[Elsewhere, ...]:
-    """Every phase on the accelerators that the others chose."""
+    """Every phase on each accelerator that another phase chose."""
     return tuple(
         _elsewhere(mine, other, market)
         for mine in outcomes
@@ -81,16 +81,17 @@ def elsewhere(outcomes: Sequence[Outcome], market: Snapshot) -> tuple[Elsewhere,
 
 
 def _elsewhere(mine: Outcome, other: Outcome, market: Snapshot) -> Elsewhere:
-    """One phase on the accelerator of another, all else as asked."""
+    """One phase on the accelerator of another, with everything else as requested."""
     assert other.accelerator is not None and mine.accelerator is not None
     slug, name = other.accelerator.slug, other.accelerator.name
     limits = replace(mine.question.constraints, accelerators=(slug,), exclude_accelerators=(), by_pattern=())
     asked = replace(mine.question, constraints=limits, limit=1, trace=False)
     found = outcome_of(Option(mine.name, asked), market)
     if found.usd is None or not mine.usd:
-        why = found.answer.rejected[0].text if found.answer is not None and found.answer.rejected else f"not on {name}."
+        rejected = () if found.answer is None else found.answer.rejected
+        why = rejected[0].text if rejected else f"not feasible on {name}."
         return Elsewhere(mine.name, other.name, slug, None, None, f"{mine.name}: {why}")
     times = found.usd / mine.usd
-    dearer = f"{times - 1:.0%} more" if times >= 1 else f"{1 - times:.0%} less"
-    text = f"{mine.name} on {name}, which {other.name} takes, would cost {dearer}."
+    dearer = f"{percent(times - 1)} more" if times >= 1 else f"{percent(1 - times)} less"
+    text = f"{mine.name} costs {dearer} on {name}, the choice for {other.name}."
     return Elsewhere(mine.name, other.name, slug, found.usd, times, text)

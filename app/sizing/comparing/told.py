@@ -1,30 +1,39 @@
-"""A comparison in a few sentences that a buyer reads first."""
+"""Summary of a comparison in a few sentences."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from app.sizing.comparing.causes import Difference
-from app.sizing.comparing.months import Spending
+from app.sizing.comparing.months import HOSTED, Spending
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import Elsewhere
-from app.sizing.words import figure
+from app.sizing.product_names import provider_name
+from app.sizing.words import figure, percent
 
-ABOUT_AS_MUCH = 0.005
-DEAREST = 1.005
+ABOUT_AS_MUCH = 0.005  # cost ratios closer to 1 than this count as equal
+DEAREST = 1.005  # smaller extra costs of a shared accelerator are not mentioned
+WAYS_IN_WORDS = {
+    "on_demand": "on demand",
+    "committed_1y": "one-year commitment",
+    "committed_3y": "three-year commitment",
+    "spot": "spot capacity",
+    "owned": "purchase",
+    HOSTED: "hosted API",
+}
 
 
 def cheapest(outcomes: Sequence[Outcome]) -> Outcome | None:
-    """The first of the cheapest that do what was asked, of those with the reserve that is planned for where any has."""
+    """The cheapest outcome that meets the requirements; outcomes with the planned headroom come first."""
     priced = [o for o in outcomes if o.does_it and o.usd is not None]
     return min(priced, key=lambda o: (o.reserve is not None, o.usd or 0.0), default=None)
 
 
 def told(outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: Sequence[Spending]) -> str:
-    """Which is cheapest of those that do what was asked, why the others cost more, and which do not do it."""
+    """Summary: the cheapest option, why others cost more, and which options miss the requirements."""
     best = cheapest(outcomes)
     if best is None:
-        sentences = ["None of these does what was asked at a known price."]
+        sentences = ["None of the options meets the requirements at a known price."]
     else:
         sentences = [f"{best.name} costs the least: {hardware(best)} for {money(best)}."]
     by_name = {o.name: o for o in outcomes}
@@ -35,32 +44,32 @@ def told(outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: 
 
 
 def _over_months(s: Spending) -> str:
-    """Which way to have the cheapest option costs the least in the end."""
+    """Sentence that names the cheapest way to acquire the cheapest option over the horizon."""
     first, months = s.paths[0], len(s.paths[0].usd) - 1
-    way = f"{first.way.replace('_', ' ')} ({first.provider})"
-    text = f"Over {months} months {way} is its cheapest way to be had: {figure(first.net_usd)} USD"
-    return f"{text}." if len(s.paths) == 1 else f"{text}, the next {figure(s.paths[1].net_usd)} USD."
+    way = f"{WAYS_IN_WORDS.get(first.way, first.way)} ({provider_name(first.provider)})"
+    text = f"Cheapest over {months} months: {way}, {figure(first.net_usd)} USD"
+    return f"{text}." if len(s.paths) == 1 else f"{text}; next best {figure(s.paths[1].net_usd)} USD."
 
 
 def _more(d: Difference, o: Outcome) -> str:
-    """What one costs over the cheapest, and the cause that matters most."""
+    """Sentence that compares an option with the cheapest one and names the main cause."""
     if abs(d.ratio - 1) <= ABOUT_AS_MUCH:
-        return f"{d.name} costs as much."
-    times = f"costs {figure(d.ratio)} times as much" if d.ratio > 1 else f"would cost {1 - d.ratio:.0%} less"
+        return f"{d.name} costs about the same."
+    times = f"costs {figure(d.ratio)} times as much" if d.ratio > 1 else f"costs {percent(1 - d.ratio)} less"
     pulling = [c for c in d.causes if (c.ratio > 1) == (d.ratio > 1)]
-    why = f", above all because {pulling[0].text}" if pulling else ""
-    unable = "" if o.does_it else " and does not do what was asked"
+    why = f", mainly because {pulling[0].text}" if pulling else ""
+    unable = "" if o.does_it else "; it does not meet the requirements"
     if o.reserve is None:
-        return f"{d.name} {times}{unable}{why}."
+        return f"{d.name} {times}{why}{unable}."
     sized = f"{o.reserve.total_accelerators:,} accelerators"
-    usd = "" if o.reserve.usd_per_hour is None else f" for {figure(o.reserve.usd_per_hour)} USD per hour"
-    return f"{d.name} {times}, with less in reserve than is planned for: with as much it takes {sized}{usd}."
+    usd = "" if o.reserve.usd_per_hour is None else f" for {figure(o.reserve.usd_per_hour)} USD/h"
+    return f"{d.name} {times} but has less headroom than planned. With the planned headroom it needs {sized}{usd}."
 
 
 def phases_told(outcomes: Sequence[Outcome], others: Sequence[Elsewhere]) -> str:
-    """What each phase takes, and what taking one machine for all would cost most."""
+    """Summary: what each phase needs, and the largest extra cost of sharing one accelerator type."""
     sentences = [
-        f"{o.name} takes {hardware(o)} for {money(o)}."
+        f"{o.name} needs {hardware(o)} for {money(o)}."
         if o.does_it and o.usd is not None
         else f"{o.name}: {o.why_not or 'no price is known.'}"
         for o in outcomes
@@ -74,7 +83,7 @@ def phases_told(outcomes: Sequence[Outcome], others: Sequence[Elsewhere]) -> str
 
 
 def hardware(o: Outcome) -> str:
-    """So many of which accelerator."""
+    """Accelerators as text: "13 x NVIDIA GH200 96GB HBM3"."""
     assert o.estimate is not None and o.accelerator is not None
     d = o.estimate.deployment
     sides = (
@@ -85,6 +94,6 @@ def hardware(o: Outcome) -> str:
 
 
 def money(o: Outcome) -> str:
-    """What it costs, in words."""
+    """Cost as text: "29.8 USD/h", or in total for work with an end."""
     assert o.usd is not None
-    return f"{figure(o.usd)} USD in all" if o.ends else f"{figure(o.usd)} USD per hour"
+    return f"{figure(o.usd)} USD in total" if o.ends else f"{figure(o.usd)} USD/h"

@@ -1,1 +1,1 @@
-"""A day of a service: its load minute by minute, what follows it, and what that takes in time and money."""
+"""A day of a service: its load minute by minute, the fleet that follows it, and the resulting time and cost."""

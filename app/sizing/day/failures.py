@@ -1,4 +1,4 @@
-"""What happens at the peak when a replica, a machine or a zone is lost: a queue that builds, and drains."""
+"""Effect of losing a replica, a machine or a zone at the peak: a queue that builds up and drains."""
 
 from __future__ import annotations
 
@@ -18,32 +18,38 @@ from app.sizing.values.day import Failure, FailureMinute
 
 SECONDS_PER_MINUTE = 60.0
 MOST_MINUTES = 60
-LONGEST_S = 1e9  # stands for never
+LONGEST_S = 1e9  # finite stand-in for an infinite time, s
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What stands at the peak, and how long its requests wait at which load."""
+    """The fleet at the peak, and the TTFT of its replicas at each load."""
 
-    peak_per_s: float
-    replicas: float  # that carry the load
-    placed: float  # with spares
-    hosts: float  # a machine each, or those that one replica spans
-    zones: float
-    most_per_s: float  # of a replica, beyond which its queue grows
-    replaced: bool  # whether a lost machine is: rented ones are, owned ones have to be repaired
-    ttft_curve: tuple[tuple[float, float], ...]  # requests/s of a replica, and TTFT at p95 there; empty: not known
+    peak_per_s: float  # request rate at the peak, requests/s
+    replicas: float  # replicas that carry the load
+    placed: float  # replicas, spares included
+    hosts: float  # hosts: one machine each, or the machines that one replica spans
+    zones: float  # zones over which the hosts are spread
+    most_per_s: float  # request rate of one replica above which its queue grows, requests/s
+    replaced: bool  # whether a lost machine is replaced: rented ones are, owned ones need repair
+    ttft_curve: tuple[tuple[float, float], ...]  # (requests/s of one replica, p95 TTFT in s); empty if unknown
 
 
-@formula(unit="requests")
+@formula(unit="requests", source="fluid queue")
 def backlog_requests(
     after_s: Column, peak_per_s: float, left_per_s: float, whole_per_s: float, back_s: float
 ) -> Column:
-    """Requests that wait so long after a loss: they gather while too little is left, and drain once all is back.
+    """Requests that wait at a time after a loss: they accumulate while capacity is missing and drain once it is
+    restored.
 
-    Source: fluid queue.
-    Limits: the peak goes on; nobody gives up.
-    Check: 100 requests/s on what does 90 for two minutes, then on what does 150.
+    Parameters:
+        after_s: time since the loss, s.
+        peak_per_s: request rate at the peak, requests/s.
+        remaining_per_s: capacity that remains after the loss, requests/s.
+        full_per_s: capacity once all replicas are restored, requests/s.
+        restored_s: time from the loss until all replicas are restored, s.
+    Limits: the peak load continues; no user gives up.
+    Check: 100 requests/s on a capacity of 90 for two minutes, then of 150.
         >>> backlog_requests(np.array([60.0, 120.0, 132.0, 200.0]), 100.0, 90.0, 150.0, 120.0).tolist()
         [600.0, 1200.0, 600.0, 0.0]
     """
@@ -53,13 +59,17 @@ def backlog_requests(
     return waiting
 
 
-@formula(unit="s")
+@formula(unit="s", source="fluid queue, first come, first served")
 def wait_s(backlog_requests: Column, left_s: Column, left_per_s: float, whole_per_s: float) -> Column:
-    """How long who comes now waits behind a backlog: `left_s` at what is left, then at the whole rate.
+    """Time that a new request waits behind a backlog, served first at the remaining capacity and then at full capacity.
 
-    Source: fluid queue, first come first served.
-    Limits: as above.
-    Check: 900 wait before one who comes: 60 s at 10 a second, the rest at 30.
+    Parameters:
+        backlog_requests: requests that wait before it.
+        until_restored_s: time until all replicas are restored, s.
+        remaining_per_s: capacity until then, requests/s.
+        full_per_s: capacity afterwards, requests/s.
+    Limits: the peak load continues; no user gives up.
+    Check: 900 requests wait before a new one: 60 s at 10 requests/s, the rest at 30.
         >>> wait_s(np.array([900.0, 300.0]), np.array([60.0, 60.0]), 10.0, 30.0).tolist()
         [70.0, 30.0]
     """
@@ -71,14 +81,14 @@ def wait_s(backlog_requests: Column, left_s: Column, left_per_s: float, whole_pe
 
 
 def failures(at: Standing, starting: Starting, assumed: Assumptions) -> tuple[Failure, ...]:
-    """Every loss that may be: of a replica, of the fullest machine, and of the fullest zone where there are several."""
+    """Every possible loss: of a replica, of the fullest machine, and of the fullest zone if there are several."""
     return tuple(
         _failure(at, what, min(lost, at.placed), back_s) for what, lost, back_s in _losses(at, starting, assumed)
     )
 
 
 def _losses(at: Standing, starting: Starting, assumed: Assumptions) -> Iterator[tuple[str, float, float]]:
-    """What is lost, how many replicas that takes, and seconds until they are back; infinite: not by themselves."""
+    """Kind of loss, replicas lost, and seconds until they are restored; infinite if not automatically."""
     seen = assumed.failure_detection_s
     fresh = replace(starting, stands=False)
     placed, hosts = column([at.placed]), column([at.hosts])
@@ -95,7 +105,7 @@ def _losses(at: Standing, starting: Starting, assumed: Assumptions) -> Iterator[
 
 
 def _failure(at: Standing, what: str, lost: float, back_s: float) -> Failure:
-    """One loss, minute by minute until all is back and nobody waits: a minute in which nothing changes is left out."""
+    """One loss, minute by minute until the queue is empty; minutes without a change are omitted."""
     left, most = (at.placed - lost) * at.most_per_s, at.placed * at.most_per_s
     drained = drained_s(at, left, back_s)
     whole = MOST_MINUTES if math.isinf(drained) else min(MOST_MINUTES, math.ceil(drained / SECONDS_PER_MINUTE))
@@ -104,17 +114,17 @@ def _failure(at: Standing, what: str, lost: float, back_s: float) -> Failure:
     back_s = min(back_s, LONGEST_S)
     backlog = backlog_requests(after, at.peak_per_s, left, most, back_s)
     first = wait_s(backlog, np.maximum(back_s - after, 0.0), left, most) + unqueued_s(at, serving)
-    told = zip(serving.tolist(), backlog.tolist(), first.tolist(), strict=True)
+    rows = zip(serving.tolist(), backlog.tolist(), first.tolist(), strict=True)
     minutes = [
         FailureMinute(minute, serves / at.placed, waiting, late if late < LONGEST_S / 2 else None)
-        for minute, (serves, waiting, late) in enumerate(told)
+        for minute, (serves, waiting, late) in enumerate(rows)
     ]
     back = None if math.isinf(drained) else drained / SECONDS_PER_MINUTE
     return Failure(what, int(lost), tuple(changing(minutes)), back)
 
 
 def drained_s(at: Standing, left_per_s: float, back_s: float) -> float:
-    """Seconds until all is back and nobody waits; infinite where it never is so."""
+    """Seconds until all replicas are restored and the queue is empty; infinite if that never happens."""
     gathered = max(0.0, at.peak_per_s - left_per_s)
     spare = at.placed * at.most_per_s - at.peak_per_s
     if gathered == 0 or math.isinf(back_s):
@@ -123,7 +133,7 @@ def drained_s(at: Standing, left_per_s: float, back_s: float) -> float:
 
 
 def unqueued_s(at: Standing, serving: Column) -> Column:
-    """TTFT at p95 at the load of what serves, a backlog apart; NaN where it is not known or nothing serves."""
+    """p95 TTFT at the load of the serving replicas, without the backlog; NaN if unknown or if no replica serves."""
     stable = [(rate, late) for rate, late in at.ttft_curve if rate <= at.most_per_s]
     if not stable:
         return np.full(len(serving), np.nan)
@@ -134,7 +144,7 @@ def unqueued_s(at: Standing, serving: Column) -> Column:
 
 
 def changing(minutes: list[FailureMinute]) -> Iterator[FailureMinute]:
-    """Minutes in which anything is not as it was in the one before."""
+    """The minutes that differ from the minute before."""
     before: FailureMinute | None = None
     for found in minutes:
         if before is None or (found.capacity_share, found.backlog_requests, found.ttft_p95_s) != (

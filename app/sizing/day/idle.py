@@ -1,4 +1,4 @@
-"""Machines that a fleet which follows the load does without: what stands in every minute, and how much of it idles."""
+"""Machines that an autoscaled fleet releases: the fleet of every minute, and the idle share of its machine-hours."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from app.sizing.day.scaling import Following, following
 from app.sizing.decisions.placement import Fleet, fleet
 from app.sizing.workload import Redundancy
 
-EVERY_MINUTES = 30  # of which one is told where there are many fleets
-FEW = 64  # fleets of which every minute is told
+EVERY_MINUTES = 30  # sampling interval for many fleets, minutes
+FEW = 64  # largest number of fleets that are evaluated every minute
 
 
 def standing(
     redundancy: Redundancy, peak: Fleet, per_replica: Column, per_node: Column, replicas: Column
 ) -> tuple[Column, Column]:
-    """Replicas with their spares, and machines, where so many carry the load; never more than at the peak. Columns are
-    of one row for every fleet, minutes run along the last axis.
+    """Replicas with spares, and machines, that hold the given replicas; never more than at the peak.
+
+    Columns have one row per fleet; minutes run along the last axis.
     """
     found = fleet(redundancy, per_replica, per_node, replicas)
     full = replicas >= peak.replicas
@@ -31,7 +32,7 @@ def standing(
 def idle_shares(
     load: Column, at: Following, redundancy: Redundancy, peak: Fleet, per_replica: Column, per_node: Column
 ) -> Column:
-    """Share of a day's machine-hours that every fleet does without where it follows the load."""
+    """Share of a day's machine-hours that each fleet saves by following the load."""
     rows = Fleet(*(np.reshape(c, (-1, 1)) for c in (peak.replicas, peak.spare_replicas, peak.nodes, peak.accelerators)))
     by_row = replace(
         at,

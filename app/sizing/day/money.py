@@ -1,4 +1,4 @@
-"""What a day costs by the way it is paid: what is given back is saved only where it is rented by the hour."""
+"""Daily cost by pricing model: releasing machines saves rent only where they are rented by the hour."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.sizing.units import HOURS_PER_DAY
 
 @formula(unit="USD")
 def fixed_usd_per_day(usd_per_hour: float) -> float:
-    """A day of a fleet that runs as it is at the peak.
+    """Daily cost of a fleet that stays at its peak size.
 
-    Source: definition.
-    Limits: as the hourly cost.
+    Parameters:
+        usd_per_hour: hourly cost of the fleet, USD/h.
     Check:
         >>> fixed_usd_per_day(40.0)
         960.0
@@ -27,24 +27,30 @@ def fixed_usd_per_day(usd_per_hour: float) -> float:
 
 @formula(unit="USD")
 def given_back_usd(usd_per_hour: Column, idle_share: Column) -> Column:
-    """What is not paid of a day where machines are given back for a share of their hours.
+    """Rent saved in a day by releasing machines for a share of their hours.
 
-    Source: definition.
-    Limits: rent by the hour, paid by the minute; machines are there when they are wanted.
+    Parameters:
+        usd_per_hour: hourly cost of the fleet at the peak, USD/h.
+        idle_share: share of the machine-hours that are released, from 0 to 1.
+    Limits: rented by the hour and billed by the minute; machines are available again when needed.
     Check:
-        >>> given_back_usd(40.0, 0.25)
+        >>> rent_saved_usd(40.0, 0.25)
         240.0
     """
     return usd_per_hour * HOURS_PER_DAY * idle_share
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="definition; the power of an idle machine is an assumption")
 def energy_saved_usd(power_w: Column, idle_share: Column, assumed: Assumptions, economics: Economics) -> Column:
-    """Electricity that owned machines do not draw in a day while nothing runs on a share of them.
+    """Electricity saved in a day by owned machines that are idle for a share of their hours.
 
-    Source: definition; what an idle machine draws is an assumption.
+    Parameters:
+        power_w: mean power of the fleet under load, W.
+        idle_share: share of the machine-hours that are idle, from 0 to 1.
+        assumed: assumptions: power of an idle machine as a share of its power under load.
+        economics: economics of the request: PUE and the electricity tariff.
     Limits: machines stay switched on.
-    Check: 10 kW, a quarter of the hours idle at 0.4 of it: 36 kWh, with 1.3 for the building.
+    Check: 10 kW, a quarter of the hours idle at 40 % of it: 36 kWh, times a PUE of 1.3.
         >>> round(energy_saved_usd(1e4, 0.25, Assumptions(), Economics(electricity_usd_per_kwh=0.1, pue=1.3)), 3)
         4.68
     """
@@ -61,10 +67,10 @@ def paid_usd_per_hour(
     assumed: Assumptions,
     economics: Economics,
 ) -> Column:
-    """What an hour of a day costs in the mean where machines are idle for a share of it, by how they are paid.
+    """Mean hourly cost of a day with idle machines, by pricing model.
 
-    Source: definition.
-    Limits: what is reserved is paid for whether it runs or not.
+    Reserved machines are billed whether they run or not; owned machines save energy only.
+
     Check: a quarter idle, on demand and reserved.
         >>> rented = np.array([True, False])
         >>> paid_usd_per_hour(40.0, 0.0, 0.25, rented, np.array([False, False]), Assumptions(), Economics()).tolist()
@@ -77,11 +83,11 @@ def paid_usd_per_hour(
 
 
 def note_of(pricing: PricingModel | None) -> str:
-    """What is saved of hours in which machines are idle, in words."""
+    """A sentence that says what idle hours save with a pricing model."""
     if pricing in BY_THE_HOUR:
-        return "Machines that are idle are given back and not paid for."
+        return "Idle machines are released and not billed."
     if pricing is PricingModel.OWNED:
-        return "Owned machines are paid for whether they run or not: only energy is saved."
+        return "Owned machines cost the same whether they run or not; only energy is saved."
     if pricing is None:
-        return "No price is known: only hours are compared."
-    return "Reserved machines are paid for whether they run or not: nothing is saved."
+        return "No price is known; only replica-hours are compared."
+    return "Reserved machines are billed whether they run or not; nothing is saved."

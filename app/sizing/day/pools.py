@@ -1,4 +1,4 @@
-"""The day of prefill and decode in pools of their own: each follows the load by itself, and both are paid for."""
+"""The day of separate prefill and decode pools: each follows the load independently, and both are billed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PREFILL, DECODE = "prefill", "decode"
 
 
 def both_days(prefill: Day | None, decode: Day | None) -> Day | None:
-    """One day of both pools; of starts and ramps that of the pool that is slower."""
+    """One day of both pools; cold start and scale-out are those of the slower pool."""
     if prefill is None or decode is None:
         return None
     fixed, follows = total(prefill.fixed, decode.fixed), both_following(prefill, decode)
@@ -30,7 +30,7 @@ def both_days(prefill: Day | None, decode: Day | None) -> Day | None:
 
 
 def total(first: FleetDay, second: FleetDay) -> FleetDay:
-    """Hours and money of both; no money where one has no price."""
+    """Replica-hours and cost of both pools; no cost if one has no price."""
     usd = None
     if first.usd_per_day is not None and second.usd_per_day is not None:
         usd = first.usd_per_day + second.usd_per_day
@@ -38,7 +38,7 @@ def total(first: FleetDay, second: FleetDay) -> FleetDay:
 
 
 def both_following(prefill: Day, decode: Day) -> AutoscaledDay:
-    """Both pools following the load."""
+    """The autoscaled day of both pools."""
     first, second = prefill.autoscaled, decode.autoscaled
     fixed, follows = total(prefill.fixed, decode.fixed), total(first, second)
     share = 1 - follows.replica_hours / fixed.replica_hours
@@ -55,7 +55,7 @@ def both_following(prefill: Day, decode: Day) -> AutoscaledDay:
 
 
 def both_stopped(first: ZeroDay, second: ZeroDay) -> ZeroDay:
-    """Both pools stopped while nobody asks; both start at once."""
+    """Both pools stopped without requests; both start at the same time."""
     stopped = total(first, second)
     return ZeroDay(
         stopped.replica_hours,
@@ -66,12 +66,12 @@ def both_stopped(first: ZeroDay, second: ZeroDay) -> ZeroDay:
 
 
 def slower(prefill: ScaleOut, decode: ScaleOut) -> ScaleOut:
-    """The ramp of the pool that is not fast enough, else of the one that adds more replicas."""
+    """Scale-out of the pool that is not fast enough, else of the one that adds more replicas per minute."""
     named = ((PREFILL, prefill), (DECODE, decode))
     name, found = max(named, key=lambda pool: (not pool[1].fast_enough, pool[1].replicas_per_minute))
     return replace(found, why=f"The {name} pool: {found.why}")
 
 
 def told_of(name: str, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
-    """Losses of a pool, by its name."""
+    """The failures of a pool, labeled with its name."""
     return tuple(replace(failure, what=f"{name} {failure.what}") for failure in failures)

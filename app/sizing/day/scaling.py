@@ -1,6 +1,7 @@
-"""Replicas that follow a day's load: what runs in every minute, and what runs ahead because a start takes its time.
+"""Replicas that follow a day's load: those that run in each minute, and those that start early because a start takes
+time.
 
-One fleet by numbers, or many by columns of one row each: minutes run along the last axis.
+Values are numbers for one fleet, or columns with one row per fleet; minutes run along the last axis.
 """
 
 from __future__ import annotations
@@ -21,34 +22,34 @@ SECONDS_PER_MINUTE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """What a fleet that follows the load is held to."""
+    """Capacity, start time and limits of a fleet that follows the load."""
 
-    capacity_per_s: Column | float  # of a replica within the limits, with the confidence asked
-    target_utilization: float
-    most_replicas: Column | float  # those of the fixed fleet
-    start_s: Column | float  # from a change of the load to a replica that answers
-    supply_per_s: Column | float  # replicas that come up per second, however many are ordered
-    keep_s: float  # a replica is kept after it was last needed
+    capacity_per_s: Column | float  # capacity of one replica within the SLO at the requested confidence, requests/s
+    target_utilization: float  # highest planned share of that capacity, from 0 to 1
+    most_replicas: Column | float  # replicas of the fixed fleet, the upper limit
+    start_s: Column | float  # time from a change of the load until a new replica answers, s
+    supply_per_s: Column | float  # replicas per second that become ready, however many are ordered
+    keep_s: float  # time that a replica is kept after it was last needed, s
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
     """Replicas in every minute of a day."""
 
-    kept: Column  # as many as the load asks for at the share of their capacity that is planned, or just did
-    ordered: Column  # running or starting, and paid for: these, and those ahead of the load
+    kept: Column  # replicas that the load needs, or recently needed, at the target utilization
+    ordered: Column  # billed replicas, running or starting: those needed plus those ahead of the load
 
     @property
     def warm(self) -> int:
-        """The most that run ahead of the load."""
+        """Most replicas that run ahead of the load."""
         return int((self.ordered - self.kept).max())
 
 
 def per_minute(peak_per_s: float, shares: Shares) -> Column:
-    """The load of every minute: straight from the middle of an hour to the middle of the next, day after day.
+    """The load of every minute of a repeating day, interpolated linearly between the middles of the hours.
 
     Check: the mean of a day is that of its hours.
-        >>> load = per_minute(8.0, (0.0, 1.0) * 12)
+        >>> load = load_per_minute(8.0, (0.0, 1.0) * 12)
         >>> float(load[30]), float(load[90]), float(load[60]), round(float(load.mean()), 9)
         (0.0, 8.0, 4.0, 4.0)
     """
@@ -59,10 +60,10 @@ def per_minute(peak_per_s: float, shares: Shares) -> Column:
 
 
 def most_within(values: Column, before: int, after: int) -> Column:
-    """The most of a day's values in so many minutes before and after each, day after day.
+    """Largest value within `before` minutes before and `after` minutes after each minute of a repeating day.
 
     Check:
-        >>> most_within(np.array([0.0, 1.0, 5.0, 2.0]), 1, 0).tolist()
+        >>> window_max(np.array([0.0, 1.0, 5.0, 2.0]), 1, 0).tolist()
         [2.0, 1.0, 5.0, 5.0]
     """
     day = len(values)
@@ -73,26 +74,27 @@ def most_within(values: Column, before: int, after: int) -> Column:
 
 
 def least_holding(load: Column, capacity_per_s: Column | float) -> Column:
-    """The fewest replicas that carry a load within the limits, with no room to spare."""
+    """Fewest replicas that carry a load within the limits, without headroom."""
     held: Column = np.ceil(load / np.maximum(capacity_per_s, LEAST_PER_S) - ROUNDING)
     return held
 
 
 def minutes_of(seconds: Column | float) -> Codes:
-    """Whole minutes that hold so many seconds."""
+    """Seconds rounded up to whole minutes."""
     return np.ceil(np.asarray(seconds) / SECONDS_PER_MINUTE - ROUNDING).astype(np.int64)
 
 
 def most_after(load: Column, minutes: Codes) -> Column:
-    """The most of a load in so many minutes after each, for every fleet."""
+    """Largest load within `minutes` after each minute, for every fleet."""
     each, which = np.unique(minutes, return_inverse=True)
     found: Column = np.stack([most_within(load, 0, after) for after in each.tolist()])[which.ravel()]
     return found if minutes.ndim else found[0]
 
 
 def ahead(load: Column, at: Following, every: int) -> Column:
-    """Replicas that must be running or ordered so that the limits hold until what is ordered now is there; earlier
-    still where what starts at once shares a registry and a store.
+    """Replicas that must run or be ordered so that the limits hold until new replicas are ready.
+
+    Replicas are ordered earlier where simultaneous starts share a registry and a weight store.
     """
     wanted = least_holding(most_after(load, minutes_of(at.start_s))[..., ::every], at.capacity_per_s)
     supply = np.minimum(at.supply_per_s * SECONDS_PER_MINUTE * every, at.most_replicas)
@@ -104,8 +106,9 @@ def ahead(load: Column, at: Following, every: int) -> Column:
 
 
 def following(load: Column, at: Following, every: int = 1) -> Running:
-    """Replicas of a fleet that orders them as the load asks, or ahead of it where a start takes too long; told of each
-    minute, or of one in so many.
+    """Replicas of a fleet that scales with the load, and ahead of it where a start takes too long.
+
+    The result has one value per `every` minutes.
     """
     recent = most_within(load, int(minutes_of(at.keep_s)), 0)[::every]
     kept = np.minimum(replicas_for_rate(recent, np.asarray(at.capacity_per_s), at.target_utilization), at.most_replicas)
@@ -114,5 +117,5 @@ def following(load: Column, at: Following, every: int = 1) -> Running:
 
 
 def steepest_per_minute(load: Column) -> float:
-    """The most that the load rises in a minute."""
+    """Largest rise of the load from one minute to the next, requests/s."""
     return max(0.0, float((np.roll(load, -1) - load).max()))

@@ -1,4 +1,4 @@
-"""How long a fresh replica takes to its first request: machine, image, weights and engine."""
+"""Time from the start of a new replica to its first request: machine, image, weights and engine."""
 
 from __future__ import annotations
 
@@ -10,30 +10,35 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula
 
-MANY = 10.0  # replicas of the case that is told beside a single start
+MANY = 10.0  # replicas of the bulk start that is shown next to a single start
 
 
 @dataclass(frozen=True, slots=True)
 class Starting:
-    """What a start of a replica moves, and over what, of one deployment or of many by columns. `stands`: its machine is
-    kept, with image and weights on its disk; else it comes fresh and fetches both.
+    """Data that a replica start moves, and the links it uses, for one deployment or as columns for many.
+
+    `machine_kept` means that the machine stays, with image and weights on its disk; otherwise a new machine fetches
+    both.
     """
 
-    stands: Mask | bool
-    image_bytes: Column | float
-    stored_bytes: Column | float  # weights of a replica
-    device_bytes: Column | float  # of them, on each accelerator
-    nodes_per_replica: Column | float
-    replicas_per_node: Column | float
-    network_bytes_per_s: Column | float  # of a machine
-    slot_bytes_per_s: Column | float  # of an accelerator; infinite where the host's memory is its own
+    stands: Mask | bool  # whether the machine is kept
+    image_bytes: Column | float  # compressed size of the container image, bytes
+    stored_bytes: Column | float  # weights of one replica, bytes
+    device_bytes: Column | float  # weights on each accelerator, bytes
+    nodes_per_replica: Column | float  # machines that one replica spans
+    replicas_per_node: Column | float  # replicas that one machine holds
+    network_bytes_per_s: Column | float  # network bandwidth of one machine, bytes/s
+    slot_bytes_per_s: Column | float  # slot bandwidth of one accelerator, bytes/s; infinite with shared memory
 
 
 @formula(unit="machines")
 def machines_starting(at_once: float, nodes_per_replica: Column | float, replicas_per_node: Column | float) -> Column:
-    """Machines that so many replicas start on.
+    """Machines on which replicas start at the same time.
 
-    Source: counted.
+    Parameters:
+        replicas_starting: replicas that start at the same time.
+        nodes_per_replica: machines that one replica spans.
+        replicas_per_node: replicas that one machine holds.
     Limits: replicas fill their machines.
     Check:
         >>> float(machines_starting(10.0, 1.0, 4.0))
@@ -43,16 +48,20 @@ def machines_starting(at_once: float, nodes_per_replica: Column | float, replica
     return machines
 
 
-@formula(unit="s")
+@formula(unit="s", source="definition; the rates are assumptions")
 def image_s(
     image_bytes: Column | float, machines_starting: Column, network_bytes_per_s: Column, assumed: Assumptions
 ) -> Column:
-    """Fetching and unpacking an image, once on every machine.
+    """Time to pull and unpack a container image, once on every machine.
 
-    Source: counted; the rates are assumptions.
-    Limits: no layer is there before; the registry feeds all machines alike.
-    Check: 12 GB at 0.2 GB/s; a hundred at once share 5 GB/s.
-        >>> [float(image_s(12e9, machines, 12.5e9, Assumptions())) for machines in (1.0, 100.0)]
+    Parameters:
+        image_bytes: compressed image size, bytes.
+        machines_starting: machines that pull at the same time.
+        network_bytes_per_s: network bandwidth of one machine, bytes/s.
+        assumed: assumptions: rates of one pull and of the registry.
+    Limits: no layer is cached; the registry serves all machines equally.
+    Check: 12 GB at 0.2 GB/s; a hundred machines share 5 GB/s.
+        >>> [float(image_pull_s(12e9, machines, 12.5e9, Assumptions())) for machines in (1.0, 100.0)]
         [60.0, 240.0]
     """
     shared = np.minimum(network_bytes_per_s, assumed.registry_gb_per_s * 1e9 / machines_starting)
@@ -60,7 +69,7 @@ def image_s(
     return taken
 
 
-@formula(unit="s")
+@formula(unit="s", source="definition; the rates are assumptions")
 def weights_read_s(
     stored_bytes: Column | float,
     nodes_per_replica: Column | float,
@@ -69,11 +78,17 @@ def weights_read_s(
     store_bytes_per_s: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Reading weights, once on every machine, of a replica over several its share.
+    """Time to read the weights, once on every machine; each machine of a multi-node replica reads its share.
 
-    Source: counted; the rates are assumptions.
-    Limits: replicas of one machine read together; the store feeds all machines alike.
-    Check: 140 GB at 2 GB/s; a hundred machines at once share 12.5 GB/s.
+    Parameters:
+        stored_bytes: weights of one replica, bytes.
+        nodes_per_replica: machines that one replica spans.
+        machines_starting: machines that read at the same time.
+        network_bytes_per_s: network bandwidth of one machine, bytes/s.
+        store_bytes_per_s: bandwidth of the weight store, bytes/s.
+        assumed: assumptions: rate at which one machine loads weights.
+    Limits: replicas on one machine read together; the store serves all machines equally.
+    Check: 140 GB at 2 GB/s; a hundred machines share 12.5 GB/s.
         >>> [float(weights_read_s(140e9, 1.0, n, 12.5e9, 12.5e9, Assumptions())) for n in (1.0, 100.0)]
         [70.0, 1120.0]
     """
@@ -86,10 +101,13 @@ def weights_read_s(
 def weights_to_device_s(
     device_bytes: Column | float, slot_bytes_per_s: Column | float, assumed: Assumptions
 ) -> Column | float:
-    """Copying an accelerator's weights to it over its slot.
+    """Time to copy an accelerator's weights to it over its PCIe slot.
 
-    Source: counted.
-    Limits: accelerators copy side by side, after reading; nothing where memory is shared.
+    Parameters:
+        device_bytes: weights on one accelerator, bytes.
+        slot_bytes_per_s: bandwidth of the accelerator's slot, bytes/s; infinite where host and device share memory.
+        assumed: assumptions: achieved share of the slot's bandwidth.
+    Limits: accelerators copy in parallel, after the weights are read.
     Check:
         >>> round(float(weights_to_device_s(35e9, 63e9, Assumptions())), 3)
         0.794
@@ -106,12 +124,18 @@ def fed_per_s(
     store_bytes_per_s: Column,
     assumed: Assumptions,
 ) -> Column:
-    """Replicas for which a registry and a store have bytes enough, however many start.
+    """Replicas per second that the image registry and the weight store can supply, however many start.
 
-    Source: counted.
-    Limits: at their full rate.
-    Check: images of 12 GB at 5 GB/s, weights of 140 at 12.5.
-        >>> round(float(fed_per_s(12e9, 140e9, 1.0, 1.0, 12.5e9, Assumptions())), 4)
+    Parameters:
+        image_bytes: compressed image size, bytes.
+        stored_bytes: weights of one replica, bytes.
+        nodes_per_replica: machines that one replica spans.
+        replicas_per_node: replicas that one machine holds.
+        store_bytes_per_s: bandwidth of the weight store, bytes/s.
+        assumed: assumptions: bandwidth of the registry.
+    Limits: registry and store run at their full rate.
+    Check: images of 12 GB at 5 GB/s, weights of 140 GB at 12.5 GB/s.
+        >>> round(float(transfer_limit_per_s(12e9, 140e9, 1.0, 1.0, 12.5e9, Assumptions())), 4)
         0.0893
     """
     by_store = store_bytes_per_s / np.maximum(stored_bytes, 1.0)
@@ -121,7 +145,7 @@ def fed_per_s(
 
 
 def image_bytes(small: Mask | bool, large: Mask | bool, assumed: Assumptions) -> Column:
-    """Compressed size of an engine's image, by the size of its runtime.
+    """Compressed size of an engine's container image, by the size of its runtime.
 
     Check:
         >>> small, large = np.array([False, False, True]), np.array([False, True, False])
@@ -133,12 +157,12 @@ def image_bytes(small: Mask | bool, large: Mask | bool, assumed: Assumptions) ->
 
 
 def store_bytes_per_s(start: Starting, assumed: Assumptions) -> Column:
-    """What the storage of weights gives to all at once; own disks are shared by nobody."""
+    """Total bandwidth of the weight store, bytes/s; infinite for machines that read from their own disks."""
     return np.where(start.stands, np.inf, assumed.weight_store_gb_per_s * 1e9)
 
 
 def parts_s(start: Starting, at_once: float, assumed: Assumptions) -> dict[str, Column]:
-    """The seconds of a start, part by part, where so many replicas start at once."""
+    """Seconds of each phase of a start when `at_once` replicas start at the same time."""
     machines = machines_starting(at_once, start.nodes_per_replica, start.replicas_per_node)
     network = np.where(start.stands, np.inf, start.network_bytes_per_s)
     read = (start.stored_bytes, start.nodes_per_replica, machines, network, store_bytes_per_s(start, assumed))
@@ -153,26 +177,24 @@ def parts_s(start: Starting, at_once: float, assumed: Assumptions) -> dict[str, 
 
 
 def starts_s(start: Starting, at_once: float, assumed: Assumptions) -> Column:
-    """Seconds from the order of so many replicas until the last of them answers, of every deployment."""
+    """Seconds from ordering `at_once` replicas until the last one answers, for every deployment."""
     taken: Column = np.sum(np.broadcast_arrays(*parts_s(start, at_once, assumed).values()), axis=0)
     return taken
 
 
 def start_s(start: Starting, at_once: float, assumed: Assumptions) -> float:
-    """The same of one."""
+    """Seconds from ordering `at_once` replicas until the last one answers, for one deployment."""
     return float(starts_s(start, at_once, assumed))
 
 
 def restart_s(start: Starting, assumed: Assumptions) -> float:
-    """Seconds of a replica that starts again where it was: its machine and image are there, and its weights are read
-    anew.
-    """
+    """Seconds to restart a replica in place: machine and image are present, and the weights are read again."""
     parts = parts_s(start, 1.0, assumed)
     return float(sum(parts[name] for name in ("weights_read", "weights_to_device", "engine_start")))
 
 
 def supply_per_s(start: Starting, assumed: Assumptions) -> Column:
-    """Replicas per second that come up however many are ordered; unbounded where machines stand."""
+    """Replicas per second that become ready however many are ordered; infinite where machines are kept."""
     moved = (start.image_bytes, start.stored_bytes, start.nodes_per_replica, start.replicas_per_node)
     fed = fed_per_s(*moved, store_bytes_per_s(start, assumed), assumed)
     return np.where(start.stands, np.inf, fed)

@@ -1,4 +1,4 @@
-"""A day of a deployment, put together: fixed against following the load, from nothing, and how it starts."""
+"""A day of a deployment: fixed, autoscaled and scale-to-zero fleets, cold start, scale-out and failures."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from app.sizing.workload import HOURS, Redundancy, Shares
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A deployment as its day sees it: `replicas`, spares and machines are those of the peak."""
+    """A deployment as input of its day; `replicas`, spares and machines are those of the peak."""
 
-    peak_per_s: float
-    shares: Shares
-    replicas: float
-    spare_replicas: float
-    nodes: float
-    redundancy: Redundancy
+    peak_per_s: float  # request rate at the peak, requests/s
+    shares: Shares  # load of each hour as a share of the peak
+    replicas: float  # replicas at the peak, without spares
+    spare_replicas: float  # spare replicas at the peak
+    nodes: float  # machines at the peak
+    redundancy: Redundancy  # losses that the fleet survives
     accelerators_per_replica: float
     accelerators_per_node: float
-    capacity_per_s: float  # of a replica within the limits, with the confidence asked
-    target_utilization: float
-    most_per_s: float  # of a replica, beyond which its queue grows
-    first_s: float  # of a request that nothing waits for
-    ttft_curve: tuple[tuple[float, float], ...]  # requests/s of a replica, and TTFT at p95 there
-    usd_per_hour: float | None
-    power_w: float
-    pricing: PricingModel | None
-    starting: Starting
+    capacity_per_s: float  # capacity of one replica within the SLO at the requested confidence, requests/s
+    target_utilization: float  # highest planned share of that capacity, from 0 to 1
+    most_per_s: float  # request rate of one replica above which its queue grows, requests/s
+    first_s: float  # TTFT of a request with no other load, s
+    ttft_curve: tuple[tuple[float, float], ...]  # (requests/s of one replica, p95 TTFT in s)
+    usd_per_hour: float | None  # hourly cost of the fleet at the peak, USD/h; None without a price
+    power_w: float  # mean power of the fleet under load, W
+    pricing: PricingModel | None  # pricing model of the machines; None without a price
+    starting: Starting  # data and bandwidths of a replica start
 
     @property
     def placed(self) -> float:
@@ -68,7 +68,7 @@ class Service:
 
 
 def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
-    """A day of a deployment whose hours are told."""
+    """The day of a deployment whose hourly load is known."""
     with unrecorded():
         load = per_minute(service.peak_per_s, service.shares)
         once = start_s(service.starting, 1.0, assumed)
@@ -109,7 +109,7 @@ def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
 
 
 def at_peak(service: Service) -> Standing:
-    """What stands at the peak and may be lost."""
+    """The fleet at the peak, of which parts may be lost."""
     return Standing(
         peak_per_s=service.peak_per_s,
         replicas=service.replicas,
@@ -123,7 +123,7 @@ def at_peak(service: Service) -> Standing:
 
 
 def hours_of(service: Service, placed: Column) -> tuple[Hour, ...]:
-    """Every hour with its load and the most that runs in it."""
+    """Load and largest number of replicas of every hour."""
     most = placed.reshape(HOURS, MINUTES).max(axis=1)
     return tuple(
         Hour(service.peak_per_s * share, int(replicas))
@@ -132,7 +132,7 @@ def hours_of(service: Service, placed: Column) -> tuple[Hour, ...]:
 
 
 def fixed_day(service: Service) -> FleetDay:
-    """The fleet of the peak, all day."""
+    """The day of a fleet that stays at its peak size."""
     usd = None if service.usd_per_hour is None else fixed_usd_per_day(service.usd_per_hour)
     return FleetDay(service.placed * HOURS_PER_DAY, usd)
 
@@ -140,7 +140,7 @@ def fixed_day(service: Service) -> FleetDay:
 def usd_of(
     service: Service, fixed: FleetDay, nodes: Column, assumed: Assumptions, economics: Economics
 ) -> float | None:
-    """What a day costs with so many machines in use in every minute."""
+    """Daily cost with the given machines in use in every minute; None without a price."""
     if fixed.usd_per_day is None or service.usd_per_hour is None:
         return None
     paid = paid_usd_per_hour(
@@ -164,7 +164,7 @@ def autoscaled_day(
     assumed: Assumptions,
     economics: Economics,
 ) -> AutoscaledDay:
-    """The fleet that follows the load."""
+    """The day of a fleet that follows the load."""
     hours = float(placed.mean()) * HOURS_PER_DAY
     usd = usd_of(service, fixed, nodes, assumed, economics)
     saving = 1 - hours / fixed.replica_hours
@@ -181,21 +181,22 @@ def autoscaled_day(
 
 
 def scale_out(service: Service, load: Column, at: Following, running: Running) -> ScaleOut:
-    """Whether replicas ordered as the load rises come in time."""
+    """Whether replicas that are ordered as the load rises start in time, and why."""
     steepest = steepest_per_minute(load)
     each = max(service.capacity_per_s * service.target_utilization, LEAST_PER_S)
     minutes, warm = float(at.start_s) / SECONDS_PER_MINUTE, running.warm
-    risen = (
-        f"The load rises by at most {figure(steepest)} requests/s a minute, {figure(steepest / each)} replicas' worth"
+    rise = (
+        f"The load rises by at most {figure(steepest)} requests/s per minute, the load of {figure(steepest / each)} "
+        "replicas."
     )
     if warm == 0:
-        why = f"{risen}: what runs carries that within its limits for the {figure(minutes)} minutes that one takes."
+        why = f"{rise} The running replicas meet the limits during the {figure(minutes)} minutes that a start takes."
     else:
         why = (
-            f"{risen}: in the {figure(minutes)} minutes that one takes the load outgrows what runs, so up to "
-            f"{counted(warm, 'replica')} start ahead of it."
+            f"{rise} The load outgrows the running replicas during the {figure(minutes)} minutes that a start takes. "
+            f"Therefore up to {counted(warm, 'replica')} start ahead of the load."
         )
     fed = float(at.supply_per_s) * SECONDS_PER_MINUTE
     if steepest / each > fed:
-        why += f" Registry and storage feed {figure(fed)} replicas a minute."
+        why += f" The image registry and the weight store supply at most {figure(fed)} replicas per minute."
     return ScaleOut(warm == 0, steepest, steepest / each, why)

@@ -1,4 +1,4 @@
-"""How the machines of a deployment may be had otherwise, at which price, and when owning them breaks even."""
+"""Other ways to acquire the machines of a deployment, their prices, and the month in which owning breaks even."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ from app.sizing.workload import InferenceWorkload
 WAYS = tuple(Way)
 ON_DEMAND, OWNED = WAYS.index(Way.ON_DEMAND), WAYS.index(Way.OWNED)
 NO_WAY = -1
-# By the code of a pricing model the code of the way it is.
+# Acquisition option of each pricing model, as indices: entry i is that of `PRICING[i]`.
 WAY_CODES: Codes = np.array([WAYS.index(WAY_OF[p]) if p in WAY_OF else NO_WAY for p in PRICING])
 FIRM_CODES: Mask = np.array([kind in FIRM for kind in KINDS])
 
 
 @formula(unit="USD/h")
 def running_usd_per_hour(owned_usd_per_hour: Column, purchase_usd: Column, horizon_hours: float) -> Column:
-    """What owned hardware costs per hour beside its purchase: power, floor and upkeep.
+    """Hourly cost of owned hardware without its purchase: power, floor space and maintenance.
 
-    Source: definition.
+    Parameters:
+        owned_usd_per_hour: total hourly cost of owning, purchase included, USD/h.
+        purchase_usd: purchase price, USD.
+        horizon_hours: hours over which the purchase is spread.
     Limits: the same in every year.
     Check:
         >>> round(running_usd_per_hour(23.98, 400_000.0, 26_280.0), 2)
@@ -52,11 +55,15 @@ def running_usd_per_hour(owned_usd_per_hour: Column, purchase_usd: Column, horiz
 
 @formula(unit="months")
 def break_even_month(purchase_usd: Column, running_usd_per_hour: Column, rent_usd_per_hour: Column) -> Column:
-    """Months after which owning has cost less than renting the same; infinite where running it costs as much as rent.
+    """Months after which owning has cost less than renting the same; infinite where running owned hardware costs as
+    much as rent.
 
-    Source: definition.
-    Limits: in use all hours, the rent stays what it is, no resale, no cost of capital.
-    Check: 400,000 USD at once and 10 USD an hour against 60 USD an hour: 8,000 hours.
+    Parameters:
+        purchase_usd: purchase price, USD.
+        running_usd_per_hour: hourly cost of owned hardware without its purchase, USD/h.
+        rent_usd_per_hour: rent of the same machines, USD/h.
+    Limits: use in all hours, constant rent, no resale value, no cost of capital.
+    Check: 400,000 USD upfront and 10 USD/h against a rent of 60 USD/h break even after 8,000 hours.
         >>> round(float(break_even_month(400_000.0, 10.0, 60.0)), 2)
         10.96
     """
@@ -66,19 +73,20 @@ def break_even_month(purchase_usd: Column, running_usd_per_hour: Column, rent_us
 
 @dataclass(frozen=True, slots=True)
 class Deployed(Columns):
-    """Deployments: their machines, what these come to, and what is asked of machines in their place."""
+    """Deployments with their machines, their cost and what a replacement machine must offer."""
 
-    offered: Candidates
-    cost: Cost
-    nodes: Column
-    linked_nodes: Column  # that a network joins at a time, which is paid for where it is owned
-    spanning: Mask  # whether work crosses the network between machines
-    host_bytes: Column  # of the host's memory, what is used
+    offered: Candidates  # machine of each deployment
+    cost: Cost  # cost of each deployment
+    nodes: Column  # machines of the deployment
+    linked_nodes: Column  # machines that one network joins; the network is priced only where machines are owned
+    spanning: Mask  # whether the work crosses the network between machines
+    host_bytes: Column  # host memory used on each machine, bytes
 
 
 def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tuple[tuple[Alternative, ...], ...]:
-    """Of each deployment the other ways to have machines that are no worse: of each way the cheapest that somebody
-    stands behind, else the cheapest.
+    """For each deployment, the cheapest equivalent listing of every other acquisition option.
+
+    Listings with a firm price are preferred: a price without a seller is used only where the option has no firm one.
     """
     assumed, economics, offered = question.assumptions, question.economics, deployed.offered
     with unrecorded():
@@ -92,10 +100,10 @@ def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tu
         kept = _within(question.constraints, others) & _worth_it(market, deployed, others, of, way)
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
         months = _break_even(question, deployed.cost, others, of, way)
-    told: list[list[Alternative]] = [[] for _ in range(len(offered))]
+    by_deployment: list[list[Alternative]] = [[] for _ in range(len(offered))]
     for i, at_sale in enumerate(sold(market, found, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.provider is not None and at_sale.region is not None
-        told[of[i]].append(
+        by_deployment[of[i]].append(
             Alternative(
                 way=WAYS[way[i]],
                 provider=at_sale.provider,
@@ -108,11 +116,11 @@ def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tu
                 break_even_month=float(months[i]) if np.isfinite(months[i]) else None,
             )
         )
-    return tuple(map(tuple, told))
+    return tuple(map(tuple, by_deployment))
 
 
 def _on_sale(question: Question, market: Snapshot, offered: Candidates) -> Mask:
-    """Listings of the accelerators of some machines, where and from whom the caller may have them, of any kind."""
+    """Listings of the given accelerators that the request's filters allow, with any kind of price."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
     keep &= listings_allowed(market, limits, None) & no_older(listings, limits.max_price_age_days, question.today)
@@ -124,12 +132,12 @@ def _on_sale(question: Question, market: Snapshot, offered: Candidates) -> Mask:
 
 
 def _firm_and_cheap_first(market: Snapshot, rows: Codes, usd_per_hour: Column) -> Codes:
-    """Listings in the order they are taken in."""
+    """The given listings, firm prices first, then by price."""
     return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[market.listings.kind[rows]]))]
 
 
 def _of_each_way(market: Snapshot, deployed: Deployed, rows: Codes) -> tuple[Codes, Codes, Codes]:
-    """(deployment, way, listing) of the first listing of each way but a deployment's own that has machines as good."""
+    """(deployment, option, listing) of the first equivalent listing of each option other than the deployment's own."""
     listings, offered = market.listings, deployed.offered
     ways, own = WAY_CODES[listings.pricing[rows]], WAY_CODES[listings.pricing[offered.listing]]
     good = as_good(market, deployed, rows) & (ways != own[:, None]) & (offered.listing >= 0)[:, None]
@@ -139,10 +147,12 @@ def _of_each_way(market: Snapshot, deployed: Deployed, rows: Codes) -> tuple[Cod
 
 
 def as_good(market: Snapshot, deployed: Deployed, rows: Codes) -> Mask:
-    """Which listings (columns) sell as many of the accelerator of each deployment (rows) in a machine no worse."""
+    """Which listings (columns) sell the same count of each deployment's accelerator (rows) in an equal or better
+    machine.
+    """
     mine, theirs = market.machines.take(deployed.offered.machine), market.machines.take(market.listings.machine[rows])
     network = np.where(deployed.spanning, np.nan_to_num(mine.network_bytes_per_s), 0.0)
-    rented = ~market.listings.owned[rows]  # memory that owned ones lack is bought
+    rented = ~market.listings.owned[rows]  # an owned machine that lacks memory gets it as an ancillary purchase
     good: Mask = mine.accelerator[:, None] == theirs.accelerator
     good &= mine.accelerators_per_node[:, None] == theirs.accelerators_per_node
     for least, there in (
@@ -159,7 +169,7 @@ def as_good(market: Snapshot, deployed: Deployed, rows: Codes) -> Mask:
 
 
 def _within(limits: Constraints, cost: Cost) -> Mask:
-    """What stays within the money that may be spent."""
+    """Rows whose hourly cost and purchase stay within the budgets."""
     kept: Mask = np.ones(len(cost), dtype=bool)
     if limits.max_usd_per_hour is not None:
         kept &= no_more(cost.usd_per_hour, limits.max_usd_per_hour)
@@ -169,7 +179,7 @@ def _within(limits: Constraints, cost: Cost) -> Mask:
 
 
 def _worth_it(market: Snapshot, deployed: Deployed, others: Cost, of: Codes, way: Codes) -> Mask:
-    """All but what binds or may be taken back and yet costs no less than the same on demand."""
+    """All rows except commitments and spot capacity that cost at least as much as the same machines on demand."""
     own = WAY_CODES[market.listings.pricing[deployed.offered.listing]]
     plain = np.where(own == ON_DEMAND, deployed.cost.usd_per_hour, np.inf)
     on_demand = way == ON_DEMAND
@@ -179,8 +189,10 @@ def _worth_it(market: Snapshot, deployed: Deployed, others: Cost, of: Codes, way
 
 
 def _break_even(question: Question, cost: Cost, others: Cost, of: Codes, way: Codes) -> Column:
-    """Month from which on owning has cost less: than each rent, and than the rent of the deployment where it is owned
-    instead. NaN where no price to own is known, infinite beyond the horizon.
+    """Month from which owning has cost less than the rent of each row.
+
+    Where a row is owned, it is compared with the rent of its deployment. NaN where no purchase price is known;
+    infinite beyond the horizon.
     """
     hours = horizon_hours(question.economics)
     purchase, owned = cost.purchase_usd.copy(), cost.usd_per_hour.copy()

@@ -1,4 +1,4 @@
-"""What is bought beside owned machines: the network between them, their racks, and memory that a plan needs."""
+"""Ancillary purchases for owned machines: the network between them, their racks, and extra host memory."""
 
 from __future__ import annotations
 
@@ -17,20 +17,25 @@ from app.sizing.units import GBIT
 
 @dataclass(frozen=True, slots=True)
 class Beside(Columns):
-    """Of a whole deployment, in USD; 0 of rented machines, which have theirs in the rent."""
+    """Ancillary purchases of a whole deployment, in USD; 0 for rented machines, whose rent includes them."""
 
-    network_usd: Column
-    racks_usd: Column
-    more_memory_usd: Column
+    network_usd: Column  # network between the machines, USD
+    racks_usd: Column  # racks and power strips, USD
+    more_memory_usd: Column  # host memory beyond that of the machines' price, USD
 
 
-@formula(unit="USD/(Gbit/s)")
+@formula(unit="USD/(Gbit/s)", source="public cost sheet of H100 clusters, August 2024")
 def network_usd_per_gbit(linked_nodes: Column, names_network: Mask, assumed: Assumptions) -> Column:
-    """Switches, cables and optics of a network, by the tiers that its machines take; cards, where they name none.
+    """Price of the network between machines per Gbit/s: switches, cables and optics by the number of switch tiers, plus
+    network cards where the system's data sheet names none.
 
-    Source: public cost sheet of H100 clusters, August 2024: a port of each machine on a switch of its own rail.
-    Limits: full bandwidth between all; Ethernet is a fifth to two fifths cheaper.
-    Check: 34,000 USD for eight ports of 400 Gbit/s, in two tiers.
+    Parameters:
+        linked_nodes: machines that one network joins.
+        names_network: whether the system's data sheet names its network; if not, network cards are added.
+        assumed: assumptions: switch ports, prices per Gbit/s and tier factors.
+    Limits: full bisection bandwidth, with each port of a machine on a switch of its own rail; Ethernet is 20 to 40 %
+    cheaper.
+    Check: eight ports of 400 Gbit/s cost 34,000 USD in two tiers.
         >>> round(float(network_usd_per_gbit(128.0, True, Assumptions())) * 3200)
         34141
     """
@@ -46,10 +51,15 @@ def network_usd_per_gbit(linked_nodes: Column, names_network: Mask, assumed: Ass
 def network_usd(
     nodes: Column, linked_nodes: Column, node_gbit_per_s: Column, network_usd_per_gbit: Column, owned: Mask
 ) -> Column:
-    """Network between owned machines that work as one; rented ones have theirs in the rent.
+    """Price of the network between owned machines that work on one job; 0 for rented machines, whose rent includes it.
 
-    Source: definition.
-    Limits: the way from users to single machines is not in it.
+    Parameters:
+        nodes: machines of the deployment.
+        linked_nodes: machines that one network joins.
+        node_gbit_per_s: network bandwidth of one machine, Gbit/s.
+        network_usd_per_gbit: price of the network, USD per Gbit/s.
+        owned: whether the machines are bought.
+    Limits: excludes the network from users to single machines.
     Check:
         >>> float(network_usd(4.0, 4.0, 3200.0, 4.7, True))
         60160.0
@@ -57,12 +67,17 @@ def network_usd(
     return np.where(owned & (linked_nodes > 1), nodes * node_gbit_per_s * network_usd_per_gbit, 0.0)
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="definition; the price is an assumption")
 def racks_usd(nodes: Column, rated_w: Column, server: Mask, owned: Mask, assumed: Assumptions) -> Column:
-    """Cabinets and power strips of owned servers, by the power that they may draw.
+    """Price of racks and power strips for owned servers, by their rated power.
 
-    Source: definition; the price is an assumption.
-    Limits: cooling by liquid beyond the machine is part of the floor's price.
+    Parameters:
+        nodes: machines of the deployment.
+        rated_w: rated power of one machine, W.
+        server: whether the machine is a server; a workstation needs no rack.
+        owned: whether the machines are bought.
+        assumed: assumptions: rack price per kW.
+    Limits: liquid cooling outside the machine is part of the floor-space price.
     Check:
         >>> float(racks_usd(2.0, 10_000.0, True, True, Assumptions()))
         4000.0
@@ -72,33 +87,37 @@ def racks_usd(nodes: Column, rated_w: Column, server: Mask, owned: Mask, assumed
 
 @formula(unit="USD")
 def beside_usd(network_usd: Column, racks_usd: Column, more_memory_usd: Column) -> Column:
-    """Everything bought beside the machines.
+    """Price of all ancillary purchases.
 
-    Source: definition.
-    Limits: storage is not in it.
+    Parameters:
+        network_usd: network between the machines, USD.
+        racks_usd: racks and power strips, USD.
+        more_memory_usd: extra host memory, USD.
+    Limits: excludes storage.
     Check:
-        >>> beside_usd(60_160.0, 4_000.0, 0.0)
+        >>> ancillary_usd(60_160.0, 4_000.0, 0.0)
         64160.0
     """
     return network_usd + racks_usd + more_memory_usd
 
 
 def node_gbit_per_s(found: Candidates, assumed: Assumptions) -> Column:
-    """Network of a whole machine."""
+    """Network bandwidth of a whole machine, Gbit/s."""
     each = known_network_bytes_per_s(found.node.network_bytes_per_s, assumed)
     return found.node.accelerators_per_node * each / GBIT
 
 
 def network_price(found: Candidates, linked_nodes: Column, assumed: Assumptions) -> Column:
-    """USD per Gbit/s of the network that joins machines."""
+    """Price of the network that joins machines, USD per Gbit/s."""
     return network_usd_per_gbit(linked_nodes, ~np.isnan(found.node.network_bytes_per_s), assumed)
 
 
 def beside_of(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column | float, assumed: Assumptions
 ) -> Beside:
-    """What is bought beside `nodes` machines, of which a network joins so many at a time; `host_bytes` is what a plan
-    takes of each machine's memory.
+    """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each.
+
+    `host_bytes` is the host memory that the plan uses on each machine.
     """
     owned, none = ~np.isnan(found.purchase_usd), np.zeros(len(found))
     network = none

@@ -1,4 +1,4 @@
-"""The bill behind a cost: what is bought, rented and paid by the hour, so that every figure can be added up again."""
+"""Itemized bill of a deployment: purchases, rent and hourly costs that add up to its cost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ def bills(
     *,
     host_bytes: Column | float = 0.0,
 ) -> tuple[tuple[Part, ...], ...]:
-    """The bill of each of a few deployments, of so many machines each, as `cost.deployment_cost` reckons it."""
+    """Itemized bill of each of a few deployments, consistent with `cost.deployment_cost`.
+
+    `nodes` is the number of machines of each deployment.
+    """
     host = np.broadcast_to(np.asarray(host_bytes, dtype=np.float64), nodes.shape)
     with unrecorded():
         return tuple(
@@ -43,8 +46,8 @@ def _lines(
     assumed: Assumptions,
     economics: Economics,
 ) -> Iterator[Part]:
-    """Lines of one deployment: what is bought has a price each, what runs costs by the hour; then what both are spread
-    over, and the power of a machine.
+    """Bill lines of one deployment: purchases with a unit price, then hourly costs, the power of a machine and the
+    horizon.
     """
     machines, kilowatts = one(nodes), one(found.draw_w) / 1e3
     if not np.isnan(found.purchase_usd[0]):
@@ -63,7 +66,7 @@ def _lines(
 
 
 def _machine(found: Candidates, machines: float) -> Iterator[Part]:
-    """Owned machines at their own price, or part by part."""
+    """Owned machines as one line, or itemized by part where the machine has no price of its own."""
     parts = found.parts
     if np.isnan(parts.accelerators_usd[0]):
         yield Part("machine", machines, unit_usd=one(found.purchase_usd))
@@ -79,13 +82,13 @@ def _machine(found: Candidates, machines: float) -> Iterator[Part]:
 def _beside(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column, assumed: Assumptions
 ) -> Iterator[Part]:
-    """What is bought beside owned machines."""
-    beside = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
-    if beside.network_usd[0] > 0:
+    """Ancillary purchases for owned machines: network, racks and extra memory."""
+    ancillary = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
+    if ancillary.network_usd[0] > 0:
         rate = one(nodes * node_gbit_per_s(found, assumed))
         yield Part("network_gbit_per_s", rate, unit_usd=one(network_price(found, linked_nodes, assumed)))
-    if beside.racks_usd[0] > 0:
+    if ancillary.racks_usd[0] > 0:
         yield Part("rack_kw", one(nodes * found.rated_w) / 1e3, unit_usd=assumed.rack_usd_per_kw)
-    if beside.more_memory_usd[0] > 0:
+    if ancillary.more_memory_usd[0] > 0:
         price = one(found.parts.memory_usd_per_gib)
-        yield Part("more_memory_gib", one(beside.more_memory_usd) / price, unit_usd=price)
+        yield Part("more_memory_gib", one(ancillary.more_memory_usd) / price, unit_usd=price)

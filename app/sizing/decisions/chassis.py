@@ -1,4 +1,4 @@
-"""What stands around accelerators in a machine that nobody quoted: chassis, processors and memory, part by part."""
+"""Price of a machine without a quote, estimated part by part: accelerators, chassis, processors and memory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from app.sizing.units import GIB
 
 @dataclass(frozen=True, slots=True)
 class Parts(Columns):
-    """What one machine is put together from, in USD; all NaN where its own price is known, and where it is rented."""
+    """Parts of one machine and their prices, in USD; all NaN where the machine is rented or has a price of its own."""
 
-    accelerators_usd: Column
-    chassis_usd: Column
-    processors_usd: Column
-    memory_bytes: Column  # of the host, as it is priced
-    memory_usd_per_gib: Column  # 0: it comes with the machine
+    accelerators_usd: Column  # all accelerators of the machine, USD
+    chassis_usd: Column  # case, board, power supplies and cooling, USD
+    processors_usd: Column  # host processors, USD
+    memory_bytes: Column  # host memory included in the price, bytes
+    memory_usd_per_gib: Column  # price of host memory, USD per GiB; 0 where the machine includes it
 
     def at(self, paid: Column) -> Parts:
-        """The same at a share of the price of each."""
+        """The parts with every price multiplied by the share that the buyer pays."""
         return replace(
             self,
             accelerators_usd=self.accelerators_usd * paid,
@@ -35,31 +35,41 @@ class Parts(Columns):
 
     @classmethod
     def none(cls, count: int) -> Parts:
-        """Of machines that have a price of their own."""
+        """`count` rows of NaN: machines that have a price of their own."""
         return cls(*(np.full(count, np.nan) for _ in range(5)))
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="definition; the position within the range is an assumption")
 def part_usd(price_low_usd: Column, price_high_usd: Column, assumed: Assumptions) -> Column:
-    """Price of one accelerator, from its range of list prices.
+    """Price of one accelerator within its range of list prices.
 
-    Source: definition; where in the range is an assumption.
+    Parameters:
+        price_low_usd: lowest list price, USD.
+        price_high_usd: highest list price, USD.
+        assumed: assumptions: position within the range, from 0 to 1.
     Limits: list prices; large orders pay less.
     Check:
-        >>> part_usd(20_000.0, 30_000.0, Assumptions(list_price_position=0.5))
+        >>> accelerator_unit_usd(20_000.0, 30_000.0, Assumptions(list_price_position=0.5))
         25000.0
     """
     return price_low_usd + assumed.list_price_position * (price_high_usd - price_low_usd)
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="definition; the prices are assumptions")
 def chassis_usd(accelerators_per_node: Column, accelerator_power_w: Column, desk: Mask, assumed: Assumptions) -> Column:
-    """Case, board, power supplies and cooling of a machine, by how many accelerators it carries; more than eight stand
-    in several. Desktop cards blow their heat aside: hot ones, more than two of them, take a liquid-cooled or wide one.
+    """Price of a machine's case, board, power supplies and cooling, by the number of accelerators.
 
-    Source: definition; the prices are assumptions.
-    Limits: desktop cards in a desktop or tower only up to two; switches between boards come with the boards.
-    Check: eight desktop cards of 575 W, as a liquid-cooled 4U chassis.
+    More than eight accelerators need several chassis. Desktop cards exhaust heat sideways: more than two hot ones
+    need a liquid-cooled or wider chassis.
+
+    Parameters:
+        accelerators_per_node: accelerators in the machine.
+        accelerator_power_w: rated power of one accelerator, W.
+        is_desktop_card: whether the accelerators are desktop cards.
+        assumed: assumptions: chassis prices, power of an air-cooled card and the factor for hot cards.
+    Limits: a desktop or tower holds at most two desktop cards; the boards' price includes the switches between
+    boards.
+    Check: eight desktop cards of 575 W in a liquid-cooled 4U chassis.
         >>> float(chassis_usd(8.0, 575.0, True, Assumptions()))
         36400.0
     """
@@ -70,12 +80,15 @@ def chassis_usd(accelerators_per_node: Column, accelerator_power_w: Column, desk
     return np.where(desk & (accelerators_per_node <= 2), desktop, server * hot)
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="definition; cores per accelerator and their price are assumptions")
 def processors_usd(accelerators_per_node: Column, desk: Mask, assumed: Assumptions) -> Column:
-    """Processors that feed a machine's accelerators; a desktop's where it carries no more than four desktop cards.
+    """Price of a machine's host processors; desktop processors where it carries at most four desktop cards.
 
-    Source: definition; cores of each and their price are assumptions.
-    Limits: of the same make for every load.
+    Parameters:
+        accelerators_per_node: accelerators in the machine.
+        is_desktop_card: whether the accelerators are desktop cards.
+        assumed: assumptions: cores per accelerator and the price of a core.
+    Limits: the same processors for every workload.
     Check:
         >>> float(processors_usd(8.0, False, Assumptions()))
         7680.0
@@ -84,14 +97,18 @@ def processors_usd(accelerators_per_node: Column, desk: Mask, assumed: Assumptio
     return accelerators_per_node * assumed.cores_per_accelerator * core_usd
 
 
-@formula(unit="bytes")
+@formula(unit="bytes", source="definition; the ratio is an assumption")
 def priced_memory_bytes(
     ram_bytes: Column, accelerators_per_node: Column, memory_bytes: Column, assumed: Assumptions
 ) -> Column:
-    """Memory of a host as it is priced: its own, or as much as its accelerators have.
+    """Host memory that the machine's price includes: its known size, or a multiple of the accelerators' memory.
 
-    Source: definition; the share is an assumption.
-    Limits: what a plan needs beyond it is priced with the plan.
+    Parameters:
+        ram_bytes: host memory of the machine, bytes; NaN if unknown.
+        accelerators_per_node: accelerators in the machine.
+        memory_bytes: memory of one accelerator, bytes.
+        assumed: assumptions: host memory per byte of accelerator memory.
+    Limits: memory that a plan needs beyond this is priced with the plan.
     Check:
         >>> float(priced_memory_bytes(float("nan"), 8.0, 80e9, Assumptions()))
         640000000000.0
@@ -101,12 +118,14 @@ def priced_memory_bytes(
     return np.where(ram_bytes > 0, own, usual)
 
 
-@formula(unit="USD")
+@formula(unit="USD", source="definition; the price is an assumption")
 def memory_usd(memory_bytes: Column, memory_usd_per_gib: Column) -> Column:
     """Price of a host's memory.
 
-    Source: definition; the price is an assumption.
-    Limits: prices of memory doubled more than once in 2026.
+    Parameters:
+        memory_bytes: host memory, bytes.
+        memory_usd_per_gib: price of memory, USD per GiB.
+    Limits: memory prices doubled more than once in 2026.
     Check:
         >>> memory_usd(1024.0 * GIB, 27.0)
         27648.0
@@ -116,19 +135,23 @@ def memory_usd(memory_bytes: Column, memory_usd_per_gib: Column) -> Column:
 
 @formula(unit="USD")
 def parts_usd(accelerators_usd: Column, chassis_usd: Column, processors_usd: Column, memory_usd: Column) -> Column:
-    """Price of a machine that is put together.
+    """Price of a machine assembled from parts.
 
-    Source: definition.
-    Limits: work of who puts it together and their warranty are not in it.
+    Parameters:
+        accelerators_usd: all accelerators, USD.
+        chassis_usd: case, board, power supplies and cooling, USD.
+        processors_usd: host processors, USD.
+        memory_usd: host memory, USD.
+    Limits: excludes the integrator's labor and warranty.
     Check:
-        >>> parts_usd(240_000.0, 14_000.0, 7_680.0, 27_648.0)
+        >>> assembled_machine_usd(240_000.0, 14_000.0, 7_680.0, 27_648.0)
         289328.0
     """
     return accelerators_usd + chassis_usd + processors_usd + memory_usd
 
 
 def parts_of(machines: Machines, types: AcceleratorColumns, ram_bytes: Column, assumed: Assumptions) -> Parts:
-    """What machines are put together from. Chips that are whole machines come with everything."""
+    """Estimated parts of each machine; chips that are whole machines include everything."""
     row, count = machines.accelerator, machines.accelerators_per_node
     each = part_usd(types.price_low_usd[row], types.price_high_usd[row], assumed)
     power = np.where(np.isnan(types.power_w[row]), assumed.socket_power_w, types.power_w[row])
@@ -147,17 +170,20 @@ def parts_of(machines: Machines, types: AcceleratorColumns, ram_bytes: Column, a
 
 
 def together_usd(parts: Parts) -> Column:
-    """Price of machines that are put together; NaN where their own is known."""
+    """Price of machines assembled from parts; NaN where a machine has a price of its own."""
     memory = memory_usd(parts.memory_bytes, parts.memory_usd_per_gib)
     return parts_usd(parts.accelerators_usd, parts.chassis_usd, parts.processors_usd, memory)
 
 
 @formula(unit="USD")
 def more_memory_usd(needed_bytes: Column, memory_bytes: Column, memory_usd_per_gib: Column) -> Column:
-    """Price of what a plan needs of a host's memory beyond what is in the price of the machine.
+    """Price of the host memory that a plan needs beyond the memory included in the machine's price.
 
-    Source: definition.
-    Limits: of machines put together; of a quoted one it is known what it has.
+    Parameters:
+        needed_bytes: host memory that the plan needs, bytes.
+        memory_bytes: host memory included in the machine's price, bytes.
+        memory_usd_per_gib: price of memory, USD per GiB.
+    Limits: machines assembled from parts only; a quoted machine has a known memory size.
     Check:
         >>> float(more_memory_usd(1_000.0 * GIB, 640.0 * GIB, 27.0))
         9720.0

@@ -1,4 +1,4 @@
-"""What a deployment costs: per hour, month and million tokens, over the horizon, and in energy."""
+"""Cost of a deployment: per hour, per month, per million tokens, over the horizon, and in energy."""
 
 from __future__ import annotations
 
@@ -18,27 +18,30 @@ from app.sizing.question import Constraints, Economics
 from app.sizing.result import Reached
 from app.sizing.units import HOURS_PER_YEAR, LEAST_PER_S, LEAST_WORK_PER_S, SECONDS_PER_HOUR
 
-# No fleet is larger: what would need more is turned down, whatever a caller allows.
+# Plans that need more accelerators are rejected, whatever limit the request sets.
 MOST_ACCELERATORS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Cost(Columns):
-    """Money in USD, power in watts of IT load. `purchase_usd` is NaN for rented machines."""
+    """Cost of deployments, in USD, and their power. `purchase_usd` is NaN for rented machines."""
 
-    usd_per_hour: Column
-    purchase_usd: Column
-    power_w: Column
-    rated_w: Column
-    tco_usd: Column
+    usd_per_hour: Column  # hourly cost, owning included, USD/h
+    purchase_usd: Column  # upfront purchase, USD; NaN for rented machines
+    power_w: Column  # mean IT power under load, W
+    rated_w: Column  # rated IT power, W
+    tco_usd: Column  # total cost of ownership over the horizon, USD
 
 
 @formula(unit="USD")
 def purchase_usd(nodes: Column, machine_purchase_usd: Column, beside_usd: Column) -> Column:
-    """What is spent at once: owned machines, and what is bought beside them.
+    """Upfront spend: owned machines and their ancillary purchases.
 
-    Source: definition.
-    Limits: of rented machines there is none.
+    Parameters:
+        nodes: machines of the deployment.
+        machine_purchase_usd: purchase price of one machine, USD.
+        ancillary_usd: network, racks and extra memory, USD.
+    Limits: owned machines only.
     Check:
         >>> purchase_usd(2.0, 265_000.0, 68_000.0)
         598000.0
@@ -50,10 +53,16 @@ def purchase_usd(nodes: Column, machine_purchase_usd: Column, beside_usd: Column
 def usd_per_hour(
     nodes: Column, machine_usd_per_hour: Column, beside_usd: Column, horizon_hours: float, assumed: Assumptions
 ) -> Column:
-    """What a deployment costs per hour: its machines, and what is bought beside them over the horizon, with upkeep.
+    """Hourly cost of a deployment: its machines, plus ancillary purchases spread over the horizon and their
+    maintenance.
 
-    Source: definition.
-    Limits: people, storage and traffic to the outside are not in it.
+    Parameters:
+        nodes: machines of the deployment.
+        machine_usd_per_hour: rent or hourly cost of owning one machine, USD/h.
+        ancillary_usd: network, racks and extra memory, USD.
+        horizon_hours: hours over which purchases are spread.
+        assumed: assumptions: maintenance per year as a share of the purchase.
+    Limits: excludes staff, storage and internet traffic.
     Check:
         >>> round(usd_per_hour(2.0, 55.04, 26_280.0, 26_280.0, Assumptions()), 2)
         111.23
@@ -66,8 +75,10 @@ def usd_per_hour(
 def power_w(nodes: Column, draw_w: Column) -> Column:
     """Mean power of a deployment under load.
 
-    Source: definition.
-    Limits: IT load; what the building adds is priced, not shown.
+    Parameters:
+        nodes: machines of the deployment.
+        draw_w: mean power of one machine under load, W.
+    Limits: IT load; the building's overhead (PUE) is part of the cost, not of this figure.
     Check:
         >>> power_w(2.0, 7_500.0)
         15000.0
@@ -77,10 +88,12 @@ def power_w(nodes: Column, draw_w: Column) -> Column:
 
 @formula(unit="USD")
 def tco_usd(usd_per_hour: Column, horizon_hours: float) -> Column:
-    """Everything that is paid over the horizon.
+    """Total cost of ownership: all payments over the horizon.
 
-    Source: definition.
-    Limits: prices as of today, all hours of the horizon.
+    Parameters:
+        usd_per_hour: hourly cost of the deployment, USD/h.
+        horizon_hours: hours of the horizon.
+    Limits: current prices, use in all hours of the horizon.
     Check:
         >>> tco_usd(110.08, 26_280.0)
         2892902.4
@@ -88,13 +101,15 @@ def tco_usd(usd_per_hour: Column, horizon_hours: float) -> Column:
     return usd_per_hour * horizon_hours
 
 
-@formula(unit="USD", source="whole machines for the whole run")
+@formula(unit="USD", source="definition")
 def usd_total(usd_per_hour: Column, wall_s: Column) -> Column:
-    """Money of work that ends: whole machines for its whole time.
+    """Cost of a job that ends: whole machines for its full duration.
 
-    Source: definition.
-    Limits: storage, people and runs that failed are not in it.
-    Check: 100 machines at 20 USD per hour for ten days.
+    Parameters:
+        usd_per_hour: hourly cost of the machines, USD/h.
+        wall_s: duration of the job, s.
+    Limits: excludes storage, staff and failed runs.
+    Check: 100 machines at 20 USD/h for ten days.
         >>> usd_total(2000.0, 864_000.0)
         480000.0
     """
@@ -110,24 +125,24 @@ def deployment_cost(
     *,
     host_bytes: Column | float = 0.0,
 ) -> Cost:
-    """Cost of `nodes` machines, of which a network joins so many at a time, with what a plan needs of their memory.
+    """Cost of `nodes` machines, joined by networks of `linked_nodes` machines each.
 
-    Rent and ownership are on one scale: an owned machine costs, per hour, its purchase over the
-    horizon, upkeep, floor space and power.
+    Rent and ownership are comparable: an owned machine costs, per hour, its purchase spread over the horizon,
+    maintenance, floor space and power. `host_bytes` is the host memory that the plan uses on each machine.
     """
     owned = ~np.isnan(found.purchase_usd)
-    if is_recording():  # how the price of an owned machine came about
+    if is_recording():  # the trace shows how the price of an owned machine is derived
         together_usd(found.parts)
         draw = np.where(owned, found.draw_w, np.nan)
         owned_usd_per_hour(found.purchase_usd, draw, ~found.node.workstation, assumed, economics)
-    hours, beside = horizon_hours(economics), np.zeros(len(found))
+    hours, ancillary = horizon_hours(economics), np.zeros(len(found))
     if owned.any():
         bought = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
-        beside = beside_usd(bought.network_usd, bought.racks_usd, bought.more_memory_usd)
-    hourly = usd_per_hour(nodes, found.usd_per_hour, beside, hours, assumed)
+        ancillary = beside_usd(bought.network_usd, bought.racks_usd, bought.more_memory_usd)
+    hourly = usd_per_hour(nodes, found.usd_per_hour, ancillary, hours, assumed)
     return Cost(
         usd_per_hour=hourly,
-        purchase_usd=np.where(owned, purchase_usd(nodes, found.purchase_usd, beside), np.nan),
+        purchase_usd=np.where(owned, purchase_usd(nodes, found.purchase_usd, ancillary), np.nan),
         power_w=power_w(nodes, found.draw_w),
         rated_w=nodes * found.rated_w,
         tco_usd=tco_usd(hourly, hours),
@@ -135,15 +150,17 @@ def deployment_cost(
 
 
 def does_work(units_per_s: float) -> bool:
-    """Whether enough is done for a cost of a million to mean anything."""
+    """Whether the throughput is high enough for a cost per million to be meaningful."""
     return units_per_s > LEAST_WORK_PER_S
 
 
 @formula(unit="USD")
 def usd_per_million(usd_per_hour: Column, units_per_s: Column) -> Column:
-    """Cost of a million tokens (or samples) at a rate.
+    """Cost of a million tokens (or samples).
 
-    Source: definition.
+    Parameters:
+        usd_per_hour: hourly cost of the deployment, USD/h.
+        units_per_s: mean tokens (or samples) per second.
     Limits: at the mean load of all hours, not at the peak.
     Check:
         >>> round(float(usd_per_million(110.2, 27_000.0)), 3)
@@ -156,8 +173,10 @@ def usd_per_million(usd_per_hour: Column, units_per_s: Column) -> Column:
 def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
     """IT energy of a million tokens (or samples).
 
-    Source: definition.
-    Limits: without what the building adds.
+    Parameters:
+        power_w: mean power of the deployment under load, W.
+        units_per_s: mean tokens (or samples) per second.
+    Limits: excludes the building's overhead (PUE).
     Check:
         >>> round(float(kwh_per_million(11_200.0, 27_000.0)), 3)
         0.115
@@ -169,7 +188,7 @@ Limit = tuple[str, str, Column, float | None, str]
 
 
 def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[Limit, ...]:
-    """Code, sentence, what a row needs, what is allowed and the unit of each limit of number, money and power."""
+    """Code, sentence, needed column, allowed value and unit of each limit on accelerators, money and power."""
     purchase = np.nan_to_num(cost.purchase_usd, nan=0.0)
     power = None if constraints.max_power_w is None else constraints.max_power_w / 1e3
     return (
@@ -182,21 +201,21 @@ def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[
         ),
         (
             "over_budget",
-            "{name} costs {needed} USD per hour for {on}; {available} may be spent.",
+            "{name} costs {needed} USD/h for {on}; the budget is {available} USD/h.",
             cost.usd_per_hour,
             constraints.max_usd_per_hour,
             "usd_per_hour",
         ),
         (
             "over_budget",
-            "{name} costs {needed} USD to buy {on}; {available} may be spent.",
+            "{name} costs {needed} USD upfront for {on}; the purchase budget is {available} USD.",
             purchase,
             constraints.max_purchase_usd,
             "usd",
         ),
         (
             "over_power",
-            "{name} draws up to {needed} kW with {on}; the limit is {available}.",
+            "{name} draws up to {needed} kW with {on}; the limit is {available} kW.",
             cost.rated_w / 1e3,
             power,
             "kw",
@@ -207,7 +226,9 @@ def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[
 def within_limits(
     accelerator: Codes, accelerators: Column, cost: Cost, constraints: Constraints, rejections: Rejections
 ) -> Mask:
-    """Rows that exceed no limit of number, money or power; types that lose all rows keep the shortfall."""
+    """Rows that exceed no limit on accelerators, money or power; types that lose all rows are rejected with the
+    shortfall.
+    """
     keep: Mask = np.ones(len(accelerator), dtype=bool)
     for code, text, needed, available, unit in _sizes(accelerators, cost, constraints):
         if available is None:

@@ -1,4 +1,4 @@
-"""Machines of a deployment that somebody names: by what of it is said."""
+"""Machines of a deployment that the request specifies, by the fields that it names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 def machines_for(
     question: Question, deployment: Deployment, market: Snapshot, kinds: tuple[PriceKind, ...] = ()
 ) -> Candidates:
-    """Machines that are sold or can be owned with a deployment, by what of it is named."""
+    """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
+
+    Raises `Conflict` if the named fields match no listing.
+    """
     constraints = Constraints(
         accelerators=(deployment.accelerator,),
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
@@ -36,17 +39,15 @@ def machines_for(
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     if named or deployment.pricing_model:
         raise Conflict(
-            "The catalogue has no such listing: the system and offer named do not sell this accelerator together. "
-            "Leave them out, or take both from GET /catalog/offers."
-            + (" Several zones take rented machines of named regions only." if zones > 1 else "")
+            "No catalog listing sells this accelerator with the given system, provider, region, instance type and "
+            "pricing model. Omit them, or choose values from GET /catalog/offers."
+            + (" With several zones, rented machines must be in named regions." if zones > 1 else "")
         )
     return unpriced(market, deployment, question.assumptions)
 
 
 def of_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
-    """Of machines for a service, those that hold as many accelerators as the machines and accelerators given say
-    together.
-    """
+    """For a service, the machines whose accelerator count matches `total_accelerators` divided by `nodes`."""
     training = isinstance(question.workload, TrainingWorkload)
     if training or deployment.nodes is None or deployment.total_accelerators is None:
         return machines
@@ -55,18 +56,20 @@ def of_size(machines: Candidates, question: Question, deployment: Deployment) ->
 
 
 def unsold(market: Snapshot, deployment: Deployment, question: Question) -> Candidates:
-    """A machine of the size given without a price, where nobody sells one; a conflict where there can be none."""
+    """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1
     if named or total % nodes:
-        whose = "the machines named are of another size" if named else "each would hold a part of one"
-        raise Conflict(f"{nodes} nodes do not come to {total} accelerators: {whose}. Leave one of the two out.")
+        reason = "the named machine has another size" if named else "each would hold a fraction of an accelerator"
+        raise Conflict(
+            f"{nodes} nodes cannot hold exactly {total} accelerators: {reason}. Omit `nodes` or `total_accelerators`."
+        )
     return unpriced(market, deployment, question.assumptions)
 
 
 def least_in_one(question: Question, deployment: Deployment) -> int:
-    """Accelerators that one machine is to carry where one does: as many as a replica or a small run has, or as the
-    machines given.
+    """Accelerators that one machine must carry: those of a replica or a small training run, or the requested total per
+    machine.
     """
     if deployment.nodes is not None and deployment.total_accelerators is not None:
         return deployment.total_accelerators // deployment.nodes
@@ -80,5 +83,5 @@ def least_in_one(question: Question, deployment: Deployment) -> int:
 
 
 def most_in_one(machines: Candidates) -> float:
-    """Most accelerators in one of some machines."""
+    """Largest accelerator count of the given machines."""
     return float(machines.node.accelerators_per_node.max(initial=0.0))

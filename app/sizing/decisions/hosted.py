@@ -1,4 +1,4 @@
-"""What traffic costs where somebody else runs the model, and from which load on machines of one's own cost less."""
+"""Cost of a workload at a hosted API, and the load above which the buyer's own machines cost less."""
 
 from __future__ import annotations
 
@@ -25,10 +25,17 @@ def hosted_usd_per_million(
     output_tokens: float,
     cached_prefix_fraction: float,
 ) -> float:
-    """A million tokens of a workload at a host that prices what goes in, what of it is cached, and what comes out.
+    """Price of a million tokens of a workload at a host that prices input, cached input and output tokens separately.
 
-    Limits: a host's cache keeps what one's own would.
-    Check: three tokens in for each that comes out, a third of them cached.
+    Parameters:
+        usd_per_million_input: price of a million uncached input tokens, USD.
+        usd_per_million_cached_input: price of a million cached input tokens, USD.
+        usd_per_million_output: price of a million output tokens, USD.
+        input_tokens: mean input tokens of a request.
+        output_tokens: mean output tokens of a request.
+        cached_prefix_fraction: share of the input tokens that the prefix cache holds.
+    Limits: assumes the host's prefix cache hits as often as the buyer's own.
+    Check: three input tokens per output token, a third of the input cached.
         >>> round(hosted_usd_per_million(1.0, 0.1, 4.0, 750.0, 250.0, 1 / 3), 3)
         1.525
     """
@@ -39,10 +46,13 @@ def hosted_usd_per_million(
 
 @formula(unit="USD/month", source="definition")
 def hosted_usd_per_month(hosted_usd_per_million: float, tokens_per_s: float) -> float:
-    """What a month of traffic costs at a host.
+    """Monthly cost of the traffic at a host.
 
-    Limits: the mean load, all hours of the month; nothing off for volume.
-    Check: 1,000 tokens a second at 0.5 USD per million.
+    Parameters:
+        hosted_usd_per_million: price of a million tokens of the workload, USD.
+        tokens_per_s: mean input and output tokens per second.
+    Limits: mean load in all hours of the month; no volume discount.
+    Check: 1,000 tokens/s at 0.5 USD per million.
         >>> hosted_usd_per_month(0.5, 1000.0)
         1314.0
     """
@@ -51,9 +61,13 @@ def hosted_usd_per_month(hosted_usd_per_million: float, tokens_per_s: float) -> 
 
 @formula(unit="USD", source="definition")
 def hosted_usd_total(hosted_usd_per_million: float, volume_requests: float, tokens_per_request: float) -> float:
-    """What work that ends costs at a host.
+    """Cost of a job of known volume at a host.
 
-    Limits: nothing off for volume or for answers that may wait.
+    Parameters:
+        hosted_usd_per_million: price of a million tokens of the workload, USD.
+        volume_requests: requests of the job.
+        tokens_per_request: mean input and output tokens of a request.
+    Limits: no discount for volume or for batch processing.
     Check: a million requests of 2,200 tokens at 0.05 USD per million tokens.
         >>> round(hosted_usd_total(0.05, 1e6, 2200.0), 2)
         110.0
@@ -63,11 +77,15 @@ def hosted_usd_total(hosted_usd_per_million: float, volume_requests: float, toke
 
 @formula(unit="requests/s", source="definition")
 def pays_from_per_s(usd_per_hour: float, hosted_usd_per_million: float, tokens_per_request: float) -> float:
-    """Mean load from which on machines that are paid by the hour cost less than a host that is paid by the token.
+    """Mean load above which machines paid by the hour cost less than a host paid by the token.
 
-    Limits: the machines are the same at every load; they may not carry so much.
-    Check: 36 USD an hour against 1,000 tokens a request at 1 USD per million.
-        >>> round(pays_from_per_s(36.0, 1.0, 1000.0), 6)
+    Parameters:
+        usd_per_hour: hourly cost of the machines, USD/h.
+        hosted_usd_per_million: price of a million tokens of the workload at the host, USD.
+        tokens_per_request: mean input and output tokens of a request.
+    Limits: assumes the same machines at every load, which may exceed their capacity.
+    Check: 36 USD/h against 1,000 tokens per request at 1 USD per million.
+        >>> round(break_even_rate_per_s(36.0, 1.0, 1000.0), 6)
         10.0
     """
     return (
@@ -78,8 +96,9 @@ def pays_from_per_s(usd_per_hour: float, hosted_usd_per_million: float, tokens_p
 
 
 def open_to_hosts(limits: Constraints) -> bool:
-    """Whether a host may be named: nobody knows where one runs, so not beside regions, providers or machines of one's
-    own that were asked for.
+    """Whether the constraints permit a hosted API, whose location is unknown.
+
+    Regions, providers and on-premises machines that the request names rule it out.
     """
     own = limits.environments and Environment.CLOUD not in limits.environments
     return not (own or limits.regions or limits.providers)
@@ -88,7 +107,7 @@ def open_to_hosts(limits: Constraints) -> bool:
 def hosted_costs(
     workload: InferenceWorkload, prices: Iterable[HostedPrice], tokens_per_s: float | None
 ) -> tuple[HostedCost, ...]:
-    """What a workload costs at the cheapest hosts; by the month where it is known how much of it there is."""
+    """Cost of a workload at the cheapest hosts; per month where the traffic is known."""
     found = [_hosted_cost(workload, price, tokens_per_s) for price in prices]
     return tuple(sorted(found, key=lambda c: (c.usd_per_million_tokens, c.price.provider))[:HOSTS_SHOWN])
 

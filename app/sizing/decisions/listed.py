@@ -1,4 +1,4 @@
-"""What every listing comes to for one caller: rent as it is asked, or owning it per hour, after discounts."""
+"""Price of every listing for one buyer: rent, or the hourly cost of owning, after discounts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from app.sizing.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Priced(Columns):
-    """What every listing comes to for one caller."""
+    """Price and power of every listing for one buyer."""
 
-    usd_per_hour: Column
-    purchase_usd: Column  # NaN for rented ones
-    draw_w: Column
-    rated_w: Column
-    paid_share: Column  # of its price, after a discount
+    usd_per_hour: Column  # rent, or the hourly cost of owning, USD/h
+    purchase_usd: Column  # purchase price of the machine, USD; NaN for rented machines
+    draw_w: Column  # mean power of the machine under load, W
+    rated_w: Column  # rated power of the machine, W
+    paid_share: Column  # share of the price that the buyer pays after the discount
 
 
 def listing_prices(snapshot: Snapshot, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
-    """Rent as it is asked, ownership of machines to keep per hour over the horizon; power by the machine."""
+    """Rent, or the hourly cost of owning over the horizon, of the listings to keep, and the power of their machines."""
     listings, rows, paid = snapshot.listings, np.flatnonzero(keep), paid_share(snapshot, economics)
     rated, draw, purchase = np.full((3, len(listings)), np.nan)
     rated[rows] = rated_power_w(snapshot.machines.take(listings.machine[rows]), snapshot.columns, assumed)
@@ -48,7 +48,7 @@ def listing_prices(snapshot: Snapshot, keep: Mask, assumed: Assumptions, economi
 
 
 def paid_share(snapshot: Snapshot, economics: Economics) -> Column:
-    """Share of its price that the caller pays of each listing: all of it, but for the discounts said."""
+    """Share of its price that the buyer pays for each listing: 1 minus the discount on its accelerator."""
     share = np.ones(len(snapshot.accelerators))
     for slug, discount in economics.discounts:
         share[snapshot.accelerator_index[slug]] = 1 - discount
@@ -57,9 +57,10 @@ def paid_share(snapshot: Snapshot, economics: Economics) -> Column:
 
 
 def parts_paid(snapshot: Snapshot, rows: Codes, assumed: Assumptions, paid: Column) -> Parts:
-    """What the machines of some listings are put together from, where they are bought and have no price, at the share
-    of it that is paid.
+    """Parts of the machines of some listings, at the share of their price that the buyer pays.
+
+    All NaN for rented machines and those with a price of their own.
     """
     listings = snapshot.listings
-    machines, reckoned = snapshot.machines.take(listings.machine[rows]), listings.reckoned[rows]
-    return reckoned_parts(machines, snapshot.columns, listings.ram_bytes[rows], reckoned, assumed).at(paid)
+    machines, derived = snapshot.machines.take(listings.machine[rows]), listings.reckoned[rows]
+    return reckoned_parts(machines, snapshot.columns, listings.ram_bytes[rows], derived, assumed).at(paid)

@@ -1,4 +1,4 @@
-"""Machines on sale to a caller, each at its cheapest allowed price, rented and owned on one scale."""
+"""Candidate machines for a buyer, each at its cheapest allowed price, with rent and ownership on one scale."""
 
 from __future__ import annotations
 
@@ -29,36 +29,36 @@ from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.result import Reached
 from app.sizing.snapshot import Snapshot
 
-# What price lists say of a region where they name none.
+# Regions in price lists that name no real region.
 UNNAMED_REGIONS = ("unspecified", "global")
 
 
-# More accelerators than any machine carries: tells kinds of machine apart by one number.
+# More accelerators than any machine carries: the factor that combines accelerator and count into one key.
 MOST_IN_A_MACHINE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates(Columns):
-    """Machines on sale to this caller, each at its cheapest allowed price, and again at that of spot capacity."""
+    """Machines on sale to this buyer, each at its cheapest allowed price, plus a second row for spot capacity."""
 
-    machine: Codes
-    listing: Codes
-    node: Machines
-    spot: Mask  # may be taken back
-    by_the_hour: Mask  # rented for as long as they are wanted
-    usd_per_hour: Column  # effective: rent, or what owning it costs per hour over the horizon
-    purchase_usd: Column  # NaN for rented ones
-    draw_w: Column  # mean draw under load, whole machine
-    rated_w: Column
-    ram_bytes: Column  # of the host; NaN unknown
-    parts: Parts  # of machines without a price of their own
-    vcpus: Column  # of the host, where the work reads them; NaN unknown
+    machine: Codes  # index of the machine in the catalog; -1 for an unpriced machine
+    listing: Codes  # index of the listing in the catalog; -1 for an unpriced machine
+    node: Machines  # hardware of the machine
+    spot: Mask  # spot capacity, which the provider may reclaim
+    by_the_hour: Mask  # rented by the hour without a commitment
+    usd_per_hour: Column  # rent, or the hourly cost of owning over the horizon, USD/h
+    purchase_usd: Column  # purchase price of the machine, USD; NaN for rented machines
+    draw_w: Column  # mean power of the whole machine under load, W
+    rated_w: Column  # rated power of the whole machine, W
+    ram_bytes: Column  # host memory, bytes; NaN if unknown
+    parts: Parts  # parts of machines without a price of their own
+    vcpus: Column  # host vCPUs, if the work depends on them; NaN if unknown
 
     @property
     def hosts(self) -> tuple[int, Codes]:
-        """How many kinds of host there are by their threads beside each accelerator, and which each machine has."""
-        beside = np.nan_to_num(self.vcpus / self.node.accelerators_per_node, nan=-1.0)
-        kinds, which = np.unique(beside, return_inverse=True)
+        """Number of distinct hosts, by vCPUs per accelerator, and the index of each machine's host."""
+        per_accelerator = np.nan_to_num(self.vcpus / self.node.accelerators_per_node, nan=-1.0)
+        kinds, which = np.unique(per_accelerator, return_inverse=True)
         return len(kinds), which
 
 
@@ -78,12 +78,13 @@ def candidates(
     gives_back: bool = False,
     today: str = "",
 ) -> Candidates:
-    """Machines the caller may have, each at the cheapest listing that the constraints allow; where it is spot
-    capacity, which a long run may do without, at the cheapest other too.
+    """Machines the buyer may use, each at the cheapest listing that the constraints allow.
 
-    `pricing` is how it may be paid, by default as is usual of work that `ends` or does not. Several zones take rented
-    machines of named regions. A service of many is put on parts of servers. Where the work `reads_host`, machines that
-    differ in its processors are several; where it `gives_back` idle ones, what is rented by the hour is kept apart.
+    A machine whose cheapest listing is spot capacity also appears at its cheapest other listing, because a long run
+    may not tolerate interruption. `pricing` names the allowed pricing models; by default they are the usual ones of
+    a service, or of a job that `ends`. With several zones, rented machines must be in named regions. If
+    `serves_many`, consumer parts are rejected. If the work `reads_host`, machines with different host processors are
+    separate rows. If it `gives_back` idle machines, those rented by the hour are separate rows.
     """
     named = types_named(snapshot, constraints.outright)
     allowed = types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
@@ -111,8 +112,8 @@ def candidates(
 def _bought_within(
     most_usd: float, snapshot: Snapshot, purchase_usd: Column, keep: Mask, rejections: Rejections
 ) -> Mask:
-    """Listings that are rented, or of which one machine at least may be bought; types left without any are turned
-    down.
+    """Listings that are rented, or whose single machine fits the purchase budget; types left without any are
+    rejected.
     """
     listings = snapshot.listings
     owned = keep & listings.owned
@@ -123,7 +124,7 @@ def _bought_within(
         accelerator,
         np.isin(accelerator, within),
         code="over_budget",
-        text="One machine with {name} costs {needed} USD; {available} may be spent.",
+        text="One machine with {name} costs {needed} USD; the purchase budget is {available} USD.",
         needed=purchase_usd[owned],
         available=np.full(len(accelerator), most_usd),
         unit="usd",
@@ -134,32 +135,32 @@ def _bought_within(
 
 
 def outdone(snapshot: Snapshot, keep: Mask) -> Mask:
-    """Reckoned machines where one with a price of its own carries as many of the same accelerator."""
+    """Listings with a derived price where another of the same accelerator and count has a price of its own."""
     listings, count = snapshot.listings, snapshot.machines.accelerators_per_node
-    alike = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
-    priced = alike[keep & listings.owned & ~listings.reckoned]
-    outdone: Mask = listings.reckoned & np.isin(alike, priced)
-    return outdone
+    key = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
+    priced = key[keep & listings.owned & ~listings.reckoned]
+    superseded: Mask = listings.reckoned & np.isin(key, priced)
+    return superseded
 
 
 def in_named_regions(snapshot: Snapshot) -> Mask:
-    """Listings that several zones can be of: owned ones, and rented ones in a region with a name."""
+    """Listings that can span several zones: owned ones, and rented ones in a named region."""
     listings = snapshot.listings
     found: Mask = listings.owned | ~_among(snapshot.regions, UNNAMED_REGIONS)[listings.region]
     return found
 
 
 def _kept_in_named_regions(snapshot: Snapshot, keep: Mask, zones: int, rejections: Rejections) -> Mask:
-    """Of the listings kept those that several zones can be of."""
+    """The kept listings that can span several zones; types left without any are rejected."""
     listings = snapshot.listings
     named: Mask = keep & in_named_regions(snapshot)
-    text = f"{{name}} is rented only where the catalogue names no region; {zones} zones need a named one."
+    text = f"The catalog lists {{name}} for rent only without a named region; {zones} zones require named regions."
     rejections.without(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
     return named
 
 
 def _spot(pricing: Codes) -> Mask:
-    """Which listings may be taken back."""
+    """Which listings are spot capacity."""
     found: Mask = pricing == PRICING.index(PricingModel.SPOT)
     return found
 
@@ -173,15 +174,15 @@ def types_left(
     *,
     serves_many: bool,
 ) -> Mask:
-    """Types that are allowed and usual of the work; the others are turned down."""
+    """Types that the request allows and that suit the work; the others are rejected."""
     allowed = types_allowed(snapshot, constraints)
-    text = "{name} is outside the vendors and types asked for."
+    text = "The vendor, segment and accelerator filters exclude {name}."
     rejections.reject(np.flatnonzero(~allowed), "excluded", text, Reached.LEFT_OUT)
     return usual_parts(snapshot, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
 
 
 def types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
-    """Accelerator types of the vendors and names asked for."""
+    """Accelerator types that pass the vendor, segment and name filters."""
     allowed = np.ones(len(snapshot.accelerators), dtype=bool)
     if constraints.vendors:
         allowed &= _among(snapshot.vendors, {v.lower() for v in constraints.vendors})[snapshot.vendor_of]
@@ -195,6 +196,7 @@ def types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
 
 
 def types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
+    """Mask of the accelerator types with these slugs; unknown slugs are ignored."""
     index = snapshot.accelerator_index
     named: Mask = np.zeros(len(snapshot.accelerators), dtype=bool)
     named[[index[name] for name in names if name in index]] = True
@@ -202,7 +204,7 @@ def types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
 
 
 def listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:
-    """Listings where and from whom they may be had."""
+    """Listings of the requested environments, providers and regions, and of the fixed deployment if one is given."""
     listings = snapshot.listings
     owned = listings.owned
     keep = np.ones(len(listings), dtype=bool)
@@ -218,7 +220,7 @@ def listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deploy
         keep &= regional[listings.region] | owned
     if fixed is not None:
         if fixed.instance_type is None and fixed.system is None:
-            keep &= snapshot.machines.share[listings.machine] == 1  # who names a processor means a whole one
+            keep &= snapshot.machines.share[listings.machine] == 1  # a named accelerator means a whole one
         for named, names, column_of in (
             (fixed.system, snapshot.system_slugs, listings.system),
             (fixed.provider, snapshot.providers, listings.provider),
@@ -231,7 +233,7 @@ def listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deploy
     return keep
 
 
-NOWHERE = -2  # the code of a name that no listing has
+NOWHERE = -2  # code that no listing has
 
 
 def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
@@ -239,24 +241,25 @@ def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
 
 
 def machine_kinds(machine: Codes, pricing: Codes, vcpus: Column, *, gives_back: bool = False) -> Codes:
-    """A number that listings share whose machines are the same: in their host's processors too, and in whether they
-    stay; where a day's load `gives_back` machines, in whether they can be.
+    """A number shared by listings of the same machine, host processors and interruptibility.
+
+    With `gives_back`, machines rented by the hour have numbers of their own.
     """
     host: Codes = np.unique(np.nan_to_num(vcpus, nan=-1.0), return_inverse=True)[1]
-    apart = gives_back & _among(PRICING, BY_THE_HOUR)[pricing]
-    return (machine * (int(host.max(initial=0)) + 1) + host) * 4 + 2 * apart + _spot(pricing)
+    separate = gives_back & _among(PRICING, BY_THE_HOUR)[pricing]
+    return (machine * (int(host.max(initial=0)) + 1) + host) * 4 + 2 * separate + _spot(pricing)
 
 
 def cheapest_each(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
-    """Of the rows of each machine (and way of paying) the cheapest, the first of equals; by machine."""
+    """The cheapest of the rows of each machine kind, the first of equals; ordered by machine kind."""
     dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
     last = np.full(int(machine.max(initial=-1)) + 1, -1)
-    last[machine[dearest_first]] = dearest_first  # of several rows of a machine the last one stays
+    last[machine[dearest_first]] = dearest_first  # the last of several rows of a machine wins
     return last[last >= 0]
 
 
 def candidates_at(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
-    """Listings as candidates."""
+    """Candidates of the listings at the given rows."""
     listings = snapshot.listings
     return Candidates(
         machine=listings.machine[rows],
@@ -275,7 +278,7 @@ def candidates_at(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column
 
 
 def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
-    """Machines behind switches that carry less than their network cards do."""
+    """Machines whose network bandwidth is divided by the oversubscription of the switches."""
     return replace(
         found,
         node=replace(found.node, network_bytes_per_s=found.node.network_bytes_per_s / assumed.network_oversubscription),
@@ -283,9 +286,11 @@ def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
 
 
 def undominated(found: Candidates) -> Candidates:
-    """Machines without those that another of the same accelerator and count beats or equals in everything: links,
-    network, memory, power, price and whether it stays. What they would do is never better, so a search need not judge
-    them. The faster network of an owned machine costs more, so that those are compared at one rate.
+    """Machines that no other of the same accelerator and count equals or beats in everything.
+
+    Compared are links, network, memory, power, price and whether the machine is spot capacity. A dominated machine
+    is never the better choice, so the search need not evaluate it. The network of an owned machine raises its cost,
+    so owned machines are compared at equal network bandwidth.
     """
     m = found.node
     more = np.stack(
@@ -305,17 +310,17 @@ def undominated(found: Candidates) -> Candidates:
     as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
     better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
     keep: Mask = np.ones(len(found), dtype=bool)
-    keep[row[as_good & (better | (other < row))]] = False  # of equals the first stays
+    keep[row[as_good & (better | (other < row))]] = False  # the first of equal rows wins
     return found.take(keep)
 
 
 def _pairs(key: Column) -> tuple[Codes, Codes]:
-    """Every two rows that agree in a key, as two columns of row numbers."""
+    """All ordered pairs of rows with equal keys, as two columns of row numbers."""
     order = np.lexsort(key)
     changes = (key[:, order[1:]] != key[:, order[:-1]]).any(axis=0)
     first = np.flatnonzero(np.concatenate([[True], changes]))
     size = np.diff(np.append(first, len(order)))
-    many = np.repeat(size, size)  # of each row, how many agree with it
+    many = np.repeat(size, size)  # for each row, the number of rows with its key
     row = np.repeat(np.arange(len(order)), many)
     begin = np.repeat(np.repeat(first, size), many)
     other = begin + np.arange(len(row)) - np.repeat(np.cumsum(many) - many, many)
@@ -323,14 +328,14 @@ def _pairs(key: Column) -> tuple[Codes, Codes]:
 
 
 def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -> Candidates:
-    """A machine of the accelerator's usual size where nobody in the catalogue sells one."""
+    """A machine of the accelerator's usual size without a price, for accelerators that no listing sells."""
     index = snapshot.accelerator_index[deployment.accelerator]
     accelerator = snapshot.accelerators[index]
     usual = accelerator.typical_node_size
     wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
     count = float(wanted if usual < wanted <= assumed.largest_host_accelerators else usual)
     if deployment.nodes is not None and deployment.total_accelerators is not None:
-        count = max(1.0, float(deployment.total_accelerators // deployment.nodes))  # as an estimate echoes it
+        count = max(1.0, float(deployment.total_accelerators // deployment.nodes))  # the size that the estimate echoes
     link, rate, domain = machine_link(accelerator, count=count)
     nan = column([None])
     machine = Machines(

@@ -1,4 +1,4 @@
-"""What owning a machine costs: its price, its power, and both per hour."""
+"""Cost of owning a machine: its purchase price, its power, and the hourly cost of both."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from app.sizing.units import HOURS_PER_MONTH, HOURS_PER_YEAR
 
 @formula(unit="h")
 def horizon_hours(economics: Economics) -> float:
-    """Hours over which hardware is paid for.
+    """Hours over which purchases are spread.
 
-    Source: definition.
+    Parameters:
+        economics: economics of the request: horizon in months.
     Limits: a month is a twelfth of a year of 365 days.
     Check:
         >>> horizon_hours(Economics(horizon_months=36))
@@ -28,9 +29,11 @@ def horizon_hours(economics: Economics) -> float:
 
 @formula(unit="USD/h")
 def purchase_usd_per_hour(machine_purchase_usd: Column, horizon_hours: float) -> Column:
-    """A purchase spread evenly over the horizon.
+    """Purchase price spread evenly over the horizon.
 
-    Source: definition.
+    Parameters:
+        machine_purchase_usd: purchase price of one machine, USD.
+        horizon_hours: hours of the horizon.
     Limits: no resale value, no cost of capital.
     Check:
         >>> round(purchase_usd_per_hour(100_000.0, 26_280.0), 2)
@@ -39,12 +42,14 @@ def purchase_usd_per_hour(machine_purchase_usd: Column, horizon_hours: float) ->
     return machine_purchase_usd / horizon_hours
 
 
-@formula(unit="USD/h")
+@formula(unit="USD/h", source="definition; the share is an assumption")
 def upkeep_usd_per_hour(machine_purchase_usd: Column, assumed: Assumptions) -> Column:
-    """Support and spares, a share of the purchase every year.
+    """Hourly cost of support and spare parts: a yearly share of the purchase price.
 
-    Source: definition; the share is an assumption.
-    Limits: repair by one's own staff is not in it.
+    Parameters:
+        machine_purchase_usd: purchase price of one machine, USD.
+        assumed: assumptions: maintenance per year as a share of the purchase.
+    Limits: excludes repair by the buyer's own staff.
     Check:
         >>> round(upkeep_usd_per_hour(100_000.0, Assumptions()), 3)
         0.571
@@ -52,12 +57,15 @@ def upkeep_usd_per_hour(machine_purchase_usd: Column, assumed: Assumptions) -> C
     return machine_purchase_usd * assumed.maintenance_fraction_per_year / HOURS_PER_YEAR
 
 
-@formula(unit="USD/h")
+@formula(unit="USD/h", source="definition; the price is an assumption")
 def floor_usd_per_hour(draw_w: Column, server: Mask, assumed: Assumptions) -> Column:
-    """Space of a server in a data centre, priced by its power; a workstation stands for nothing.
+    """Data center floor space of a server, priced by its power; 0 for a workstation.
 
-    Source: definition; the price is an assumption.
-    Limits: power is billed apart, per kWh.
+    Parameters:
+        draw_w: mean power of the machine under load, W.
+        server: whether the machine is a server.
+        assumed: assumptions: facility price per kW and month.
+    Limits: electricity is billed separately, per kWh.
     Check:
         >>> round(float(floor_usd_per_hour(7_500.0, True, Assumptions())), 2)
         1.89
@@ -65,12 +73,14 @@ def floor_usd_per_hour(draw_w: Column, server: Mask, assumed: Assumptions) -> Co
     return np.where(server, draw_w / 1e3 * assumed.facility_usd_per_kw_month / HOURS_PER_MONTH, 0.0)
 
 
-@formula(unit="USD/h")
+@formula(unit="USD/h", source="definition of PUE, The Green Grid")
 def power_usd_per_hour(draw_w: Column, economics: Economics) -> Column:
-    """Electricity of a machine under load, what the building adds included.
+    """Electricity of a machine under load, including the building's overhead.
 
-    Source: definition; PUE after The Green Grid.
-    Limits: the mean draw, all hours of the horizon.
+    Parameters:
+        draw_w: mean power of the machine under load, W.
+        economics: economics of the request: PUE and the electricity tariff.
+    Limits: mean power in all hours of the horizon.
     Check:
         >>> round(power_usd_per_hour(7_500.0, Economics(electricity_usd_per_kwh=0.12, pue=1.3)), 2)
         1.17
@@ -82,10 +92,14 @@ def power_usd_per_hour(draw_w: Column, economics: Economics) -> Column:
 def machine_usd_per_hour(
     purchase_usd_per_hour: Column, upkeep_usd_per_hour: Column, floor_usd_per_hour: Column, power_usd_per_hour: Column
 ) -> Column:
-    """What an owned machine costs per hour.
+    """Hourly cost of an owned machine.
 
-    Source: definition.
-    Limits: racks and the network between machines come on top.
+    Parameters:
+        purchase_usd_per_hour: purchase spread over the horizon, USD/h.
+        upkeep_usd_per_hour: support and spare parts, USD/h.
+        floor_usd_per_hour: data center floor space, USD/h.
+        power_usd_per_hour: electricity, USD/h.
+    Limits: excludes racks and the network between machines.
     Check:
         >>> round(machine_usd_per_hour(3.81, 0.57, 1.89, 1.17), 2)
         7.44
@@ -96,7 +110,7 @@ def machine_usd_per_hour(
 def owned_usd_per_hour(
     machine_purchase_usd: Column, draw_w: Column, server: Mask, assumed: Assumptions, economics: Economics
 ) -> Column:
-    """What an owned machine costs per hour, part by part: purchase over the horizon, upkeep, floor and power."""
+    """Hourly cost of an owned machine: purchase over the horizon, maintenance, floor space and power."""
     return machine_usd_per_hour(
         purchase_usd_per_hour(machine_purchase_usd, horizon_hours(economics)),
         upkeep_usd_per_hour(machine_purchase_usd, assumed),
@@ -105,12 +119,15 @@ def owned_usd_per_hour(
     )
 
 
-@formula(unit="W")
+@formula(unit="W", source="median of the power ratings of 25 servers with eight accelerators")
 def parts_power_w(accelerators_per_node: Column, accelerator_power_w: Column, assumed: Assumptions) -> Column:
-    """Rated power of a machine of which only the accelerators' is known: theirs and a host's share each.
+    """Rated power of a machine whose own rating is unknown: that of its accelerators plus a host's share for each.
 
-    Source: median of 25 eight-way servers' ratings.
-    Limits: hosts of one or two accelerators differ more.
+    Parameters:
+        accelerators_per_node: accelerators in the machine.
+        accelerator_power_w: rated power of one accelerator, W.
+        assumed: assumptions: host power per accelerator, in W and as a share of the accelerator's power.
+    Limits: less accurate for hosts of one or two accelerators.
     Check:
         >>> float(parts_power_w(8.0, 700.0, Assumptions()))
         9800.0
@@ -119,12 +136,14 @@ def parts_power_w(accelerators_per_node: Column, accelerator_power_w: Column, as
     return accelerators_per_node * (accelerator_power_w + host_w)
 
 
-@formula(unit="W")
+@formula(unit="W", source="definition; the share is an assumption")
 def draw_w(rated_w: Column, assumed: Assumptions) -> Column:
     """Mean power of a machine under load.
 
-    Source: definition; the share is an assumption.
-    Limits: an idle machine draws a third to a half of it.
+    Parameters:
+        rated_w: rated power of the machine, W.
+        assumed: assumptions: power under load as a share of the rated power.
+    Limits: an idle machine draws a third to a half of this.
     Check:
         >>> draw_w(10_000.0, Assumptions())
         7500.0
@@ -133,29 +152,29 @@ def draw_w(rated_w: Column, assumed: Assumptions) -> Column:
 
 
 def rated_power_w(machines: Machines, types: AcceleratorColumns, assumed: Assumptions) -> Column:
-    """Rated power of whole machines: their own, or that of their parts.
+    """Rated power of whole machines: the system's rating, or the sum of its parts.
 
-    A figure that does not exceed the accelerators' own is a bare board's, not a machine's; chips that are whole
-    machines have no host beside them.
+    A rating that does not exceed that of the accelerators belongs to a bare board, not to a machine. Chips that are
+    whole machines have no separate host.
     """
     row, count = machines.accelerator, machines.accelerators_per_node
     accelerator_w = np.where(np.isnan(types.power_w[row]), assumed.socket_power_w, types.power_w[row])
     together = parts_power_w(count, accelerator_w, assumed)
     board = np.isnan(machines.power_w) | (machines.power_w <= count * accelerator_w)
-    alone = np.fmax(machines.power_w, count * types.power_w[row])
-    alone = np.where(np.isnan(alone), count * accelerator_w, alone)
-    return np.where(types.whole_machine[row], alone, np.where(board, together * machines.share, machines.power_w))
+    hostless = np.fmax(machines.power_w, count * types.power_w[row])
+    hostless = np.where(np.isnan(hostless), count * accelerator_w, hostless)
+    return np.where(types.whole_machine[row], hostless, np.where(board, together * machines.share, machines.power_w))
 
 
 def machine_purchase_usd(parts: Parts, list_price_usd: Column) -> Column:
-    """Purchase price of owned machines: their own, or that of what they are put together from."""
+    """Purchase price of owned machines: the system's price, or the sum of its parts."""
     return np.where(np.isnan(list_price_usd), together_usd(parts), list_price_usd)
 
 
 def reckoned_parts(
     machines: Machines, types: AcceleratorColumns, ram_bytes: Column, reckoned: Mask, assumed: Assumptions
 ) -> Parts:
-    """What machines are put together from; nothing of those that are not `reckoned`."""
+    """Parts of the machines whose price is `derived` from them; NaN for the others."""
     parts = Parts.none(len(machines))
     if reckoned.any():
         found = parts_of(machines.take(reckoned), types, ram_bytes[reckoned], assumed)

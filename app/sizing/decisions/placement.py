@@ -1,6 +1,6 @@
-"""How many replicas, spares and machines a load needs, so that what is to be survived is survived.
+"""Replicas, spare replicas and machines that a load needs, including those that cover the losses to survive.
 
-Machines stand in zones, and replicas on machines, as evenly as they go.
+Machines are spread over zones, and replicas over machines, as evenly as possible.
 """
 
 from __future__ import annotations
@@ -14,26 +14,29 @@ from app.sizing.formula import formula, unrecorded
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
-# Keeps a whole number of replicas from becoming one more.
+# Tolerance below which a rounding error does not add a replica.
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Fleet(Columns):
-    """Replicas that carry the load, spares, and the machines that hold them."""
+    """Replicas that carry the load, spare replicas, and the machines that hold them."""
 
-    replicas: Column
-    spare_replicas: Column
-    nodes: Column
-    accelerators: Column  # paid for: whole machines are rented and bought
+    replicas: Column  # replicas that carry the load
+    spare_replicas: Column  # further replicas, which cover losses
+    nodes: Column  # machines that hold all replicas
+    accelerators: Column  # billed accelerators: all those of the machines
 
 
 @formula(unit="replicas")
 def replicas_for_rate(peak_per_s: Column | float, sure_capacity_per_s: Column, target_utilization: float) -> Column:
-    """Replicas so that each carries at most the target share of its capacity within the SLO.
+    """Replicas needed so that each carries at most the target share of its capacity within the SLO.
 
-    Source: definition.
-    Limits: requests spread evenly over replicas.
+    Parameters:
+        peak_per_s: request rate at the peak, requests/s.
+        guaranteed_capacity_per_s: capacity of one replica within the SLO at the requested confidence, requests/s.
+        target_utilization: highest planned share of that capacity, from 0 to 1.
+    Limits: requests are spread evenly over the replicas.
     Check:
         >>> float(replicas_for_rate(10.0, 5.2, 0.7))
         3.0
@@ -44,10 +47,12 @@ def replicas_for_rate(peak_per_s: Column | float, sure_capacity_per_s: Column, t
 
 @formula(unit="replicas")
 def replicas_for_requests(in_flight: float, slo_batch: Column) -> Column:
-    """Replicas that hold a fixed number of requests at once, none more than meets the SLO.
+    """Replicas needed to hold a fixed number of concurrent requests, none with a larger batch than meets the SLO.
 
-    Source: definition.
-    Limits: requests spread evenly over replicas.
+    Parameters:
+        in_flight: concurrent requests.
+        slo_batch: largest batch of one replica that meets the SLO, requests.
+    Limits: requests are spread evenly over the replicas.
     Check:
         >>> float(replicas_for_requests(100.0, 48.0))
         3.0
@@ -56,7 +61,7 @@ def replicas_for_requests(in_flight: float, slo_batch: Column) -> Column:
 
 
 def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_batch: Column) -> Column:
-    """Replicas that carry a load: a rate of requests, or a number at once."""
+    """Replicas that carry a load, which is a request rate or a number of concurrent requests."""
     if workload.load is Load.OPEN:
         return replicas_for_rate(workload.peak_per_s, capacity_per_s, workload.target_utilization)
     return replicas_for_requests(workload.in_flight, slo_batch)
@@ -64,10 +69,11 @@ def replicas_needed(workload: InferenceWorkload, capacity_per_s: Column, slo_bat
 
 @formula(unit="machines")
 def nodes_per_replica(accelerators_per_replica: Column, accelerators_per_node: Column) -> Column:
-    """Machines one replica spans.
+    """Machines that one replica spans.
 
-    Source: counted.
-    Limits: whole machines.
+    Parameters:
+        accelerators_per_replica: accelerators of one replica.
+        accelerators_per_node: accelerators in one machine.
     Check:
         >>> float(nodes_per_replica(16.0, 8.0))
         2.0
@@ -77,10 +83,12 @@ def nodes_per_replica(accelerators_per_replica: Column, accelerators_per_node: C
 
 @formula(unit="replicas")
 def replicas_per_node(accelerators_per_replica: Column, accelerators_per_node: Column) -> Column:
-    """Replicas one machine holds; 1 where a replica spans several.
+    """Replicas that one machine holds; 1 where a replica spans several machines.
 
-    Source: counted.
-    Limits: no replica shares an accelerator.
+    Parameters:
+        accelerators_per_replica: accelerators of one replica.
+        accelerators_per_node: accelerators in one machine.
+    Limits: replicas never share an accelerator.
     Check:
         >>> float(replicas_per_node(2.0, 8.0))
         4.0
@@ -90,12 +98,14 @@ def replicas_per_node(accelerators_per_replica: Column, accelerators_per_node: C
 
 @formula(unit="hosts")
 def hosts_needed(replicas: Column, replicas_per_node: Column) -> Column:
-    """Hosts that hold so many replicas; a host is a machine, or the machines that one replica spans.
+    """Hosts that hold the replicas; a host is one machine, or the machines that one replica spans.
 
-    Source: counted.
+    Parameters:
+        replicas: replicas to hold.
+        replicas_per_node: replicas that one host holds.
     Limits: a machine carries replicas of one deployment only.
-    Check:
-        >>> float(hosts_needed(5.0, 4.0))  # five replicas of 2 accelerators in machines of 8
+    Check: five replicas of 2 accelerators in machines of 8.
+        >>> float(hosts_needed(5.0, 4.0))
         2.0
     """
     return np.ceil(replicas / replicas_per_node)
@@ -103,12 +113,15 @@ def hosts_needed(replicas: Column, replicas_per_node: Column) -> Column:
 
 @formula(unit="hosts")
 def hosts_over_zones(hosts_needed: Column, zones: float, zones_lost: float) -> Column:
-    """Hosts of which those needed are left when zones are lost, spread over zones as evenly as they go.
+    """Hosts, spread evenly over zones, of which the needed number remains when zones are lost.
 
-    Source: definition.
-    Limits: a zone may have one host more than another.
-    Check:
-        >>> float(hosts_over_zones(3.0, 3.0, 1.0))  # 2, 2 and 1: any two zones hold three
+    Parameters:
+        hosts_needed: hosts that must remain.
+        zones: zones over which the hosts are spread.
+        zones_lost: zones that may be lost at once.
+    Limits: the host counts of two zones differ by at most one.
+    Check: with 2, 2 and 1 hosts, any two zones hold three.
+        >>> float(hosts_over_zones(3.0, 3.0, 1.0))
         5.0
     """
     return hosts_needed + zones_lost * np.ceil(hosts_needed / (zones - zones_lost))
@@ -116,12 +129,15 @@ def hosts_over_zones(hosts_needed: Column, zones: float, zones_lost: float) -> C
 
 @formula(unit="replicas")
 def least_replicas(replicas: Column, domains_lost: float, times: float) -> Column:
-    """Replicas with spares wherever they stand: each domain takes one at least, and 2n keeps twice as many.
+    """Replicas including spares, wherever they run: at least one spare per failure domain; 2N doubles the replicas.
 
-    Source: definition.
-    Limits: an accelerator lost is a replica lost.
+    Parameters:
+        replicas: replicas that carry the load.
+        domains_lost: failure domains that may be lost at once.
+        replica_factor: total replicas per replica needed: 2 with 2N redundancy, else 1.
+    Limits: a lost accelerator takes its replica down.
     Check:
-        >>> float(least_replicas(5.0, 1.0, 1.0))
+        >>> float(min_replicas_with_spares(5.0, 1.0, 1.0))
         6.0
     """
     return np.maximum(replicas + domains_lost, times * replicas)
@@ -136,12 +152,18 @@ def hosts_promised(
     machines_lost: float,
     zones: float,
 ) -> Column:
-    """The fewest hosts that hold the replicas needed when what may be lost is lost, one in every zone at least.
+    """Fewest hosts that still hold the needed replicas after the planned losses, with at least one host in every zone.
 
-    Source: definition.
-    Limits: machines or a zone are lost, not both at once.
-    Check:
-        >>> float(hosts_promised(2.0, 4.0, 6.0, 4.0, 1.0, 2.0))  # five replicas, four to a machine, over two zones
+    Parameters:
+        hosts_needed: hosts that the replicas need without losses.
+        hosts_over_zones: hosts of which enough remain when zones are lost.
+        min_replicas_with_spares: replicas including spares.
+        replicas_per_node: replicas that one host holds.
+        machines_lost: machines that may be lost at once.
+        zones: zones over which the hosts are spread.
+    Limits: either machines or zones are lost, not both at once.
+    Check: five replicas, four to a machine, over two zones.
+        >>> float(hosts_for_redundancy(2.0, 4.0, 6.0, 4.0, 1.0, 2.0))
         4.0
     """
     spare = np.maximum(hosts_needed + machines_lost, np.ceil(least_replicas / replicas_per_node))
@@ -150,12 +172,15 @@ def hosts_promised(
 
 @formula(unit="1")
 def most_held(things: Column, shares: Column | float, taken: float) -> Column:
-    """The most of some things that `taken` of so many shares hold, all as even as they go.
+    """Largest number of items in any `groups_taken` of the groups over which they are spread evenly.
 
-    Source: counted.
-    Limits: whole things.
-    Check:
-        >>> float(most_held(5.0, 3.0, 1.0))  # 2, 2 and 1
+    Parameters:
+        items: items to spread, for example replicas.
+        groups: groups over which they are spread, for example hosts.
+        groups_taken: groups that are counted.
+    Limits: whole items.
+    Check: 2, 2 and 1.
+        >>> float(max_items_in_groups(5.0, 3.0, 1.0))
         2.0
     """
     return taken * np.floor(things / shares) + np.minimum(taken, things - shares * np.floor(things / shares))
@@ -163,10 +188,14 @@ def most_held(things: Column, shares: Column | float, taken: float) -> Column:
 
 @formula(unit="hosts")
 def hosts_lost(hosts: Column, machines_lost: float, zones: float, zones_lost: float) -> Column:
-    """The most hosts that may be lost at once: one with each machine, or those of the fullest zones.
+    """Most hosts that may be lost at once: one per lost machine, or those of the fullest zones.
 
-    Source: definition.
-    Limits: hosts spread over zones as evenly as they go.
+    Parameters:
+        hosts: all hosts.
+        machines_lost: machines that may be lost at once.
+        zones: zones over which the hosts are spread.
+        zones_lost: zones that may be lost at once.
+    Limits: hosts are spread over zones as evenly as possible.
     Check:
         >>> float(hosts_lost(5.0, 1.0, 3.0, 1.0))
         2.0
@@ -179,13 +208,20 @@ def hosts_lost(hosts: Column, machines_lost: float, zones: float, zones_lost: fl
 def spares_promised(
     replicas: Column, hosts: Column, hosts_lost: Column, least_replicas: Column, replicas_per_node: Column, zones: float
 ) -> Column:
-    """The fewest spares that keep what is promised: as many as the lost hosts held, as far as there is room; no zone
-    stands empty.
+    """Fewest spare replicas for the planned losses: as many as the lost hosts held, as far as the machines have room.
 
-    Source: definition.
-    Limits: replicas spread over hosts as evenly as they go.
-    Check:
-        >>> float(spares_promised(5.0, 3.0, 1.0, 6.0, 4.0, 1.0))  # 3, 3 and 2: any two hosts hold five
+    No zone is left without a replica.
+
+    Parameters:
+        replicas: replicas that carry the load.
+        hosts: all hosts.
+        hosts_lost: hosts that may be lost at once.
+        min_replicas_with_spares: replicas including spares, wherever they run.
+        replicas_per_node: replicas that one host holds.
+        zones: zones over which the hosts are spread.
+    Limits: replicas are spread over hosts as evenly as possible.
+    Check: with 3, 3 and 2 replicas, any two hosts hold five.
+        >>> float(spares_for_redundancy(5.0, 3.0, 1.0, 6.0, 4.0, 1.0))
         3.0
     """
     on_lost = hosts_lost * np.ceil(replicas / np.maximum(1, hosts - hosts_lost))
@@ -195,14 +231,16 @@ def spares_promised(
 
 
 def lost_with_zones(placed: Column, hosts: Column, zones: float, zones_lost: float) -> Column:
-    """The most replicas that so many zones take with them: those of their hosts, and their share of the odd ones."""
+    """Most replicas lost with `zones_lost` zones: those spread evenly over their hosts, plus their part of the
+    remainder.
+    """
     each = np.floor(placed / hosts)
     lost: Column = each * most_held(hosts, zones, zones_lost) + most_held(placed - hosts * each, zones, zones_lost)
     return lost
 
 
 def replicas_left(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
-    """Replicas of all placed that stay whatever may be lost is lost."""
+    """Replicas that survive the worst of the planned losses."""
     lost = np.maximum(float(redundancy.lost), most_held(placed, hosts, float(redundancy.machines_lost)))
     if redundancy.zones_lost:
         gone = lost_with_zones(placed, hosts, float(redundancy.zones), float(redundancy.zones_lost))
@@ -212,7 +250,7 @@ def replicas_left(redundancy: Redundancy, placed: Column, hosts: Column) -> Colu
 
 
 def replicas_held(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
-    """Replicas of given hardware that the load may count on; all of them where none would be left."""
+    """Replicas of given hardware that the plan relies on; all of them if none would survive the planned losses."""
     if not redundancy.lost:
         return placed
     with unrecorded():
@@ -225,10 +263,11 @@ def replicas_held(redundancy: Redundancy, placed: Column, hosts: Column) -> Colu
 def nodes(hosts: Column, nodes_per_replica: Column) -> Column:
     """Machines of all hosts: one each, or as many as a replica spans.
 
-    Source: counted.
-    Limits: whole machines.
+    Parameters:
+        hosts: all hosts.
+        nodes_per_replica: machines that one replica spans.
     Check:
-        >>> float(nodes(3.0, 2.0))
+        >>> float(node_count(3.0, 2.0))
         6.0
     """
     return hosts * nodes_per_replica
@@ -243,8 +282,9 @@ def fleet(
     spares: Column | None = None,
     machines: Column | None = None,
 ) -> Fleet:
-    """Spares and machines so that any loss that is to be survived leaves `replicas`, and the accelerators that are
-    paid for with them; spares and machines that a caller fixed are taken as they are.
+    """Spare replicas, machines and billed accelerators, so that `replicas` remain after any planned loss.
+
+    `spares` and `machines` that the request fixes are used as given.
     """
     zones, zones_lost = float(redundancy.zones), float(redundancy.zones_lost)
     machines_lost, times = float(redundancy.machines_lost), 2.0 if redundancy.double else 1.0

@@ -1,4 +1,4 @@
-"""Which prices a caller is offered: how they are paid, who stands behind them and how old they may be."""
+"""Filters listings by pricing model, kind of price and age of the price."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from app.sizing.result import Reached
 from app.sizing.snapshot import Snapshot
 from app.sizing.words import together
 
-# What is paid unless a caller binds himself. Spot capacity can be taken back and capacity blocks end; commitments
-# outlast a change of mind.
+# Pricing models without a commitment. Spot capacity can be reclaimed, capacity blocks end, and commitments bind the
+# buyer; none of these counts unless the request names it.
 UNBOUND = (PricingModel.ON_DEMAND, PricingModel.OWNED)
-# What a deployment that is given may be had at, where it is not to be had unbound.
+# Pricing models for a given deployment that is not sold without a commitment.
 UNINTERRUPTED = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
 NO_LONGER_THAN = {
     Commitment.NONE: (),
@@ -29,17 +29,17 @@ NO_LONGER_THAN = {
     Commitment.THREE_YEARS: (Commitment.ONE_YEAR, Commitment.THREE_YEARS),
 }
 
-# How machines are had, in words.
+# How machines are acquired, in words.
 HAD = {p: "with a commitment" for p in PricingModel if p.commitment is not Commitment.NONE} | {
     PricingModel.ON_DEMAND: "on demand",
     PricingModel.SPOT: "as spot capacity",
     PricingModel.CAPACITY_BLOCK: "in capacity blocks",
-    PricingModel.OWNED: "by buying it",
+    PricingModel.OWNED: "by purchase",
 }
 
 
 def committed(commitment: Commitment) -> tuple[PricingModel, ...]:
-    """Ways of renting that bind, but no longer than this."""
+    """Pricing models with a commitment, up to the given length."""
     return tuple(p for p in PricingModel if p.commitment in NO_LONGER_THAN[commitment])
 
 
@@ -49,20 +49,20 @@ def service_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
 
 
 def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
-    """Pricing models of work that ends: on demand, and owned where own machines are asked for, which outlast it."""
+    """Pricing models of a job that ends: on demand, plus owned machines if the request asks for them."""
     own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
     return _payable(UNBOUND if own else (PricingModel.ON_DEMAND,), constraints)
 
 
 def _payable(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple[PricingModel, ...]:
-    """Those that were named, or the usual ones; with the commitments that are taken."""
+    """The pricing models that the request names, or the usual ones, plus the accepted commitments."""
     return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *committed(constraints.commitment))))
 
 
-TOO_OLD = "The newest price of {name} was seen {needed} ago; {available} are allowed."
+TOO_OLD = "The newest price of {name} is {needed} old; the limit is {available}."
 OVERDUE = (
-    "The newest rent of {name} was seen {needed} before the catalogue's newest price; {available} count, "
-    "unless max_price_age_days allows more."
+    "The newest rent of {name} is {needed} older than the newest price in the catalog; the limit is {available}. "
+    "Set `max_price_age_days` to allow older prices."
 )
 
 
@@ -75,11 +75,11 @@ def backed(
     assumed: Assumptions,
     rejections: Rejections,
 ) -> Mask:
-    """Of some listings those of the kinds of price asked for and no older than asked.
+    """The listings of the requested kinds of price that are not too old.
 
-    Unless kinds are named, that is what somebody stands behind, and brokers where the providers are named; unless an
-    age, makers or providers are, rents that were seen about when the catalogue's newest were. Of an accelerator that
-    is itself `named` and has nothing of these, any other.
+    If the request names no kinds, firm prices count, and brokers' prices if it names providers. If it names no
+    maximum age, providers or vendors, rents much older than the newest price in the catalog are dropped. An
+    accelerator that the request names and that has no such price keeps its other prices.
     """
     listings, usual, most_days = snapshot.listings, not constraints.price_kinds, constraints.max_price_age_days
     allowed = among & no_older(listings, most_days, today)
@@ -101,7 +101,7 @@ def backed(
 
 
 def overdue(snapshot: Snapshot, assumed: Assumptions) -> Mask:
-    """Rents that nobody has seen since long before the catalogue's newest price."""
+    """Rents much older than the newest price in the catalog."""
     listings = snapshot.listings
     behind = age_days(listings.observed_days, snapshot.prices_as_of)
     found: Mask = ~listings.owned & (behind > assumed.stale_price_days)
@@ -118,36 +118,38 @@ def _wanted(constraints: Constraints) -> set[PriceKind]:
 def unoffered(
     snapshot: Snapshot, constraints: Constraints, allowed: Mask, placed: Mask, had: Codes, rejections: Rejections
 ) -> None:
-    """Turn down the types that nothing is left of: those without any price, those that may be had where asked for but
-    only when paid in another way, and those that may not be had there.
+    """Reject the types without a remaining listing.
+
+    These are types without any price, types available only with another pricing model, and types not available where
+    requested.
     """
     listings = snapshot.listings
     unpriced = allowed.copy()
     unpriced[listings.accelerator] = False
     code = "no_offer"
-    rejections.reject(np.flatnonzero(unpriced), code, "The catalogue has no price for {name}.", Reached.UNSOLD)
+    rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", Reached.UNSOLD)
     among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, had)
     counts = _of_kinds(_wanted(constraints))[listings.kind]
     _paid_otherwise(listings, rejections.left_without(listings.accelerator, kept, among & counts), rejections)
     _paid_otherwise(listings, rejections.left_without(listings.accelerator, kept, among), rejections, backed=False)
-    asked = "within the environments, providers, regions and pricing models asked for"
-    text = f"The catalogue has no price for {{name}} {asked}."
+    requested = "within the requested environments, providers, regions and pricing models"
+    text = f"The catalog has no price for {{name}} {requested}."
     rejections.without(np.flatnonzero(allowed), had, code, text, Reached.UNSOLD)
 
 
 def _paid_otherwise(listings: Listings, rows: Codes, rejections: Rejections, *, backed: bool = True) -> None:
-    """Turn down the types that are had in ways only that this work does not take unasked."""
+    """Reject the types available only with pricing models that this work does not use unless the request names them."""
     types = listings.accelerator[rows]
     for accelerator in np.unique(types).tolist():
         of = rows[types == accelerator]
         ways, kinds = {PRICING[p] for p in listings.pricing[of]}, {KINDS[k] for k in listings.kind[of]}
-        text = f"{{name}} is only to be had {together(sorted({HAD[w] for w in ways}), 'or')}"
-        named = f"{', '.join(sorted(ways))} in `pricing_models`"
+        text = f"{{name}} is available only {together(sorted({HAD[w] for w in ways}), 'or')}"
+        addition = f"{', '.join(sorted(ways))} to `pricing_models`"
         if not backed:
-            text += ", at a price that nobody stands behind"
-            named += f" and {', '.join(sorted(kinds))} in `price_kinds`"
+            text += ", at a price that no seller has published or quoted"
+            addition += f" and {', '.join(sorted(kinds))} to `price_kinds`"
         reached = Reached.OFFERS if backed else Reached.UNSOLD
-        rejections.reject(np.array([accelerator]), "no_offer", f"{text}: name {named} and it counts.", reached)
+        rejections.reject(np.array([accelerator]), "no_offer", f"{text}. To include it, add {addition}.", reached)
 
 
 def _of_kinds(kinds: Iterable[PriceKind]) -> Mask:
@@ -156,13 +158,13 @@ def _of_kinds(kinds: Iterable[PriceKind]) -> Mask:
 
 
 def age_days(observed_days: Column, today: str) -> Column:
-    """Days since prices were seen; NaN where either day is not known."""
+    """Age of prices in days; NaN where either date is unknown."""
     age: Column = np.maximum(days([today])[0] - observed_days, 0.0)
     return age
 
 
 def no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
-    """Prices that are at most so many days old; of unknown age none."""
+    """Prices that are at most `most_days` days old; prices of unknown age never are."""
     if most_days is None:
         return np.ones(len(listings), dtype=bool)
     young: Mask = age_days(listings.observed_days, today) <= most_days
@@ -172,7 +174,7 @@ def no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
 def _lost_to_age(
     listings: Listings, among: Mask, kept: Mask, age: Column, most_days: float, text: str, rejections: Rejections
 ) -> None:
-    """Turn down the types of which only prices are known that are older than these days."""
+    """Reject the types whose prices are all older than `most_days` days."""
     rows = np.flatnonzero(among & np.isfinite(age))
     rejections.lost(
         listings.accelerator[rows],
@@ -188,7 +190,7 @@ def _lost_to_age(
 
 
 def _unbacked(listings: Listings, young: Mask, kept: Mask, asked: bool, rejections: Rejections) -> None:
-    """Turn down the types that have prices, but none of a kind that counts."""
+    """Reject the types whose prices are all of kinds that do not count."""
     rows = rejections.left_without(listings.accelerator, kept, young)
     if not len(rows):
         return
@@ -200,7 +202,7 @@ def _unbacked(listings: Listings, young: Mask, kept: Mask, asked: bool, rejectio
         kinds = [kind for kind, has in zip(KINDS, known[row].tolist(), strict=True) if has]
         words, allow = together([IN_WORDS[kind] for kind in kinds]), ", ".join(kinds)
         code = "no_offer" if asked else "no_firm_price"
-        text = f"Nobody stands behind a price of {{name}}: there is only {words}; price_kinds {allow} would count."
+        text = f"For {{name}}, the catalog has only {words}. To allow it, set `price_kinds` to {allow}."
         if asked:
-            text = f"Of {{name}} there is no price of the kinds asked for, only {words}."
+            text = f"The catalog has no price of the requested kinds for {{name}}, only {words}."
         rejections.reject(types[which == group], code, text)

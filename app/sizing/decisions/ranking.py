@@ -13,25 +13,28 @@ from app.sizing.result import Rival
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import LEAST_PER_S
 
-LEAST_PRODUCT = 1e-300  # keeps a plan that costs nothing from having no score
+LEAST_PRODUCT = 1e-300  # lower bound of the product, so that free plans do not all score 0
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """What a plan is judged by; smaller is better except throughput."""
+    """Measures by which plans are ranked; smaller is better except for throughput."""
 
-    usd: Column
-    latency_s: Column
-    throughput_per_accelerator: Column
-    joules_per_unit: Column
+    usd: Column  # cost of the plan, USD
+    latency_s: Column  # end-to-end latency, s
+    throughput_per_accelerator: Column  # units of work per second and accelerator
+    joules_per_unit: Column  # energy per unit of work, J
 
 
 @formula(unit="1")
 def balanced_score(usd: Column, latency_s: Column, joules_per_unit: Column) -> Column:
-    """Geometric mean of cost, latency and energy: halving one is worth doubling another, whatever the units.
+    """Geometric mean of cost, latency and energy: halving one offsets doubling another, whatever the units.
 
-    Source: definition.
-    Limits: orders plans of one workload; it means nothing between workloads.
+    Parameters:
+        usd: cost of the plan, USD.
+        latency_s: end-to-end latency, s.
+        joules_per_unit: energy per unit of work, J.
+    Limits: orders plans of one workload; scores of different workloads are not comparable.
     Check:
         >>> round(float(balanced_score(2.0, 4.0, 8.0)), 6)
         4.0
@@ -40,9 +43,9 @@ def balanced_score(usd: Column, latency_s: Column, joules_per_unit: Column) -> C
 
 
 def score_of(objective: Objective, measures: Measures) -> Column:
-    """The number that ranks: smaller is better and every score is monotone in each measure it uses.
+    """Score of each plan for the objective: smaller is better, and the score is monotone in each measure it uses.
 
-    `balanced` weighs cost, latency and energy alike.
+    `balanced` weighs cost, latency and energy equally.
     """
     if objective is Objective.COST:
         return measures.usd
@@ -56,14 +59,15 @@ def score_of(objective: Objective, measures: Measures) -> Column:
 
 
 def rounded(values: Column) -> Column:
-    """Numbers that are equal where values agree within one part in 10^9."""
+    """Numbers that are equal where the values agree within one part in 10^9."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(values > 0, np.round(np.log(values) * 1e9), -np.inf)
 
 
 def contenders(accelerator: Codes, score: Column, types: int | None = None) -> Mask:
-    """Plans that no other of their type beats by the score alone: other measures decide between them only. Of the best
-    so many types, where that is given, and of those that tie with them.
+    """Plans with the best score of their type; only the other measures decide between them.
+
+    With `types`, only plans of that number of best types, and of types that tie with them.
     """
     key = rounded(score)
     least = np.full(int(accelerator.max(initial=-1)) + 1, np.inf)
@@ -77,7 +81,7 @@ def contenders(accelerator: Codes, score: Column, types: int | None = None) -> M
 def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Measures, tie: Column) -> Codes:
     """Row of the best plan of each accelerator type, best type first.
 
-    Ties within one part in 10^9 are broken by cost, latency, energy, then the stable row key `tie`.
+    Ties within one part in 10^9 are broken by cost, latency, energy, then by the stable row key `tie`.
     """
     score = score_of(objective, measures)
     rows = np.flatnonzero(contenders(accelerator, score))
@@ -88,13 +92,13 @@ def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Mea
 
 
 def best_of_others(accelerator: Codes, engine: Codes, score: Column, chosen: Codes) -> Codes:
-    """Of each chosen row's accelerator type the best row of another engine than its own; -1 where there is none."""
+    """For each chosen row, the best row of the same accelerator type with another engine; -1 where there is none."""
     own = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     own[accelerator[chosen]] = engine[chosen]
     others = np.flatnonzero((own[accelerator] >= 0) & (own[accelerator] != engine))
     worst_first = others[np.argsort(score[others], kind="stable")][::-1]
     best = np.full(len(own), -1)
-    best[accelerator[worst_first]] = worst_first  # of several rows of a type the last one stays
+    best[accelerator[worst_first]] = worst_first  # the last of several rows of a type wins
     return best[accelerator[chosen]]
 
 
@@ -107,7 +111,7 @@ def rivals(
     shown: Codes,
     stored: Codes | None = None,
 ) -> tuple[Rival | None, ...]:
-    """Of each row that is shown the best of other engines on the same accelerator type, where it comes near."""
+    """For each shown row, the runner-up with another engine on the same accelerator type, if its score is close."""
     others = best_of_others(accelerator, engine, score, shown)
     near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
     return tuple(

@@ -1,4 +1,4 @@
-"""Why accelerator types were turned down: one reason each, with the shortfall in numbers."""
+"""Why accelerator types are rejected: one reason each, with the shortfall in numbers."""
 
 from __future__ import annotations
 
@@ -11,47 +11,48 @@ from app.sizing.columns import Codes, Column, Mask
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.result import Reached, Rejection
 
-# Answers show six digits; what is counted one by one is never let through by that.
+# Answers show six digits, so limits copied from them are rounded; the tolerance never admits one more whole unit.
 SHOWN_ROUNDING, LESS_THAN_ONE = 5e-6, 0.5
 
 
 def no_more(needed: Column, limit: float) -> Mask:
-    """Whether no more is needed than a limit, which may be a figure as an answer shows it: rounded to six digits."""
+    """Whether the needed value is within a limit; a limit that was copied from an answer is rounded to six digits."""
     kept: Mask = needed <= limit + min(limit * SHOWN_ROUNDING, LESS_THAN_ONE)
     return kept
 
 
 @dataclass(slots=True)
 class Rejections:
-    """Collects the types that fall out, one reason each: the first filter no plan of theirs survived."""
+    """Collects rejected accelerator types, one reason each: the first filter that none of their plans passed."""
 
     accelerators: Sequence[Accelerator]
     by_accelerator: dict[int, Rejection] = field(default_factory=dict)
 
     def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
-        """Turn types down for a reason that has no number."""
+        """Reject types for a reason without a number."""
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, reached=reached)
 
     def ruled_out(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
-        """Turn types down for a rule, which is looked up for those that were not before."""
+        """Reject types because of a support rule, which is looked up only for types not rejected before."""
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, rule=rule(i))
 
     def without(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
-        """Turn down the types of which no row is left, for a reason that has no number."""
+        """Reject the types that have rows before a filter and none after it, for a reason without a number."""
         gone = np.zeros(len(self.accelerators), dtype=bool)
         gone[before] = True
         gone[after] = False
         self.reject(np.flatnonzero(gone), code, text, reached)
 
     def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:
-        """Rows among some of the types none of whose rows were kept, and that were not turned down before: few, so
-        that reasons are looked at for these only.
+        """Rows in `among` of types that kept no row and were not rejected before.
+
+        These are few, so that reasons are worked out for them only.
         """
         gone = np.ones(len(self.accelerators), dtype=bool)
         gone[accelerator[kept]] = False
@@ -71,7 +72,7 @@ class Rejections:
         count: Column,
         reached: Reached,
     ) -> None:
-        """Record the types none of whose rows were kept, with the row that came nearest and its accelerators."""
+        """Reject the types that kept no row, with the shortfall and accelerator count of their closest row."""
         rows = self.left_without(accelerator, kept, np.ones(len(accelerator), dtype=bool))
         if not len(rows):
             return
@@ -83,7 +84,7 @@ class Rejections:
         np.minimum.at(least, of_row, miss)
         nearest = rows[miss <= least[of_row]]
         first = np.full(len(self.accelerators), -1)
-        first[accelerator[nearest[::-1]]] = nearest[::-1]  # of several rows of a type the first stays
+        first[accelerator[nearest[::-1]]] = nearest[::-1]  # the first of several rows of a type wins
         for row in first[first >= 0].tolist():
             i = int(accelerator[row])
             a = self.accelerators[i]
@@ -100,11 +101,11 @@ class Rejections:
             )
 
     def apart(self) -> Rejections:
-        """A collection of the same kind, of another way for some of the types."""
+        """An empty collection of the same class, for an alternative search of some of the types."""
         return type(self)(self.accelerators)
 
     def joined(self, other: Rejections, found: Codes) -> None:
-        """Take back the types that were found the other way; of the rest the reason that came nearer stays."""
+        """Remove the types that the alternative search accepted; for the others, keep the reason that came closer."""
         for i in np.unique(found).tolist():
             self.by_accelerator.pop(i, None)
         for i, reason in other.by_accelerator.items():
@@ -113,14 +114,15 @@ class Rejections:
                 self.by_accelerator[i] = reason
 
     def nearest(self) -> list[Rejection]:
-        """All rejections, nearest miss first, stable by name: types that passed more come before those that passed
-        less, and those of one kind of filter are in the order of how far off they are.
+        """All rejections, closest first, stable by name.
+
+        Types that passed more filters come first; within one filter, those with the smaller shortfall.
         """
         return sorted(self.by_accelerator.values(), key=lambda r: (-r.reached, r.miss, r.accelerator))
 
 
 class Unread(Rejections):
-    """Reasons that nobody reads: a search that is asked only what it finds notes none."""
+    """No-op collector for searches that only need the result."""
 
     def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         pass

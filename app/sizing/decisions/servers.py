@@ -1,4 +1,4 @@
-"""Which accelerators work is put on where nobody says: a service of many on what servers and workstations carry."""
+"""Accelerators that suit the work if the request names none: servers and workstations for a service of many users."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ def usual_parts(
     *,
     serves_many: bool,
 ) -> Mask:
-    """Of the types allowed those that such work is put on: no development kits, and for a service of many no consumer
-    cards or Macs.
+    """The allowed types that suit the work: no development kits, and no consumer cards or Macs for a service of many
+    users.
 
-    They count where they or their segment are `named`, where nothing else is allowed, and where less power may be
-    drawn than any server draws.
+    These types count if the request names them or a segment, if nothing else is allowed, or if the power limit is
+    below that of any server.
     """
     most_w = constraints.max_power_w
     if constraints.segments or (most_w is not None and most_w < assumed.least_server_power_w):
         return allowed
-    aside = snapshot.columns.beneath_servers if serves_many else snapshot.columns.edge
-    kept: Mask = allowed & (named | ~aside)
+    unusual = snapshot.columns.beneath_servers if serves_many else snapshot.columns.edge
+    kept: Mask = allowed & (named | ~unusual)
     if not kept.any():
         return allowed
-    what = "{name} is sold on development kits: it counts"
+    reason = "{name} is sold on development kits."
     if serves_many:
-        what = "{name} is no part of servers or workstations: a service is put on it"
-    text = f"{what} only where `segments` or `accelerators` names it."
+        reason = "{name} is not sold in servers or workstations, which services use by default."
+    text = f"{reason} To include it, name it in `accelerators` or its segment in `segments`."
     rejections.reject(np.flatnonzero(allowed & ~kept), "not_for_servers", text, Reached.LEFT_OUT)
     return kept

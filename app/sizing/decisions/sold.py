@@ -1,4 +1,4 @@
-"""Where a machine is had: the accelerator, the system, who sells it, and of which date its price is."""
+"""Describes machines as they are sold: accelerator, system, provider, and the price with its date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.sizing.snapshot import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Sold:
-    """One machine as it is sold; without a price where nobody in the catalogue sells it."""
+    """One machine as it is sold; without a price where the catalog has no listing of it."""
 
     accelerator: Accelerator
     system: System | None = None
@@ -24,13 +24,13 @@ class Sold:
     region: str | None = None
     pricing_model: PricingModel | None = None
     instance_type: str | None = None
-    price: Price | None = None
+    price: Price | None = None  # list price or rent with its terms, age and discount
 
 
 def sold(
     snapshot: Snapshot, found: Candidates, today: str = "", discounts: tuple[tuple[str, float], ...] = ()
 ) -> tuple[Sold, ...]:
-    """Every row of a table of machines; ages of prices are counted to `today`."""
+    """Every row of a table of machines as it is sold; price ages count to `today`."""
     off = dict(discounts)
     return tuple(
         discounted(
@@ -44,7 +44,7 @@ def sold(
 
 
 def discounted(at_sale: Sold, discounts: Mapping[str, float]) -> Sold:
-    """The same with what a caller has off its price."""
+    """The machine with the buyer's discount on its price."""
     off = discounts.get(at_sale.accelerator.slug, 0.0)
     if not off or at_sale.price is None:
         return at_sale

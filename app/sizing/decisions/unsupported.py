@@ -1,4 +1,4 @@
-"""Types that no software allowed does the work on: turned down with the rule that keeps it from them."""
+"""Rejects accelerator types that no allowed software supports, with the rule that excludes them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from app.sizing.columns import Codes
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.hardware.support.formats import words
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.support.words import not_done
+from app.sizing.product_names import format_name, product_name
 from app.sizing.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """What was asked of software; no engines: any."""
+    """The requested engines, weight formats and kind of work; without engines, any engine counts."""
 
     market: Snapshot
     engines: tuple[str, ...]
@@ -24,15 +24,16 @@ class Unsupported:
     work: Work
 
     def turn_down(self, rejections: Rejections, before: Codes, after: Codes) -> None:
-        """Turn down the types of which no row is left."""
+        """Reject the types that have rows in `before` and none in `after`."""
         code = "no_framework" if self.work.trains else "no_engine"
         few = len(self.formats) < 3
-        formats = " or ".join(words(f) for f in sorted(self.formats)) if few else "the formats allowed"
-        if self.work.precision:  # of what is multiplied, where weights are stored otherwise
-            formats = f"{formats} with {words(self.work.precision)}"
-        text = f"{not_done(' or '.join(self.engines), self.work)} in {formats} on {{name}}."
+        formats = " or ".join(format_name(f) for f in sorted(self.formats)) if few else "the allowed formats"
+        if self.work.precision:  # compute precision, if it differs from the storage format of the weights
+            formats = f"{formats} with {format_name(self.work.precision)}"
+        engines = " or ".join(map(product_name, self.engines))
+        text = f"{not_done(engines, self.work)} in {formats} on {{name}}."
         rejections.ruled_out(np.setdiff1d(before, after), code, text, self.rule)
 
     def rule(self, accelerator: int) -> str:
-        """Which rule it is; empty where the software runs and something else is missing."""
+        """The support rule that excludes a type; empty if the software runs there and something else is missing."""
         return self.market.software.refused_because(accelerator, self.engines, self.formats, self.work)

@@ -1,4 +1,4 @@
-"""Offline work of a known volume: how long a fleet takes over it, and how many replicas are done in time."""
+"""Offline jobs of known volume: how long a fleet takes, and how many replicas meet the deadline."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload
 
 
-@formula(unit="s", source="size of the weights over the rate they are read at")
+@formula(unit="s", source="definition; read rate and engine start time are assumptions")
 def cold_start_s(weights_bytes: Column, nodes_per_replica: Column, assumed: Assumptions) -> Column:
-    """Seconds until a fresh replica answers: its machines read the weights, then the engine starts.
+    """Seconds until a new replica answers: its machines read the weights, then the engine starts.
 
-    Source: definition; rate and start are assumptions.
-    Limits: replicas start at once, and storage feeds all of them.
-    Check:
-        >>> cold_start_s(140e9, 1.0, Assumptions())  # 70 s at 2 GB/s, and 45 of the engine
+    Parameters:
+        weights_bytes: weights of one replica, bytes.
+        nodes_per_replica: machines that one replica spans; they read in parallel.
+        assumed: assumptions: read rate and engine start time.
+    Limits: all replicas start at the same time, and storage serves each at its full rate.
+    Check: 70 s at 2 GB/s, and 45 s for the engine.
+        >>> cold_start_s(140e9, 1.0, Assumptions())
         115.0
     """
     return weights_bytes / (assumed.model_load_gb_per_s * 1e9) / nodes_per_replica + assumed.engine_start_s
@@ -29,11 +32,16 @@ def cold_start_s(weights_bytes: Column, nodes_per_replica: Column, assumed: Assu
 def run_s(
     volume_requests: float, replicas: Column, capacity_per_s: Column, slo_batch: Column, cold_start_s: Column
 ) -> Column:
-    """Seconds of a whole volume: engines start, then each replica does its share at its full rate.
+    """Duration of a job: engines start, then each replica processes its share at its full rate.
 
-    Source: definition.
-    Limits: shares are even; a share smaller than a batch takes as long as a full one.
-    Check: a million requests over four replicas of 25 per second, a minute after they are started.
+    Parameters:
+        volume_requests: requests of the job.
+        replicas: replicas that share them.
+        capacity_per_s: capacity of one replica, requests/s.
+        slo_batch: largest batch of one replica that meets the SLO, requests.
+        cold_start_s: start time of a replica, s.
+    Limits: shares are equal; a share smaller than a batch takes as long as a full batch.
+    Check: a million requests on four replicas of 25 requests/s, after a start of one minute.
         >>> run_s(1e6, 4.0, 25.0, 256.0, 60.0)
         np.float64(10060.0)
     """
@@ -42,12 +50,15 @@ def run_s(
 
 @formula(unit="s")
 def least_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column) -> Column:
-    """Seconds that no number of replicas goes below: the start, and one full batch.
+    """Shortest duration of a job with any number of replicas: the start and one full batch.
 
-    Source: definition.
-    Limits: as above.
+    Parameters:
+        capacity_per_s: capacity of one replica, requests/s.
+        slo_batch: largest batch of one replica that meets the SLO, requests.
+        cold_start_s: start time of a replica, s.
+    Limits: a share smaller than a batch takes as long as a full batch.
     Check:
-        >>> least_run_s(25.0, 250.0, 60.0)
+        >>> min_run_s(25.0, 250.0, 60.0)
         np.float64(70.0)
     """
     return cold_start_s + slo_batch / np.maximum(capacity_per_s, LEAST_PER_S)
@@ -55,12 +66,16 @@ def least_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column)
 
 @formula(unit="replicas")
 def replicas_in_time(volume_requests: float, deadline_s: float, capacity_per_s: Column, cold_start_s: Column) -> Column:
-    """Replicas that do a volume between their start and the deadline.
+    """Replicas that process a job between their start and the deadline.
 
-    Source: definition.
-    Limits: of those that may be in time at all.
-    Check: two million in sixty hours at 5 per second each.
-        >>> float(replicas_in_time(2e6, 216_000.0, 5.0, 60.0))
+    Parameters:
+        volume_requests: requests of the job.
+        deadline_s: time until the deadline, start included, s.
+        capacity_per_s: capacity of one replica, requests/s.
+        cold_start_s: start time of a replica, s.
+    Limits: plans that can meet the deadline with some number of replicas.
+    Check: two million requests in sixty hours at 5 requests/s per replica.
+        >>> float(replicas_for_deadline(2e6, 216_000.0, 5.0, 60.0))
         2.0
     """
     each = capacity_per_s * np.maximum(deadline_s - cold_start_s, 0.0)
@@ -69,12 +84,14 @@ def replicas_in_time(volume_requests: float, deadline_s: float, capacity_per_s: 
 
 @formula(unit="replicas")
 def filled(replicas: Column, replicas_per_node: Column) -> Column:
-    """Replicas that fill their machines: the last one is paid for whole, and the work ends sooner.
+    """Replicas that fill their machines: whole machines are billed, and more replicas finish the job sooner.
 
-    Source: counted.
-    Limits: offline work, which any number of replicas may share.
+    Parameters:
+        replicas: replicas needed.
+        replicas_per_node: replicas that one machine holds.
+    Limits: offline jobs, which any number of replicas may share.
     Check:
-        >>> float(filled(5.0, 4.0))
+        >>> float(replicas_filling_machines(5.0, 4.0))
         8.0
     """
     return np.ceil(replicas / replicas_per_node) * replicas_per_node
@@ -83,7 +100,7 @@ def filled(replicas: Column, replicas_per_node: Column) -> Column:
 def may_be_in_time(
     workload: InferenceWorkload, capacity_per_s: Column, slo_batch: Column, cold_start_s: Column
 ) -> Mask:
-    """Which plans some number of replicas brings in time."""
+    """Plans that meet the deadline with some number of replicas."""
     if workload.deadline_s is None:
         return np.ones(len(capacity_per_s), bool)
     with unrecorded():
@@ -98,7 +115,9 @@ def replicas_for_volume(
     cold_start_s: Column,
     replicas_per_node: Column,
 ) -> Column:
-    """The fewest machines, filled, that are done in time; one replica's where nothing has to be or none can be."""
+    """Replicas of the fewest full machines that meet the deadline; those of one replica without a deadline or if
+    none can.
+    """
     replicas = np.ones_like(capacity_per_s)
     if workload.volume_requests is not None and workload.deadline_s is not None:
         needed = replicas_in_time(workload.volume_requests, workload.deadline_s, capacity_per_s, cold_start_s)

@@ -1,1 +1,1 @@
-"""Findings: what was observed of a running job or service beside what the core expects of its hardware."""
+"""Findings: compare observations of a running job or service with the expectation for its hardware."""

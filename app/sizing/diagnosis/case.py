@@ -1,4 +1,4 @@
-"""What findings read: what was observed, what the core expects there, and what it would with a thing changed."""
+"""Input of all checks: the observations, the expected estimate, and estimates of changed deployments."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAITS_TOLD = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """A figure observed beside the one expected; None: nothing is expected of it."""
+    """Observed value of a quantity and its expected value. `expected` is None if there is no expectation."""
 
     quantity: str
     observed: float
@@ -34,11 +34,14 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong. `share`: of time, requests or money that it costs; `gain` what the change gives back of it; None
-    is not known. `settings`: fields of the deployment as the change would have them.
+    """A problem, its cause, its cost and a change that fixes it.
 
-    `explains`: findings that are this one's consequence, or cannot be told beside it, however large; `accounts_for`:
-    as far as its share goes.
+    `share`: share of time, requests or money that the problem costs. `gain`: share that the change recovers. None
+    means unknown.
+    `settings`: deployment fields after the change.
+    `explains`: codes of findings that follow from this one, or that cannot be separated from it, whatever their
+    size.
+    `accounts_for`: codes of findings that this one explains up to its own share.
     """
 
     code: str
@@ -55,15 +58,15 @@ class Finding:
 
     @property
     def cost(self) -> float:
-        """What it surely costs."""
+        """Share that the finding is known to cost; 0 if the cost is unknown."""
         return self.share or 0.0
 
 
 def lost_to(observed: float, expected: float) -> float:
-    """Share of what is observed that is beyond what is expected.
+    """Share of the observed value that exceeds the expected value.
 
     Check: four seconds where three are expected.
-        >>> lost_to(4.0, 3.0)
+        >>> excess_share(4.0, 3.0)
         0.25
     """
     return max(0.0, 1 - expected / observed) if observed > 0 else 0.0
@@ -71,7 +74,11 @@ def lost_to(observed: float, expected: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """`planned` is the load that was told, `question` the one observed; `found` what is expected at that."""
+    """One diagnosis in progress.
+
+    `planned_question` has the planned load and `question` the observed load. `expected_estimate` is the estimate at
+    the observed load.
+    """
 
     planned: Question
     question: Question
@@ -102,25 +109,27 @@ class Case:
 
     @property
     def workload(self) -> InferenceWorkload | None:
-        """Of a service."""
+        """The observed workload of a service; None for a training run."""
         workload = self.question.workload
         return workload if isinstance(workload, InferenceWorkload) else None
 
     @property
     def queued_share(self) -> float:
-        """Of the requests of a replica, those that wait."""
+        """Share of the requests at one replica that wait."""
         waiting, running = self.service.waiting or 0.0, self.service.running or 0.0
         return waiting / (waiting + running) if waiting else 0.0
 
     @property
     def waits(self) -> bool:
-        """Whether a queue stands, beyond what comes and goes with every request."""
+        """True if there is a standing queue, beyond the short waits of single requests."""
         return self.queued_share >= self.assumed.diagnosed_least_share
 
     @property
     def busy_share(self) -> float:
-        """Of the time, when there is something to do: always of a run; of a service by the requests that run, which
-        come by chance.
+        """Share of the time in which there is work.
+
+        It is 1 for training runs. For a service it follows from the mean number of running requests, which arrive at
+        random.
         """
         if self.workload is None or self.waits:
             return 1.0
@@ -128,12 +137,14 @@ class Case:
 
     @property
     def works(self) -> bool:
-        """Whether there is nearly always something to do, by its requests or by what accelerators do."""
+        """True if there is nearly always work, according to the running requests or the accelerator utilization."""
         return max(self.busy_share, self.devices.utilization or 0.0) >= self.assumed.diagnosed_full_share
 
     @property
     def request_s(self) -> float | None:
-        """Seconds of a whole request, as it was seen; where that was not told, as expected."""
+        """Duration of a whole request in seconds, from the observed latencies or, if they are missing, the expected
+        ones.
+        """
         p, s, w = self.expected, self.service, self.workload
         if w is None or p is None or p.ttft is None or p.tpot is None:
             return None
@@ -143,7 +154,10 @@ class Case:
         return first + token * max(0.0, w.output_tokens.mean - 1)
 
     def at_batch(self) -> Performance | None:
-        """What is expected with as many requests in flight as run: what piles up behind a slow step is no cause."""
+        """Expected performance with the observed number of requests in flight.
+
+        A slow step makes requests pile up, so the resulting larger batch must not be taken for the cause.
+        """
         w, running = self.workload, self.service.running
         if w is None or w.load is not Load.OPEN or w.classes or w.trace is not None or not running:
             return None
@@ -153,38 +167,40 @@ class Case:
         return None if found is None else found.performance
 
     def of_a_request(self, seconds: float) -> float:
-        """Share that some seconds are of a whole request."""
+        """Share of a whole request that the given seconds take."""
         return min(1.0, max(0.0, seconds / self.request_s)) if self.request_s else 0.0
 
     def much(self, observed: float, expected: float, high: float | None = None) -> bool:
-        """Whether it is beyond what is expected, and beyond what published results of its kind differ by."""
+        """True if a value exceeds its expectation, and also exceeds the spread of published results of the same
+        kind.
+        """
         bound = expected * (1 + self.assumed.diagnosed_slower_share)
         return observed > max(bound, high or 0.0)
 
     def high(self, quantity: str, statistic: str) -> float | None:
-        """The upper end of an expected figure."""
+        """Upper end of the interval of an expected value; None if there is no interval."""
         every = () if self.expected is None else (self.expected.interval, *self.expected.intervals)
         return next((i.high for i in every if (i.quantity, i.statistic) == (quantity, statistic)), None)
 
     def wide(self, quantity: str) -> float:
-        """The upper end of a wait that half the requests keep, over what is expected."""
+        """Ratio of the upper end of the interval of a median latency to its expected value."""
         p = self.expected
         usual = None if p is None else {"ttft_s": p.ttft, "tpot_s": p.tpot}[quantity]
         return (self.high(quantity, "p50") or usual.p50_s) / usual.p50_s if usual and usual.p50_s else 1.0
 
     def running(self, **changed: Any) -> Deployment:
-        """The deployment as it runs, with some fields changed; what the engine chose for itself it chooses again."""
+        """The deployment as it runs, with some fields changed. The engine chooses its own settings again."""
         return replace(as_run(self.found.deployment, self.asked), **changed)
 
     def unlimited(self) -> Deployment:
-        """The same with as many sequences as the engine lets run by itself."""
+        """The same deployment with the batch limit that the engine chooses by default."""
         scheduler = self.asked.scheduler
         return self.running(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
 
     def judged(
         self, deployment: Deployment, question: Question | None = None, market: Snapshot | None = None
     ) -> Estimate | None:
-        """What the core expects with something changed; None where it does not run."""
+        """Estimate of a changed deployment, question or catalog; None if that deployment cannot run."""
         try:
             found = estimate(question or self.question, deployment, market or self.market)
         except Conflict:
@@ -192,19 +208,19 @@ class Case:
         return found if found.fits and found.performance is not None else None
 
     def gain(self, deployment: Deployment, question: Question | None = None) -> float:
-        """Share of the speed after a change that was not there before, as the core judges both."""
+        """Share of the speed after a change that the change adds, from the estimates before and after."""
         return lost_between(self.judged(deployment, question), self.found)
 
     def loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
-        """Share of the speed that is lost where accelerators compute, or reach one another, at a share of their rate,
-        as the core judges both.
+        """Share of the speed that is lost if compute or links run at the given share of their rate, from two
+        estimates.
         """
         slower = self.market.slowed(self.found.deployment.accelerator, compute=compute, link=link)
         return lost_between(self.found, self.judged(self.running(), market=slower))
 
 
 def speeds(found: Estimate | None) -> tuple[float | None, ...]:
-    """What a deployment does in a second: within its limits, at all."""
+    """Throughput of a deployment per second: first within its limits, then without them."""
     p = None if found is None else found.performance
     if p is None:
         return (None, None)
@@ -212,7 +228,7 @@ def speeds(found: Estimate | None) -> tuple[float | None, ...]:
 
 
 def not_judged(case: Case) -> tuple[str, ...]:
-    """Figures of a service that were told and of which nothing is expected: `healthy` is not of them."""
+    """Names of observed service quantities that have no expected value. "Healthy" says nothing about them."""
     p, s = case.expected, case.service
     if p is None or case.workload is None:
         return ()
@@ -223,13 +239,15 @@ def not_judged(case: Case) -> tuple[str, ...]:
 
 
 def lost_between(fast: Estimate | None, slow: Estimate | None) -> float:
-    """Share of the speed that one has and another has not: within the limits where both keep them at some load."""
+    """Share of the faster speed that the slower estimate lacks. It compares capacities within the limits if both
+    have one.
+    """
     both = zip(speeds(fast), speeds(slow), strict=True)
     return next((lost_to(more, less) for more, less in both if more and less), 0.0)
 
 
 def case_of(question: Question, deployment: Deployment, market: Snapshot, observed: Observed) -> Case:
-    """The deployment, laid out as for the load that was planned, at the load that was observed."""
+    """Build a case: lay the deployment out for the planned load, then estimate it at the observed load."""
     assumed = question.assumptions.noted()
     question = replace(question, assumptions=assumed)
     workload = question.workload
@@ -244,7 +262,7 @@ def case_of(question: Question, deployment: Deployment, market: Snapshot, observ
 
 
 def as_run(laid_out: Deployment, asked: Deployment) -> Deployment:
-    """A complete deployment that leaves to the engine what the caller left to it."""
+    """The complete deployment, with the scheduler settings that the caller left open left to the engine again."""
     chosen = {
         name: getattr(asked, name) for name in ("max_batch", "max_batched_tokens", "memory_fraction", "scheduler")
     }
@@ -252,7 +270,7 @@ def as_run(laid_out: Deployment, asked: Deployment) -> Deployment:
 
 
 def as_observed(workload: InferenceWorkload, seen: ServiceObserved) -> InferenceWorkload:
-    """The workload with the rate and the lengths that were seen."""
+    """The workload with the observed request rate and mean lengths."""
     if workload.load is Load.OPEN and not workload.ends and seen.requests_per_s:
         workload = workload.busier(seen.requests_per_s / workload.peak_per_s)
     if workload.classes or workload.trace is not None:
@@ -265,7 +283,7 @@ def as_observed(workload: InferenceWorkload, seen: ServiceObserved) -> Inference
 
 
 def as_long(lengths: Lengths, mean: float | None) -> Lengths:
-    """Lengths of another mean that spread as these do."""
+    """The length distribution scaled to another mean, with the same relative spread."""
     if mean is None:
         return lengths
     return Lengths(mean, None if lengths.p95 is None else lengths.p95 * mean / lengths.mean)

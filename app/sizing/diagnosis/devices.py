@@ -1,4 +1,4 @@
-"""What the accelerators themselves say: heat, power, clocks, slots, idleness, errors."""
+"""Findings from accelerator telemetry: heat, power, clocks, PCIe lanes, utilization and errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLOW = ("slow_decode", "late_first_token", "slow_at_light_load", "slow_kernels",
 
 
 def clocks(case: Case) -> Iterator[Finding]:
-    """Clocks are low: by heat, by a limit of power, or as set."""
+    """Low clocks, caused by heat, by a power limit or by configuration."""
     d, assumed = case.devices, case.assumed
     if d.clock_share is None or 1 - d.clock_share < 3 * assumed.diagnosed_least_share or not case.works:
         return
@@ -21,24 +21,24 @@ def clocks(case: Case) -> Iterator[Finding]:
     if share < assumed.diagnosed_least_share:
         return
     code, cause, change, more = lowered(case)
-    text = f"Accelerators run at {figure(100 * d.clock_share)} % of their clock."
+    text = f"The accelerators run at {figure(100 * d.clock_share)} % of their rated clock."
     evidence = (Evidence("clock_share", d.clock_share, 1.0, "1"), *more)
     yield Finding(code, text, share, evidence, cause, change, share, "more accelerators", WAITS, SLOW)
 
 
 def lowered(case: Case) -> tuple[str, str, str, tuple[Evidence, ...]]:
-    """What lowers clocks: its code, its cause, what to change, and what shows it."""
+    """Why clocks are low: the code of the finding, its cause, the change and the evidence."""
     d, assumed = case.devices, case.assumed
     if d.temperature_c is not None and d.temperature_c >= assumed.diagnosed_hot_c:
         shown = Evidence("temperature_c", d.temperature_c, assumed.diagnosed_hot_c, "C")
-        return "hot", "They are too warm.", "Look at fans, air flow and inlet temperature.", (shown,)
+        return "hot", "The accelerators are too hot.", "Check fans, airflow and inlet temperature.", (shown,)
     full = assumed.diagnosed_full_share
     if d.power_w is not None and d.power_limit_w is not None and d.power_w >= full * d.power_limit_w:
         shown = Evidence("power_w", d.power_w, d.power_limit_w, "W")
-        change = "Raise the power limit, where supply and cooling allow."
-        return "power_capped", "They draw as much power as they may.", change, (shown,)
-    change = "Reset application clocks; turn persistence on."
-    return "low_clocks", "Clocks were set low, or the driver saves power.", change, ()
+        change = "Raise the power limit if power supply and cooling allow it."
+        return "power_capped", "The accelerators run at their power limit.", change, (shown,)
+    change = "Reset the application clocks and enable persistence mode."
+    return "low_clocks", "The clocks were set low, or the driver saves power.", change, ()
 
 
 def uneven_clocks(case: Case) -> Iterator[Finding]:
@@ -53,8 +53,8 @@ def uneven_clocks(case: Case) -> Iterator[Finding]:
             f"The slowest accelerator runs at {figure(100 * slowest)} % of the mean clock.",
             share,
             (Evidence("slowest_clock_share", slowest, 1.0, "1"),),
-            "It is hot, limited in power or failing; all that share its work wait for it.",
-            "Find it, cool it or have it replaced; leave its machine out until then.",
+            "It is hot, power-limited or failing. All accelerators that share its work wait for it.",
+            "Find the accelerator, then cool or replace it. Exclude its machine until then.",
             share,
             "more accelerators",
             WAITS,
@@ -63,7 +63,7 @@ def uneven_clocks(case: Case) -> Iterator[Finding]:
 
 
 def narrow_link(case: Case) -> Iterator[Finding]:
-    """The slot runs on fewer lanes than it has."""
+    """The PCIe slot uses fewer lanes than it has."""
     width = case.devices.link_width_share
     if width is None or width >= 1:
         return
@@ -71,20 +71,20 @@ def narrow_link(case: Case) -> Iterator[Finding]:
     if share >= case.assumed.diagnosed_least_share:
         yield Finding(
             "narrow_link",
-            f"The slot runs on {figure(100 * width)} % of its lanes.",
+            f"The PCIe slot uses {figure(100 * width)} % of its lanes.",
             share,
             (Evidence("link_width_share", width, 1.0, "1"),),
-            "A riser, a slot that shares its lanes, or a card that is not seated well.",
-            "Seat the card again, or move it to a slot with all its lanes.",
+            "The cause is a riser, a slot that shares its lanes, or a badly seated card.",
+            "Reseat the card, or move it to a slot with all lanes.",
             share,
-            "faster accelerators: they would wait on the same slot",
+            "faster accelerators: the same slot would limit them",
             WAITS,
             (*SLOW, "exposed_communication"),
         )
 
 
 def starved(case: Case) -> Iterator[Finding]:
-    """Accelerators idle while there is work."""
+    """Accelerators are idle although there is work."""
     used, expected = case.devices.utilization, case.busy_share
     if used is None or expected <= 0:
         return
@@ -92,12 +92,12 @@ def starved(case: Case) -> Iterator[Finding]:
     if share > case.assumed.diagnosed_idle_share:
         yield Finding(
             "starved",
-            f"Accelerators are busy {figure(100 * used)} % of the time, and there is work {figure(100 * expected)} % "
-            "of it.",
+            f"Accelerator utilization is {figure(100 * used)} %, although work is available "
+            f"{figure(100 * expected)} % of the time.",
             share,
             (Evidence("utilization", used, expected, "1"),),
-            "The host, the data or the network keeps them waiting.",
-            "Profile the host: more and faster cores, fewer processes on them, graphs or asynchronous scheduling.",
+            "The host, the data pipeline or the network keeps them waiting.",
+            "Profile the host. Add CPU cores, run fewer processes, or enable CUDA graphs or asynchronous scheduling.",
             share,
             "more or faster accelerators",
             WAITS,
@@ -106,7 +106,7 @@ def starved(case: Case) -> Iterator[Finding]:
 
 
 def broken(case: Case) -> Iterator[Finding]:
-    """Accelerators report errors; what that costs is what fails or starts again."""
+    """Accelerators report errors. The cost is that of failed requests or of restarts."""
     seen, s, t = case.devices.errors_per_day, case.service, case.training
     if not seen:
         return
@@ -115,13 +115,13 @@ def broken(case: Case) -> Iterator[Finding]:
     lost = s.error_share if restarts is None else min(1.0, restarts * each / SECONDS_PER_DAY)
     yield Finding(
         "device_errors",
-        f"Accelerators report {figure(seen)} errors a day.",
+        f"The accelerators report {figure(seen)} errors per day.",
         lost or None,
         (Evidence("errors_per_day", seen, 0.0, "1/day"),),
-        "Memory, a link or the card itself fails.",
-        "Drain the machine, run its diagnostics, have the card replaced.",
+        "Memory, a link or the card itself is failing.",
+        "Drain the machine, run its diagnostics and have the card replaced.",
         lost or None,
-        "anything before it is replaced under warranty",
+        "any hardware before the card is replaced under warranty",
         ("errors", "run_restarts", "service_restarts"),
     )
 

@@ -1,4 +1,6 @@
-"""A diagnosis in reading order: what is expected, what is found, what of it is only a consequence, what it costs."""
+"""Diagnosis of a deployment: estimate it, run all checks, drop findings that follow from others, and rank the rest by
+cost.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +25,31 @@ OF_BOTH = (*layout.FINDINGS, *devices.FINDINGS)
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Findings, the dearest first."""
+    """Findings in descending order of cost."""
 
     summary: str
     findings: tuple[Finding, ...]
     expected: Estimate
     assumptions: tuple[Assumed, ...]
-    not_judged: tuple[str, ...] = ()  # of what was observed
+    not_judged: tuple[str, ...] = ()  # observed quantities that have no expected value
 
     @property
     def not_to_buy(self) -> tuple[str, ...]:
-        """What would help none of it."""
+        """Purchases that would not fix any of the findings."""
         return tuple(dict.fromkeys(f.do_not_buy for f in self.findings if f.do_not_buy))
 
 
 def diagnose(question: Question, deployment: Deployment, market: Snapshot, observed: Observed) -> Diagnosis:
-    """What is wrong with what runs. Raises Conflict for what cannot run at all, or cannot be told."""
+    """Diagnose a running deployment.
+
+    Raises Conflict if the deployment cannot run at all or cannot be diagnosed.
+    """
     if deployment.pools is not None:
-        raise Conflict("Pools of prefill and decode are not diagnosed together: give the deployment of one of them.")
+        raise Conflict("Pools for prefill and decode cannot be diagnosed together. Send the deployment of one pool.")
     case = case_of(question, deployment, market, observed)
     if not case.found.fits:
         raise Conflict(
-            f"What was observed cannot be this deployment: it does not run. {case.found.explanation[0].text}"
+            f"The observations cannot come from this deployment: it does not run. {case.found.explanation[0].text}"
         )
     own = OF_SERVICES if isinstance(question.workload, InferenceWorkload) else OF_RUNS
     causes = ranked([found for look in (*own, *OF_BOTH) for found in look(case)], case.assumed)
@@ -53,16 +58,19 @@ def diagnose(question: Question, deployment: Deployment, market: Snapshot, obser
 
 
 def ranked(every: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:
-    """What no other finding is the cause of, the dearest first; what nobody knows the cost of last. Of what others
-    account for in part, the rest.
+    """Findings that no other finding explains, in descending order of cost; findings of unknown cost come last.
+
+    A finding that others explain in part keeps only the rest of its cost.
     """
     kept = [left for found in every if (left := unexplained(found, every, assumed)) is not None]
     return tuple(sorted(kept, key=lambda f: (-f.cost, f.code)))
 
 
 def unexplained(found: Finding, every: Sequence[Finding], assumed: Assumptions) -> Finding | None:
-    """What is left of a finding beside its causes: none where it follows from another, or where others account for
-    enough of it. Two that would explain one another are both told.
+    """The part of a finding that its causes do not explain; None if nothing is left.
+
+    Nothing is left if the finding follows from another one, or if others account for enough of it. Two findings that
+    explain each other are both kept.
     """
     claimed = (*found.explains, *found.accounts_for)
     causes = [other for other in every if other is not found and other.cost > 0 and other.code not in claimed]
@@ -78,10 +86,10 @@ def unexplained(found: Finding, every: Sequence[Finding], assumed: Assumptions) 
 
 
 def summary(causes: Sequence[Finding]) -> str:
-    """The diagnosis in a sentence or two."""
+    """The diagnosis in a few sentences: the most expensive finding, its change and its cost."""
     if not causes:
-        return "Nothing is out of what is expected of this hardware."
+        return "All observed values are within the range expected of this hardware."
     first = causes[0]
     others = "" if len(causes) == 1 else f" {counted(len(causes) - 1, 'further finding')}."
-    cost = "What it costs is not known." if first.share is None else f"It costs {figure(100 * first.share)} %."
+    cost = "The loss is unknown." if first.share is None else f"Estimated loss: {figure(100 * first.share)} %."
     return f"{first.text} {first.change} {cost}{others}"

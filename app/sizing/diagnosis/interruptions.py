@@ -1,4 +1,4 @@
-"""What keeps a run from stepping: checkpoints, restarts, warming up, evaluation."""
+"""Findings about interruptions of a training run: checkpoints, restarts, warm-up and evaluation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.sizing.words import figure
 
 
 def checkpoints(case: Case) -> Iterator[Finding]:
-    """The run stands still for checkpoints more than it should."""
+    """Checkpoints stop the run for longer, or more often, than expected."""
     t, p = case.training, case.expected
     if t.checkpoint_s is None or not t.checkpoint_interval_s or p is None or p.checkpoint_stall_s is None:
         return
@@ -24,16 +24,18 @@ def checkpoints(case: Case) -> Iterator[Finding]:
     code, what = ("slow_checkpoints", "checkpoint_s") if slow else ("frequent_checkpoints", "checkpoint_interval_s")
     seen, expected = (t.checkpoint_s, p.checkpoint_stall_s) if slow else (t.checkpoint_interval_s, usual)
     cause = (
-        "Storage is slow, or the run waits until it is written." if slow else "They are kept more often than needed."
+        "Storage is slow, or the run waits for each write."
+        if slow
+        else "Checkpoints are written more often than needed."
     )
-    change = "Write them beside the run, sharded." if slow else f"Keep one every {figure(usual)} s."
-    text = f"The run stands still {figure(100 * share)} % of its time for checkpoints."
+    change = "Write sharded checkpoints asynchronously." if slow else f"Write a checkpoint every {figure(usual)} s."
+    text = f"Checkpoints stop the run for {figure(100 * share)} % of its time."
     evidence = (Evidence(what, seen, expected, "s"),)
     yield Finding(code, text, share, evidence, cause, change, gain, "accelerators", ("starved",))
 
 
 def restarts(case: Case) -> Iterator[Finding]:
-    """The run is interrupted more often than its hardware is."""
+    """The run is interrupted more often than its hardware should interrupt it."""
     t, p = case.training, case.expected
     usual = interruptions_per_day(case)
     if t.restarts_per_day is None or p is None or usual is None:
@@ -43,24 +45,24 @@ def restarts(case: Case) -> Iterator[Finding]:
     if case.much(t.restarts_per_day, usual) and share >= case.assumed.diagnosed_least_share:
         yield Finding(
             "run_restarts",
-            f"The run restarts {figure(t.restarts_per_day)} times a day; {figure(usual)} are expected.",
+            f"The run restarts {figure(t.restarts_per_day)} times per day (expected: {figure(usual)}).",
             share,
             (Evidence("restarts_per_day", t.restarts_per_day, usual, "1/day"),),
-            "A machine fails again and again, or the job does.",
-            "Find the machine that fails first and take it out.",
+            "A machine or the job fails repeatedly.",
+            "Find the machine that fails first and remove it.",
             share,
-            "spare machines before that",
+            "spare machines before the failing machine is removed",
         )
 
 
 def interruptions_per_day(case: Case) -> float | None:
-    """How often the hardware of the run is expected to interrupt it."""
+    """Expected hardware interruptions of the run per day."""
     p = case.expected
     return p.expected_interruptions / p.days if p and p.days and p.expected_interruptions is not None else None
 
 
 def warm_up(case: Case) -> Iterator[Finding]:
-    """Each start takes long until steps have their pace; it costs that as often as the run starts."""
+    """Each start takes long to reach full speed. The cost depends on how often the run starts."""
     t, usual = case.training, case.assumed.restart_minutes * 60
     often = t.restarts_per_day if t.restarts_per_day is not None else interruptions_per_day(case)
     if t.warmup_s is None or often is None or not case.much(t.warmup_s, usual):
@@ -69,27 +71,27 @@ def warm_up(case: Case) -> Iterator[Finding]:
     if share >= case.assumed.diagnosed_least_share:
         yield Finding(
             "slow_warm_up",
-            f"At each start {figure(t.warmup_s)} s pass until steps have their pace; {figure(usual)} are planned.",
+            f"Each start takes {figure(t.warmup_s)} s to reach full speed (planned: {figure(usual)} s).",
             share,
             (Evidence("warmup_s", t.warmup_s, usual, "s"),),
-            "Compilation, reading the checkpoint, or data that is indexed anew.",
-            "Keep compiled kernels and the data's index; read the checkpoint sharded from fast storage.",
+            "Compilation, loading the checkpoint or rebuilding the data index takes the time.",
+            "Cache compiled kernels and the data index. Load a sharded checkpoint from fast storage.",
             share,
             "more accelerators",
         )
 
 
 def evaluation(case: Case) -> Iterator[Finding]:
-    """Much of the time goes to evaluation."""
+    """Evaluation takes a large share of the time."""
     share = case.training.evaluation_share
     if share is not None and share >= 2 * case.assumed.diagnosed_least_share:
         yield Finding(
             "evaluation",
-            f"{figure(100 * share)} % of the time goes to evaluation.",
+            f"Evaluation takes {figure(100 * share)} % of the run's time.",
             share,
             (Evidence("evaluation_share", share, 0.0, "1"),),
-            "It runs on all accelerators, or often.",
-            "Evaluate checkpoints on a machine of its own.",
+            "Evaluation occupies all accelerators, or runs often.",
+            "Evaluate checkpoints on a separate machine.",
             share,
             "more accelerators for the run",
         )

@@ -1,4 +1,7 @@
-"""Waits seen at several loads beside the core's curve: slow at any load, or fit for less load than it should be."""
+"""Findings from latencies at several loads, compared with the estimated load curve.
+
+Either the service is slow at any load, or its latency rises at a lower load than expected.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,12 @@ from app.sizing.values.latencies import LoadCurve
 from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload, Load
 
-NAMES = {"ttft": "The first token", "tpot": "A token"}
+NAMES = {"ttft": "The first token", "tpot": "An output token"}
 RANKS = ("p50", "p95", "p99")
 
 
 def loads(case: Case) -> Iterator[Finding]:
-    """What the waits at several loads say, the lightest first."""
+    """Compare the latencies at several loads with the expectation, lightest load first."""
     seen = sorted(case.service.by_load, key=lambda point: point.requests_per_s)
     if not seen or case.workload is None or case.workload.load is not Load.OPEN:
         return
@@ -36,7 +39,7 @@ def loads(case: Case) -> Iterator[Finding]:
 
 
 def at_rate(case: Case, requests_per_s: float) -> Performance | None:
-    """What is expected of the same deployment at another rate."""
+    """Expected performance of the same deployment at another request rate."""
     w = case.workload
     assert isinstance(w, InferenceWorkload)
     then = replace(case.question, workload=w.busier(requests_per_s / w.peak_per_s))
@@ -47,7 +50,10 @@ def at_rate(case: Case, requests_per_s: float) -> Performance | None:
 def worst(
     case: Case, seen: LoadSeen, expected: Performance | None, ranks: Sequence[str]
 ) -> tuple[str, float, float] | None:
-    """Of some percentiles the wait that is furthest beyond what is expected: its name, as seen, as expected."""
+    """The percentile that exceeds its expectation by the largest factor.
+
+    Returns its name, the observed value and the expected value, both in ms.
+    """
     if expected is None:
         return None
     found: list[tuple[str, float, float]] = []
@@ -60,25 +66,25 @@ def worst(
 
 
 def slow_when_light(seen: LoadSeen, what: str, wait_ms: float, usual_ms: float) -> Finding:
-    """Slow even where hardly anything runs."""
+    """Latency is too high even at light load."""
     share = lost_to(wait_ms, usual_ms)
     return Finding(
         "slow_at_light_load",
-        f"{NAMES[what.split('_', maxsplit=1)[0]]} takes {figure(wait_ms)} ms already at {figure(seen.requests_per_s)} "
-        f"requests/s; {figure(usual_ms)} are expected.",
+        f"{NAMES[what.split('_', maxsplit=1)[0]]} takes {figure(wait_ms)} ms at only "
+        f"{figure(seen.requests_per_s)} requests/s (expected: {figure(usual_ms)} ms).",
         share,
         (Evidence(what, wait_ms, usual_ms, "ms"),),
-        "It is no load: every step is slow, by the host, the kernels or a link.",
-        "Run one request alone and profile it before anything about load.",
+        "Load is not the cause. The host, the kernels or a link slows every step.",
+        "Profile a single request before you investigate load.",
         share,
-        "more accelerators: a request alone is slow",
+        "more accelerators: even a single request is slow",
         ("early_knee", "slow_tail", "late_first_token"),
         ("slow_decode",),
     )
 
 
 def early_knee(case: Case, seen: Sequence[LoadSeen], first: int, curve: LoadCurve) -> Iterator[Finding]:
-    """From a load on it waits as it should only at a higher one: the difference is what is lost."""
+    """Latency rises at a lower load than the load curve predicts. The cost is the difference between the two loads."""
     point = seen[first]
     should = [rate_of(curve, what, wait) for what in ("ttft", "tpot") if (wait := getattr(point, f"{what}_p95_s"))]
     carried = max(should, default=curve.knee_per_s)
@@ -86,19 +92,19 @@ def early_knee(case: Case, seen: Sequence[LoadSeen], first: int, curve: LoadCurv
     if share >= 2 * case.assumed.diagnosed_least_share:
         yield Finding(
             "early_knee",
-            f"Waits are as expected up to {figure(seen[first - 1].requests_per_s if first else 0.0)} requests/s; those "
-            f"at {figure(point.requests_per_s)} are expected at {figure(carried)}.",
+            f"Latency is as expected up to {figure(seen[first - 1].requests_per_s if first else 0.0)} requests/s. At "
+            f"{figure(point.requests_per_s)} requests/s it matches the expectation for {figure(carried)} requests/s.",
             share,
             (Evidence("knee_requests_per_s", point.requests_per_s, carried, "requests/s"),),
-            "A limit is reached before the hardware's: the batch, the cache, the router or the host.",
-            "Look at waiting requests, cache usage and the host at that load.",
+            "Another limit is reached before the hardware limit: batch size, KV cache, router or host.",
+            "Check waiting requests, KV cache usage and the host at that load.",
             share,
-            "faster accelerators before the limit is known",
+            "faster accelerators before you know the limit",
         )
 
 
 def rate_of(curve: LoadCurve, what: str, wait_s: float) -> float:
-    """The load at which p95 of a wait is expected to be so long, straight in logarithms between two."""
+    """Request rate at which the p95 latency is expected to reach a value, interpolated linearly in log space."""
     waits = np.maximum.accumulate([getattr(point, f"{what}_p95_s") for point in curve.points])
     rates = [point.requests_per_s for point in curve.points]
     return float(np.exp(np.interp(np.log(wait_s), np.log(np.maximum(waits, 1e-9)), np.log(rates))))

@@ -1,4 +1,4 @@
-"""Settings of a deployment that cost speed by themselves: the same accelerators, judged by the core without them."""
+"""Findings about deployment settings that cost speed: estimates of the same accelerators without those settings."""
 
 from __future__ import annotations
 
@@ -35,27 +35,31 @@ OF_SERVICE = (
     "context_parallel",
 )
 SAID = {
-    "tensor_parallel": "tensor parallel",
-    "pipeline_parallel": "pipeline parallel",
-    "context_parallel": "context parallel",
-    "expert_parallel": "expert parallel",
-    "data_parallel": "data parallel",
+    "tensor_parallel": "tensor parallelism",
+    "pipeline_parallel": "pipeline parallelism",
+    "context_parallel": "context parallelism",
+    "expert_parallel": "expert parallelism",
+    "data_parallel": "data parallelism",
     "zero_stage": "ZeRO stage",
-    "activation_checkpointing": "recomputation",
-    "micro_batch_sequences": "sequences a micro-batch",
-    "accelerators_per_replica": "accelerators a replica",
+    "activation_checkpointing": "activation checkpointing",
+    "micro_batch_sequences": "sequences per micro-batch",
+    "accelerators_per_replica": "accelerators per replica",
     "replicas": "replicas",
 }
 
 
-DEGREES = "The degrees of parallelism do not suit the model or the links between the accelerators."
-MEMORY = "Larger micro-batches need recomputation that smaller ones do not."
-KEPT = {"optimizer_offload": "optimizer", "activation_offload": "activations", "parameter_offload": "parameters"}
+DEGREES = "The parallelism degrees do not suit the model or the links between the accelerators."
+MEMORY = "Larger micro-batches need activation checkpointing; smaller ones do not."
+KEPT = {
+    "optimizer_offload": "optimizer states",
+    "activation_offload": "activations",
+    "parameter_offload": "parameters",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A deployment with some of its settings left to the core, and what it gains."""
+    """A deployment with some settings chosen automatically, its gain in speed and its estimate."""
 
     gain: float
     settings: Mapping[str, Any]
@@ -63,7 +67,7 @@ class Tried:
 
 
 def settings(case: Case) -> Iterator[Finding]:
-    """What one setting costs, and what the whole layout does beyond it."""
+    """Cost of single settings, then of the whole layout as far as it exceeds them."""
     if not measured(case):
         return
     singly = [found for look in (recomputation, micro_batch, offload) for found in look(case)]
@@ -72,7 +76,7 @@ def settings(case: Case) -> Iterator[Finding]:
 
 
 def measured(case: Case) -> bool:
-    """Whether anything was told of how fast it is."""
+    """True if any observation says how fast the deployment is."""
     s, t = case.service, case.training
     if case.workload is None:
         return any((t.step_time_s, t.tokens_per_s, t.mfu, t.compute_s))
@@ -80,7 +84,10 @@ def measured(case: Case) -> bool:
 
 
 def tried(case: Case, names: tuple[str, ...], then: Deployment) -> Tried | None:
-    """Another deployment, where that runs and gains anything; `names`: fields told of it."""
+    """Estimate another deployment; None if it does not run or gains nothing.
+
+    `names`: fields whose changes become the settings of the variant.
+    """
     now = case.found.deployment
     found = case.judged(then)
     gain = lost_between(found, case.found)
@@ -91,7 +98,7 @@ def tried(case: Case, names: tuple[str, ...], then: Deployment) -> Tried | None:
 
 
 def recomputation(case: Case) -> Iterator[Finding]:
-    """Activations are computed again though there is room for them, or are not though that would make room."""
+    """Activation checkpointing is on without need, or off although it would free useful memory."""
     said, least = case.asked.activation_checkpointing, case.assumed.diagnosed_least_share
     if said is None or case.workload is not None:
         return
@@ -107,7 +114,7 @@ def recomputation(case: Case) -> Iterator[Finding]:
         if best is not None and best.gain >= least and has_room(case, best.found):
             yield spared(case, best)
         return
-    more, fixed = (  # what the caller left open is chosen anew for it
+    more, fixed = (  # settings that the caller omitted are chosen again
         [tried(case, OF_RUN, replace(case.asked, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
         for ways in (("selective", "full"), ("none",))
     )
@@ -115,10 +122,10 @@ def recomputation(case: Case) -> Iterator[Finding]:
     if best is not None and best.gain - (fixed[0].gain if fixed[0] else 0.0) >= least:
         yield Finding(
             "missing_recomputation",
-            f"No activations are computed again; with that the run does {figure(1 / (1 - best.gain))} times as much.",
+            f"Activation checkpointing is off. With it the run would be {figure(1 / (1 - best.gain))} times as fast.",
             best.gain,
             memory_shown(case),
-            "Activations take the memory that larger micro-batches or fewer parts of the model need.",
+            "Activations fill the memory that larger micro-batches or a lower model-parallel degree need.",
             f"Set {changes(best.settings)}.",
             best.gain,
             "accelerators with more memory",
@@ -128,7 +135,7 @@ def recomputation(case: Case) -> Iterator[Finding]:
 
 
 def has_room(case: Case, then: Estimate) -> bool:
-    """Whether the memory that was seen leaves room for what the change adds."""
+    """True if the observed memory use leaves room for the memory that the change adds."""
     seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.found.memory
     if seen is None or m is None or then.memory is None:
         return True
@@ -136,7 +143,7 @@ def has_room(case: Case, then: Estimate) -> bool:
 
 
 def memory_shown(case: Case) -> tuple[Evidence, ...]:
-    """Memory in use, as it was seen beside what there is."""
+    """Evidence for memory: the observed use and the usable memory."""
     seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.found.memory
     if m is None:
         return ()
@@ -144,13 +151,13 @@ def memory_shown(case: Case) -> tuple[Evidence, ...]:
 
 
 def spared(case: Case, best: Tried) -> Finding:
-    """Recomputation that memory does not need."""
+    """Activation checkpointing that the memory does not require."""
     return Finding(
         "needless_recomputation",
-        f"Activations are computed again ({case.asked.activation_checkpointing}) though there is room for them.",
+        f"Activation checkpointing ({case.asked.activation_checkpointing}) is on, although activations fit in memory.",
         best.gain,
         memory_shown(case),
-        "It was set for a smaller accelerator or a larger batch.",
+        "The setting was made for a smaller accelerator or a larger batch.",
         f"Set {changes(best.settings)}.",
         best.gain,
         "more accelerators",
@@ -160,7 +167,7 @@ def spared(case: Case, best: Tried) -> Finding:
 
 
 def micro_batch(case: Case) -> Iterator[Finding]:
-    """Micro-batches that are smaller, or larger, than is fast."""
+    """Micro-batches are smaller or larger than the fastest size."""
     said = case.asked.micro_batch_sequences
     if said is None or case.workload is not None:
         return
@@ -169,10 +176,10 @@ def micro_batch(case: Case) -> Iterator[Finding]:
         wanted = best.found.deployment.micro_batch_sequences
         yield Finding(
             "micro_batch",
-            f"Micro-batches have {said} sequences; {wanted} are faster and fit.",
+            f"The micro-batch size is {said}. A size of {wanted} is faster and fits in memory.",
             best.gain,
             (Evidence("micro_batch_sequences", float(said), float(wanted or said), "sequences"),),
-            "The setting was carried over from another model or accelerator.",
+            "The setting comes from another model or accelerator.",
             f"Set {changes(best.settings)}.",
             best.gain,
             "more accelerators",
@@ -181,7 +188,7 @@ def micro_batch(case: Case) -> Iterator[Finding]:
 
 
 def offload(case: Case) -> Iterator[Finding]:
-    """What lies in the host's memory though the accelerators have room."""
+    """States are offloaded to host memory although the accelerators have room."""
     asked = case.asked
     names = tuple(name for name in KEPT if getattr(asked, name))
     if not names or case.workload is not None:
@@ -191,11 +198,11 @@ def offload(case: Case) -> Iterator[Finding]:
         what = together([KEPT[name] for name in names])
         yield Finding(
             "needless_offload",
-            f"The host keeps the {what} though the accelerators have room.",
+            f"Host memory holds the {what}, although the accelerators have room.",
             best.gain,
             memory_shown(case),
-            "It was set for accelerators with less memory.",
-            "Keep it on the accelerators.",
+            "The setting was made for accelerators with less memory.",
+            f"Keep the {what} in accelerator memory.",
             best.gain,
             "faster hosts",
             (),
@@ -205,7 +212,7 @@ def offload(case: Case) -> Iterator[Finding]:
 
 
 def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
-    """The same accelerators laid out as the core would; beyond what single settings gain."""
+    """The recommended layout of the same accelerators is faster, beyond the gain of single settings."""
     names = OF_RUN if case.workload is None else OF_SERVICE
     if all(getattr(case.asked, name) is None for name in names):
         return
@@ -216,7 +223,7 @@ def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
         return
     yield Finding(
         "wrong_layout",
-        f"Laid out otherwise the same accelerators do {figure(1 / (1 - best.gain))} times as much.",
+        f"With another layout the same accelerators would be {figure(1 / (1 - best.gain))} times as fast.",
         best.gain,
         tuple(
             Evidence(name, float(getattr(case.found.deployment, name)), float(value), "1")
@@ -226,16 +233,16 @@ def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
         DEGREES if case.workload or any(name.endswith("_parallel") for name in best.settings) else MEMORY,
         f"Set {changes(best.settings)}.",
         best.gain,
-        "more accelerators before that",
+        "more accelerators before the layout is changed",
         ("overloaded", "saturated", "pipeline_bubble", "exposed_communication", "early_knee"),
         settings=best.settings,
     )
 
 
 def changes(settings: Mapping[str, Any]) -> str:
-    """Settings in words."""
+    """Settings in words: "tensor parallelism to 2 and replicas to 4"."""
     told = [f"{SAID[name]} to {value}" for name, value in settings.items() if name in SAID and value is not None]
-    return together(told) if told else "them to what the engine chooses"
+    return together(told) if told else "these settings to the engine defaults"
 
 
 FINDINGS = (settings,)

@@ -1,4 +1,4 @@
-"""Whether a service carries what it was planned for: load, lengths, idle machines, errors, replicas."""
+"""Findings about the load of a service: rate, lengths, idle machines, errors and replicas."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ WAITS = (
     "slow_tail",
     "idle_fleet",
 )
-PEAK_S, DEVIATIONS = 10.0, 4.0  # over which a peak is counted, and from where on it did not come by chance
+PEAK_S = 10.0  # window over which the peak rate is counted, s
+DEVIATIONS = 4.0  # standard deviations above which a peak is not chance
 SLOWER = ("late_first_token", "slow_decode")
-NO_FASTER = "faster accelerators: more of the same carry it"
+NO_FASTER = "faster accelerators: more accelerators of the same type are enough"
 
 
 def overloaded(case: Case) -> Iterator[Finding]:
-    """More requests arrive than the deployment carries within the limits."""
+    """More requests arrive than the deployment can serve within the limits."""
     p, rate, d = case.expected, case.service.requests_per_s, case.found.deployment
     if p is None or rate is None or not p.requests_per_s_capacity or rate <= p.requests_per_s_capacity:
         return
@@ -44,11 +45,12 @@ def overloaded(case: Case) -> Iterator[Finding]:
     carries = fleet is not None and fleet.performance is not None and not fleet.performance.overloaded
     yield Finding(
         "overloaded",
-        f"{figure(rate)} requests/s arrive; {figure(p.requests_per_s_capacity)} are carried within the limits.",
+        f"{figure(rate)} requests/s arrive. The capacity within the limits is {figure(p.requests_per_s_capacity)} "
+        "requests/s.",
         share,
         (Evidence("requests_per_s", rate, p.requests_per_s_capacity, "requests/s"),),
-        "The load is above what this many replicas carry.",
-        f"Run {counted(more, 'replica')} instead of {now}, or turn requests away.",
+        "The load exceeds the capacity of the replicas.",
+        f"Run {counted(more, 'replica')} instead of {now}, or reject excess requests.",
         share if carries else None,
         NO_FASTER,
         WAITS,
@@ -57,7 +59,7 @@ def overloaded(case: Case) -> Iterator[Finding]:
 
 
 def within_limits(case: Case) -> bool:
-    """Whether the tails that were seen keep the limits, and nothing waits: then the load is carried."""
+    """True if the observed p95 latencies meet the limits and nothing waits, so the deployment does carry the load."""
     w, s = case.workload, case.service
     if w is None or case.waits:
         return False
@@ -66,19 +68,19 @@ def within_limits(case: Case) -> bool:
 
 
 def with_replicas(case: Case, count: int) -> Deployment:
-    """The deployment with another number of replicas beside its spares."""
+    """The deployment with another number of serving replicas and the same number of spares."""
     d = case.found.deployment
     total = (count + (d.spare_replicas or 0)) * (d.accelerators_per_replica or 1)
     return case.running(replicas=count, nodes=None, total_accelerators=total)
 
 
 def fleet_of(d: Deployment) -> dict[str, Any]:
-    """How many there are of it, as fields of a deployment."""
+    """Deployment fields that set the number of replicas and machines."""
     return {"replicas": d.replicas, "total_accelerators": d.total_accelerators, "nodes": d.nodes}
 
 
 def bursts(case: Case) -> Iterator[Finding]:
-    """For seconds far more requests come than on the mean, more than are carried, and waits show it."""
+    """For some seconds the rate exceeds both the mean rate and the capacity, and latencies rise."""
     p, s = case.expected, case.service
     peak, rate = s.peak_requests_per_s, s.requests_per_s
     if p is None or peak is None or rate is None or not p.requests_per_s_capacity:
@@ -93,21 +95,21 @@ def bursts(case: Case) -> Iterator[Finding]:
     share = lost_to(peak, p.requests_per_s_capacity)
     yield Finding(
         "bursts",
-        f"In bursts {figure(peak)} requests/s come; {figure(p.requests_per_s_capacity)} are carried, and "
-        f"{figure(rate)} come on the mean.",
+        f"Bursts reach {figure(peak)} requests/s. The capacity is {figure(p.requests_per_s_capacity)} requests/s, the "
+        f"mean rate {figure(rate)} requests/s.",
         share,
         (Evidence("peak_requests_per_s", peak, p.requests_per_s_capacity, "requests/s"),),
-        "Jobs or retries start together.",
-        "Spread them, queue them where they start, or size for the burst.",
+        "Jobs or retries start at the same time.",
+        "Spread the requests, queue them at the client, or size for the burst.",
         None,
-        "faster accelerators before the bursts are spread",
+        "faster accelerators before the bursts are spread out",
         tuple(code for code in WAITS if code not in SLOWER),
         SLOWER,
     )
 
 
 def saturated(case: Case) -> Iterator[Finding]:
-    """As much is answered as the deployment can, and the rest waits."""
+    """The deployment answers requests at its capacity and the rest waits."""
     p, s = case.expected, case.service
     if p is None or s.requests_per_s is None or not p.requests_per_s_capacity or not s.waiting:
         return
@@ -117,12 +119,12 @@ def saturated(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "saturated",
-        f"{figure(s.waiting)} requests of a replica wait for {figure(s.running or 0.0)} that run, and nearly all that "
-        f"it carries is answered.",
+        f"Each replica runs {figure(s.running or 0.0)} requests and queues {figure(s.waiting)}. Throughput is near "
+        f"capacity.",
         share,
         (Evidence("requests_per_s", s.requests_per_s, carried, "requests/s"),),
-        "More arrives than is answered.",
-        "Run more replicas, or turn requests away; plan with the rate at which requests arrive.",
+        "Requests arrive faster than the service answers them.",
+        "Run more replicas, or reject excess requests. Plan with the arrival rate.",
         None,
         NO_FASTER,
         WAITS,
@@ -130,7 +132,7 @@ def saturated(case: Case) -> Iterator[Finding]:
 
 
 def idle_fleet(case: Case) -> Iterator[Finding]:
-    """Replicas that the load does not need."""
+    """The load needs fewer replicas than are running."""
     p, rate, d, w = case.expected, case.service.requests_per_s, case.found.deployment, case.workload
     if p is None or rate is None or w is None or not p.requests_per_s_capacity or (d.replicas or 1) < 2:
         return
@@ -138,7 +140,7 @@ def idle_fleet(case: Case) -> Iterator[Finding]:
     needed = max(1, math.ceil(rate / each))
     share = 1 - needed / (d.replicas or 1)
     if w.single_pass and case.devices.utilization is not None:
-        share = min(share, 1 - case.devices.utilization)  # what multiplies all the time is not idle
+        share = min(share, 1 - case.devices.utilization)  # an accelerator that computes is not idle
     if share < case.assumed.diagnosed_idle_share or case.waits:
         return
     judged = case.judged(with_replicas(case, needed))
@@ -146,11 +148,11 @@ def idle_fleet(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "idle_fleet",
-        f"{counted(needed, 'replica')} of {d.replicas} would carry the load.",
+        f"{needed:,} of {d.replicas} replicas {'is' if needed == 1 else 'are'} enough for the load.",
         share,
         (Evidence("replicas", float(d.replicas or 1), float(needed), "replicas"),),
-        "The fleet is larger than its load.",
-        f"Run {counted(needed, 'replica')}, or let the number follow the load.",
+        "The fleet is larger than the load requires.",
+        f"Run {counted(needed, 'replica')}, or enable autoscaling.",
         share,
         "more accelerators",
         settings=fleet_of(with_replicas(case, needed)),
@@ -158,7 +160,7 @@ def idle_fleet(case: Case) -> Iterator[Finding]:
 
 
 def longer(case: Case) -> Iterator[Finding]:
-    """Prompts or answers that are longer than planned."""
+    """Prompts or answers are longer than planned."""
     w, s = case.planned.workload, case.service
     if not isinstance(w, InferenceWorkload):
         return
@@ -173,18 +175,18 @@ def longer(case: Case) -> Iterator[Finding]:
         if seen and case.much(seen, planned) and share >= case.assumed.diagnosed_least_share:
             yield Finding(
                 f"longer_{what}",
-                f"{what.capitalize()} have {figure(seen)} tokens on the mean where {figure(planned)} were planned.",
+                f"{what.capitalize()} have {figure(seen)} tokens on average (planned: {figure(planned)}).",
                 share,
                 (Evidence(f"{what}_tokens_mean", seen, planned, "tokens"),),
-                "The traffic is not what was planned for.",
-                f"Plan again with these lengths, or limit {what}.",
+                "The traffic differs from the plan.",
+                f"Plan again with the observed lengths, or limit the length of {what}.",
                 share,
                 explains=("overloaded", "saturated", *WAITS),
             )
 
 
 def as_planned(case: Case, planned: InferenceWorkload) -> Question:
-    """The load that was observed with the lengths that were planned."""
+    """The observed load with the planned lengths."""
     w = case.workload
     assert w is not None
     lengths = replace(w, input_tokens=planned.input_tokens, output_tokens=planned.output_tokens)
@@ -192,41 +194,41 @@ def as_planned(case: Case, planned: InferenceWorkload) -> Question:
 
 
 def errors(case: Case) -> Iterator[Finding]:
-    """Requests that fail."""
+    """Requests fail."""
     share = case.service.error_share
     if share is not None and share >= case.assumed.diagnosed_least_share / 5:
         yield Finding(
             "errors",
-            f"{figure(100 * share)} % of the requests fail.",
+            f"{figure(100 * share)} % of requests fail.",
             share,
             (Evidence("error_share", share, 0.0, "1"),),
-            "Time limits, context limits or crashes.",
-            "Read the engine's log by finish reason before any sizing.",
+            "Timeouts, context limits or crashes cause the failures.",
+            "Check finish reasons in the engine log before you change the size.",
             share,
-            "anything before the errors are understood",
+            "any hardware before the errors are understood",
         )
 
 
 def uneven_replicas(case: Case) -> Iterator[Finding]:
-    """One replica has more to do than the others."""
+    """One replica carries more load than the others."""
     busiest = case.service.busiest_replica_share
     if busiest is not None and case.much(busiest, 1.0):
         share = lost_to(busiest, 1.0)
         yield Finding(
             "uneven_replicas",
-            f"The busiest replica has {figure(busiest)} times the mean load.",
+            f"The busiest replica carries {figure(busiest)} times the mean load.",
             share,
             (Evidence("busiest_replica_share", busiest, 1.0, "1"),),
-            "The router spreads requests, not tokens, or keeps sessions together.",
-            "Route by requests in flight or by free cache.",
+            "The router balances requests instead of tokens, or pins sessions to replicas.",
+            "Route by requests in flight or by free KV cache.",
             share,
-            "more replicas: the busiest would stay busy",
+            "more replicas: the busiest replica would stay overloaded",
             WAITS,
         )
 
 
 def starts(case: Case) -> Iterator[Finding]:
-    """Replicas that start often, or slowly; each costs the time it is away."""
+    """Replicas start slowly or restart often. Each start costs the time in which the replica does not serve."""
     p, s = case.expected, case.service
     if p is None or not p.cold_start_s:
         return
@@ -235,25 +237,25 @@ def starts(case: Case) -> Iterator[Finding]:
         often = s.restarts_per_day
         yield Finding(
             "slow_start",
-            f"A replica starts in {figure(s.cold_start_s)} s; {figure(usual)} s are expected.",
+            f"A replica takes {figure(s.cold_start_s)} s to start (expected: {figure(usual)} s).",
             None if not often else min(1.0, often * (s.cold_start_s - usual) / SECONDS_PER_DAY),
             (Evidence("cold_start_s", s.cold_start_s, usual, "s"),),
-            "Weights come over a slow path, or graphs are compiled at each start.",
-            "Keep weights and compiled graphs on the machine's own disk.",
+            "Weights load over a slow path, or graphs are compiled at each start.",
+            "Keep weights and compiled graphs on a local disk.",
             None if not often else min(1.0, often * (s.cold_start_s - usual) / SECONDS_PER_DAY),
-            "spare replicas before starts are short",
+            "spare replicas before starts are faster",
         )
     if s.restarts_per_day is not None and s.restarts_per_day >= 1:
         lost = min(1.0, s.restarts_per_day * min(s.cold_start_s or usual, 2 * usual) / SECONDS_PER_DAY)
         yield Finding(
             "service_restarts",
-            f"A replica restarts {figure(s.restarts_per_day)} times a day.",
+            f"Each replica restarts {figure(s.restarts_per_day)} times per day.",
             lost,
             (Evidence("restarts_per_day", s.restarts_per_day, 0.0, "1/day"),),
-            "The engine runs out of memory, fails its health check or its machine is taken away.",
-            "Look at exit codes; lower the memory fraction or give the health check more time.",
+            "The engine runs out of memory, fails its health check or loses its machine.",
+            "Check exit codes. Lower the memory fraction or extend the health check timeout.",
             lost,
-            "spare replicas before the cause is known",
+            "spare replicas before you know the cause",
         )
 
 

@@ -1,4 +1,4 @@
-"""Room that requests wait for, in the batch or in the cache, and work that the cache or a draft should have spared."""
+"""Findings about full batches, a full KV cache, preemptions, prefix cache hits and speculative decoding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUEUES = ("idle_fleet", "queueing", "late_first_token", "low_throughput", "early
 
 
 def batch_limit(case: Case) -> Iterator[Finding]:
-    """Requests wait for a place in a batch that was set too small."""
+    """Requests wait because the batch limit is too small."""
     s, limit, p = case.service, case.asked.max_batch, case.expected
     full = case.assumed.diagnosed_full_share
     if limit is None or s.running is None or not case.waits or s.running < 0.9 * full * limit or p is None:
@@ -25,11 +25,11 @@ def batch_limit(case: Case) -> Iterator[Finding]:
     if gain >= case.assumed.diagnosed_least_share:
         yield Finding(
             "batch_limit",
-            f"{figure(s.running)} requests run, {figure(s.waiting or 0.0)} wait, and the cache has room.",
+            f"{figure(s.running)} requests run and {figure(s.waiting or 0.0)} wait, although the KV cache has room.",
             share,
             (Evidence("running", s.running, p.batch_at_peak, "requests"),),
-            f"max_num_seqs is {limit}.",
-            "Leave the limit to the engine.",
+            f"max_num_seqs is limited to {limit}.",
+            "Remove the limit and let the engine choose it.",
             gain,
             "more accelerators",
             ("overloaded", "saturated", "late_first_token", *QUEUES),
@@ -38,11 +38,11 @@ def batch_limit(case: Case) -> Iterator[Finding]:
 
 
 def cache_full(case: Case) -> Iterator[Finding]:
-    """Requests wait for room in the cache."""
+    """Requests wait for room in the KV cache."""
     s, p = case.service, case.expected
     if s.cache_usage is None or not case.waits or p is None:
         return
-    thrown_out = preempted(case) >= case.assumed.diagnosed_least_share  # which leaves room for a moment
+    thrown_out = preempted(case) >= case.assumed.diagnosed_least_share  # a preemption frees cache for a moment
     if s.cache_usage < case.assumed.diagnosed_full_share and not thrown_out:
         return
     usual = None if p.simulation is None else p.simulation.cache_occupancy
@@ -54,11 +54,11 @@ def cache_full(case: Case) -> Iterator[Finding]:
     gain, settings = max(gains, key=lambda pair: pair[0])
     yield Finding(
         "cache_full",
-        f"The cache is {figure(100 * s.cache_usage)} % full and {figure(s.waiting or 0.0)} requests wait.",
+        f"The KV cache is {figure(100 * s.cache_usage)} % full and {figure(s.waiting or 0.0)} requests wait.",
         max(gain, share),
         (Evidence("cache_usage", s.cache_usage, usual, "1"),),
-        "Long contexts, or memory that the engine was not given.",
-        "Raise the memory fraction, keep the cache in 8 bits, or run more replicas.",
+        "Contexts are long, or the engine may use too little memory.",
+        "Raise the memory fraction, use an 8-bit KV cache, or run more replicas.",
         gain,
         "accelerators with more compute",
         ("preemptions", "late_first_token", "saturated", *QUEUES),
@@ -67,25 +67,25 @@ def cache_full(case: Case) -> Iterator[Finding]:
 
 
 def preempted(case: Case) -> float:
-    """Preemptions of a request beyond those expected."""
+    """Preemptions per request beyond the expected number."""
     p = case.expected
     usual = 0.0 if p is None or p.simulation is None else p.simulation.preemptions_per_request
     return (case.service.preemptions_per_request or 0.0) - usual
 
 
 def preemptions(case: Case) -> Iterator[Finding]:
-    """Requests are thrown out of the cache and computed again."""
+    """The engine evicts requests from the KV cache and computes them again."""
     seen, beyond = case.service.preemptions_per_request, preempted(case)
     if seen is None or beyond < case.assumed.diagnosed_least_share or not case.much(seen, seen - beyond):
         return
     usual, share = seen - beyond, beyond / (1 + beyond)
     yield Finding(
         "preemptions",
-        f"{figure(seen)} preemptions a request; {figure(usual)} are expected.",
+        f"Each request is preempted {figure(seen)} times on average (expected: {figure(usual)}).",
         share,
         (Evidence("preemptions_per_request", seen, usual, "1"),),
-        "More sequences are admitted than the cache holds to their end.",
-        "Lower max_num_seqs to what the cache holds, or give the cache more memory.",
+        "The engine admits more sequences than the KV cache can hold until they finish.",
+        "Lower max_num_seqs to what the KV cache can hold, or give the cache more memory.",
         share,
         "accelerators with more compute",
         ("low_throughput", "stalled_tokens", "slow_tail", "queueing", "early_knee", "idle_fleet"),
@@ -94,7 +94,7 @@ def preemptions(case: Case) -> Iterator[Finding]:
 
 
 def prefix_misses(case: Case) -> Iterator[Finding]:
-    """Prompts that were planned to be found in the cache are computed."""
+    """The engine computes prompt tokens that were planned as prefix cache hits."""
     planned, w, seen = case.planned.workload, case.workload, case.service.prefix_hit_share
     share_planned = getattr(planned, "cached_prefix_fraction", 0.0)
     if w is None or seen is None or not share_planned or seen >= share_planned:
@@ -106,7 +106,7 @@ def prefix_misses(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "prefix_misses",
-        f"{figure(100 * seen)} % of prompt tokens are found in the cache; {figure(100 * share_planned)} % are planned.",
+        f"The prefix cache hit rate is {figure(100 * seen)} % (planned: {figure(100 * share_planned)} %).",
         found.share,
         (Evidence("prefix_hit_share", seen, share_planned, "1"),),
         found.cause,
@@ -121,7 +121,7 @@ def prefix_misses(case: Case) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """What hits that were planned and not seen would bring, and why they are missing."""
+    """Share of the speed that missing prefix cache hits cost, why they are missing and the change."""
 
     share: float
     cause: str
@@ -130,21 +130,23 @@ class Missed:
 
 
 def missed(case: Case, planned: float, seen: float) -> Missed:
-    """The cache is off; or prefixes are not found in it; or it has no room to keep them from turn to turn."""
+    """Explain missing hits: the cache is off, prefixes are not found in it, or it cannot keep them from turn to
+    turn.
+    """
     if case.asked.scheduler is not None and case.asked.scheduler.prefix_cache is False:
         share = lost_to_misses(case, planned, seen)
-        return Missed(share, "The prefix cache is off.", "Turn it on.", {"scheduler.prefix_cache": True})
+        return Missed(share, "The prefix cache is off.", "Enable the prefix cache.", {"scheduler.prefix_cache": True})
     share = lost_to_misses(case, planned, seen)
     if share >= case.assumed.diagnosed_least_share:
-        cause = "Sessions reach other replicas, prompts begin with what changes, or the cache is off."
-        return Missed(share, cause, "Route sessions to where their prefix lies; put what changes last.")
-    cause = "The cache has no room to keep prefixes until the next turn."
-    change = "Keep them in the host's memory as well, or send the next turn sooner."
+        cause = "Sessions reach other replicas, prompts begin with variable text, or the prefix cache is off."
+        return Missed(share, cause, "Route each session to the replica that holds its prefix. Put variable text last.")
+    cause = "The KV cache has no room to keep prefixes until the next turn."
+    change = "Keep prefixes in host memory too, or send the next turn sooner."
     return Missed(lost_to_misses(case, planned, seen, turn_gap_s=0.0), cause, change)
 
 
 def lost_to_misses(case: Case, planned: float, seen: float, turn_gap_s: float | None = None) -> float:
-    """Share of the speed that is lost with the hits seen in place of those planned, as the core judges both."""
+    """Share of the speed that is lost with the observed instead of the planned hits, from two estimates."""
     w, scheduler = case.workload, case.asked.scheduler
     assert w is not None
     on = case.running(scheduler=None if scheduler is None else replace(scheduler, prefix_cache=None))
@@ -156,7 +158,7 @@ def lost_to_misses(case: Case, planned: float, seen: float, turn_gap_s: float | 
 
 
 def poor_drafts(case: Case) -> Iterator[Finding]:
-    """Drafted tokens are accepted less often than planned."""
+    """The model accepts draft tokens less often than planned."""
     plan, seen = case.asked.speculative, case.service.acceptance_rate
     if plan is None or seen is None or case.expected is None or not case.much(plan.acceptance_rate, seen):
         return
@@ -165,11 +167,12 @@ def poor_drafts(case: Case) -> Iterator[Finding]:
     gain = lost_between(case.judged(case.running(speculative=None)), case.judged(now))
     yield Finding(
         "poor_drafts",
-        f"{figure(100 * seen)} % of drafted tokens are accepted; {figure(100 * plan.acceptance_rate)} % were planned.",
+        f"The acceptance rate of draft tokens is {figure(100 * seen)} % "
+        f"(planned: {figure(100 * plan.acceptance_rate)} %).",
         share,
         (Evidence("acceptance_rate", seen, plan.acceptance_rate, "1"),),
-        "The draft was made for other text.",
-        "Draft fewer tokens, or none at high load.",
+        "The draft model does not suit this text.",
+        "Draft fewer tokens, or disable speculative decoding at high load.",
         gain,
         "more accelerators",
         ("low_throughput", "slow_at_light_load", "early_knee", "saturated", "queueing"),

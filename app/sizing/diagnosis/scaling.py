@@ -1,4 +1,4 @@
-"""How a run scales beside how the core expects it to at the same numbers of accelerators."""
+"""Findings about scaling: the speed of a run on several numbers of accelerators, compared with the estimates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.sizing.words import figure
 
 
 def scaling(case: Case) -> Iterator[Finding]:
-    """Each accelerator does less on more of them than it should."""
+    """The speed per accelerator falls more than expected when the run grows."""
     points = sorted(case.training.scales, key=lambda s: s.accelerators)
     if len(points) < 2 or points[0].accelerators == points[-1].accelerators:
         return
@@ -23,12 +23,12 @@ def scaling(case: Case) -> Iterator[Finding]:
     share = 1 - seen / expected
     yield Finding(
         "poor_scaling",
-        f"On {figure(last.accelerators)} accelerators each does {figure(100 * seen)} % of what it does on "
-        f"{figure(first.accelerators)}; {figure(100 * expected)} % are expected.",
+        f"Scaling efficiency from {figure(first.accelerators)} to {figure(last.accelerators)} accelerators is "
+        f"{figure(100 * seen)} % (expected: {figure(100 * expected)} %).",
         share,
         (Evidence("scaling_efficiency", seen, expected, "1"),),
-        "The network between machines is slower than it should be, or some of them are.",
-        "Run an all-reduce test over all machines, then over halves of them until the slow part is found.",
+        "The network between machines, or some machines, are slower than they should be.",
+        "Run an all-reduce test on all machines, then on halves until you find the slow part.",
         share,
         "more accelerators",
         accounts_for=("slow_step", "low_mfu"),
@@ -36,20 +36,21 @@ def scaling(case: Case) -> Iterator[Finding]:
 
 
 def each(point: ScalePoint) -> float:
-    """Tokens that one accelerator does in a second."""
+    """Tokens per second and accelerator."""
     return point.tokens_per_s / point.accelerators
 
 
 def expected_ratio(case: Case, few: float, many: float) -> float | None:
-    """What an accelerator among many does over one among few, as the core judges both with the same layout of a
-    replica, or with any that runs; None where none does.
+    """Expected speed per accelerator on many accelerators over that on few; None if no layout runs.
+
+    Both estimates use the same layout of a replica, or any layout that runs.
     """
     found = [expected_each(case, count) for count in (few, many)]
     return found[1] / found[0] if found[0] and found[1] else None
 
 
 def expected_each(case: Case, count: float) -> float | None:
-    """Tokens that one of so many accelerators is expected to do in a second."""
+    """Expected tokens per second and accelerator on `count` accelerators."""
     changed = {"nodes": None, "replicas": None, "data_parallel": None, "accelerators_per_replica": None}
     for freed in (
         (),

@@ -1,4 +1,4 @@
-"""Where a training step's time goes beyond what the core expects of it, and what keeps a run from stepping."""
+"""Findings about the time of a training step: parts that take longer than expected, slow ranks and memory."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from app.sizing.diagnosis.case import Case, Evidence, Finding, lost_to
 from app.sizing.units import GIB
 from app.sizing.words import figure
 
-# (code, field observed, part of the expected step, what it is, cause, change, what not to buy)
+# (code, observed field, part of the expected step, name in a sentence, cause, change, what not to buy)
 PARTS = (
-    ("slow_kernels", "compute_s", "compute", "Computing", "Kernels are not fused, shapes are odd or clocks are low.",
-     "Profile one step; turn on flash attention and compiled kernels.", None),
-    ("exposed_communication", "communication_s", "exposed_communication", "Communication that nothing hides",
-     "The network is slower than it should be, or gradients are not sent while computing.",
-     "Run an all-reduce test, overlap it, keep tensor parallel within a machine.", "more accelerators"),
-    ("input_bound", "input_s", "input", "Waiting for data", "Reading or preparing data is slower than the step.",
-     "Add loader workers, prepare data before the run, keep it on local disks.", "faster accelerators"),
-    ("synchronisation", "synchronisation_s", "", "Waiting for one another", "Ranks have unequal work or unequal speed.",
-     "Balance sequence lengths; find the slow rank.", "more accelerators"),
-    ("outside_kernels", "outside_kernels_s", "", "Time outside kernels",
-     "The host cannot launch kernels fast enough, or Python waits for values.",
-     "Use graphs or compilation; read no value back within a step.", "faster accelerators"),
-    ("slow_optimizer", "optimizer_s", "optimizer", "The optimizer", "It is not fused, or its states lie elsewhere.",
-     "Use the fused implementation, keep its states on the accelerators.", None),
-    ("pipeline_bubble", "bubble_s", "pipeline_bubble", "Empty pipeline stages", "Too few micro-batches for the stages.",
-     "More micro-batches, or fewer stages.", "more accelerators"),
+    ("slow_kernels", "compute_s", "compute", "Compute",
+     "Kernels are not fused, tensor shapes are inefficient or clocks are low.",
+     "Profile one step. Enable flash attention and compiled kernels.", None),
+    ("exposed_communication", "communication_s", "exposed_communication", "Exposed communication",
+     "The network is slower than it should be, or gradients are not sent during computation.",
+     "Run an all-reduce test, overlap communication, and keep tensor parallelism within a machine.",
+     "more accelerators"),
+    ("input_bound", "input_s", "input", "Waiting for data",
+     "Reading or preprocessing data is slower than the step.",
+     "Add loader workers, preprocess data before the run, or keep data on local disks.", "faster accelerators"),
+    ("synchronisation", "synchronisation_s", "", "Waiting for other ranks",
+     "Ranks have unequal work or unequal speed.",
+     "Balance sequence lengths and find the slow rank.", "more accelerators"),
+    ("outside_kernels", "outside_kernels_s", "", "Idle time between kernels",
+     "The host cannot launch kernels fast enough, or Python waits for device values.",
+     "Use CUDA graphs or compilation. Do not read values back within a step.", "faster accelerators"),
+    ("slow_optimizer", "optimizer_s", "optimizer", "The optimizer",
+     "It is not fused, or its states are not in accelerator memory.",
+     "Use the fused optimizer and keep its states in accelerator memory.", None),
+    ("pipeline_bubble", "bubble_s", "pipeline_bubble", "The pipeline bubble",
+     "There are too few micro-batches for the number of stages.",
+     "Use more micro-batches or fewer stages.", "more accelerators"),
 )  # fmt: off
 LATE = ("slow_step", "low_mfu")
 SPREADING, SCALES = ("exposed_communication", "pipeline_bubble"), ("poor_scaling",)
@@ -33,7 +39,7 @@ STARVING = ("input_bound", "outside_kernels", "synchronisation")
 
 
 def parts(case: Case) -> Iterator[Finding]:
-    """Parts of a step that take longer than expected, and enough of it."""
+    """Parts of a step that take considerably longer than expected."""
     p, t = case.expected, case.training
     if p is None or p.step_breakdown_s is None or not t.step_time_s:
         return
@@ -43,14 +49,14 @@ def parts(case: Case) -> Iterator[Finding]:
             continue
         share = (seen - usual) / t.step_time_s
         if share >= case.assumed.diagnosed_least_share:
-            text = f"{name} takes {figure(seen)} s of a step; {figure(usual)} s are expected."
+            text = f"{name} takes {figure(seen)} s of each step (expected: {figure(usual)} s)."
             evidence = (Evidence(field, seen, usual, "s"),)
             idle = ("starved",) if code in STARVING else SCALES if code in SPREADING else ()
             yield Finding(code, text, share, evidence, cause, change, share, not_to_buy, idle, LATE)
 
 
 def slow_step(case: Case) -> Iterator[Finding]:
-    """A step takes longer than published runs of its kind would, by its time, its tokens or its MFU."""
+    """A step takes longer than in published runs of its kind, according to its time, its throughput or its MFU."""
     p, told = case.expected, seen_step(case)
     if p is None or not p.step_time_s or told is None or p.tokens_per_s is None:
         return
@@ -63,30 +69,32 @@ def slow_step(case: Case) -> Iterator[Finding]:
             too_slow(evidence),
             share,
             (evidence,),
-            "The parts that were told do not make it." if parts_told(case) else "Which part is slow was not told.",
-            "Time the parts of a step: computing, communication, data, waiting.",
+            "The reported parts of the step do not explain it."
+            if parts_told(case)
+            else "No times of step parts were reported.",
+            "Measure the parts of a step: compute, communication, data loading and waiting.",
             share,
-            "faster accelerators before the part is known",
+            "faster accelerators before you know the slow part",
         )
 
 
 def parts_told(case: Case) -> bool:
-    """Whether any part of a step was told."""
+    """True if the time of any part of a step was reported."""
     return any(getattr(case.training, field) is not None for _, field, *_ in PARTS)
 
 
 def too_slow(told: Evidence) -> str:
-    """How slow it is, as it was told."""
+    """The observed and expected speed in the quantity that was reported."""
     seen, usual = told.observed, told.expected or 0.0
     if told.quantity == "mfu":
-        return f"The MFU is {figure(100 * seen)} %; {figure(100 * usual)} % are expected."
+        return f"The MFU is {figure(100 * seen)} % (expected: {figure(100 * usual)} %)."
     if told.quantity == "tokens_per_s":
-        return f"The run does {figure(seen)} tokens/s; {figure(usual)} are expected."
-    return f"A step takes {figure(seen)} s; {figure(usual)} s are expected."
+        return f"Throughput is {figure(seen)} tokens/s (expected: {figure(usual)} tokens/s)."
+    return f"A step takes {figure(seen)} s (expected: {figure(usual)} s)."
 
 
 def seen_step(case: Case) -> tuple[float, Evidence] | None:
-    """Seconds of a step as they follow from what was told, and what that is."""
+    """Observed step time in seconds and the reported quantity that it was derived from; None if there is none."""
     p, t = case.expected, case.training
     if p is None or not p.step_time_s:
         return None
@@ -101,7 +109,7 @@ def seen_step(case: Case) -> tuple[float, Evidence] | None:
 
 
 def miscounted_mfu(case: Case) -> Iterator[Finding]:
-    """An MFU that does not follow from the time of a step."""
+    """The reported MFU contradicts the measured step time."""
     p, t, told = case.expected, case.training, seen_step(case)
     if p is None or told is None or not t.mfu or not p.mfu or not p.step_time_s or told[1].quantity == "mfu":
         return
@@ -109,11 +117,11 @@ def miscounted_mfu(case: Case) -> Iterator[Finding]:
     if case.much(t.mfu, follows) or case.much(follows, t.mfu):
         yield Finding(
             "miscounted_mfu",
-            f"An MFU of {figure(100 * t.mfu)} % was told; {figure(100 * follows)} % follows from the speed.",
+            f"The reported MFU is {figure(100 * t.mfu)} %. The measured speed implies {figure(100 * follows)} %.",
             None,
             (Evidence("mfu", t.mfu, follows, "1"),),
-            "The peak is that of another precision or with sparsity, or work that is computed again is counted.",
-            "Count 6 operations per parameter and token, and attention, over the dense peak of the precision.",
+            "The MFU uses the peak of another precision or a sparse peak, or it counts recomputed work.",
+            "Count 6 FLOPs per parameter and token plus attention, over the dense peak of the precision.",
             None,
         )
 
@@ -127,11 +135,11 @@ def slow_rank(case: Case) -> Iterator[Finding]:
     if share >= 3 * case.assumed.diagnosed_least_share:
         yield Finding(
             "slow_rank",
-            f"The slowest rank takes {figure(t.slowest_rank_s)} s a step, the median {figure(t.median_rank_s)}.",
+            f"The slowest rank takes {figure(t.slowest_rank_s)} s per step, the median {figure(t.median_rank_s)} s.",
             share,
             (Evidence("slowest_rank_s", t.slowest_rank_s, t.median_rank_s, "s"),),
             "One machine is hot, shares its host or has a slow link.",
-            "Take that machine out and run again.",
+            "Remove that machine and run again.",
             share,
             "more accelerators",
             ("synchronisation", "poor_scaling"),
@@ -140,7 +148,9 @@ def slow_rank(case: Case) -> Iterator[Finding]:
 
 
 def allocator(case: Case) -> Iterator[Finding]:
-    """The allocator gives memory back and asks again, which stops the device; it costs what a step takes too long."""
+    """The memory allocator frees and reallocates memory, which stalls the device. The cost is the excess time of the
+    step.
+    """
     seen, told, p = case.training.allocator_retries_per_step, seen_step(case), case.expected
     if seen is None or seen < case.assumed.diagnosed_least_share or p is None:
         return
@@ -151,32 +161,32 @@ def allocator(case: Case) -> Iterator[Finding]:
     share = lost if lost >= case.assumed.diagnosed_least_share else None
     yield Finding(
         "allocator_retries",
-        f"The allocator flushes its cache {figure(seen)} times a step.",
+        f"The memory allocator flushes its cache {figure(seen)} times per step.",
         share,
         (Evidence("allocator_retries_per_step", seen, 0.0, "1"),),
-        "Memory is nearly full or in pieces.",
-        "Lower the micro-batch, recompute activations, or let segments expand.",
+        "Memory is nearly full or fragmented.",
+        "Lower the micro-batch size, enable activation checkpointing, or allow expandable segments.",
         share,
-        "accelerators with more memory before that",
+        "accelerators with more memory before you try this",
         accounts_for=("slow_step", "low_mfu", "outside_kernels"),
     )
 
 
 def memory(case: Case) -> Iterator[Finding]:
-    """More memory is in use than the run should need; what that costs is not known."""
+    """The run uses more memory than expected. The cost is unknown."""
     m, seen = case.found.memory, case.training.memory_peak_bytes
     if m is None or seen is None or case.workload is not None:
         return
     if case.much(seen, m.total_bytes, case.high("memory_total_bytes", "mean")):
         yield Finding(
             "much_memory",
-            f"The fullest accelerator holds {figure(seen / GIB)} GiB; {figure(m.total_bytes / GIB)} are expected.",
+            f"The fullest accelerator uses {figure(seen / GIB)} GiB (expected: {figure(m.total_bytes / GIB)} GiB).",
             None,
             (Evidence("memory_peak_gib", seen / GIB, m.total_bytes / GIB, "GiB"),),
-            "Memory in pieces, tensors that are kept from step to step, or states that are not sharded.",
-            "Take a snapshot of memory; check the ZeRO stage and what the log says is recomputed.",
+            "Memory is fragmented, tensors survive from step to step, or states are not sharded.",
+            "Take a memory snapshot. Check the ZeRO stage and activation checkpointing in the log.",
             None,
-            "accelerators with more memory before that",
+            "accelerators with more memory before you try this",
         )
 
 

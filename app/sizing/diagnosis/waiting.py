@@ -1,4 +1,4 @@
-"""Where requests wait: in the queue, for the first token, between tokens; and what is written while they do."""
+"""Findings about latency: queue time, TTFT, TPOT and its tail, and output throughput while requests wait."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from app.sizing.result import Performance
 from app.sizing.values.latencies import Percentiles
 from app.sizing.words import figure
 
-# Why steps are slow, and what to do: of a replica of several accelerators, and of one.
+# Cause and change for slow decode steps: first for a replica of several accelerators, then for one of a single one.
 LINKED = (
-    "Steps run without graphs, or the link between accelerators is slower than it should be.",
-    "Leave eager mode, check that peers reach each other over the fast link.",
+    "Steps run without CUDA graphs, or the link between accelerators is slower than it should be.",
+    "Disable eager mode. Check that the accelerators communicate over the fast link.",
 )
 ALONE = (
-    "Steps run without graphs, kernels do not suit the format, or something else uses the accelerator.",
-    "Leave eager mode, read in the log which kernels run, look for other processes on the card.",
+    "Steps run without CUDA graphs, kernels do not suit the number format, or another process uses the accelerator.",
+    "Disable eager mode. Check in the log which kernels run, and look for other processes on the card.",
 )
 
 
 def queueing(case: Case) -> Iterator[Finding]:
-    """Requests wait longer before their prompt is begun than they should at this load."""
+    """Requests wait longer for prefill than expected at this load."""
     p, s = case.expected, case.service
     if p is None or p.simulation is None or s.queue_p50_s is None or not s.ttft_p50_s:
         return
@@ -33,12 +33,11 @@ def queueing(case: Case) -> Iterator[Finding]:
     if beyond > case.assumed.diagnosed_idle_share * s.ttft_p50_s and share >= case.assumed.diagnosed_least_share:
         yield Finding(
             "queueing",
-            f"Half the requests wait {figure(s.queue_p50_s * 1e3)} ms in the queue; "
-            f"{figure(usual * 1e3)} are expected.",
+            f"The median queue time is {figure(s.queue_p50_s * 1e3)} ms (expected: {figure(usual * 1e3)} ms).",
             share,
             (Evidence("queue_p50_ms", s.queue_p50_s * 1e3, usual * 1e3, "ms"),),
-            "Requests come in bursts, or something before the engine holds them.",
-            "Measure the bursts and plan with `burstiness`; look at the router's own queue.",
+            "Requests arrive in bursts, or a component before the engine delays them.",
+            "Measure the bursts and plan with `burstiness`. Check the queue of the router.",
             share,
             "faster accelerators",
             ("late_first_token", "early_knee", "slow_tail", "idle_fleet"),
@@ -46,7 +45,7 @@ def queueing(case: Case) -> Iterator[Finding]:
 
 
 def late_first_token(case: Case) -> Iterator[Finding]:
-    """First tokens come late, whatever of it is no queue."""
+    """TTFT is too high, excess queue time not included."""
     p, s = case.expected, case.service
     if p is None or p.ttft is None or not p.ttft.p50_s or s.ttft_p50_s is None:
         return
@@ -60,11 +59,11 @@ def late_first_token(case: Case) -> Iterator[Finding]:
             return
         yield Finding(
             "late_first_token",
-            f"The first token takes {figure(seen * 1e3)} ms beside its queue; {figure(usual * 1e3)} are expected.",
+            f"The median TTFT without excess queueing is {figure(seen * 1e3)} ms (expected: {figure(usual * 1e3)} ms).",
             share,
             (Evidence("ttft_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
-            "Prompts are computed slower than the hardware does: kernels, chunks that are too small, tokenizing.",
-            "Raise max_batched_tokens, check the attention kernel that the log names, give tokenizing more cores.",
+            "Prefill is slower than the hardware allows, because of kernels, small prefill chunks or tokenization.",
+            "Raise max_batched_tokens, check the attention kernel in the log, and give tokenization more CPU cores.",
             share,
             "accelerators with more memory",
             ("slow_tail", "early_knee", "idle_fleet"),
@@ -72,7 +71,7 @@ def late_first_token(case: Case) -> Iterator[Finding]:
 
 
 def slow_decode(case: Case) -> Iterator[Finding]:
-    """Tokens come slower than the memory allows with as many requests as run."""
+    """TPOT is higher than memory bandwidth allows with the observed number of running requests."""
     p, s = case.expected, case.service
     if p is None or p.tpot is None or not p.tpot.p50_s or s.tpot_p50_s is None:
         return
@@ -87,7 +86,7 @@ def slow_decode(case: Case) -> Iterator[Finding]:
         linked = (case.found.deployment.accelerators_per_replica or 1) > 1
         yield Finding(
             "slow_decode",
-            f"A token takes {figure(seen * 1e3)} ms; {figure(usual * 1e3)} are expected with as many requests.",
+            f"The median TPOT is {figure(seen * 1e3)} ms (expected at this batch size: {figure(usual * 1e3)} ms).",
             share,
             (Evidence("tpot_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
             LINKED[0] if linked else ALONE[0],
@@ -100,7 +99,9 @@ def slow_decode(case: Case) -> Iterator[Finding]:
 
 
 def slow_tail(case: Case) -> Iterator[Finding]:
-    """A few requests wait far longer than they should where most do not; it costs what these few lose."""
+    """A few requests wait far longer than expected while the median is as expected. The cost is what these few requests
+    lose.
+    """
     p, s = case.expected, case.service
     if p is None:
         return
@@ -117,7 +118,7 @@ def slow_tail(case: Case) -> Iterator[Finding]:
 def tail_of(
     case: Case, p: Performance, what: str, rank: str, half_s: float | None, tail_s: float | None, of: float
 ) -> Finding | None:
-    """The finding of one percentile; None where it is as expected, or where half the requests wait as long."""
+    """The finding for one percentile; None if it is as expected, or if the median is too high as well."""
     usual: Percentiles | None = getattr(p, what)
     if usual is None or tail_s is None or half_s is None or not usual.p50_s:
         return None
@@ -128,15 +129,15 @@ def tail_of(
     if case.much(half_s, usual.p50_s, case.high(f"{what}_s", "p50")):
         return None
     share = of * lost_to(tail_s, expected)
-    name = {"ttft": "first token", "tpot": "token"}[what]
+    name = {"ttft": "first token", "tpot": "output token"}[what]
     return Finding(
         "slow_tail",
-        f"One {name} in {figure(1 / of)} takes {figure(tail_s * 1e3)} ms or more; {figure(expected * 1e3)} are "
-        f"expected, and half of them are in time.",
+        f"One {name} in {figure(1 / of)} takes {figure(tail_s * 1e3)} ms or more (expected: {figure(expected * 1e3)} "
+        f"ms). The median is as expected.",
         share,
         (Evidence(f"{what}_{rank}_ms", tail_s * 1e3, expected * 1e3, "ms"),),
-        "A few long prompts, short bursts, or a replica or host that stops now and then.",
-        "Compare replicas and hours; limit or route the longest prompts apart.",
+        "A few long prompts, short bursts, or a replica or host that pauses now and then cause the tail.",
+        "Compare replicas and hours of the day. Limit the longest prompts or route them separately.",
         share,
         "faster accelerators",
         ("idle_fleet",),
@@ -144,7 +145,7 @@ def tail_of(
 
 
 def stalled_tokens(case: Case) -> Iterator[Finding]:
-    """A few tokens wait very long where most do not."""
+    """A few tokens take far longer than the median."""
     p, s = case.expected, case.service
     if p is None or p.simulation is None or not s.inter_token_p50_s or s.inter_token_p99_s is None:
         return
@@ -157,11 +158,11 @@ def stalled_tokens(case: Case) -> Iterator[Finding]:
     share = 0.01 * (ratio - expected) / (0.99 + 0.01 * ratio)
     yield Finding(
         "stalled_tokens",
-        f"One token in a hundred takes {figure(ratio)} times the usual; {figure(expected)} is expected.",
+        f"The p99 inter-token latency is {figure(ratio)} times the median (expected: {figure(expected)} times).",
         share,
         (Evidence("inter_token_p99_over_p50", ratio, expected, "1"),),
-        "Long prompts hold up the answers of others.",
-        "Turn chunked prefill on, or lower max_batched_tokens.",
+        "The prefill of long prompts delays the decode of other requests (head-of-line blocking).",
+        "Enable chunked prefill, or lower max_batched_tokens.",
         share,
         "more accelerators",
         ("slow_tail", "idle_fleet"),
@@ -169,7 +170,7 @@ def stalled_tokens(case: Case) -> Iterator[Finding]:
 
 
 def low_throughput(case: Case) -> Iterator[Finding]:
-    """Requests wait and yet less is written than the hardware can."""
+    """Output throughput is below what the hardware allows although requests wait."""
     p, s = case.expected, case.service
     if p is None or s.output_tokens_per_s is None or not case.waits or not p.requests_per_s_capacity:
         return
@@ -183,12 +184,12 @@ def low_throughput(case: Case) -> Iterator[Finding]:
         share = lost_to(possible, s.output_tokens_per_s)
         yield Finding(
             "low_throughput",
-            f"{figure(s.output_tokens_per_s)} tokens/s are written while requests wait; {figure(possible)} are "
-            "possible.",
+            f"Output throughput is {figure(s.output_tokens_per_s)} tokens/s while requests wait. The hardware allows "
+            f"{figure(possible)} tokens/s.",
             share,
             (Evidence("output_tokens_per_s", s.output_tokens_per_s, possible, "tokens/s"),),
-            "Something other than the accelerators limits the engine.",
-            "Profile the engine's own process; give it more cores or more API servers.",
+            "The host or the engine limits throughput, not the accelerators.",
+            "Profile the engine process. Give it more CPU cores or more API servers.",
             share,
             "more accelerators",
             ("queueing",),

@@ -1,7 +1,9 @@
-"""Several models on one fleet.
+"""Packs several models onto one fleet of cards.
 
-A model that has a share of a card's time does everything that much slower, so it is judged as a busier load with
-tighter limits on a card of its own (`shares.slowed`); its engine takes a share of the memory. `shares` finds what each
-model can live in, `cards` fills cards with such shares, `apart` prices each model by itself, `together` puts the
-answer together. What a model is promised in its share holds however busy the others are.
+A model with a share of a card's time runs that much slower, so it is judged as a busier load with tighter limits on
+a
+card of its own (`shares.slow_down_workload`); its engine takes a share of the memory. `shares` finds the shares in
+which
+each model meets its limits, `cards` places shares on cards, `apart` prices each model on its own machines, and
+`together` builds the answer. A model meets its limits in its share however busy the other models are.
 """

@@ -1,4 +1,4 @@
-"""What a model costs on machines of its own: the cheapest that a search finds."""
+"""Cost of a model on machines of its own: the cheapest that a search finds."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.sizing.workload import InferenceWorkload
 
 
 def companions_usd(question: Question, market: Snapshot) -> float | None:
-    """What every companion costs on the cheapest machines of its own, together; None where one has none."""
+    """Cost of all companions, each on the cheapest machines of its own, USD/h; None where one is infeasible."""
     each = [usd_per_hour_apart(question, c.workload, market) for c in question.companions]
     return None if None in each else sum(usd for usd in each if usd is not None)
 
 
 def usd_per_hour_apart(question: Question, workload: InferenceWorkload, market: Snapshot) -> float | None:
-    """USD per hour of the cheapest machines that carry a load within its limits; None where nothing does."""
+    """Cost of the cheapest machines that carry a load within its limits, USD/h; None where it is infeasible."""
     best = best_alone(replace(question, objective=Objective.COST), workload, market)
     return None if best is None else at(best.cost.usd_per_hour, 0)

@@ -1,4 +1,4 @@
-"""Fills cards with shares of models: on every card within its memory and its time, on as few cards as can be."""
+"""Bin packing: places the shares of models on as few cards as possible, within the memory and time of each card."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass, field
 
 from app.sizing.hardware.slices import Slice, lie_beside
 
-# Arrangements that are tried before the best so far is taken; a few models take fewer.
+# Branches that the search visits before it returns the best arrangement found so far.
 MOST_TRIED = 4_000
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to run a model: on so many cards, with a share of each."""
+    """One way to run a model: a number of cards and its share of each."""
 
-    cards: int
-    memory_share: float
-    time_share: float
-    slice: Slice | None = None  # that it is, of a card that is cut
+    cards: int  # number of cards
+    memory_share: float  # share of the memory of each card, 0 to 1
+    time_share: float  # share of the time of each card, 0 to 1
+    slice: Slice | None = None  # slice of a partitioned card
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What several models together may take of a card that they share, and the parts of memory of one that is cut."""
+    """What several models together may take of a shared card, and the memory parts of a card that is sliced."""
 
-    memory_share: float
-    time_share: float
-    parts: int = 0
+    memory_share: float  # largest total share of memory, 0 to 1
+    time_share: float  # largest total share of time, 0 to 1
+    parts: int = 0  # memory parts of a sliced card; 0 where cards are not sliced
 
     def holds(self, options: Sequence[Option]) -> bool:
-        """Whether these stand on one card; a model alone has all of it."""
+        """Whether these options fit on one card. A model alone can use the whole card."""
         slices = tuple(sorted(o.slice for o in options if o.slice is not None))
         if slices:
             return len(slices) == len(options) and lie_beside(slices, self.parts)
@@ -42,26 +42,26 @@ class Room:
         return memory <= self.memory_share + ROUNDING and time <= self.time_share + ROUNDING
 
 
-Tenants = tuple[int, ...]  # models on a card, in order
-Cards = Mapping[Tenants, int]  # how many cards are divided so
+Tenants = tuple[int, ...]  # indices of the models on a card, in order
+Cards = Mapping[Tenants, int]  # number of cards with each set of models
 
 
 @dataclass(frozen=True, slots=True)
 class Arrangement:
-    """Which option of each model was taken, and how many cards are shared by which models."""
+    """Option chosen for each model, and the number of cards with each set of models."""
 
-    taken: tuple[int, ...]
-    cards: Cards
+    taken: tuple[int, ...]  # index of the chosen option of each model
+    cards: Cards  # number of cards with each set of models
 
     @property
     def count(self) -> int:
-        """Cards in all."""
+        """Number of cards."""
         return sum(self.cards.values())
 
 
 @dataclass(slots=True)
 class Search:
-    """The arrangement of fewest cards, depth first, the largest model first; no branch that cannot be better."""
+    """Branch-and-bound search for the arrangement with the fewest cards: depth first, largest model first."""
 
     models: Sequence[Sequence[Option]]
     room: Room
@@ -70,7 +70,7 @@ class Search:
     tried: int = 0
 
     def run(self) -> Arrangement | None:
-        """The best found; None where a model has no option."""
+        """The best arrangement found; None where a model has no option."""
         if not all(self.models):
             return None
         order = sorted(range(len(self.models)), key=lambda i: (-least_volume(self.models[i], self.room), i))
@@ -78,7 +78,7 @@ class Search:
         return self.best
 
     def descend(self, left: Sequence[int], cards: Cards) -> None:
-        """Place the models that are left on cards of which some are divided already."""
+        """Place the remaining models on cards, some of which already have models."""
         self.tried += 1
         if self.best is not None and (self.tried > MOST_TRIED or self.fewest(left, cards) >= self.best.count):
             return
@@ -97,7 +97,7 @@ class Search:
         self.taken.pop(model, None)
 
     def placed(self, model: int, option: Option, cards: Cards) -> Iterator[Cards]:
-        """Ways to give a model its cards: of those that have room as many as can be first, then new ones."""
+        """Arrangements that add one model: on as many of the cards with room as possible first, then on new cards."""
         open_to = [t for t in sorted(cards) if self.room.holds([*(self.taken[i] for i in t), option])]
         for counts in spread(option.cards, [cards[t] for t in open_to]):
             after = dict(cards)
@@ -111,7 +111,9 @@ class Search:
             yield {t: n for t, n in after.items() if n}
 
     def fewest(self, left: Sequence[int], cards: Cards) -> int:
-        """A number of cards below which no arrangement comes: what is taken already and what is left at its least."""
+        """Lower bound of the cards in any arrangement: the load placed so far plus the least of every remaining
+        model.
+        """
         least = sum(cards.values())
         for name in ("memory_share", "time_share"):
             most = 1.0 if self.room.parts else getattr(self.room, name)
@@ -122,12 +124,12 @@ class Search:
 
 
 def least_volume(options: Sequence[Option], room: Room) -> float:
-    """Cards that a model would fill by itself at the least, in memory or time."""
+    """Smallest number of cards that a model fills by itself, in memory or time."""
     return min(o.cards * max(o.memory_share / room.memory_share, o.time_share / room.time_share) for o in options)
 
 
 def spread(wanted: int, held: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Ways to take up to so many of some heaps, as many of the first as there are to begin with."""
+    """Ways to take up to `wanted` items from some piles, with as many as possible from the first pile to begin with."""
     if not held:
         yield ()
         return
@@ -137,5 +139,5 @@ def spread(wanted: int, held: Sequence[int]) -> Iterator[tuple[int, ...]]:
 
 
 def arranged(models: Sequence[Sequence[Option]], room: Room) -> Arrangement | None:
-    """The models on as few cards as were found; None where one of them has no way to run."""
+    """The models on as few cards as the search finds; None where one of them has no option."""
     return Search(models, room).run()

@@ -1,4 +1,6 @@
-"""The card that suits all models: finalists with companions packed onto their cards, the cheapest for all first."""
+"""Ranks finalists by the cost of all models: companions are packed onto the cards of each finalist, cheapest total
+first.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +21,14 @@ from app.sizing.workload import InferenceWorkload
 
 
 def types_sought(question: Question) -> Question:
-    """The question with as many finalists as are tried with their companions."""
+    """The question with enough finalists to try with their companions."""
     if not ranks_all(question):
         return question
     return replace(question, limit=max(question.limit, int(question.assumptions.packed_types)))
 
 
 def ranks_all(question: Question) -> bool:
-    """Whether what all models cost decides: where money does, at the peak."""
+    """Whether the cost of all models at peak load decides the ranking."""
     workload = question.workload
     by_day = isinstance(workload, InferenceWorkload) and bool(workload.hourly_shares)
     return bool(question.companions) and question.objective is Objective.COST and not by_day
@@ -40,24 +42,25 @@ def with_companions(
     scores: Column,
     market: Snapshot,
 ) -> tuple[tuple[Estimate, ...], Codes, Column]:
-    """Estimates with their companions packed onto their cards, in the order of what all models cost, with that order
-    and what they are ranked by; those that are not tried cost what they cost apart.
-    Where money does not decide, only the first is packed and the order stays.
+    """Estimates with companions packed onto their cards, the order of the total cost, and the ranking values.
+
+    Finalists that are not packed cost the sum of separate deployments. Where money does not decide, only the first
+    finalist is packed and the order stays.
     """
     order = np.arange(len(estimates))
     if not question.companions:
         return tuple(estimates), order, scores
     with unrecorded():
-        beside = companions_usd(question, market)
+        companion_usd = companions_usd(question, market)
         count = int(question.assumptions.packed_types) if ranks_all(question) else 1
         packed = [
-            replace(e, packing=packing_of(question, workload, e, plans.take(order[i : i + 1]), market, beside))
+            replace(e, packing=packing_of(question, workload, e, plans.take(order[i : i + 1]), market, companion_usd))
             for i, e in enumerate(estimates[:count])
         ]
     every = (*packed, *estimates[count:])
     if not ranks_all(question):
         return every, order, scores
-    apart = [apart_usd(found, beside) for found in estimates[count:]]
+    apart = [apart_usd(found, companion_usd) for found in estimates[count:]]
     totals = np.array([*map(total_usd, packed), *(np.inf if usd is None else usd for usd in apart)])
     order = np.argsort(totals, kind="stable")
     return tuple(every[row] for row in order.tolist()), order, totals[order]

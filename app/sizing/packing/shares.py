@@ -1,4 +1,4 @@
-"""What a model can live in: shares of a card's memory and time at which its limits hold, and how many cards then."""
+"""Shares of a card's memory and time in which a model meets its limits, and the number of cards that it then needs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,18 @@ from app.sizing.serving.search import able_replicas, complete, margins_asked, re
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Load
 
-LEAST_SHARE = 1e-4  # shares of memory are told to so much, upwards
+LEAST_SHARE = 1e-4  # shares of memory are rounded up to multiples of this
 ROUNDING = 1e-6
 
 
-@formula(unit="s")
+@formula(unit="s", source="time slicing")
 def shared_s(alone_s: float, time_share: float) -> float:
-    """How long something takes in a share of a card's time.
+    """Duration of work that has only a share of a card's time.
 
-    Source: definition of time slices.
-    Limits: the others take all of theirs; while they idle it is faster.
+    Parameters:
+        alone_s: duration on a whole card, s.
+        time_share: share of the time that the model has, 0 to 1.
+    Limits: the other models use all of their time; while they idle, the work is faster.
     Check: 20 ms in half of the time.
         >>> shared_s(0.02, 0.5)
         0.04
@@ -39,8 +41,9 @@ def shared_s(alone_s: float, time_share: float) -> float:
 
 
 def slowed(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:
-    """The load that asks of a whole card what this one asks of a share of its time: as if its clock ran slower, more
-    arrives in a second and less of one may be waited.
+    """The load on a whole card that is equivalent to this load on a share of its time.
+
+    The clock runs slower: more requests arrive per second, and the latency limits are tighter.
     """
 
     def within(limit_s: float | None) -> float | None:
@@ -57,32 +60,32 @@ def slowed(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:
 
 
 def shares_time(workload: InferenceWorkload) -> bool:
-    """Whether a load leaves time to others: one that comes by itself, not all that can be done."""
+    """Whether a load leaves time to other models: open and closed loops do, work at full speed does not."""
     ends = workload.trace is not None or workload.requests is not None or workload.ends
     return workload.load in (Load.OPEN, Load.CLOSED) and not ends
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A model with the plans it may run in, one row for each share of memory; `asked` is what is fixed of them."""
+    """A model with its candidate plans, one row per share of memory, and the fixed part of their settings."""
 
     name: str
     workload: InferenceWorkload
     plans: Plans
     settings: Settings
-    whole: Plans  # the same on a whole card, one row each
-    deployment: Deployment | None = None  # of the model asked about, whose replicas are settled
-    placed: int | None = None  # of it, with spares
+    whole: Plans  # the same plans on whole cards, one row each
+    deployment: Deployment | None = None  # the deployment of the requested model, which fixes its replicas
+    placed: int | None = None  # replicas of that deployment, spares included
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One way a model runs in a share of each of its cards."""
+    """One way to run a model in a share of each of its cards."""
 
     option: Option
-    replicas: int  # with spares
-    workload: InferenceWorkload  # as its share makes it
-    plan: Plans | None  # None: as it was judged
+    replicas: int  # replicas, spares included
+    workload: InferenceWorkload  # the equivalent load on a whole card
+    plan: Plans | None  # one plan; None for the deployment as estimated
     settings: Settings | None
     simulated: bool = False
 
@@ -97,14 +100,14 @@ def memory_shares(question: Question, member: Member) -> Column:
 
 
 def time_shares(question: Question, *, whole: bool) -> list[float]:
-    """Shares of a card's time that are tried, largest first."""
+    """Candidate shares of a card's time, largest first."""
     step = question.assumptions.packing_step_share
     some = [round(step * k, 9) for k in range(int(1 / step + 1e-9), 0, -1)]
     return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
 
 
 def shares_of(question: Question, market: Snapshot, member: Member) -> list[Share]:
-    """The ways a model runs in shares, none of which another beats in cards, memory and time; as closed forms say."""
+    """Pareto-optimal ways to run a model in shares, by cards, memory and time, according to the closed formulas."""
     if not len(member.plans):
         return []
     taken, found = memory_shares(question, member), list[Share]()
@@ -113,14 +116,14 @@ def shares_of(question: Question, market: Snapshot, member: Member) -> list[Shar
     for time_share in tried:
         at_share = sized_in(question, market, member, taken, time_share)
         if not at_share:
-            break  # less time does not do either
+            break  # a smaller share of time is infeasible too
         found += at_share
     beaten = [any(beats(o, s, j < i) for j, o in enumerate(found) if j != i) for i, s in enumerate(found)]
     return [s for s, worse in zip(found, beaten, strict=True) if not worse or s.option.time_share == 1]
 
 
 def beats(other: Share, share: Share, before: bool) -> bool:
-    """Whether another way takes no more of anything, and less of something or stands before it."""
+    """Whether `other` takes no more of any resource, and less of at least one; of two equals the one `before` wins."""
     a, b = other.option, share.option
     mine, theirs = (b.cards, b.memory_share, b.time_share), (a.cards, a.memory_share, a.time_share)
     return all(x <= y for x, y in zip(theirs, mine, strict=True)) and (theirs != mine or before)
@@ -128,17 +131,17 @@ def beats(other: Share, share: Share, before: bool) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Sized:
-    """Plans that hold within a share, with the cards that each takes; `rows` are those they had before."""
+    """Plans that meet the limits within a share, with the number of cards of each."""
 
     member: Member
     workload: InferenceWorkload
-    rows: Codes
+    rows: Codes  # row of each plan before the filter
     plans: Plans
     settings: Settings
-    cards: Column
+    cards: Column  # cards of each plan; infinite where the replicas do not fit the deployment
 
     def share(self, row: int, option: Option) -> Share:
-        """One of them as a way to run."""
+        """One row as a way to run the model."""
         replicas = int(option.cards / at(self.plans.accelerators_per_replica, row))
         only = np.array([row])
         return Share(option, replicas, self.workload, self.plans.take(only), self.settings.take(only))
@@ -147,7 +150,7 @@ class Sized:
 def sized(
     question: Question, market: Snapshot, member: Member, plans: Plans, asked: Settings, workload: InferenceWorkload
 ) -> Sized:
-    """Plans of a member that meet the limits of a workload with the confidence asked, by closed forms."""
+    """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = margins_asked(question, workload, plans, market)
     drafting = None if member.deployment is None else member.deployment.speculative
     refused = Unread(market.accelerators)
@@ -161,7 +164,7 @@ def sized(
 
 
 def sized_in(question: Question, market: Snapshot, member: Member, taken: Column, time_share: float) -> list[Share]:
-    """At one share of time, for each number of cards the least memory; of a whole card also the most."""
+    """At one share of time: for each number of cards the least memory, and on a whole card also the most."""
     workload = slowed(member.workload, time_share)
     found = sized(question, market, member, member.plans, member.settings, workload)
     memory = taken[found.rows]
@@ -176,7 +179,7 @@ def sized_in(question: Question, market: Snapshot, member: Member, taken: Column
 
 
 def cards_for(member: Member, plans: Plans, workload: InferenceWorkload, replicas: Column) -> Column:
-    """Cards under so many replicas and their spares; infinite where more are needed than are settled."""
+    """Cards of the given replicas and their spares; infinite where more are needed than the deployment has."""
     size, each = plans.accelerators_per_replica, plans.accelerators_per_node
     placed = fleet(workload.redundancy, size, each, replicas)
     needed: Column = (placed.replicas + placed.spare_replicas) * size
@@ -187,7 +190,7 @@ def cards_for(member: Member, plans: Plans, workload: InferenceWorkload, replica
 
 
 def as_simulated(question: Question, market: Snapshot, member: Member, share: Share) -> Share | None:
-    """The same way with the cards that its scheduler needs in a simulation; None where its limits do not hold."""
+    """The share with the cards that it needs in a simulation; None where the limits cannot be met."""
     plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
     if plan is None or settings is None:
         return share

@@ -1,4 +1,4 @@
-"""What a model can live in of a card that is cut into slices: each a smaller card by itself."""
+"""Models on slices of a partitioned card (NVIDIA MIG); each slice acts as a smaller card."""
 
 from __future__ import annotations
 
@@ -20,11 +20,15 @@ from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Snapshot
 
 
-@formula(unit="B", source="nvidia-smi mig -lgip of A100 and H100")
+@formula(unit="B", source="output of nvidia-smi mig -lgip on A100 and H100")
 def slice_memory_bytes(memory_bytes: Column, memory_share: Column, assumed: Assumptions) -> Column:
-    """Memory of a slice: its parts of the card's, less what the driver keeps of each.
+    """Usable memory of a slice.
 
-    Source: what the driver lists of an A100 80 GB, whose eighths have 9.5 GiB. Limits: larger slices lose less.
+    Parameters:
+        memory_bytes: memory of the whole card, bytes.
+        memory_share: share of the card's memory parts, 0 to 1.
+        assumed: assumptions, for the share of a slice's memory that the driver leaves.
+    Limits: an eighth of an A100 80 GB has 9.5 GiB; larger slices lose less.
     Check:
         >>> float(slice_memory_bytes(80.0, 0.125, Assumptions()))
         9.5
@@ -33,13 +37,16 @@ def slice_memory_bytes(memory_bytes: Column, memory_share: Column, assumed: Assu
     return taken
 
 
-@formula(unit="1", source="nvidia-smi mig -lgip of A100 and H100")
+@formula(unit="1", source="output of nvidia-smi mig -lgip on A100 and H100")
 def slice_compute_share(compute_share: Column, assumed: Assumptions) -> Column:
-    """Part of a card's arithmetic that a slice does: some multiprocessors belong to none.
+    """Share of a card's compute that a slice has; some multiprocessors belong to no slice.
 
-    Source: a seventh of an H100 has 16 of 132 multiprocessors. Limits: larger slices have all of theirs.
-    Check:
-        >>> round(float(slice_compute_share(1 / 7, Assumptions())), 4)  # 16 / 132 = 0.1212
+    Parameters:
+        compute_share: share of the card's compute parts, 0 to 1.
+        assumed: assumptions, for the share of multiprocessors that slices use.
+    Limits: a seventh of an H100 has 16 of 132 multiprocessors; larger slices have all of theirs.
+    Check: 16 / 132 = 0.1212.
+        >>> round(float(slice_compute_share(1 / 7, Assumptions())), 4)
         0.1214
     """
     return compute_share * assumed.slice_compute_fraction
@@ -68,7 +75,7 @@ def cut(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[Plans, li
 
 
 def slices_of(question: Question, market: Snapshot, member: Member, slicing: Slicing) -> list[Share]:
-    """The ways a model runs in slices, of each slice the one of fewest cards; as closed forms say."""
+    """For each slice, the plan that needs the fewest cards, by the closed formulas."""
     single = np.flatnonzero((member.whole.accelerators_per_replica == 1) & ~member.whole.away)
     if not len(single):
         return []

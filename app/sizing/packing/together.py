@@ -1,4 +1,4 @@
-"""The model asked about and its companions on the same cards, beside each on machines of its own."""
+"""Packs the requested model and its companions onto the same cards and compares the cost with separate deployments."""
 
 from __future__ import annotations
 
@@ -34,33 +34,36 @@ from app.sizing.workload.companions import Companion
 def with_packing(
     question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Snapshot
 ) -> Estimate:
-    """An estimate with its companions packed onto its cards, where there are any and it fits; `plan` is its own."""
+    """An estimate with its companions packed onto its cards; unchanged without companions or where it does not fit.
+
+    `plan` is the plan of the estimate.
+    """
     if not question.companions or not found.fits or found.cost is None:
         return found
     with unrecorded():
-        beside = companions_usd(question, market)
-        return replace(found, packing=packing_of(question, workload, found, plan, market, beside))
+        companion_usd = companions_usd(question, market)
+        return replace(found, packing=packing_of(question, workload, found, plan, market, companion_usd))
 
 
 def beside_pools(question: Question, found: Estimate, market: Snapshot) -> Estimate:
-    """A deployment in pools with its companions apart: its cards are shared with no other model."""
+    """A deployment in prefill and decode pools, with its companions on separate machines; pools share no cards."""
     if not question.companions or not found.fits or found.cost is None:
         return found
     with unrecorded():
         apart = apart_usd(found, companions_usd(question, market))
-    text = "Pools share their cards with no other model: its companions stand apart."
+    text = "Prefill and decode pools share their cards with no other model; the companions need separate machines."
     cheaper = None if apart is None else "apart"
     return replace(found, packing=Packing(None, None, None, (), (), apart, cheaper, text))
 
 
 def apart_usd(found: Estimate, beside: float | None) -> float | None:
-    """The deployment, and every companion `beside` it on machines of its own; None where one has no price."""
+    """Cost of the deployment plus every companion on machines of its own, USD/h; None where one has no price."""
     own = None if found.cost is None else found.cost.usd_per_hour
     return None if own is None or beside is None else own + beside
 
 
 def total_usd(found: Estimate) -> float:
-    """What all models cost per hour, together or apart as is cheaper; infinite where neither is known."""
+    """Cost of all models, packed or separate, whichever is cheaper, USD/h; infinite where neither is known."""
     packing = found.packing
     ways = () if packing is None else (packing.usd_per_hour, packing.apart_usd_per_hour)
     return min((usd for usd in ways if usd is not None), default=math.inf)
@@ -74,9 +77,7 @@ def packing_of(
     market: Snapshot,
     beside: float | None,
 ) -> Packing:
-    """All models on cards of the deployment's kind, in the machines that it stands in; its companions cost so much
-    `beside` it.
-    """
+    """All models on cards of the deployment's type and machines, compared with separate deployments."""
     members = [own_member(question, workload, found, plan)]
     members += [member_of(question, c, plan, market) for c in question.companions]
     slicing = market.slicings.get(found.deployment.accelerator)
@@ -107,13 +108,15 @@ def packing_of(
 
 
 def ways_of(question: Question, market: Snapshot, member: Member, slicing: Slicing | None) -> list[Share]:
-    """The ways a model runs on such cards: in slices first, which keep others from slowing it, then in shares."""
+    """Candidate shares of a model on these cards: slices first, which isolate models from each other, then time
+    shares.
+    """
     sliced = [] if slicing is None else slices_of(question, market, member, slicing)
     return [*sliced, *shares_of(question, market, member)]
 
 
 def own_member(question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans) -> Member:
-    """The model asked about in its own layout, by share of memory where its engine's fraction is of the device."""
+    """The requested model in its own layout, at every share of memory where its engine can be limited to one."""
     d = found.deployment
     shared = Settings(
         max_batched_tokens=None if d.max_batched_tokens is None else np.array([d.max_batched_tokens * 1.0])
@@ -125,7 +128,7 @@ def own_member(question: Question, workload: InferenceWorkload, found: Estimate,
 
 
 def member_of(question: Question, companion: Companion, plan: Plans, market: Snapshot) -> Member:
-    """A companion on one of these cards at a time: of each format the stack that does most, by share of memory."""
+    """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
     unread, constraints = Unread(market.accelerators), question.constraints
     anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
@@ -147,7 +150,7 @@ def member_of(question: Question, companion: Companion, plan: Plans, market: Sna
 
 
 def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Plans:
-    """Of each weight format the stack that does most on a whole card, the best first."""
+    """For each weight format, the stack with the highest capacity on a whole card, the best first."""
     if not len(plans):
         return plans
     judged = judge(question, workload, plans, Settings())
@@ -160,7 +163,7 @@ def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Pl
 def by_memory(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings
 ) -> tuple[Plans, Settings]:
-    """Every plan at every share of memory below what its engine takes by itself, and at that."""
+    """Every plan at each share of memory below the default of its engine, and at that default."""
     own = kind_of(workload).memory(workload, plans, question.assumptions, Settings()).memory_fraction
     step = question.assumptions.packing_step_share
     some = np.array([round(step * k, 9) for k in range(1, int(1 / step + 1e-9))])
@@ -174,7 +177,7 @@ def by_memory(
 
 
 def as_judged(found: Estimate, workload: InferenceWorkload) -> Share:
-    """The deployment as it was judged: all of the time of its cards, and the memory that its engine takes."""
+    """The deployment as estimated: all of the time of its cards, and the memory that its engine takes."""
     d, memory = found.deployment, found.memory
     placed = (d.replicas or 1) + (d.spare_replicas or 0)
     taken = 1.0 if memory is None else min(1.0, memory.usable_bytes / memory.capacity_bytes)
@@ -185,8 +188,11 @@ def as_judged(found: Estimate, workload: InferenceWorkload) -> Share:
 def simulated(
     question: Question, market: Snapshot, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
 ) -> tuple[Arrangement, list[Share]] | None:
-    """The arrangement of fewest cards every share of which holds in a simulation: shares are simulated as they are
-    chosen, and those that need more cards than closed forms said are weighed again as what they are.
+    """The arrangement with the fewest cards in which every share meets its limits in a simulation.
+
+    Chosen shares are simulated; a share that needs more cards than the closed formulas gave is updated, and the
+    search
+    repeats.
     """
     assumed = question.assumptions
     parts = 0 if slicing is None else slicing.memory
@@ -205,13 +211,13 @@ def simulated(
 
 
 def cost_on(question: Question, plan: Plans, nodes: int) -> Cost:
-    """What so many of the deployment's machines cost."""
+    """Cost of `nodes` machines of the deployment."""
     on = plan.offered, np.array([float(nodes)]), plan.linked_nodes
     return deployment_cost(*on, question.assumptions, question.economics, host_bytes=plan.host_bytes)
 
 
 def usd_of(cost: Cost) -> float | None:
-    """USD per hour; None without a price."""
+    """Cost in USD/h; None without a price."""
     usd = at(cost.usd_per_hour, 0)
     return None if math.isnan(usd) else usd
 
@@ -219,7 +225,7 @@ def usd_of(cost: Cost) -> float | None:
 def placed(
     arrangement: Arrangement, members: Sequence[Member], ways: Sequence[Share], slicing: Slicing | None
 ) -> tuple[Placed, ...]:
-    """Who stands on which card."""
+    """Placement of the models on the cards."""
     found: list[Placed] = []
     card = 1
     for tenants, count in sorted(arrangement.cards.items()):
@@ -232,7 +238,7 @@ def placed(
 
 
 def running(member: Member, share: Share, found: Estimate, market: Snapshot) -> Packed:
-    """How a model runs in its shares."""
+    """Engine, weight format and replicas of a packed model."""
     engine, stored = found.deployment.engine or "", found.deployment.weight_format or ""
     if member.deployment is None and share.plan is not None:
         engine = market.engines[int(share.plan.engine[0])]
@@ -241,29 +247,29 @@ def running(member: Member, share: Share, found: Estimate, market: Snapshot) -> 
 
 
 def cheaper_of(together: float | None, apart: float | None) -> str | None:
-    """Which costs less; None where neither has a price."""
+    """Which costs less, "together" or "apart"; None where neither has a price."""
     if together is None or apart is None:
         return None if together is None and apart is None else "apart" if together is None else "together"
     return "together" if together <= apart * (1 + 1e-9) else "apart"
 
 
 def unpacked(found: Estimate, missing: Sequence[str], apart: float | None) -> Packing:
-    """What is said where some model has no way to run on a card of this kind."""
-    names = " and ".join(missing) or "One of them"
+    """Answer where some model cannot run on a card of this type."""
+    names = " and ".join(missing) or "One of the models"
     text = f"{names} cannot run within its limits on one {found.deployment.accelerator}."
     return Packing(None, None, None, (), (), apart, None if apart is None else "apart", text)
 
 
 def beyond_limits(found: Estimate, cards: int, models: int, apart: float | None) -> Packing:
-    """What is said where all models together take more than is allowed of number, money or power."""
-    text = f"{counted(models, 'model')} would share {counted(cards, 'card')} of {found.deployment.accelerator}"
-    text = f"{text}, which is more than allowed."
+    """Answer where all models together exceed a limit on accelerators, money or power."""
+    text = f"{counted(models, 'model')} together need {counted(cards, 'card')} of {found.deployment.accelerator}"
+    text = f"{text}, which exceeds a limit on accelerators, cost or power."
     return Packing(None, None, None, (), (), apart, None if apart is None else "apart", text)
 
 
 def why(found: Estimate, cards: int, models: int, usd: float | None, apart: float | None) -> str:
-    """The comparison in a sentence."""
+    """The comparison as a sentence."""
     text = f"{counted(models, 'model')} share {counted(cards, 'card')} of {found.deployment.accelerator}"
     if usd is None or apart is None:
         return f"{text}."
-    return f"{text} for {usd:,.2f} USD per hour; each on the cheapest machines of its own they cost {apart:,.2f}."
+    return f"{text} for {usd:,.2f} USD/h; on separate machines they cost {apart:,.2f} USD/h."

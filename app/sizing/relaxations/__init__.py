@@ -1,5 +1,6 @@
-"""Where nothing is feasible: what would have to give, and by how little.
+"""Suggests which limits to relax when no option is feasible, and by how little.
 
-Every search leaves out the limits of number, money and power: they are held against what it finds, so that one search
-answers for all of them, alone and beside another change.
+Every search drops the limits on accelerators, money and power. The results are compared with these limits
+afterwards,
+so one search answers for each of them, alone or combined with another change.
 """

@@ -1,4 +1,6 @@
-"""What would have to give, gathered: single changes first, two only where no single one does."""
+"""Collects the changes that make a question feasible: single changes first, pairs only where no single change is
+enough.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +15,11 @@ from app.sizing.relaxations.ways import Size, Ways, keeping, named, sizes_asked,
 from app.sizing.result import Change, Reached, Rejection
 from app.sizing.snapshot import Snapshot
 
-NOTHING = "still nothing fits"
+NOTHING = "still not feasible"
 
 
 def relaxations(question: Question, market: Snapshot, rejected: Sequence[Rejection]) -> tuple[Change, ...]:
-    """For an answer without a recommendation: what would have to give, by the smallest change that does."""
+    """Changes that would make an infeasible question feasible, each with the smallest sufficient value."""
     sizes = sizes_asked(question.constraints)
     judged = [r for r in rejected if r.reached is not Reached.LEFT_OUT]
     enough = of_sizes(question, sizes, ways_of(question, market, helped_by_size(question.constraints, judged)), market)
@@ -29,7 +31,7 @@ def relaxations(question: Question, market: Snapshot, rejected: Sequence[Rejecti
         kept = ways.take(keeping(sizes, ways))
         does = that_does(other.question, market, kept) if len(kept) else None
         if does is not None:
-            single.append(Change(other.label, f"{named(does, market)} would do{other.owed}"))
+            single.append(Change(other.label, f"feasible with {named(does, market)}{other.owed}"))
             continue
         enough = of_sizes(other.question, sizes, ways, market)
         double += [
@@ -43,7 +45,10 @@ def relaxations(question: Question, market: Snapshot, rejected: Sequence[Rejecti
 
 
 def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Snapshot) -> dict[str, str]:
-    """By the name of each limit that alone would have to give: how little, and what that is spent on."""
+    """For each resource limit that is enough to relax alone: the smallest feasible value and the plan that uses it.
+
+    The keys are the names of the limits.
+    """
     enough: dict[str, str] = {}
     for size in sizes:
         rest = ways.take(keeping([other for other in sizes if other is not size], ways))
@@ -51,20 +56,27 @@ def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Snap
             least = size.least(rest)
             does = least_that_does(question, market, size.allowing, one(size.needed(least)), least)
             if does is not None:
-                told = min(does[0], one(size.needed(does[1])))  # tried by steps, which may go beyond what it takes
-                enough[size.name] = f"{size.words(told)} would do: {named(does[1], market)}"
+                value = min(does[0], one(size.needed(does[1])))  # the steps of a trial may exceed the need
+                enough[size.name] = f"feasible at {size.words(value)}: {named(does[1], market)}"
     return enough
 
 
 def helped_by_size(limits: Constraints, judged: Sequence[Rejection]) -> tuple[str, ...]:
-    """Types that more accelerators, money or power may help; some machines and layouts are not even tried without."""
+    """Accelerator types that more accelerators, money or power may help.
+
+    With a limit on accelerators or purchase price, some machines and layouts are not evaluated at all, so types that
+    failed
+    earlier count too.
+    """
     if limits.max_accelerators is None and limits.max_purchase_usd is None:
         return tuple(r.accelerator for r in judged if r.reached is Reached.LIMITS)
     return tuple(r.accelerator for r in judged if r.reached >= Reached.MEMORY or r.code in ("no_layout", "over_budget"))
 
 
 def of_everything(question: Question, market: Snapshot, sizes: Sequence[Size]) -> list[Change]:
-    """What two changes do not do: every limit of latency lifted, beside one of number, money and power, or all."""
+    """Last resort where two changes are not enough: remove every latency limit, then also relax one resource limit, or
+    all.
+    """
     question = without_latencies(question)
     ways = ways_of(question, market)
     if not len(ways):
@@ -72,8 +84,8 @@ def of_everything(question: Question, market: Snapshot, sizes: Sequence[Size]) -
     kept = ways.take(keeping(sizes, ways))
     does = that_does(question, market, kept) if len(kept) else None
     if does is not None:
-        return [Change("lift every latency limit", f"{named(does, market)} would do")]
+        return [Change("remove every latency limit", f"feasible with {named(does, market)}")]
     enough = of_sizes(question, sizes, ways, market)
-    beside = [Change(f"lift every latency limit, {s.label}", enough[s.name]) for s in sizes if s.name in enough]
-    every = Change("lift every limit of latency, number, money and power", f"{named(ways, market)} would do")
-    return beside or [every]
+    pairs = [Change(f"remove every latency limit, {s.label}", enough[s.name]) for s in sizes if s.name in enough]
+    label = "remove every limit on latency, accelerators, money and power"
+    return pairs or [Change(label, f"feasible with {named(ways, market)}")]

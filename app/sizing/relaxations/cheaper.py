@@ -1,7 +1,9 @@
-"""What would cost less than the first recommendation, if prices or terms were accepted that are not by default.
+"""Options that cost less than the first recommendation if the buyer accepts prices or terms that are excluded by
+default.
 
-Plans that were judged are priced anew; only machines that none of them stands on are searched. Nothing is named
-that the question has settled itself.
+Plans that were evaluated before are priced again; only machines of other kinds are searched. Options that the
+request
+itself settles are not suggested.
 """
 
 from __future__ import annotations
@@ -49,38 +51,40 @@ from app.sizing.training.search import Judged, run_measures
 from app.sizing.values.ways import Cheaper, Way, risk_of
 from app.sizing.workload import InferenceWorkload, Load
 
-# What may be accepted beside what is, in the words of an answer.
+# What a buyer may accept in addition to the defaults, as text of an answer. The codes below index this tuple.
 ACCEPTING = (
     "unquoted hardware",
     "brokers, serverless platforms and small hosts",
     "a commitment",
     "spot capacity",
     "consumer and edge hardware",
-    "prices that nobody has seen for a year",
+    "prices last seen more than a year ago",
 )
 UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD = range(len(ACCEPTING))
-TRIED_REQUESTS = 2000  # that are simulated of what is only named
-CONSUMER_RISK = "no data-centre support, mostly no ECC memory"
-NOTHING = -1
-MOST = 1 << 20  # accelerators or processors of a machine
+TRIED_REQUESTS = 2000  # simulated requests per suggestion
+CONSUMER_RISK = "no data-center support, usually no ECC memory"
+NOTHING = -1  # code of a listing that no single acceptance makes available
+MOST = 1 << 20  # more than the accelerators or processors of any machine
 COMMITTED = (WAYS.index(Way.ONE_YEAR), WAYS.index(Way.THREE_YEARS))
 UNBOUND = (WAYS.index(Way.ON_DEMAND), OWNED)
 
 
 @dataclass(frozen=True, slots=True)
 class Priced(Columns):
-    """Deployments at prices that are not accepted by default. `usd` is what they are compared by."""
+    """Deployments at prices that are not accepted by default."""
 
     offered: Candidates
-    accepting: Codes
-    accelerators: Column
-    usd_per_hour: Column
-    usd_total: Column  # of work that ends; NaN of a service
-    usd: Column
+    accepting: Codes  # index into ACCEPTING
+    accelerators: Column  # accelerators paid for
+    usd_per_hour: Column  # USD/h
+    usd_total: Column  # cost of work with an end, USD; NaN for a service
+    usd: Column  # cost that rows are compared by, USD or USD/h
 
 
 def accepting_for(question: Question, market: Snapshot) -> Codes:
-    """What has to be accepted for each listing, where that is one thing only."""
+    """Code of the one thing that a buyer must accept to use each listing; NOT_ACCEPTABLE where none or more than one is
+    needed.
+    """
     way, firm = WAY_CODES[market.listings.pricing], FIRM_CODES[market.listings.kind]
     found = np.full(len(way), NOTHING)
     found[~firm & (way == OWNED)] = UNQUOTED
@@ -89,13 +93,13 @@ def accepting_for(question: Question, market: Snapshot) -> Codes:
     found[firm & (way == WAYS.index(Way.SPOT))] = SPOT
     old = overdue(market, question.assumptions)
     found[old] = np.where((firm & np.isin(way, UNBOUND))[old], OLD, NOTHING)
-    aside = _not_for_servers(question, market)[market.listings.accelerator]
-    found[aside] = np.where((firm & np.isin(way, UNBOUND) & ~old)[aside], CONSUMER, NOTHING)
+    consumer = _not_for_servers(question, market)[market.listings.accelerator]
+    found[consumer] = np.where((firm & np.isin(way, UNBOUND) & ~old)[consumer], CONSUMER, NOTHING)
     return found
 
 
 def _not_for_servers(question: Question, market: Snapshot) -> Mask:
-    """Types that the work is not put on unasked."""
+    """Accelerator types that are allowed but that the workload does not use unless the request names them."""
     limits, workload, unread = question.constraints, question.workload, Unread(market.accelerators)
     many = isinstance(workload, InferenceWorkload) and workload.serves_many
     named = types_named(market, limits.outright)
@@ -104,7 +108,7 @@ def _not_for_servers(question: Question, market: Snapshot) -> Mask:
 
 
 def may_be_named(question: Question) -> tuple[int, ...]:
-    """What may be accepted that the question has not settled; of work that ends nothing that outlasts it."""
+    """Codes that the request leaves open. Work with an end gets no suggestion that binds the buyer beyond that end."""
     limits, workload = question.constraints, question.workload
     prices: tuple[int, ...] = () if limits.price_kinds else (UNQUOTED, BROKERS)
     if not limits.price_kinds and limits.max_price_age_days is None:
@@ -121,7 +125,7 @@ def may_be_named(question: Question) -> tuple[int, ...]:
 def left_out(
     question: Question, market: Snapshot, accepting: Codes, zones: int, most_usd_per_hour: float
 ) -> Candidates:
-    """Machines at the cheapest price for each thing that may be accepted; none alone costs more than this."""
+    """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     had = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
     keep = had & np.isin(accepting, may_be_named(question))
@@ -142,7 +146,7 @@ def left_out(
 def cheaper_services(
     question: Question, workload: InferenceWorkload, options: Options, best: int, market: Snapshot
 ) -> tuple[Cheaper, ...]:
-    """For each thing that may be accepted the cheapest that would do, where it costs less than the best of these."""
+    """For each acceptance code, the cheapest feasible service where it costs less than the best accepted one."""
     with unrecorded():
         usd_per_hour, usd = at(options.cost.usd_per_hour, best), at(measures(workload, options).usd, best)
         steady = not workload.ends and workload.load is not Load.OFFLINE
@@ -152,8 +156,10 @@ def cheaper_services(
         machines = left_out(question, market, accepting, workload.redundancy.zones, most)
         kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
         known = np.isin(kinds, judged)
-        alone = options.take(~options.plans.away)  # weights in a host's memory are bound to that host
-        found = [_repriced(question, workload, alone, market, machines.take(known), accepting)] if len(alone) else []
+        movable = options.take(~options.plans.away)  # weights in host memory bind a plan to its host
+        found = (
+            [_repriced(question, workload, movable, market, machines.take(known), accepting)] if len(movable) else []
+        )
         proven = _proven(workload, options)
         others = machines.take(~known)
         if len(others):
@@ -163,14 +169,18 @@ def cheaper_services(
 
 
 def _least_machines(workload: InferenceWorkload) -> float:
-    """Machines of the smallest service: one replica in large machines, with what its redundancy asks for."""
+    """Machines of the smallest service: one replica in large machines, with the spares of its redundancy."""
     return at(fleet(workload.redundancy, np.ones(1), np.full(1, float(MOST)), np.ones(1)).nodes, 0)
 
 
 def cheaper_runs(
     question: Question, counts: Counts, deadline_s: float, chosen: Judged, market: Snapshot
 ) -> tuple[Cheaper, ...]:
-    """The same of runs, best first: each as it is laid out, on machines that are no worse at other prices."""
+    """For each acceptance code, the cheapest training run where it costs less than the best accepted one.
+
+    `chosen` holds the accepted runs, best first. Each keeps its layout and moves to machines that are at least as
+    good.
+    """
     with unrecorded():
         accepting = accepting_for(question, market)
         machines = left_out(question, market, accepting, 1, np.inf)
@@ -179,7 +189,7 @@ def cheaper_runs(
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
         good = as_good(market, deployed(chosen.plans, chosen.run, chosen.cost), machines.listing)
         accepted = accepting[machines.listing] == np.arange(len(ACCEPTING))[:, None]
-        each = good[:, None, :] & accepted  # run x what is accepted x machine
+        each = good[:, None, :] & accepted  # axes: run, acceptance code, machine
         of, code = np.nonzero(each.any(axis=2))
         runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
         holds = surely_fits(runs.plans, runs.run, question.assumptions)
@@ -193,7 +203,7 @@ def cheaper_runs(
 
 
 def _on(machines: Candidates, runs: Judged, counts: Counts, question: Question) -> Judged:
-    """Runs on other machines, row by row, that may be taken back where they are spot capacity."""
+    """Runs moved to other machines, row by row; spot machines can be reclaimed during the run."""
     kept = {name: getattr(runs.plans.machine, name) for name in names_of(TrainingMachines)}
     taken = {"offered": oversubscribed(machines, question.assumptions), "spot": machines.spot}
     plans = replace(runs.plans, machine=TrainingMachines(**{**kept, **taken}))
@@ -202,7 +212,7 @@ def _on(machines: Candidates, runs: Judged, counts: Counts, question: Question) 
 
 
 def _kinds(market: Snapshot, machines: Candidates) -> Codes:
-    """A number that machines share on which replicas and how many of them stand on one are the same."""
+    """Key of each machine; replicas and their number per machine are the same for equal keys."""
     count, vcpus = machines.node.accelerators_per_node, np.nan_to_num(machines.vcpus)
     kind: Codes = (market.alike[1][machines.machine] * MOST + count.astype(np.int64)) * MOST + vcpus.astype(np.int64)
     return kind
@@ -216,7 +226,7 @@ def _repriced(
     machines: Candidates,
     accepting: Codes,
 ) -> Priced:
-    """For each thing that may be accepted the cheapest of plans that were judged, on the same machines."""
+    """For each acceptance code, the cheapest of the evaluated plans at the price of an equivalent machine."""
     kinds, accepting = _kinds(market, machines), accepting[machines.listing]
     known, kind = np.unique(kinds, return_inverse=True)
     price, which = np.full((2, len(ACCEPTING), len(known) + 1), np.inf)
@@ -226,7 +236,7 @@ def _repriced(
     place = np.searchsorted(known, own)
     place[~np.isin(own, known)] = len(known)
     each = measures(workload, options).usd / options.cost.usd_per_hour
-    stays = np.zeros(price.shape, bool)  # what a day does not need is paid for all the same
+    stays = np.zeros(price.shape, bool)  # machines that stay paid for in hours that do not need them
     stays[accepting[order], kind[order]] = ~machines.by_the_hour[order] & bool(workload.hourly_shares)
     each = np.where(stays[:, place], 1.0, each)
     usd = price[:, place] * options.fleet.nodes * each
@@ -241,7 +251,7 @@ def _repriced(
 
 
 def _proven(workload: InferenceWorkload, options: Options) -> Codes:
-    """The software stacks that are best on some accelerator type."""
+    """Software stacks that are the cheapest on at least one accelerator type."""
     best = best_per_accelerator(options.accelerator, Objective.COST, measures(workload, options), stable_key(options))
     return np.unique(options.plans.stacks.rows[best])
 
@@ -255,7 +265,9 @@ def _searched(
     proven: Codes,
     most_usd: float | None,
 ) -> Priced:
-    """Plans on machines that were not judged; of families of which some were, with the stacks that did best there."""
+    """Plans on machines of other kinds. Hardware families that were evaluated use only the stacks that were best on
+    them.
+    """
     limits = question.constraints
     if most_usd is not None:
         limits = replace(limits, max_usd_per_hour=most_usd)
@@ -276,7 +288,9 @@ def _searched(
 def _as_simulated(
     question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, accepted: Codes, unread: Unread
 ) -> Options:
-    """The cheapest for each thing that is accepted, as it is simulated; without what does not do then."""
+    """The cheapest option of each acceptance code with its simulated performance, without those that fail in
+    simulation.
+    """
     if not len(options) or not is_simulated(workload):
         return options
     first = cheapest_each(accepted, measures(workload, options).usd, np.arange(len(options)))
@@ -285,16 +299,16 @@ def _as_simulated(
 
 
 def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tuple[Cheaper, ...]:
-    """For each thing the cheapest, where that is no near tie."""
+    """For each acceptance code, the cheapest option where it saves more than a near tie. `usd` is the cost to beat."""
     found = found.take(found.usd < usd * (1 - question.assumptions.near_tie_share))
     order = np.lexsort((found.accelerators, found.usd, found.accepting))
     found = found.take(order[np.unique(found.accepting[order], return_index=True)[1]])
-    told = []
+    cheaper = []
     for row, at_sale in enumerate(sold(market, found.offered, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.pricing_model is not None and at_sale.provider is not None
         total, accepted = at(found.usd_total, row), int(found.accepting[row])
         way, terms = WAYS[WAY_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms
-        told.append(
+        cheaper.append(
             Cheaper(
                 accepting=ACCEPTING[accepted],
                 accelerator=at_sale.accelerator.slug,
@@ -308,4 +322,4 @@ def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tu
                 risk=CONSUMER_RISK if accepted == CONSUMER else risk_of(way, terms.kind),
             )
         )
-    return tuple(told)
+    return tuple(cheaper)

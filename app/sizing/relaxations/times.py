@@ -1,4 +1,4 @@
-"""Limits of time that would have to give: of latency or a deadline, and by how little."""
+"""Latency limits and deadlines that would have to be relaxed, and by how little."""
 
 from __future__ import annotations
 
@@ -16,32 +16,36 @@ from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import at_least, figure, span
 from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_limit
 
-# A limit is looked for up to so many times the one asked, then between two values so often or until they are close.
+# The search for a feasible limit goes up to MAX_LIMIT_FACTOR times the requested one. It then bisects up to HALVINGS
+# times, or until both ends are within CLOSE_FACTOR.
 MOST_TIMES, HALVINGS, CLOSE = 16.0, 7, 1.02
 
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A limit of time: the question with another one, and the least that is known to be needed, in seconds."""
+    """A latency limit or a deadline, with the function that sets another value in the question."""
 
     label: str
-    asked_s: float
-    known_s: float
-    types: tuple[str, ...]  # that more of it may help
+    asked_s: float  # requested limit, s
+    known_s: float  # smallest value known to be needed, s; infinite where unknown
+    types: tuple[str, ...]  # accelerator types that a wider limit may help
     allowing: Callable[[Question, float], Question]
     words: Callable[[float], str]
 
 
-# By the field of an Slo: its name in words, the code of who misses it, and the others that more of it may help.
+# By field of an Slo: its name as text, the rejection code of types that miss it, and other codes that a wider limit may
+# help.
 LATENCIES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "ttft_s": ("TTFT", "too_slow_to_first_token", ()),
     "tpot_s": ("TPOT", "too_slow_per_token", ("too_slow_to_first_token",)),
-    "e2e_s": ("a whole request in", "too_slow", ("too_slow_per_token", "too_slow_to_first_token")),
+    "e2e_s": ("end-to-end latency", "too_slow", ("too_slow_per_token", "too_slow_to_first_token")),
 }
 
 
 def times_asked(question: Question, judged: Sequence[Rejection]) -> Iterator[Time]:
-    """Latency limits, or the deadline, that some types miss, or that others would need less for if they were wider."""
+    """Latency limits or the deadline of the request that some types miss, or that let other types need fewer
+    resources.
+    """
     workload = question.workload
 
     def types(*codes: str) -> tuple[str, ...]:
@@ -53,16 +57,17 @@ def times_asked(question: Question, judged: Sequence[Rejection]) -> Iterator[Tim
     if workload.deadline_s is not None:
         each_s = SECONDS_PER_DAY if isinstance(workload, TrainingWorkload) else SECONDS_PER_HOUR
         asked_s, least_s = workload.deadline_s, known("too_slow", each_s)
-        yield Time(f"lift the deadline ({_days(asked_s)})", asked_s, least_s, types("too_slow"), _with_deadline, _days)
+        label = f"extend the deadline (now {_days(asked_s)})"
+        yield Time(label, asked_s, least_s, types("too_slow"), _with_deadline, _days)
     if isinstance(workload, TrainingWorkload) or workload.ends:
         return
     for whose, slo in [(c.name, c.slo) for c in workload.classes] or [("", workload.slo)]:
         for name, (shown, code, others) in LATENCIES.items():
             asked_s = getattr(slo, name)
             if asked_s is not None:
-                label = f"lift {whose} {name.removesuffix('_s')}_ms ({figure(asked_s * 1e3)})".replace("  ", " ")
+                label = f"raise {whose} {name.removesuffix('_s')}_ms (now {figure(asked_s * 1e3)})".replace("  ", " ")
                 allowing, words = partial(_with_latency, name, whose), partial(_milliseconds, shown)
-                least_s = math.inf if whose else known(code, 1e-3)  # whose the shortfall is, is not told
+                least_s = math.inf if whose else known(code, 1e-3)  # rejections do not name the traffic class
                 yield Time(label, asked_s, least_s, types(code, *others), allowing, words)
 
 
@@ -87,7 +92,7 @@ def _with_latency(name: str, whose: str, question: Question, seconds: float | No
 
 
 def without_latencies(question: Question) -> Question:
-    """The same with no limit of latency."""
+    """The question without latency limits."""
     if isinstance(question.workload, InferenceWorkload):
         for whose in [c.name for c in question.workload.classes] or [""]:
             for name in LATENCIES:
@@ -96,8 +101,9 @@ def without_latencies(question: Question) -> Question:
 
 
 def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], sizes: Sequence[Size]) -> list[Change]:
-    """Limits of time that alone would have to give, and by how little. Beside limits of number, money and power only
-    types are looked at that keep those with every limit of time much wider.
+    """Latency limits and deadlines that are enough to relax alone, each with its smallest feasible value.
+
+    With resource limits in the request, only types that meet them under much wider time limits are searched.
     """
     times = list(times_asked(question, judged))
     types = tuple(dict.fromkeys(name for time in times for name in time.types))
@@ -113,14 +119,17 @@ def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], 
         if enough is not None:
             does = least_that_does(question, market, time.allowing, enough[0], cheapest(enough[1]))
             if does is not None:
-                found.append(Change(time.label, f"{time.words(does[0])} would do: {named(does[1], market)}"))
+                found.append(Change(time.label, f"feasible at {time.words(does[0])}: {named(does[1], market)}"))
     return found
 
 
 def least_time(
     question: Question, time: Time, types: tuple[str, ...], market: Snapshot, sizes: Sequence[Size]
 ) -> tuple[float, Ways] | None:
-    """The least that would do, and what does then: what a miss is known to need, or what is found by halving."""
+    """Smallest feasible value of a time limit in seconds, and the plans that meet it.
+
+    The value is the known need of the nearest rejected plan, or the result of a bisection.
+    """
 
     def ways(seconds: float, among: tuple[str, ...]) -> Ways:
         found = ways_of(time.allowing(question, seconds), market, among)

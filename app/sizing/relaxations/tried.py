@@ -1,4 +1,4 @@
-"""What formulas say would do, tried: the whole decision again with the limit that would have to give."""
+"""Confirms relaxations by simulation: repeats the whole decision with the relaxed limit."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.words import at_least
 from app.sizing.workload import InferenceWorkload
 
-# How many times what formulas say a limit may have to be, in turn.
+# Multiples of the limit that the formulas give, tried in turn.
 STEPS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
-CHEAPEST_TYPES = 3  # that are tried where one thing allowed would do
+CHEAPEST_TYPES = 3  # accelerator types tried per alternative
 
 
 def decided(question: Question, market: Snapshot, slug: str) -> Ways:
-    """What would be recommended of one type; an empty table where nothing is."""
+    """The recommendation for one accelerator type; an empty table where it is infeasible."""
     asked = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
     assert isinstance(asked.workload, InferenceWorkload)
     best = best_alone(asked, asked.workload, market)
@@ -30,7 +30,7 @@ def decided(question: Question, market: Snapshot, slug: str) -> Ways:
 
 
 def is_tried(question: Question) -> bool:
-    """Whether anything but formulas decides."""
+    """Whether a simulation decides, rather than the closed formulas alone."""
     return isinstance(question.workload, InferenceWorkload) and is_simulated(question.workload)
 
 
@@ -41,7 +41,12 @@ def least_that_does(
     value: float,
     ways: Ways,
 ) -> tuple[float, Ways] | None:
-    """The least value of a limit that does, from the one that formulas say, and the first of `ways` as it then is."""
+    """Smallest value of a limit that is confirmed feasible, starting at the value of the formulas, with the resulting
+    plan.
+
+    The value rises by TRIAL_FACTORS; only the accelerator type of the first row of `ways` is tried. None where every
+    step fails.
+    """
     if not is_tried(question):
         return value, ways
     slug, whole = market.accelerators[int(ways.accelerator[0])].slug, float(value).is_integer()
@@ -54,7 +59,7 @@ def least_that_does(
 
 
 def that_does(question: Question, market: Snapshot, ways: Ways) -> Ways | None:
-    """The cheapest of ways that does, tried by type."""
+    """The cheapest plan that is confirmed feasible, trying the cheapest accelerator types in turn."""
     if not is_tried(question):
         return cheapest(ways)
     order = np.lexsort((ways.accelerators, ways.price))

@@ -1,4 +1,6 @@
-"""What fits and is fast enough, whatever it takes, and by how little a limit of number, money or power is missed."""
+"""Plans that fit and meet the time limits at any size, and how far they miss a limit on accelerators, money or
+power.
+"""
 
 from __future__ import annotations
 
@@ -27,41 +29,39 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 @dataclass(frozen=True, slots=True)
 class Ways(Columns):
-    """What fits and is fast enough, whatever it takes of accelerators, money and power."""
+    """Plans that fit and meet the time limits, whatever accelerators, money and power they take."""
 
-    accelerator: Codes
-    accelerators: Column
-    usd_per_hour: Column
-    purchase_usd: Column  # NaN for rented machines
-    rated_w: Column
-    usd_total: Column  # of work that ends; NaN for a service
+    accelerator: Codes  # index of the accelerator type
+    accelerators: Column  # accelerators paid for
+    usd_per_hour: Column  # USD/h
+    purchase_usd: Column  # purchase price, USD; NaN for rented machines
+    rated_w: Column  # rated power, W
+    usd_total: Column  # cost of work with an end, USD; NaN for a service
 
     @property
     def price(self) -> Column:
-        """What the cheapest is chosen by."""
+        """Price that plans are ranked by: USD in total for work with an end, else USD per hour."""
         return np.where(np.isnan(self.usd_total), self.usd_per_hour, self.usd_total)
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """A limit of number, money or power: how ways count against it, and what would do in words. `per_unit`: what its
-    field counts in one of what is told.
-    """
+    """A limit on accelerators, money or power, and how plans count against it."""
 
-    name: str
-    limit: float
-    needed: Callable[[Ways], Column]
-    words: Callable[[float], str]
-    field: str
-    per_unit: float = 1.0
+    name: str  # field of the request
+    limit: float  # requested value, in the unit of the request
+    needed: Callable[[Ways], Column]  # what each plan needs, in the same unit
+    words: Callable[[float], str]  # a value as text with its unit
+    field: str  # field of Constraints
+    per_unit: float = 1.0  # units of that field per unit of the request
 
     @property
     def label(self) -> str:
-        """The limit in words."""
-        return f"lift {self.name} ({figure(self.limit)})"
+        """The change as text: "raise max_usd_per_hour (now 1)"."""
+        return f"raise {self.name} (now {figure(self.limit)})"
 
     def least(self, ways: Ways) -> Ways:
-        """The way that takes the least; of equals the cheapest."""
+        """The plan that needs the least of this resource; among equals the cheapest."""
         return ways.take(np.lexsort((ways.price, self.needed(ways)))[:1])
 
     def allowing(self, question: Question, value: float) -> Question:
@@ -71,10 +71,10 @@ class Size:
 
 
 def sizes_asked(limits: Constraints) -> list[Size]:
-    """The limits of number, money and power that were asked for."""
+    """The limits on accelerators, money and power that the request sets."""
     power_kw = None if limits.max_power_w is None else limits.max_power_w / 1e3
     kinds: tuple[tuple[str, float | None, Callable[[Ways], Column], str], ...] = (
-        ("max_usd_per_hour", limits.max_usd_per_hour, lambda w: w.usd_per_hour, "USD per hour"),
+        ("max_usd_per_hour", limits.max_usd_per_hour, lambda w: w.usd_per_hour, "USD/h"),
         ("max_purchase_usd", limits.max_purchase_usd, lambda w: np.nan_to_num(w.purchase_usd, nan=0.0), "USD"),
     )
     found: list[Size] = []
@@ -93,7 +93,7 @@ def _amount(unit: str, value: float) -> str:
 
 
 def without_sizes(question: Question) -> Question:
-    """The same without limits of number, money and power; what may be bought still may."""
+    """The question without limits on accelerators, money and power. Purchases stay allowed where they were."""
     limits = question.constraints
     free = replace(
         limits,
@@ -106,7 +106,7 @@ def without_sizes(question: Question) -> Question:
 
 
 def ways_of(question: Question, market: Snapshot, types: tuple[str, ...] | None = None) -> Ways:
-    """Everything that fits and is fast enough, among these types where they are given."""
+    """Every plan that fits and meets the time limits, optionally only of some accelerator types."""
     question = without_sizes(question)
     if types is not None:
         if not types:
@@ -118,26 +118,26 @@ def ways_of(question: Question, market: Snapshot, types: tuple[str, ...] | None 
 
 
 def no_way() -> Ways:
-    """An empty table."""
+    """An empty table of plans."""
     none = np.zeros(0)
     return Ways(np.zeros(0, np.int64), none, none, none, none, none)
 
 
 def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
-    """The same for these types only."""
+    """The constraints restricted to these accelerator types."""
     unnamed = tuple(name for name in types if name not in limits.outright)
     return replace(limits, accelerators=types, by_pattern=unnamed, vendors=(), exclude_accelerators=())
 
 
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
-    """Every plan that meets the latency limits."""
+    """Every serving plan that meets the latency limits."""
     unread = Unread(market.accelerators)
     plans = plans_to_serve(question, workload, market, unread)
     return ways_from(workload, search(question, workload, plans, market, unread))
 
 
 def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
-    """What options take."""
+    """Resources of serving options."""
     cost, total = options.cost, np.full(len(options), np.nan)
     if workload.volume_requests is not None:
         total = measures(workload, options).usd
@@ -146,7 +146,7 @@ def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
 
 
 def _ways_to_train(question: Question, workload: TrainingWorkload, market: Snapshot) -> Ways:
-    """Every layout that meets the deadline, at its smallest size that does."""
+    """Every training layout at the smallest size that meets the deadline."""
     layouts = layouts_sought(question, workload, market, Unread(market.accelerators))
     runs = every_run(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
@@ -156,7 +156,7 @@ def _ways_to_train(question: Question, workload: TrainingWorkload, market: Snaps
 
 
 def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
-    """Ways that keep limits."""
+    """Mask of plans within the given resource limits."""
     kept: Mask = np.ones(len(ways), bool)
     for size in sizes:
         kept &= no_more(size.needed(ways), size.limit)
@@ -164,20 +164,20 @@ def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
 
 
 def cheapest(ways: Ways) -> Ways:
-    """The one that costs the least, of equals that of the fewest accelerators."""
+    """The cheapest plan; among equals the one with the fewest accelerators."""
     return ways.take(np.lexsort((ways.accelerators, ways.price))[:1])
 
 
 def named(ways: Ways, market: Snapshot) -> str:
-    """How many of what the cheapest of ways is, and what they cost."""
+    """The cheapest plan as text: "8 x NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
     best = cheapest(ways)
     name = market.accelerators[int(best.accelerator[0])].name
     total, bought = one(best.usd_total), one(best.purchase_usd)
-    price = f"{usd(one(best.usd_per_hour))} per hour" if math.isnan(total) else f"{usd(total)} in all"
-    upfront = "" if math.isnan(bought) else f", {usd(bought)} to buy"
+    price = f"{usd(one(best.usd_per_hour))}/h" if math.isnan(total) else f"{usd(total)} in total"
+    upfront = "" if math.isnan(bought) else f", {usd(bought)} purchase price"
     return f"{one(best.accelerators):,.0f} x {name} ({price}{upfront})"
 
 
 def types_of(ways: Ways, market: Snapshot) -> tuple[str, ...]:
-    """The accelerator types of ways."""
+    """Slugs of the accelerator types in a table of plans."""
     return tuple(market.accelerators[i].slug for i in np.unique(ways.accelerator).tolist())
