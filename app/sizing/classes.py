@@ -1,4 +1,4 @@
-"""What each class of traffic would take on a service of its own, beside all of them on one."""
+"""Compares one service for all traffic classes with a separate service for each class."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ TOGETHER, APART = "together", "apart"
 
 
 def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> SharedFleet | None:
-    """The classes of a workload together, as one deployment serves them, beside the best service for each; None of
-    one kind of traffic, or of what does not run.
+    """All classes on one deployment compared with the best service for each.
+
+    None where the workload has no classes or the deployment does not run.
     """
     workload, p = question.workload, found.performance
     if not isinstance(workload, InferenceWorkload) or not workload.classes or p is None:
@@ -39,7 +40,7 @@ def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> Share
 
 
 def apart_of(question: Question, market: Snapshot, workload: InferenceWorkload, of: TrafficClass) -> Apart:
-    """What is best for one class by itself, by what was asked of all."""
+    """Best service for one class alone, under the same constraints."""
     best = best_alone(question, workload.alone(of), market)
     if best is None:
         return Apart(of.name, None, None, None)
@@ -52,15 +53,15 @@ def apart_of(question: Question, market: Snapshot, workload: InferenceWorkload, 
 
 
 def why(by_class: tuple[ClassWaits, ...], apart: tuple[Apart, ...], ours: float | None, theirs: float | None) -> str:
-    """What one service costs beside several, and whose limits bind it."""
+    """Cost of the shared service compared with separate ones, and the class with the tightest limits."""
     tightest = min(by_class, key=lambda each: each.within_per_s).name
-    binds = f"On one service every replica keeps the limits of {tightest}, which are passed first, under all traffic"
+    binds = f"A shared service must meet the limits of {tightest}, the first to be exceeded, under all traffic."
     missing = [each.name for each in apart if each.usd_per_hour is None]
     if ours is None:
-        return f"{binds}; its price is not known."
+        return f"{binds} Its price is unknown."
     if theirs is None:
-        return f"{binds}; nothing serves {' or '.join(missing)} alone within what is asked."
-    services = counted(len(apart), "service")
+        return f"{binds} No separate service for {' or '.join(missing)} meets the constraints."
+    services = counted(len(apart), "separate service")
     if ours <= theirs:
-        return f"{binds}, and still costs {usd(ours)} per hour; {services} apart cost {usd(theirs)}."
-    return f"{binds}, for {usd(ours)} per hour; {services} apart cost {usd(theirs)}."
+        return f"{binds} It still costs only {usd(ours)}/h; {services} cost {usd(theirs)}/h."
+    return f"{binds} It costs {usd(ours)}/h; {services} cost {usd(theirs)}/h."

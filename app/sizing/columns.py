@@ -1,4 +1,4 @@
-"""Tables as frozen dataclasses of NumPy columns: every formula is applied to whole columns."""
+"""Tables as frozen dataclasses of NumPy columns: every formula applies to whole columns."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A table: every field that is an array, or a table itself, has one entry per row."""
+    """A table: every field that is an array or a table has one entry per row."""
 
     def take(self, rows: Codes | Mask) -> Self:
-        """The same table with some rows, in the order given."""
+        """A table with the given rows, in the given order."""
         if rows.dtype == bool:
             rows = np.flatnonzero(rows)
             if len(rows) == len(self):
@@ -47,17 +47,17 @@ Table = TypeVar("Table", bound=Columns)
 
 @dataclass(frozen=True, slots=True)
 class Picked(Generic[Table]):
-    """Rows of a shared table, looked up late: choosing among them moves row numbers, not columns."""
+    """Rows of a shared table, looked up lazily: selecting rows moves row numbers instead of columns."""
 
-    table: Table
-    rows: Codes
+    table: Table  # the shared table
+    rows: Codes  # row numbers in it
 
     def take(self, rows: Codes | Mask) -> Picked[Table]:
-        """Some of the rows, in the order given."""
+        """The given rows, in the given order."""
         return Picked(self.table, self.rows[rows])
 
     def looked_up(self) -> Table:
-        """The rows as a table of their own."""
+        """The rows as a table whose columns are looked up on first use."""
         return late(self.table, self.rows)
 
     def __len__(self) -> int:
@@ -65,9 +65,7 @@ class Picked(Generic[Table]):
 
 
 class _Late(Picked[Table]):
-    """Rows of a shared table that read like the table itself: a column is looked up when it is asked for, once, and
-    stays among the attributes.
-    """
+    """Rows of a shared table that read like the table itself: each column is looked up on first use, then cached."""
 
     def __init__(self, table: Table, rows: Codes) -> None:
         for name, value in (("table", table), ("rows", rows)):
@@ -87,23 +85,23 @@ class _Late(Picked[Table]):
 
 
 def late(table: Table, rows: Codes) -> Table:
-    """Rows of a table whose columns are looked up when they are asked for."""
+    """Rows of a table whose columns are looked up on first use."""
     return cast(Table, _Late(table, rows))
 
 
 def looked_up(kind: type[Table], table: Table) -> Table:
-    """A table of its own, of what may be looked up late."""
+    """A table with columns of its own, copied from a table that may be lazy."""
     return kind(**{name: getattr(table, name) for name in names_of(kind)})
 
 
-# What a field of a table is where it is a table itself.
+# Types of fields that are tables themselves.
 TABLES = (Columns, Picked)
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 
 
 def names_of(table: type[Columns]) -> tuple[str, ...]:
-    """The columns of a kind of table."""
+    """Names of the columns of a table type."""
     known = _NAMES.get(table)
     if known is None:
         known = _NAMES[table] = tuple(f.name for f in fields(table))
@@ -111,7 +109,7 @@ def names_of(table: type[Columns]) -> tuple[str, ...]:
 
 
 def distinct(key: Codes) -> tuple[Codes, Codes]:
-    """First row of each distinct key, in order of appearance, and for every row which of them it repeats."""
+    """First row of each distinct key in order of appearance, and for every row the index of its key."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     fresh = np.zeros(len(key), bool)
     fresh[first] = True
@@ -120,12 +118,12 @@ def distinct(key: Codes) -> tuple[Codes, Codes]:
 
 
 def column(values: object) -> Column:
-    """A float64 column; None becomes NaN, which every comparison treats as false."""
+    """A float64 column; None becomes NaN, for which every comparison is false."""
     return np.array(values, dtype=np.float64)
 
 
 def stacked(tables: Sequence[Table]) -> Table:
-    """Tables of one type, one under another."""
+    """Tables of one type, concatenated."""
     joined: dict[str, object] = {}
     for f in fields(tables[0]):
         parts = [getattr(t, f.name) for t in tables]
@@ -137,7 +135,7 @@ def stacked(tables: Sequence[Table]) -> Table:
 
 
 def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
-    """A table of plain columns, some rows of it as they are in another."""
+    """A table of plain columns with some rows replaced by those of `changed`."""
     found: dict[str, object] = {}
     for name in names_of(type(table)):
         column = getattr(table, name).copy()
@@ -147,7 +145,7 @@ def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
 
 
 def either(held: Mask, first: Table, second: Table) -> Table:
-    """Rows of the first table where a mask holds, else those of the second."""
+    """Rows of the first table where the mask is true, else those of the second."""
     found: dict[str, object] = {}
     for name in names_of(type(first)):
         of_first, of_second = getattr(first, name), getattr(second, name)

@@ -1,4 +1,4 @@
-"""What one deployment would do: what it leaves open is chosen, then it is judged as a whole."""
+"""Evaluates one deployment: chooses what it leaves open, then judges the complete deployment."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
-    """Judge one deployment; what it leaves open is chosen as `recommend` would choose it.
+    """Judge one deployment; fields that it leaves open are chosen as a recommendation would choose them.
 
-    Raises Conflict for a deployment that contradicts itself or the catalogue.
+    Raises Conflict for a deployment that contradicts itself or the catalog.
     """
     workload = as_launched(question.workload, deployment)
     question = replace(question, workload=workload, assumptions=question.assumptions.noted())
@@ -70,13 +70,13 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
 def as_launched(
     workload: InferenceWorkload | TrainingWorkload, deployment: Deployment
 ) -> InferenceWorkload | TrainingWorkload:
-    """The workload as an engine meets it: without a prefix cache nothing of a prompt is found."""
+    """The workload that the engine sees: without a prefix cache, no prompt tokens are cached."""
     off = deployment.scheduler is not None and deployment.scheduler.prefix_cache is False
     return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
 
 
 def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
-    """The deployment on machines that somebody would sell or rent out today, or on any where it needs others."""
+    """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
     if deployment.pools is not None:
         alone = replace(question, companions=())
         split = judge_pools(alone, deployment, deployment.pools, market, judge_deployment)
@@ -96,61 +96,62 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
 
 
 def judged_on(machines: Candidates, question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
-    """The deployment on one of these machines."""
+    """Judge the deployment on one of these machines."""
     if isinstance(question.workload, TrainingWorkload):
         return estimate_training(question, question.workload, deployment, machines, market)
     return estimate_inference(question, question.workload, deployment, machines, market)
 
 
 def refused(deployment: Deployment, model: ModelArchitecture, market: Snapshot, rejections: Rejections) -> Estimate:
-    """What does not run together, or has no layout."""
+    """Estimate of a deployment without a supported combination or layout."""
     index = market.accelerator_index[deployment.accelerator]
     return impossible(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
 
 
 def check_consistency(d: Deployment, *, training: bool) -> None:
-    """Refuse what is not modelled and numbers that contradict one another; nothing given is ignored."""
+    """Reject fields that contradict each other or are not modeled; no given field is ignored."""
     if not training:
         check_ranks(d)
     size = d.accelerators_per_replica
     if size is not None and d.tensor_parallel is not None and d.pipeline_parallel is not None:
         shape = d.tensor_parallel * d.pipeline_parallel * (d.data_parallel or 1)
-        shape *= (d.context_parallel or 1) if training else 1  # of serving it shares the tensor-parallel ranks
+        # In serving, context parallelism shares the tensor-parallel ranks.
+        shape *= (d.context_parallel or 1) if training else 1
         if shape != size:
             raise Conflict(
-                f"The degrees of parallelism make {shape} accelerators per replica, but {size} were given; "
-                "leave one out."
+                f"The degrees of parallelism multiply to {shape} accelerators per replica, but "
+                f"accelerators_per_replica is {size}. Omit one of them."
             )
     least = size or (d.tensor_parallel or 1) * (d.pipeline_parallel or 1) * (d.data_parallel or 1)
     if not training and d.total_accelerators is not None and least > d.total_accelerators:
-        raise Conflict(f"A replica takes {least} accelerators; total_accelerators is {d.total_accelerators}.")
+        raise Conflict(f"One replica needs {least} accelerators, but total_accelerators is {d.total_accelerators}.")
     if size is not None and d.replicas is not None and d.total_accelerators is not None:
         used = size * (d.replicas + (d.spare_replicas or 0))
         if used > d.total_accelerators:
             raise Conflict(
-                f"The replicas and spares take {used} accelerators; total_accelerators is {d.total_accelerators}."
+                f"The replicas and spares need {used} accelerators, but total_accelerators is {d.total_accelerators}."
             )
 
 
 def check_ranks(d: Deployment) -> None:
-    """Refuse degrees of a serving layout over which experts cannot lie."""
+    """Reject parallel degrees of a serving layout over which experts cannot be placed."""
     experts, data = d.expert_parallel or 1, d.data_parallel or 1
     if data == 1 and (d.tensor_parallel or d.accelerators_per_replica or experts) % experts:
         raise Conflict(
-            "expert_parallel must divide the tensor-parallel degree: whole experts lie on the ranks that share each "
-            "layer. With data_parallel they lie on all of its ranks too."
+            "expert_parallel must divide tensor_parallel, because the ranks that share a layer hold whole experts. "
+            "With data_parallel above 1, all ranks of a stage share the experts."
         )
     if data > 1 and d.expert_parallel is not None and experts != (d.tensor_parallel or experts // data) * data:
         raise Conflict(
-            "With data_parallel above 1 experts lie on all ranks of a stage: expert_parallel must be tensor_parallel * "
-            "data_parallel; leave it out or give that."
+            "With data_parallel above 1, all ranks of a stage share the experts. Set expert_parallel to "
+            "tensor_parallel × data_parallel, or omit it."
         )
 
 
 def estimate_inference(
     question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
 ) -> Estimate:
-    """Choose what is open among the plans of this accelerator, then judge the complete deployment."""
+    """Choose the open fields among the plans of this accelerator, then judge the complete deployment."""
     check_experts(deployment, workload)
     check_context(deployment, workload)
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
@@ -171,8 +172,8 @@ def estimate_inference(
     held = holding(deployment, plans)
     if not held.any():
         raise Conflict(
-            "The replicas and spares do not fit into the nodes or total_accelerators given: give more of these or "
-            "fewer replicas, or leave them out."
+            "The replicas and spares do not fit into the given nodes or total_accelerators. Increase these, reduce "
+            "the replicas, or omit them."
         )
     plans = with_host_weights(question, workload, plans.take(held), market, deployment)
     check_speculation(deployment, workload)
@@ -192,18 +193,21 @@ def estimate_inference(
         scheduler=scheduler and scheduler.with_settings(deployment.scheduler),
         expert_parallel=deployment.expert_parallel or found.deployment.expert_parallel,
     )
-    said = choice_reasons(question, deployment, choice, echoed)
-    return replace(found, deployment=echoed, explanation=(*found.explanation, *said))
+    reasons = choice_reasons(question, deployment, choice, echoed)
+    return replace(found, deployment=echoed, explanation=(*found.explanation, *reasons))
 
 
 def choice_reasons(question: Question, asked: Deployment, choice: Choice, taken: Deployment) -> tuple[Reason, ...]:
-    """What to know of the choice: another engine that comes near, accelerators that find no use."""
+    """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
     if asked.engine is None and choice.rival is not None:
         reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if asked.sized else question.objective)
     left = (asked.total_accelerators or 0) - (taken.total_accelerators or 0)
     if left > 0:
-        text = f"{left:,} of the {asked.total_accelerators:,} accelerators asked for are not taken: more are of no use."
+        text = (
+            f"{left:,} of {asked.total_accelerators:,} requested accelerators are unused: "
+            "adding them does not increase capacity."
+        )
         reasons = (*reasons, Reason("accelerators_left", text, "accelerators_left", float(left), "accelerators"))
     return reasons
 
@@ -211,7 +215,7 @@ def choice_reasons(question: Question, asked: Deployment, choice: Choice, taken:
 def estimate_training(
     question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
 ) -> Estimate:
-    """The layout asked for, or the best on the accelerators asked for, at the maximum where one is wanted."""
+    """Judge the requested layout, or the best on the requested accelerators, at the maximum where one is requested."""
     check_layout(workload, deployment)
     assumed, rejections = question.assumptions, Rejections(market.accelerators)
     machines = oversubscribed(machines, assumed)
@@ -231,8 +235,8 @@ def estimate_training(
     (found,) = training_estimates(workload, judged, market, question)
     if deployment.framework is None:
         rival = framework_beside(workload, counts, runs, question, market)
-        said = () if rival is None else tied([as_tied(rival)], question.objective)
-        found = replace(found, explanation=(*found.explanation, *said))
+        reasons = () if rival is None else tied([as_tied(rival)], question.objective)
+        found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
     return replace(found, scaling=curve_of(counts, layouts, best, question), maximum=maximum)
 
@@ -240,7 +244,7 @@ def estimate_training(
 def framework_beside(
     workload: TrainingWorkload, counts: Counts, runs: Judged, question: Question, market: Snapshot
 ) -> Rival | None:
-    """The best of the frameworks that were not chosen, where it does what was asked and comes near."""
+    """The best framework that was not chosen, where it is feasible and almost as good."""
     plans, compared = runs.plans, compared_by(counts, runs, question)
     able = surely_fits(plans, runs.run, question.assumptions)
     able &= surely_in_time(plans.stack.margins, runs.run.wall_s, workload.deadline_s)
@@ -255,16 +259,16 @@ def framework_beside(
 
 
 def not_laid_out(d: Deployment) -> Conflict:
-    """What is wrong with a deployment that no run can be laid out on: its degrees, or else how many it is of."""
+    """Error for a deployment that no run can use: its parallel degrees, or else its number of accelerators."""
     degrees = d.tensor_parallel, d.pipeline_parallel, d.context_parallel, d.data_parallel, d.expert_parallel
     if any(degree is not None for degree in degrees):
         return Conflict(
-            "The layout cannot be laid out: tensor_parallel * pipeline_parallel * context_parallel * data_parallel "
-            "must equal the accelerators, and expert_parallel must divide the ranks that share a stage."
+            "The layout is not possible: tensor_parallel × pipeline_parallel × context_parallel × data_parallel "
+            "must equal the number of accelerators, and expert_parallel must divide the ranks of a stage."
         )
     return Conflict(
-        f"No framework that is allowed for this run spreads it over as many {d.accelerator}: give another number of "
-        "accelerators, another framework or another precision."
+        f"No allowed framework can split this run over that number of {d.accelerator} accelerators. Change the number "
+        "of accelerators, the framework or the precision."
     )
 
 
@@ -277,8 +281,9 @@ def at_maximum(
     machines: Candidates,
     market: Snapshot,
 ) -> tuple[TrainingWorkload, Deployment, Maximum]:
-    """The question at the largest value of a quantity that fits the accelerators asked for, or one machine, with the
-    confidence asked.
+    """The question at the largest value of a quantity that fits.
+
+    It must fit the requested accelerators, or one machine, at the requested confidence.
     """
     size = size_asked(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
     if deployment.data_parallel is None:

@@ -1,4 +1,4 @@
-"""Published results beside the engine's own predictions of them, and how near one setting is to another."""
+"""Published results with the engine's own predictions of them, and a distance between settings."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ TRAINING_KINDS = {
 
 
 class Near(IntEnum):
-    """How much of a stack is known from elsewhere."""
+    """How much other published results say about a software stack."""
 
-    STACK = 0  # the engine on the family in the format class
-    ENGINE_ON_FAMILY = 1
-    ENGINE_AND_FAMILY = 2  # each, but not together
-    FAR = 3
+    STACK = 0  # the engine on the hardware family in the format class
+    ENGINE_ON_FAMILY = 1  # the engine on the family in another format class
+    ENGINE_AND_FAMILY = 2  # the engine and the family, but not together
+    FAR = 3  # the engine or the family is missing
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What was run, as far as distances go."""
+    """What was run, as far as distances between results depend on it."""
 
     engine: str
-    family: str
-    format_class: str
-    accelerator: str
-    load: str
-    params: float
-    devices: float
-    in_flight: float
-    input_tokens: float
-    output_tokens: float
+    family: str  # hardware family
+    format_class: str  # class of the weight format
+    accelerator: str  # slug of the accelerator
+    load: str  # kind of load, such as "closed"
+    params: float  # parameters of the model
+    devices: float  # number of accelerators
+    in_flight: float  # concurrent requests
+    input_tokens: float  # tokens of a prompt
+    output_tokens: float  # tokens of an output
 
 
 def kind_of(metric: str, setting: Setting) -> str:
-    """The quantity errors are reported for: one stream's rate apart from throughput."""
+    """Quantity that errors are reported for; the rate of a single stream is separate from throughput."""
     if metric in TRAINING_KINDS:
         return TRAINING_KINDS[metric]
     if metric in RATES:
@@ -57,47 +57,45 @@ def kind_of(metric: str, setting: Setting) -> str:
 
 
 def is_cost(metric: str) -> bool:
-    """Whether less of it is better: a time or a size, rather than a rate."""
+    """Whether less is better: true for a time or a size, false for a rate."""
     return not metric.endswith("per_s")
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One published figure, in base units, with the engine's prediction of it.
+    """One published result in base units, with the engine's predictions of it."""
 
-    `held_out` is the prediction of a fit that never saw the figure's source.
-    """
-
-    measurement: str
-    source: str
-    reference: str
-    metric: str
-    measured: float
-    predicted: float
-    held_out: float
-    near: Near
-    sources_beside: float  # others' of the same runtime on the same family
-    distance: float  # to others' nearest result
-    low: float  # of the 80 % interval about `held_out`, by spreads that never saw the source either
-    high: float
-    promised: float  # what would have been planned for at 80 %
-    set_aside: bool
-    model: str
+    measurement: str  # key of the measurement
+    source: str  # key of the source
+    reference: str  # citation of the source
+    metric: str  # what was measured
+    measured: float  # published value
+    predicted: float  # prediction of the current fit
+    held_out: float  # prediction of a fit without this source
+    near: Near  # what other sources say about the stack
+    sources_beside: float  # other sources for the same runtime on the same family
+    distance: float  # distance to the nearest result of another source
+    low: float  # lower end of the 80 % interval around `held_out`, from spreads without this source
+    high: float  # upper end of that interval
+    promised: float  # value at 80 % confidence, which a plan would rely on
+    set_aside: bool  # excluded from fits
+    model: str  # name of the model
     setting: Setting
 
     @property
     def kind(self) -> str:
+        """Quantity that errors are reported for."""
         return kind_of(self.metric, self.setting)
 
     @property
     def worse(self) -> float:
-        """Logarithm of how much slower, or larger, the result is than the prediction that never saw its source."""
+        """Logarithm of how much slower, or larger, the result is than the held-out prediction."""
         off = math.log(self.measured / self.held_out)
         return off if is_cost(self.metric) else -off
 
     @property
     def unit(self) -> str:
-        """Of `measured` and of the predictions."""
+        """Unit of the result and the predictions."""
         if self.metric.endswith("bytes"):
             return "B"
         if self.metric.endswith("per_s"):
@@ -109,45 +107,45 @@ class Compared:
 class Neighbour:
     """A published result near a question."""
 
-    compared: Compared
-    distance: float
+    compared: Compared  # the result
+    distance: float  # distance from the question; 0 is the same setting
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a disagreement counts for in the distance between two results."""
+    """Weight of one attribute in the distance between two results."""
 
-    weight: float
-    reason: str
+    weight: float  # contribution to the distance
+    reason: str  # justification of the weight
 
 
-# Chosen so that results come in the order in which a person would look at them; a word counts whole, a number by the
-# powers of two it is apart.
+# Assumed weights, which rank results by relevance to an engineer. A categorical attribute that differs adds its weight;
+# a number adds its weight per factor of two.
 WORDS: Mapping[str, Difference] = MappingProxyType(
     {
-        "vendor": Difference(1.0, "another vendor is another software stack"),
-        "family": Difference(0.5, "another generation has other rates and kernels"),
+        "vendor": Difference(1.0, "each vendor has its own software stack"),
+        "family": Difference(0.5, "hardware generations differ in rates and kernels"),
         "accelerator": Difference(0.2, "types of one family differ in memory and power"),
-        "runtime": Difference(0.5, "work is issued in another way"),
-        "engine": Difference(0.3, "engines of one runtime differ by their schedulers"),
-        "format_class": Difference(0.3, "other kernels, another rate"),
-        "load": Difference(0.3, "one stream and many are different tests"),
+        "runtime": Difference(0.5, "runtimes issue work in different ways"),
+        "engine": Difference(0.3, "engines of one runtime differ in their schedulers"),
+        "format_class": Difference(0.3, "formats differ in kernels and rates"),
+        "load": Difference(0.3, "one stream and many streams are different tests"),
     }
 )
 NUMBERS: Mapping[str, Difference] = MappingProxyType(
     {
-        "params": Difference(0.4, "the size of the model sets most of the time"),
-        "devices": Difference(0.3, "communication grows with them"),
-        "in_flight": Difference(0.15, "the batch moves a step between memory and arithmetic"),
-        "input_tokens": Difference(0.1, "prompts of one order of length are alike"),
-        "output_tokens": Difference(0.1, "outputs of one order of length are alike"),
+        "params": Difference(0.4, "the model size determines most of the time"),
+        "devices": Difference(0.3, "communication grows with the number of devices"),
+        "in_flight": Difference(0.15, "the batch size decides whether memory or compute limits a step"),
+        "input_tokens": Difference(0.1, "prompts of similar length behave alike"),
+        "output_tokens": Difference(0.1, "outputs of similar length behave alike"),
     }
 )
 SCALES: Column = np.array([d.weight for d in NUMBERS.values()])
 
 
 def nearness(engine: str, family: str, format_class: str, seen: set[tuple[str, str, str]]) -> Near:
-    """How much of a stack others have measured."""
+    """How much of a stack appears in the results seen."""
     if (engine, family, format_class) in seen:
         return Near.STACK
     if any(e == engine and f == family for e, f, _ in seen):
@@ -158,7 +156,7 @@ def nearness(engine: str, family: str, format_class: str, seen: set[tuple[str, s
 
 
 class Evidence:
-    """All comparisons of a catalogue, as columns to search and to take spreads from."""
+    """All results of a catalog, as columns that can be searched and fitted."""
 
     def __init__(self, rows: Sequence[Compared]) -> None:
         rows = sorted(rows, key=lambda r: (r.measurement, r.metric))
@@ -176,15 +174,16 @@ class Evidence:
         }
 
     def near(self, setting: Setting, *, training: bool = False) -> Near:
+        """How much other published results say about the stack of a setting."""
         return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])
 
     def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
-        """The nearest results of serving, or of training, each measurement once."""
+        """The nearest results of serving, or of training; each measurement appears once."""
         return self._nearest[training].to(setting, count)
 
 
 def word_of(name: str, engine: str, family: str, format_class: str) -> str:
-    """One word about a stack."""
+    """One categorical attribute of a stack."""
     if name == "vendor":
         return vendor_of(family)
     if name == "runtime":
@@ -193,31 +192,33 @@ def word_of(name: str, engine: str, family: str, format_class: str) -> str:
 
 
 def runtime_on(engine: str, family: str) -> tuple[str, str]:
-    """What engines share that issue work alike on one family."""
+    """Runtime and hardware family, which engines that issue work in the same way share."""
     return engine_named(engine).runtime, family
 
 
 def word(setting: Setting, name: str) -> str:
+    """One categorical attribute of a setting."""
     if name in ("accelerator", "load"):
         return str(getattr(setting, name))
     return word_of(name, setting.engine, setting.family, setting.format_class)
 
 
 def scaled(setting: Setting) -> Column:
-    """Numbers of a setting such that distances add: powers of two, by what they count for."""
+    """Numbers of a setting as weighted binary logarithms, so that distances add."""
     values: Column = np.log2(np.maximum(np.array([getattr(setting, name) for name in NUMBERS], dtype=np.float64), 1.0))
     return values * SCALES
 
 
 def indexed(words: Iterable[str]) -> dict[str, int]:
-    """A number for each word."""
+    """An index for each distinct value, in sorted order."""
     return {word: i for i, word in enumerate(sorted(set(words)))}
 
 
 class Nearest:
-    """Results of one phase as columns, one row for each measurement and setting: its rate, where it has one.
+    """Results of one phase as columns: one row per measurement and setting, a rate where one was published.
 
-    What words count for is worked out once per combination of words, of which there are far fewer than results.
+    Distances in categorical attributes are computed once per combination; there are far fewer combinations than
+    results.
     """
 
     def __init__(self, rows: Sequence[Compared]) -> None:
@@ -226,12 +227,12 @@ class Nearest:
             first.setdefault((r.measurement, r.setting), r)
         self.rows = sorted(first.values(), key=lambda r: r.measurement)
         self._numbers: Column = np.array([scaled(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
-        # A rate stands before other figures at the same distance.
+        # At the same distance, a rate comes before other metrics.
         self._behind: Column = np.array([0.0 if r.metric.endswith("tokens_per_s") else 1e-6 for r in self.rows])
-        said = [tuple(word(r.setting, name) for name in WORDS) for r in self.rows]
-        self._combinations = sorted(set(said))
+        attributes = [tuple(word(r.setting, name) for name in WORDS) for r in self.rows]
+        self._combinations = sorted(set(attributes))
         index = {words: i for i, words in enumerate(self._combinations)}
-        self._combination: Codes = np.array([index[words] for words in said], dtype=np.int64)
+        self._combination: Codes = np.array([index[words] for words in attributes], dtype=np.int64)
         self._codes = [indexed(words[i] for words in self._combinations) for i in range(len(WORDS))]
         self._words: list[Codes] = [
             np.array([known[words[i]] for words in self._combinations], dtype=np.int64)
@@ -239,14 +240,14 @@ class Nearest:
         ]
 
     def to(self, setting: Setting, count: int) -> tuple[Neighbour, ...]:
-        """The nearest to a setting, each measurement once."""
+        """The results nearest to a setting; each measurement appears once."""
         if not self.rows:
             return ()
-        apart = np.zeros(len(self._combinations))
-        for said, known, (name, counts) in zip(self._words, self._codes, WORDS.items(), strict=True):
-            apart += counts.weight * (said != known.get(word(setting, name), -1))
+        categorical = np.zeros(len(self._combinations))
+        for codes, known, (name, counts) in zip(self._words, self._codes, WORDS.items(), strict=True):
+            categorical += counts.weight * (codes != known.get(word(setting, name), -1))
         off = self._numbers - scaled(setting)[:, None]
-        distance = np.sqrt(np.einsum("ij,ij->j", off, off)) + apart[self._combination]
+        distance = np.sqrt(np.einsum("ij,ij->j", off, off)) + categorical[self._combination]
         near = np.argpartition(distance + self._behind, min(len(distance) - 1, 8 * count))[: 8 * count + 1]
         found: dict[str, Neighbour] = {}
         for i in near[np.lexsort((near, np.round(distance[near], 9) + self._behind[near]))].tolist():

@@ -1,5 +1,8 @@
-"""Functions whose last digit is the same on every machine: additions, products, quotients and roots alone, which every
-processor rounds alike. Libraries of mathematics do not agree on the last digit of exp and log.
+"""Mathematical functions with the same last digit on every machine.
+
+They use additions, products, quotients and roots only, which every processor rounds alike. Math libraries disagree
+on
+the last digit of exp and log.
 """
 
 from __future__ import annotations
@@ -13,8 +16,8 @@ from app.sizing.columns import Column
 LN_2 = 0.6931471805599453
 ROOT_HALF = 0.7071067811865476
 ROOT_TWO_PI = 2.5066282746310002
-EXP_TERMS, LOG_TERMS, NORMAL_TERMS = 15, 13, 120  # beyond which a double does not change
-GRID_PER_SIGMA, WIDEST_SIGMA = 128, 6  # of the normal distribution
+EXP_TERMS, LOG_TERMS, NORMAL_TERMS = 15, 13, 120  # further terms do not change a double
+GRID_PER_SIGMA, WIDEST_SIGMA = 128, 6  # grid of the normal distribution
 
 
 def exp_of(x: Column) -> Column:
@@ -51,10 +54,10 @@ def log_of(x: Column) -> Column:
 
 
 def normal_share(z: Column) -> Column:
-    """Share of a standard normal distribution below z, within six sigma: Marsaglia 2004, J. Stat. Softw. 11(4).
+    """Cumulative standard normal distribution within six sigma, after Marsaglia 2004, J. Stat. Softw. 11(4).
 
     Check:
-        >>> round(one(normal_share(col(1.6448536269514722))), 12)
+        >>> round(one(normal_cdf(col(1.6448536269514722))), 12)
         0.95
     """
     term = found = z
@@ -66,13 +69,13 @@ def normal_share(z: Column) -> Column:
 
 @cache
 def normal_grid() -> tuple[Column, Column]:
-    """Numbers in even steps, and the shares of a standard normal distribution below them."""
+    """Evenly spaced values and their cumulative standard normal probabilities."""
     z = np.arange(-WIDEST_SIGMA * GRID_PER_SIGMA, WIDEST_SIGMA * GRID_PER_SIGMA + 1) / GRID_PER_SIGMA
     return z, np.maximum.accumulate(normal_share(z))
 
 
 def between(x: Column, xs: Column, ys: Column) -> Column:
-    """Values at x of the lines that join points; what lies beyond the ends is at the end."""
+    """Piecewise linear interpolation at x; beyond the ends, the value at the end."""
     place = np.clip(np.searchsorted(xs, x, side="right") - 1, 0, len(xs) - 2)
     width = np.maximum(xs[place + 1] - xs[place], np.finfo(float).tiny)
     part = np.clip((x - xs[place]) / width, 0.0, 1.0)

@@ -1,9 +1,9 @@
-"""Formulas that say what they compute: the line of a trace is read from the very code that yields the number.
+"""Formulas that describe themselves: a trace line is read from the code that computes the number.
 
-A function under `@formula` is one expression over its arguments (and over fields of tables among them), with
-intermediate names where they help. Calling it computes; while a `recording` is open it also notes what went in
-and what came out. The text of the line is the function's own source, written with min, max, ceil, sqrt, ...,
-so a changed formula is a changed line.
+A function under `@formula` is one expression over its arguments and over fields of arguments that are tables, with
+intermediate names where they help. A call computes the value. While a `record_trace` context is open, the call also
+notes its inputs and its value. The text of the line is the source of the function, written with min, max, ceil, sqrt
+and so on, so a change of a formula changes its line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import numpy as np
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Functions a line may use, by what the code calls.
+# Functions in trace lines, by their name in the code.
 WORDS = {
     "maximum": "max",
     "minimum": "min",
@@ -45,22 +45,22 @@ WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One line of arithmetic, recomputable from what it shows.
+    """One line of arithmetic that can be recomputed from what it shows.
 
-    `formula` is an expression over the names in `inputs`, with the functions of `WORDS`, comparisons, and
+    `formula` is an expression over the names in `inputs`, with the functions of `FUNCTION_NAMES`, comparisons, and
     `a if condition else b`.
     """
 
-    name: str
-    formula: str
-    inputs: Mapping[str, float]
-    value: float
-    unit: str
-    source: str
+    name: str  # name of the formula, with a label
+    formula: str  # its arithmetic
+    inputs: Mapping[str, float]  # value of each name in the arithmetic
+    value: float  # result
+    unit: str  # unit of the result
+    source: str  # citation or rule
 
 
 class Formula(Generic[P, R]):
-    """One formula: called like the function it is; `text` is its arithmetic, `inputs` the names in it."""
+    """A function that can print itself: `text` is its arithmetic, `inputs` the names in it."""
 
     def __init__(self, function: Callable[P, R], *, unit: str, source: str) -> None:
         self.function, self.unit, self.source = function, unit, source
@@ -72,7 +72,7 @@ class Formula(Generic[P, R]):
         trace = _open.get()
         if trace is None:
             return self.function(*args, **kwargs)
-        token = _open.set(None)  # formulas within this one are written out in its own line
+        token = _open.set(None)  # the line of this formula includes the formulas that it calls
         try:
             value = self.function(*args, **kwargs)
         finally:
@@ -86,28 +86,28 @@ class Formula(Generic[P, R]):
 
     @cached_property
     def _arguments(self) -> tuple[tuple[str, ...], dict[str, Any]]:
-        """Names of the arguments in order, and what some are where they are left out: read once, asked per line."""
+        """Names of the arguments in order, and the defaults of those that have one; read once."""
         found = inspect.signature(self.function).parameters
         return tuple(found), {n: p.default for n, p in found.items() if p.default is not inspect.Parameter.empty}
 
     @property
     def text(self) -> str:
-        """The arithmetic, as a trace shows it."""
+        """The arithmetic as a trace shows it."""
         return self._read[0]
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, str | None]]:
-        """Names in the text: of which argument each is, and of which of its fields."""
+        """For each name in the text, its argument, and the field of that argument where it is a table."""
         return self._read[1]
 
     @cached_property
     def _places(self) -> tuple[tuple[str, int, str | None], ...]:
-        """Every name of the text, the position of the argument that gives it, and the field."""
+        """For each name in the text, the position of its argument, and the field."""
         names = self._arguments[0]
         return tuple((name, names.index(argument), attribute) for name, (argument, attribute) in self.inputs.items())
 
     def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """What a call gave for every name of the text."""
+        """The value that a call gives to each name in the text."""
         names, defaults = self._arguments
         if len(args) < len(names):
             args = (*args, *(kwargs[n] if n in kwargs else defaults[n] for n in names[len(args) :]))
@@ -117,12 +117,17 @@ class Formula(Generic[P, R]):
         }
 
 
-# Every formula of the core by its full name, for documentation and tests.
+# Every formula by its full name, for documentation and tests.
 FORMULAS: dict[str, Formula[Any, Any]] = {}
 
 
 def formula(*, unit: str, source: str = "definition") -> Callable[[Callable[P, R]], Formula[P, R]]:
-    """Make a function a formula; `unit` is that of its value, `source` what a reader may look up."""
+    """Decorator that makes a function a formula.
+
+    Parameters:
+        unit: unit of the value.
+        source: citation or rule that a reader can look up.
+    """
 
     def made(function: Callable[P, R]) -> Formula[P, R]:
         return Formula(function, unit=unit, source=source)
@@ -131,7 +136,7 @@ def formula(*, unit: str, source: str = "definition") -> Callable[[Callable[P, R
 
 
 class _Reader(ast.NodeTransformer):
-    """Turns a function's source into one expression over plain names."""
+    """Turns the source of a function into one expression over plain names."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -144,7 +149,7 @@ class _Reader(ast.NodeTransformer):
         return ast.unparse(expression), self.inputs
 
     def expression(self) -> ast.expr:
-        """What the function returns, intermediate names written out."""
+        """The returned expression, with intermediate names substituted."""
         tree = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body[0]
         assert isinstance(tree, ast.FunctionDef)
         body = [inner for s in tree.body for inner in (s.body if isinstance(s, ast.With) else [s])]
@@ -159,7 +164,7 @@ class _Reader(ast.NodeTransformer):
                 found: ast.expr = self.visit(statement.value)
                 return found
             else:
-                raise TypeError(f"{self.function.__qualname__}: a formula is assignments and one return")
+                raise TypeError(f"{self.function.__qualname__}: a formula may contain assignments and one return only")
         raise TypeError(f"{self.function.__qualname__} returns nothing")
 
     def input(self, name: str, argument: str, attribute: str | None) -> ast.expr:
@@ -174,7 +179,7 @@ class _Reader(ast.NodeTransformer):
             return self.input(node.id, node.id, None)
         value = self.function.__globals__[node.id]
         if not isinstance(value, int | float):
-            raise TypeError(f"{self.function.__qualname__}: {node.id} is no number")
+            raise TypeError(f"{self.function.__qualname__}: {node.id} is not a number")
         return ast.Constant(int(value) if float(value).is_integer() else value)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
@@ -182,7 +187,7 @@ class _Reader(ast.NodeTransformer):
             return self.input(node.attr, node.value.id, node.attr)
         if ast.unparse(node) == "np.inf":
             return ast.Name("inf")
-        raise TypeError(f"{self.function.__qualname__}: {ast.unparse(node)} is no input")
+        raise TypeError(f"{self.function.__qualname__}: {ast.unparse(node)} is not an input")
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         left, right = self.visit(node.left), self.visit(node.right)
@@ -202,7 +207,7 @@ class _Reader(ast.NodeTransformer):
             other = self.function.__globals__.get(node.func.id)
             if isinstance(other, Formula):
                 return self.inlined(other, node)
-            raise TypeError(f"{self.function.__qualname__}: {node.func.id} is no formula")
+            raise TypeError(f"{self.function.__qualname__}: {node.func.id} is not a formula")
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         args = [self.visit(a) for a in node.args]
         if name == "where":
@@ -212,7 +217,7 @@ class _Reader(ast.NodeTransformer):
         return ast.Call(ast.Name(WORDS[name]), args, [])
 
     def inlined(self, other: Formula[..., Any], node: ast.Call) -> ast.expr:
-        """Another formula, written out in this one's names."""
+        """The expression of another formula in the names of this one."""
         reader = _Reader(other.function)
         names = list(inspect.signature(other.function).parameters)
         given: dict[str, ast.expr] = dict(zip(names, (self.visit(a) for a in node.args), strict=False))
@@ -223,7 +228,7 @@ class _Reader(ast.NodeTransformer):
 
 @dataclass(slots=True)
 class Trace:
-    """What formulas computed while it was open, of whole columns; `lines` reads out one row."""
+    """Values that formulas computed while the trace was open, as whole columns; `row_steps` reads one row."""
 
     noted: list[tuple[str, Formula[Any, Any], dict[str, Any], Any]] = field(default_factory=list)
 
@@ -232,7 +237,7 @@ class Trace:
         self.noted.append((f"{of.name} ({label})" if label else of.name, of, of.bound(args, kwargs), value))
 
     def lines(self, row: int) -> tuple[Step, ...]:
-        """The steps of one row, each once; what is not a finite number there is left out."""
+        """The steps of one row, each once; steps with a value or an input that is not finite are omitted."""
         found: dict[tuple[str, tuple[tuple[str, float], ...]], Step] = {}
         for name, of, given, result in self.noted:
             inputs = {n: _entry(v, row) for n, v in given.items()}
@@ -252,7 +257,7 @@ _label: ContextVar[str] = ContextVar("label", default="")
 
 @contextmanager
 def recording(*, wanted: bool = True) -> Iterator[Trace]:
-    """Note what formulas compute within."""
+    """Record what formulas compute within this context."""
     trace = Trace()
     token = _open.set(trace if wanted else None)
     try:
@@ -262,20 +267,22 @@ def recording(*, wanted: bool = True) -> Iterator[Trace]:
 
 
 def is_recording() -> bool:
-    """Whether a trace is open: what only a trace needs may be left out otherwise."""
+    """Whether a trace is open; work that only a trace needs can be skipped otherwise."""
     return _open.get() is not None
 
 
 @contextmanager
 def unrecorded() -> Iterator[None]:
-    """Leave out what is only tried: a search for the right value asks for many."""
+    """Suspend recording, for numeric searches that evaluate formulas many times."""
     with recording(wanted=False):
         yield
 
 
 @contextmanager
 def told_as(label: str) -> Iterator[None]:
-    """Lines within carry a label: the same formula at another load, prompt or percentile; labels add up."""
+    """Add a label to the lines within this context, such as a load, a prompt or a percentile; nested labels are
+    joined.
+    """
     outer = _label.get()
     token = _label.set(f"{outer}, {label}" if outer and label else label or outer)
     try:

@@ -1,4 +1,4 @@
-"""What somebody asks, allows and pays: limits, objective, money, a deployment to judge."""
+"""Input of a sizing question: workload, constraints, objective, economics, and a deployment to judge."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 from app.sizing.workload.companions import Companion
 
-# Plans ranked and types turned down that are told of where nobody says how many.
+# Default number of recommendations and of rejected types in an answer.
 DEFAULT_RANKED = 5
 DEFAULT_REJECTED = 20
-# Confidences that an answer shows beside the one asked for.
+# Confidences that an answer shows in addition to the requested one.
 CONFIDENCE_LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
@@ -31,11 +31,11 @@ class Constraints:
     vendors: tuple[str, ...] = ()
     accelerators: tuple[str, ...] = ()
     exclude_accelerators: tuple[str, ...] = ()
-    by_pattern: tuple[str, ...] = ()  # accelerators that nobody named outright
-    segments: tuple[str, ...] = ()  # of SEGMENTS
+    by_pattern: tuple[str, ...] = ()  # accelerators that the request names only by a pattern
+    segments: tuple[str, ...] = ()  # members of SEGMENTS
     pricing_models: tuple[PricingModel, ...] = ()
-    commitment: Commitment = Commitment.NONE  # at most
-    price_kinds: tuple[PriceKind, ...] = ()  # empty: those that somebody stands behind
+    commitment: Commitment = Commitment.NONE  # longest commitment accepted
+    price_kinds: tuple[PriceKind, ...] = ()  # empty: prices that a seller has published or quoted
     max_price_age_days: float | None = None
     weight_formats: tuple[str, ...] = ()
     kv_formats: tuple[str, ...] = ()
@@ -44,22 +44,22 @@ class Constraints:
     max_purchase_usd: float | None = None
     max_accelerators: int | None = None
     max_power_w: float | None = None
-    confidence: float = Assumptions.usual("confidence")  # with which memory, limits and deadline hold
+    confidence: float = Assumptions.usual("confidence")  # probability of meeting memory, latency limits and deadline
 
     @property
     def outright(self) -> tuple[str, ...]:
-        """Accelerators that somebody named, not a pattern."""
+        """Accelerators that the request names directly, not by a pattern."""
         return tuple(name for name in self.accelerators if name not in self.by_pattern)
 
 
 @dataclass(frozen=True, slots=True)
 class Economics:
-    """Over how long and at which energy price hardware is paid for."""
+    """Over which period and at which energy price hardware is paid for."""
 
-    horizon_months: float = Assumptions.usual("horizon_months")
+    horizon_months: float = Assumptions.usual("horizon_months")  # period over which purchases are paid off, months
     electricity_usd_per_kwh: float = Assumptions.usual("electricity_usd_per_kwh")
-    pue: float = Assumptions.usual("pue")
-    discounts: tuple[tuple[str, float], ...] = ()  # share off what machines with an accelerator are sold or let for
+    pue: float = Assumptions.usual("pue")  # power usage effectiveness of the building
+    discounts: tuple[tuple[str, float], ...] = ()  # by accelerator: share off the price of its machines, 0 to 1
 
     @classmethod
     def of(
@@ -71,7 +71,7 @@ class Economics:
         pue: float | None = None,
         discounts: tuple[tuple[str, float], ...] = (),
     ) -> Economics:
-        """As asked; None is assumed."""
+        """Economics with the given values; None takes the assumed value."""
         return cls(
             assumed.horizon_months if horizon_months is None else horizon_months,
             assumed.electricity_usd_per_kwh if electricity_usd_per_kwh is None else electricity_usd_per_kwh,
@@ -81,6 +81,7 @@ class Economics:
 
 
 class Objective(StrEnum):
+    """What the ranking optimizes."""
     COST = "cost"
     LATENCY = "latency"
     THROUGHPUT = "throughput"
@@ -89,42 +90,44 @@ class Objective(StrEnum):
 
 
 class Drafting(StrEnum):
-    """Where speculated tokens come from."""
+    """Source of the drafted tokens of speculative decoding."""
 
     DRAFT_MODEL = "draft_model"
     MTP = "mtp"  # the model's own multi-token prediction layer
     EAGLE = "eagle"  # one extra layer on the model's hidden states
-    NGRAM = "ngram"  # looked up in the text so far
+    NGRAM = "ngram"  # n-grams of the text so far
 
 
 @dataclass(frozen=True, slots=True)
 class Speculative:
-    """Tokens drafted and verified together; only ever on where a caller asks for it."""
+    """Settings of speculative decoding, which is used only where the request asks for it."""
 
-    method: Drafting
-    draft_tokens: int
-    acceptance_rate: float
-    draft_parameters: float = 0.0  # of a draft model
+    method: Drafting  # source of the drafted tokens
+    draft_tokens: int  # tokens drafted per step
+    acceptance_rate: float  # probability that a drafted token is accepted, 0 to 1
+    draft_parameters: float = 0.0  # parameters of a draft model
 
     @property
     def tokens_per_step(self) -> float:
-        """Tokens a sequence gains per verified step: 1 + a + ... + a^k.
+        """Tokens that a sequence gains per verified step: 1 + a + ... + a^k.
 
         Source: Leviathan et al. 2023 (arXiv:2211.17192).
         Limits: every drafted token is accepted with the same probability.
-        Check: 3 drafted at 0.8: 1 + 0.8 + 0.64 + 0.512.
+        Check: 3 drafted tokens at 0.8: 1 + 0.8 + 0.64 + 0.512.
             >>> round(Speculative(Drafting.MTP, draft_tokens=3, acceptance_rate=0.8).tokens_per_step, 3)
             2.952
         """
         return sum(self.acceptance_rate**i for i in range(self.draft_tokens + 1))
 
     def draft_share(self, model: ModelArchitecture) -> float:
-        """Work of drafting one token, as a share of the model's own for one: a layer and the head, or the draft
-        model's.
+        """Work to draft one token, as a share of the target model's work for one token.
 
-        Source: counted.
-        Limits: a drafted token attends as cheaply as its layers do; a look-up is free.
-        Check: a 1B draft model beside Llama-3.1-8B's 7.5 billion multiplied elements.
+        The draft is one layer and the head, or a separate draft model.
+
+        Parameters:
+            model: the target model.
+        Limits: the attention of a drafted token costs as much as that of its layers; n-gram look-up is free.
+        Check: a draft model of 1 billion parameters for Llama-3.1-8B, which multiplies 7.5 billion elements.
             >>> round(Speculative(Drafting.DRAFT_MODEL, 3, 0.8, draft_parameters=1e9).draft_share(LLAMA_8B), 4)
             0.1333
         """
@@ -138,7 +141,7 @@ class Speculative:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What a caller fixed of a deployment; None is chosen well and echoed."""
+    """Fields of a deployment that the request fixes; None is chosen by the service and returned in the answer."""
 
     accelerator: str
     system: str | None = None
@@ -160,9 +163,9 @@ class Deployment:
     kv_format: str | None = None
     max_batch: int | None = None
     max_batched_tokens: int | None = None
-    scheduler: SchedulerSettings | None = None  # with the two before, where it sets them
+    scheduler: SchedulerSettings | None = None  # includes the two fields above where it sets them
     memory_fraction: float | None = None
-    weights_on_host: float | None = None  # share of them in the host's memory
+    weights_on_host: float | None = None  # share of the weights in host memory, 0 to 1
     speculative: Speculative | None = None
     data_parallel: int | None = None
     context_parallel: int | None = None
@@ -178,29 +181,30 @@ class Deployment:
     flash_attention: bool | None = None
     framework_version: str | None = None
     recipe: RecipeSaid | None = None
-    pools: Pools | None = None  # prefill and decode apart, in the place of replicas that do both
+    pools: Pools | None = None  # separate prefill and decode pools, instead of replicas that do both
 
     @property
     def sized(self) -> bool:
-        """Whether it says how much hardware there is, which is then used as well as can be. So many replicas of any
-        size are no amount of hardware.
+        """Whether the deployment fixes the amount of hardware, which is then used as well as possible.
+
+        A number of replicas of any size fixes no amount of hardware.
         """
         each = self.accelerators_per_replica is not None or self.laid_out
         return self.nodes is not None or self.total_accelerators is not None or (self.replicas is not None and each)
 
     @property
     def laid_out(self) -> bool:
-        """Whether a replica's layout is written out in full."""
-        said = (self.tensor_parallel, self.pipeline_parallel, self.accelerators_per_replica)
-        return sum(degree is not None for degree in said) > 1
+        """Whether the layout of a replica is fully specified."""
+        degrees = (self.tensor_parallel, self.pipeline_parallel, self.accelerators_per_replica)
+        return sum(degree is not None for degree in degrees) > 1
 
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Replicas that read prompts, and replicas that write answers from the cache the others send."""
+    """Separate replicas for prefill and for decode; the KV cache is transferred between them."""
 
-    prefill: Deployment
-    decode: Deployment
+    prefill: Deployment  # replicas that process prompts
+    decode: Deployment  # replicas that generate outputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +216,10 @@ class Question:
     objective: Objective = Objective.COST
     economics: Economics = field(default_factory=Economics)
     assumptions: Assumptions = field(default_factory=Assumptions)
-    limit: int = DEFAULT_RANKED
-    rejected_limit: int = DEFAULT_REJECTED
-    trace: bool = False
-    briefly: bool = False  # what is ranked and what it costs; nothing is told of what would change it
-    today: str = ""  # day to which the ages of prices are counted; empty: they are not
-    companions: tuple[Companion, ...] = ()  # to stand on the same cards
-    maximize: str | None = None  # what to make as large as fits: maximum.QUANTITIES
+    limit: int = DEFAULT_RANKED  # number of recommendations
+    rejected_limit: int = DEFAULT_REJECTED  # number of rejected types in the answer
+    trace: bool = False  # whether to record the arithmetic
+    briefly: bool = False  # ranking and costs only, without sensitivity and alternatives
+    today: str = ""  # day that price ages are counted to; empty: ages are not computed
+    companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
+    maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES

@@ -1,10 +1,12 @@
-"""The whole way from a workload to an answer, in reading order.
+"""The path from a workload to an answer, in reading order.
 
-    candidates -> plans -> memory -> speed -> replicas and cost -> best plan per type -> simulation -> words
+    candidates -> plans -> memory -> speed -> replicas and cost -> best plan per type -> simulation -> text
 
-Closed forms choose the finalists; those that serve streams of tokens are sized and ranked by what their schedulers do
-in a simulation (`serving.finalists`). They are judged once more as the complete deployments that are echoed, by the
-function that /estimate uses (`estimate.py`), so what is recommended and what is estimated cannot differ.
+Closed formulas choose the finalists. Finalists that serve token streams are sized and ranked by a simulation of
+their
+schedulers (`serving.finalists`). Each finalist is then judged as the complete deployment of the answer, by the
+function
+that /estimate uses (`estimate.py`), so a recommendation and its estimate cannot differ.
 """
 
 from __future__ import annotations
@@ -53,26 +55,26 @@ from app.sizing.values.runs import Curve
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
-IN_ONE_POOL = "in one pool: "  # before what would change of the best service that does not split
+IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best service without separate pools
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Finalists of a search, best first, with what was counted on the way; of training also the first one's scaling."""
+    """Finalists of a search, the best first, with the counts of the search."""
 
     estimates: tuple[Estimate, ...]
-    scores: tuple[float, ...]
-    rivals: tuple[Rival | None, ...]
-    plans: int
-    feasible_accelerators: int
+    scores: tuple[float, ...]  # value of the objective of each, less is better
+    rivals: tuple[Rival | None, ...]  # second-best engine of each
+    plans: int  # plans evaluated
+    feasible_accelerators: int  # accelerator types with a feasible plan
     sensitivity: tuple[Change, ...] = ()
-    scaling: Curve | None = None
-    cheapest: Cheapest | None = None
+    scaling: Curve | None = None  # scaling of the first training run
+    cheapest: Cheapest | None = None  # cheapest feasible option
     cheaper_if: tuple[Cheaper, ...] = ()
 
 
 def recommend(question: Question, market: Snapshot) -> Answer:
-    """Rank the hardware that can run a workload, and say why the rest was turned down."""
+    """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.noted())
     rejections = Rejections(market.accelerators)
     found = find(question, market, rejections)
@@ -106,7 +108,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
 
 
 def with_classes(question: Question, market: Snapshot, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
-    """The first beside a service for each class, where several share it."""
+    """Add to the first recommendation the comparison with a separate service per traffic class."""
     if not ranked:
         return ()
     first, *others = ranked
@@ -130,7 +132,7 @@ def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:
 
 
 def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
-    """Search for either kind of workload."""
+    """Find the finalists for either kind of workload."""
     if isinstance(question.workload, TrainingWorkload):
         return find_training(question, question.workload, market, rejections)
     return find_inference(question, question.workload, market, rejections)
@@ -184,14 +186,14 @@ def with_split(
     types: Codes,
     expected_at: float = np.inf,
 ) -> Found:
-    """What was found, behind two pools of these types of accelerator where they do better than the best of it."""
+    """The search result, preceded by separate prefill and decode pools of these types where they are better."""
     ranked_at = min(found.scores, default=np.inf)
     split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_at=expected_at)
     if split is None:
         return found
-    told, pair = split
-    own, before = usd_per_hour_of(told), usd_per_hour_of(found.estimates[0]) if found.estimates else 0.0
-    changes = () if question.briefly else split_changes(question, workload, told, pair, market)
+    pooled, pair = split
+    own, before = usd_per_hour_of(pooled), usd_per_hour_of(found.estimates[0]) if found.estimates else 0.0
+    changes = () if question.briefly else split_changes(question, workload, pooled, pair, market)
     return replace(
         found,
         sensitivity=(
@@ -203,7 +205,7 @@ def with_split(
             for c in found.cheaper_if
             if (1 - c.saves_share) * before < own * (1 - question.assumptions.near_tie_share)
         ),
-        estimates=(told, *(replace(e, day=None, packing=None) for e in found.estimates))[: question.limit],
+        estimates=(pooled, *(replace(e, day=None, packing=None) for e in found.estimates))[: question.limit],
         scores=(pair.score, *found.scores)[: question.limit],
         rivals=(None, *found.rivals)[: question.limit],
         feasible_accelerators=max(1, found.feasible_accelerators),
@@ -211,12 +213,12 @@ def with_split(
 
 
 def usd_per_hour_of(estimate: Estimate) -> float:
-    """What an estimate costs in the mean of its day; 0 where nobody prices it."""
+    """Mean cost of an estimate over a day, USD/h; 0 where the price is unknown."""
     return mean_usd_per_hour(estimate.cost) or 0.0
 
 
 def cheapest_of(options: Options, market: Snapshot) -> Cheapest:
-    """What costs the least per hour, in the mean of a day, of all that was found."""
+    """The feasible option with the lowest mean cost per hour over a day."""
     row = int(np.argmin(options.daily_usd_per_hour))
     name = market.accelerators[int(options.accelerator[row])].name
     return Cheapest(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))

@@ -1,4 +1,4 @@
-"""What comes out: plain values in base units that the wire rounds and renames, and nothing else."""
+"""Results as plain values in base units; the API rounds and renames them."""
 
 from __future__ import annotations
 
@@ -28,24 +28,25 @@ from app.sizing.words import apart, counted, span
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A sentence for the buyer and the number it rests on."""
+    """A sentence for the buyer with the number behind it."""
 
     code: str
     text: str
-    quantity: str
+    quantity: str  # name of the number
     value: float
     unit: str
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
+    """A warning of an answer."""
     code: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceMemory:
-    """Bytes on the fullest device; the parts sum to the total."""
+    """Memory of the fullest device in bytes; the parts sum to the total."""
 
     weights_bytes: float
     kv_cache_bytes: float
@@ -57,16 +58,17 @@ class DeviceMemory:
     usable_bytes: float
     kv_cache_tokens: float | None = None
     max_concurrent_sequences: float | None = None
-    prefix_cache_bytes: float | None = None  # of the cache, prefixes of idle sessions
-    idle_sessions: float | None = None  # of one replica
-    host_weights_bytes: float | None = None  # of one replica, in its host's memory
-    host_cache_bytes: float | None = None  # of one sequence of the longest context
-    host_usable_bytes: float | None = None
-    moments_bytes: Mapping[str, float] | None = None  # everything at each moment of a training step
-    activation_parts_bytes: Mapping[str, float] | None = None  # at the highest of them
+    prefix_cache_bytes: float | None = None  # part of the KV cache that holds prefixes of idle sessions
+    idle_sessions: float | None = None  # idle sessions per replica
+    host_weights_bytes: float | None = None  # weights of one replica in host memory
+    host_cache_bytes: float | None = None  # cache of one sequence with the longest context in host memory
+    host_usable_bytes: float | None = None  # usable host memory
+    moments_bytes: Mapping[str, float] | None = None  # total at each moment of a training step
+    activation_parts_bytes: Mapping[str, float] | None = None  # activations at the highest of these moments, by part
 
     @property
     def total_bytes(self) -> float:
+        """Sum of the parts, bytes."""
         return (
             self.weights_bytes
             + self.kv_cache_bytes
@@ -79,67 +81,70 @@ class DeviceMemory:
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """80 % of published results are expected between these. `statistic`: of a latency its percentile."""
+    """80 % prediction interval of a quantity."""
 
-    quantity: str
-    low: float
-    high: float
-    statistic: str = "mean"
+    quantity: str  # name of the quantity
+    low: float  # 10th percentile
+    high: float  # 90th percentile
+    statistic: str = "mean"  # statistic of the quantity; for a latency its percentile
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What holds with a confidence: how many accelerators, and what they cost. None: no number of them would do."""
+    """Accelerators and cost needed at one confidence; None where no number of accelerators is enough."""
 
     confidence: float
     total_accelerators: int | None
-    usd_per_hour: float | None = None  # of a service
-    usd_total: float | None = None  # of a run, at the duration that holds with that confidence
+    usd_per_hour: float | None = None  # cost of a service, USD/h
+    usd_total: float | None = None  # cost of a run at its duration at this confidence, USD
 
 
 @dataclass(frozen=True, slots=True)
 class Assurance:
-    """How sure a deployment is to do what was asked; None where that was not asked."""
+    """Probability that a deployment meets each requirement; None where it was not requested."""
 
-    asked: float
-    fits: float
-    meets_slo: float | None
-    meets_deadline: float | None
-    by_level: tuple[Level, ...]
+    asked: float  # requested confidence, 0 to 1
+    fits: float  # probability that it fits in memory
+    meets_slo: float | None  # probability that it meets the latency limits at the load
+    meets_deadline: float | None  # probability that it meets the deadline
+    by_level: tuple[Level, ...]  # size and cost at several confidences
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The one benchmark that would settle most."""
+    """The one benchmark that would reduce the uncertainty most."""
 
-    command: str
-    accelerator: str
-    accelerators: int
-    minutes: float
-    usd: float | None
-    decides: str
+    command: str  # command to run
+    accelerator: str  # accelerator type
+    accelerators: int  # number of accelerators
+    minutes: float  # duration, minutes
+    usd: float | None  # cost, USD
+    decides: str  # what the result decides, as text
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixCache:
-    """What a replica keeps of idle sessions at the load asked, or would keep; `times` of what the load takes are None
-    where no number of these meets the limits.
+    """Prefix cache of idle sessions that one replica keeps, or would keep, at the requested load.
+
+    The `times_*` fields are the hardware that the same load needs without hits, or with twice the gap between turns,
+    as a
+    multiple of the plan; None where no amount meets the limits.
     """
 
-    counted: bool  # whether its hits are; else every prompt is computed whole
-    sessions: float
-    bytes_per_replica: float
-    turn_gap_s: float
+    counted: bool  # whether hits are counted; otherwise every prompt is computed in full
+    sessions: float  # idle sessions per replica
+    bytes_per_replica: float  # cache of these sessions
+    turn_gap_s: float  # time between turns of a session, s
     times_without_hits: float | None
     times_at_twice_the_gap: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterNeeds:
-    """What a cluster must bring beside its accelerators and the rates of its storage."""
+    """What a cluster must provide in addition to accelerators and storage bandwidth."""
 
-    network_bytes_per_s_per_node: float | None  # as the layout assumes; None: one machine
-    checkpoint_capacity_bytes: float
+    network_bytes_per_s_per_node: float | None  # network bandwidth that the layout assumes; None for one machine
+    checkpoint_capacity_bytes: float  # storage for checkpoints
     host_memory_bytes_per_node: float
     power_w: float
     cooling_w: float
@@ -147,26 +152,26 @@ class ClusterNeeds:
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """What a deployment does; fields of another phase are None."""
+    """Predicted performance of a deployment; fields that do not apply to its phase are None."""
 
     interval: Interval
-    basis: str
-    intervals: tuple[Interval, ...] = ()  # of the other predicted quantities
-    sources: int | None = None  # that published results of the runtime on the family
+    basis: str  # evidence class of the prediction
+    intervals: tuple[Interval, ...] = ()  # intervals of the other predicted quantities
+    sources: int | None = None  # independent sources for the runtime on the hardware family
     output_tokens_per_s: float | None = None
     total_tokens_per_s: float | None = None
     prefill_tokens_per_s: float | None = None
     requests_per_s_capacity: float | None = None
     samples_per_s: float | None = None
     utilization_at_peak: float | None = None
-    overloaded: bool | None = None  # more is asked than is carried within the limits
+    overloaded: bool | None = None  # whether the load exceeds the capacity within the limits
     batch_at_peak: float | None = None
     ttft: Percentiles | None = None
     tpot: Percentiles | None = None
     e2e: Percentiles | None = None
     simulation: Simulation | None = None
     load_curve: LoadCurve | None = None
-    by_class: tuple[ClassWaits, ...] = ()  # where several share the service
+    by_class: tuple[ClassWaits, ...] = ()  # latencies by traffic class, where several share the service
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None
@@ -176,7 +181,7 @@ class Performance:
     step_breakdown_s: Mapping[str, float] | None = None
     scaling_efficiency: float | None = None
     days: float | None = None
-    surely_days: float | None = None  # of work that ends, with the confidence asked
+    surely_days: float | None = None  # duration of work with an end at the requested confidence, days
     accelerator_hours: float | None = None
     checkpoint_bytes: float | None = None
     required_storage_bytes_per_s: float | None = None
@@ -185,37 +190,39 @@ class Performance:
     checkpoint_interval_s: float | None = None
     checkpoint_stall_s: float | None = None
     cluster: ClusterNeeds | None = None
-    pools: Split | None = None  # of prefill and decode in pools of their own
+    pools: Split | None = None  # separate prefill and decode pools
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Who stands behind what is paid, and how old it is; None where no day is known to count to."""
+    """Origin and age of a price."""
 
     terms: Terms
     pricing_model: str
-    age_days: int | None = None
-    discount: float = 0.0  # that the caller has off it
+    age_days: int | None = None  # age of the price, days; None where the day of the answer is unknown
+    discount: float = 0.0  # discount of the request, 0 to 1
 
     @property
     def upfront_usd(self) -> float | None:
-        """Paid at the start, per machine."""
+        """Upfront payment per machine after the discount, USD."""
         return None if self.terms.upfront_usd is None else self.terms.upfront_usd * (1 - self.discount)
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A line of a bill: so many at a price each, or by the hour; without either, a figure that others rest on."""
+    """A line of the bill: a quantity with a price each or per hour, or without a price a quantity that other lines
+    use.
+    """
 
-    what: str
+    what: str  # name of the line
     quantity: float
-    unit_usd: float | None = None
-    usd_per_hour: float | None = None
+    unit_usd: float | None = None  # price each, USD
+    usd_per_hour: float | None = None  # price each, USD/h
 
 
 @dataclass(frozen=True, slots=True)
 class CostSummary:
-    """Money and energy; None where the catalogue has no price."""
+    """Money and energy; None where the catalog has no price."""
 
     usd_per_hour: float | None
     usd_per_month: float | None
@@ -226,15 +233,15 @@ class CostSummary:
     kwh_per_million: float | None
     tco_usd: float | None
     price: Price | None
-    per_million: str = "tokens"
-    million_of: str = "tokens"  # in words: of which tokens
-    parts: tuple[Part, ...] = ()  # the bill: every figure above can be added up from it
-    usd_per_day: float | None = None  # as it is paid where the hours of a day are told; None where they are not
+    per_million: str = "tokens"  # unit of the price per million, as part of a field name
+    million_of: str = "tokens"  # the same unit as text, such as "input and output tokens"
+    parts: tuple[Part, ...] = ()  # lines of the bill, from which the amounts above follow
+    usd_per_day: float | None = None  # cost of a day, where the workload states the hours of a day
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One deployment, judged. `deployment` is complete: posted back it gives the same numbers."""
+    """Judgment of one deployment. `deployment` is complete: sent back to /estimate it gives the same numbers."""
 
     deployment: Deployment
     fits: bool
@@ -248,50 +255,51 @@ class Estimate:
     scaling: Curve | None = None
     maximum: Maximum | None = None
     assurance: Assurance | None = None
-    prefixes: PrefixCache | None = None  # where hits on those of idle sessions are asked for
-    alternatives: tuple[Alternative, ...] = ()  # the same accelerators, had another way
-    summary: str | None = None  # of a deployment judged by itself
-    assumptions: tuple[Assumed, ...] = ()  # of the same
-    verification: Verification | None = None  # of the same
-    warnings: tuple[Notice, ...] = ()  # of the same
-    hosted_api: HostedApi | None = None  # of the same
-    packing: Packing | None = None  # with the companions asked for; of the first rank
-    day: Day | None = None  # of the same and of the first recommendation, where the hours of one are told
-    shared: SharedFleet | None = None  # where several classes share the service
-    support: str | None = None  # how surely its software runs there; None where it does not
-    rule: str = ""  # that keeps it from running
+    prefixes: PrefixCache | None = None  # where the request counts on cached prefixes of idle sessions
+    alternatives: tuple[Alternative, ...] = ()  # other ways to acquire the same accelerators
+    summary: str | None = None  # only for a deployment judged by itself
+    assumptions: tuple[Assumed, ...] = ()  # only for a deployment judged by itself
+    verification: Verification | None = None  # only for a deployment judged by itself
+    warnings: tuple[Notice, ...] = ()  # only for a deployment judged by itself
+    hosted_api: HostedApi | None = None  # only for a deployment judged by itself
+    packing: Packing | None = None  # packing with the companions of the request
+    day: Day | None = None  # course of a day, where the workload states its hours
+    shared: SharedFleet | None = None  # comparison with separate services, where several classes share the service
+    support: str | None = None  # support status of the software; None where it does not run
+    rule: str = ""  # support rule that prevents the deployment from running
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Another engine that comes near on the same accelerator: how much worse its ranking figure is, as a share."""
+    """Another engine that is almost as good on the same accelerator."""
 
     engine: str
     weight_format: str | None
-    worse: float
+    worse: float  # how much worse its value of the objective is, as a share
 
 
 @dataclass(frozen=True, slots=True)
 class Ranked:
-    """`score` is 1 for the best and the share of its merit for the others."""
+    """One recommendation of the ranking."""
 
-    rank: int
-    score: float
+    rank: int  # 1 is the best
+    score: float  # 1 for the best; best objective value divided by this one for the others
     estimate: Estimate
     accelerator: Accelerator
-    rival: Rival | None = None
+    rival: Rival | None = None  # another engine that is almost as good
 
 
 @dataclass(frozen=True, slots=True)
 class Considered:
-    accelerators: int
-    plans: int
-    feasible_accelerators: int
+    """Counts of what the search evaluated."""
+    accelerators: int  # accelerator types in the catalog
+    plans: int  # plans evaluated
+    feasible_accelerators: int  # accelerator types with a feasible plan
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would change with one thing changed. `request`: of a request, where that makes another type first."""
+    """Effect of one changed requirement. `request` holds the request where the change makes another type the first."""
 
     change: str
     effect: str
@@ -300,6 +308,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
+    """Answer to a question: recommendations, rejections and explanations."""
     summary: str
     assumptions: tuple[Assumed, ...]
     warnings: tuple[Notice, ...]
@@ -309,44 +318,44 @@ class Answer:
     considered: Considered
     sensitivity: tuple[Change, ...]
     verification: Verification | None = None
-    scaling: Curve | None = None  # of the first recommendation, in training
-    cheaper_if: tuple[Cheaper, ...] = ()  # than the first recommendation
-    hosted_api: HostedApi | None = None  # the same traffic, where somebody hosts the model
+    scaling: Curve | None = None  # scaling of the first recommendation, for training
+    cheaper_if: tuple[Cheaper, ...] = ()  # cheaper options under terms excluded by default
+    hosted_api: HostedApi | None = None  # hosts of the model for the same traffic
 
 
 class Reached(IntEnum):
-    """How far an accelerator type came: the kind of filter that no plan of it passed."""
+    """The last filter that an accelerator type reached: no plan of the type passed it."""
 
-    LEFT_OUT = 0  # by the caller
-    UNSOLD = 1  # where it was asked for
-    OFFERS = 2  # somebody sells it, with an engine and a layout for the model
+    LEFT_OUT = 0  # excluded by the request
+    UNSOLD = 1  # not sold where the request allows
+    OFFERS = 2  # sold, but without an engine and a layout for the model
     MEMORY = 3
     SPEED = 4
-    LIMITS = 5  # of number, money and power
+    LIMITS = 5  # limits on accelerators, money and power
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Why an accelerator type was turned down, with the shortfall of its nearest plan.
+    """Why an accelerator type was rejected, with the shortfall of its nearest plan.
 
-    `sentence` has places for the name, both numbers and the accelerators of that plan (`on`: so many, `each`: on each
-    of so many); it is filled in where it is read, because few are. `reached` is how far the type came.
+    `sentence` is a template with fields for the name, both numbers and the accelerators of that plan (`on`: "8
+    accelerators", `each`: "each of 8 accelerators"). It is filled in on reading, because few rejections are read.
     """
 
-    accelerator: str
-    name: str
-    code: str
-    sentence: str
+    accelerator: str  # slug of the type
+    name: str  # name of the type
+    code: str  # reason code
+    sentence: str  # template of the reason
     needed: float | None = None
     available: float | None = None
-    unit: str | None = None
-    count: float = 1.0  # accelerators of the plan
-    reached: Reached = Reached.OFFERS
-    rule: str = ""  # of what runs where
+    unit: str | None = None  # unit of both numbers
+    count: float = 1.0  # accelerators of the nearest plan
+    reached: Reached = Reached.OFFERS  # last filter that the type reached
+    rule: str = ""  # support rule that applies
 
     @property
     def text(self) -> str:
-        """The reason in words."""
+        """The reason as a sentence."""
         numbers: dict[str, str] = {}
         if self.needed is not None and self.available is not None:
             needed, available = apart(self.needed, self.available)
@@ -362,7 +371,7 @@ class Rejection:
 
     @property
     def miss(self) -> float:
-        """How far off: needed over available, infinite where there is no number."""
+        """Ratio of the needed and the available value, at least 1; infinite where there is no number."""
         if self.needed is None or self.available is None or self.needed <= 0:
             return np.inf
         if self.available <= 0:

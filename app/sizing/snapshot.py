@@ -1,6 +1,6 @@
-"""One immutable view of the catalogue as columns: machines, what they are sold for, what runs on them.
+"""One immutable view of the catalog as columns: machines, their listings, and the software that runs on them.
 
-Whatever a request would compute from the catalogue alone stands here, computed once.
+Everything that depends on the catalog alone is computed here once, so that requests do not repeat it.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ from app.sizing.values.hosted import HostedPrice
 
 
 def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
-    """Offers by who sells them and where, such that the order of a catalogue's rows is of no consequence."""
+    """Offers sorted by seller and place, so that the order of the catalog's rows does not matter."""
     return tuple(sorted(offers, key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator)))
 
 
 def by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, ...]]:
-    """The prices of every model that somebody hosts."""
+    """Hosted API prices by model."""
     found: dict[str, list[HostedPrice]] = {}
     for price in sorted(prices, key=lambda p: (p.model, p.provider)):
         found.setdefault(price.model, []).append(price)
@@ -62,14 +62,14 @@ def by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, .
 def systems_sold(
     accelerators: Sequence[Accelerator], systems: Sequence[System]
 ) -> tuple[Mapping[str, System], list[System]]:
-    """Every system by its slug, plain hosts among them, and those that can be owned."""
+    """Every system by its slug, plain hosts included, and the systems that can be owned."""
     sold = sorted(systems, key=lambda s: s.slug)
     owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(accelerators, sold)]
     return {s.slug: s for s in (*sold, *owned)}, owned
 
 
 def measured_of(evidence: Evidence, engines: Container[str]) -> Iterator[Measured]:
-    """What somebody published a result of, of engines that are sized."""
+    """Stacks with a published result, restricted to engines that the service sizes."""
     for r in evidence.rows:
         s = r.setting
         if s.engine in engines:
@@ -77,7 +77,7 @@ def measured_of(evidence: Evidence, engines: Container[str]) -> Iterator[Measure
 
 
 class Snapshot:
-    """The catalogue as sizing reads it. Built once per catalogue version; never changed."""
+    """The catalog as sizing reads it. Built once per catalog version; never changed."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Snapshot:
         self.frameworks, self.recipes = Frameworks.of(self.engines), recipes_today(self.engines)
         self.software = Software(self.accelerators, self.documents, self.engines, self.families)
         self.stacks, self.beside_stacks = self._stacks()
-        self.stacks_known: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # chosen for work before
+        self.stacks_known: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # cache of selected stacks
 
         self.systems, owned = systems_sold(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
@@ -132,7 +132,7 @@ class Snapshot:
 
     @cached_property
     def socket_bytes_per_s(self) -> Column:
-        """Memory bandwidth of a socket of every system, in the order of their names; NaN where it is not known."""
+        """Memory bandwidth per socket of every system in bytes/s, in the order of their slugs; NaN where unknown."""
         return column([socket_bytes_per_s(s.cpu_model) for s in self.systems.values()])
 
     def _listed(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
@@ -150,7 +150,7 @@ class Snapshot:
         return book.machines(), book.listings()
 
     def _stacks(self) -> tuple[Stacks, Beside]:
-        """Every stack, and the distinct ones beside what was measured.
+        """Every stack, and the evidence near the distinct ones.
 
         Factors were fitted to token streams; stacks of other phases keep their base values.
         """
@@ -173,7 +173,11 @@ class Snapshot:
     ) -> Achieved:
         """Coefficients of (engine, family, format class) stacks, one row each.
 
-        Factors were fitted to token streams; where a stack is not `fitted`, it keeps its base values.
+        Parameters:
+            stacks: the stacks.
+            generation: engine generation, "today" or "before".
+            fitted: whether each stack takes the fitted factors, which come from token streams; base values
+                otherwise.
         """
 
         asked = [*zip(stacks, [True] * len(stacks) if fitted is None else fitted, strict=True)]
@@ -193,7 +197,9 @@ class Snapshot:
         return Achieved(**{name: values(name)[rows] for name in names_of(Achieved)})
 
     def slowed(self, accelerator: str, *, compute: float = 1.0, link: float = 1.0) -> Snapshot:
-        """The same where one type computes, or reaches others over its slot, at a share of its rate."""
+        """A copy in which one accelerator type computes, or reaches others over its PCIe slot, at a share of its
+        rate.
+        """
         row, found = self.accelerator_index[accelerator], copy(self)
         of_type = np.arange(len(self.accelerators)) == row
         computes, reaches = np.where(of_type, compute, 1.0), np.where(of_type, link, 1.0)
@@ -206,7 +212,7 @@ class Snapshot:
         return found
 
     def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
-        """Stacks with the rules and the coefficients of an engine's version; all of one engine."""
+        """Stacks of one engine with the rules and coefficients of a given version."""
         if not version or not len(stacks):
             return stacks
         engine = engine_named(self.engines[int(stacks.engine[0])])

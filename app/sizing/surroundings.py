@@ -1,4 +1,6 @@
-"""What was published around a software stack: how near the nearest result is, and how many sources stand behind."""
+"""Published evidence near a software stack: the distance to the nearest result and the number of independent
+sources.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from app.sizing.evidence import NUMBERS, WORDS, Compared, runtime_on, word_of
 from app.sizing.hardware.achieved import kernels_of
 from app.sizing.uncertainty import FARTHEST, Around
 
-# What tells stacks apart, and what tells the questions put to one.
+# Attributes that distinguish stacks, and numbers that distinguish the questions about one stack.
 STACK_WORDS = ("vendor", "family", "runtime", "engine", "format_class")
 SHAPE_NUMBERS = ("params", "input_tokens", "output_tokens")
-# Quantities whose results tell of one another; every other one is of serving.
+# Pool of results for each training quantity; results of a pool are evidence for each other. All others are serving.
 POOLS: Mapping[str, str] = MappingProxyType(
     {"training": "training", "training_samples": "training", "training_memory": "training_memory"}
 )
@@ -24,7 +26,7 @@ SERVING = "serving"
 
 
 class StackKey(NamedTuple):
-    """What was made to run together, as far as evidence goes."""
+    """Software stack, as far as evidence depends on it."""
 
     engine: str
     family: str
@@ -32,44 +34,44 @@ class StackKey(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What was asked of it."""
+    """Size of the model and of the requests."""
 
-    params: float
-    input_tokens: float
-    output_tokens: float
+    params: float  # parameters of the model
+    input_tokens: float  # tokens of a prompt
+    output_tokens: float  # tokens of an output
 
 
 def pool_of(quantity: str) -> str:
-    """Which results tell of a quantity."""
+    """Pool of results that are evidence for a quantity."""
     return POOLS.get(quantity, SERVING)
 
 
 def scaled(shapes: Iterable[Shape]) -> Column:
-    """Numbers of shapes such that distances add, a row each: powers of two, by what they count for."""
+    """Shapes as rows of weighted binary logarithms, so that distances add."""
     values = np.array(list(shapes), dtype=np.float64).reshape(-1, len(SHAPE_NUMBERS))
     found: Column = np.log2(np.maximum(values, 1.0)) * [NUMBERS[name].weight for name in SHAPE_NUMBERS]
     return found
 
 
 class Surroundings:
-    """The results of one pool, to be seen from any stack."""
+    """The results of one pool, ready to be compared with any stack."""
 
     def __init__(self, rows: Iterable[Compared]) -> None:
-        told: dict[StackKey, set[Shape]] = {}
+        measured: dict[StackKey, set[Shape]] = {}
         self._sources: dict[tuple[str, str], set[str]] = {}
         for r in rows:
             s = r.setting
             key = StackKey(s.engine, s.family, s.format_class)
-            told.setdefault(key, set()).add(Shape(s.params, s.input_tokens, s.output_tokens))
+            measured.setdefault(key, set()).add(Shape(s.params, s.input_tokens, s.output_tokens))
             self._sources.setdefault(runtime_on(s.engine, s.family), set()).add(r.source)
-        self._stacks = sorted(told)
-        shapes = [sorted(told[key]) for key in self._stacks]
+        self._stacks = sorted(measured)
+        shapes = [sorted(measured[key]) for key in self._stacks]
         self._shapes = scaled(shape for of_stack in shapes for shape in of_stack).T.copy()
         self._first: Codes = np.cumsum([0, *map(len, shapes)])[:-1]
         self._known: dict[StackKey, Column] = {}
 
     def beside(self, stacks: Sequence[StackKey]) -> Beside:
-        """These stacks beside every one that was measured."""
+        """Distances from these stacks to every measured stack."""
         apart = np.array([self._apart(key) for key in stacks]).reshape(len(stacks), len(self._stacks))
         return Beside(
             apart,
@@ -80,7 +82,7 @@ class Surroundings:
         )
 
     def _apart(self, key: StackKey) -> Column:
-        """Distance in words to each stack that was measured."""
+        """Distance in categorical attributes from one stack to each measured stack."""
         if key not in self._known:
             mine = [word_of(name, *key) for name in STACK_WORDS]
             self._known[key] = np.array(
@@ -97,7 +99,7 @@ class Surroundings:
 
 
 def surroundings_of(rows: Iterable[Compared]) -> dict[str, Surroundings]:
-    """The results of each pool, those set aside left out."""
+    """Results by pool, without those that are excluded from fits."""
     kept: dict[str, list[Compared]] = {pool: [] for pool in (SERVING, *POOLS.values())}
     for r in rows:
         if not r.set_aside:
@@ -106,16 +108,16 @@ def surroundings_of(rows: Iterable[Compared]) -> dict[str, Surroundings]:
 
 
 class Beside(NamedTuple):
-    """Stacks (rows) beside measured ones (columns): distances in words, and the shapes measured of each."""
+    """Stacks (rows) compared with measured stacks (columns)."""
 
-    apart: Column
-    sources: Column
-    untabulated: Column
-    shapes: Column
-    first: Codes  # of each measured stack's shapes
+    apart: Column  # distance in categorical attributes, one row per stack and one column per measured stack
+    sources: Column  # independent sources for the runtime on the family
+    untabulated: Column  # 1 where base values come from no kernel tables of the maker
+    shapes: Column  # weighted logarithms of the measured shapes, one column each
+    first: Codes  # first shape of each measured stack
 
     def around(self, shape: Shape) -> Around:
-        """What stands around each stack when this is asked of it."""
+        """Evidence near each stack for this model and request size."""
         documented = np.ones(len(self.sources))
         if not len(self.first):
             return Around(self.sources, np.full(len(self.sources), FARTHEST), self.untabulated, documented)
@@ -125,6 +127,6 @@ class Beside(NamedTuple):
 
 
 def distinct_stacks(keys: Sequence[StackKey]) -> tuple[list[StackKey], Codes]:
-    """Each once, and which of them every key is."""
+    """Each key once, and for every key the index of its first occurrence in that list."""
     once = {key: i for i, key in enumerate(dict.fromkeys(keys))}
     return list(once), np.array([once[key] for key in keys], dtype=np.int64)

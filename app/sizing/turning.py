@@ -1,4 +1,4 @@
-"""Where an answer turns into another as one number is moved: the nearest such place, to a share of the number."""
+"""Finds the nearest value of one number at which an answer changes, to a given relative precision."""
 
 from __future__ import annotations
 
@@ -11,20 +11,26 @@ T = TypeVar("T", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Turn(Generic[T]):
-    """The answer is `becomes` at `value`, and still the old one at `still`."""
+    """The value at which an answer changes."""
 
-    value: float
-    still: float
-    becomes: T
+    value: float  # nearest evaluated value with a changed answer
+    still: float  # nearest evaluated value with the current answer
+    becomes: T  # the changed answer
 
 
 def nearest_turn(
     answer_at: Callable[[float], T], now: float, steps: Sequence[float], closeness: float
 ) -> Turn[T] | None:
-    """The first of the steps at which the answer is another than now, brought nearer by halving (of logarithms) until
-    it is within `closeness` of where the answer is still the same; None where it is the same at all of them.
+    """The first step at which the answer differs from the current one, refined by geometric bisection.
 
-    An answer that turns and turns back between two steps is not seen. Every place told was asked.
+    A change that reverts between two steps is not found. Every value in the result was evaluated.
+
+    Parameters:
+        answer_at: answer at a value of the number.
+        now: current value.
+        steps: values to try, in order.
+        closeness: relative distance between the last unchanged and the first changed value at which refinement
+            stops.
     """
     same, still = answer_at(now), now
     for step in steps:
@@ -36,7 +42,7 @@ def nearest_turn(
 
 
 def _nearer(answer_at: Callable[[float], T], found: Turn[T], same: T, closeness: float) -> Turn[T]:
-    """Between what is still the same and what is another."""
+    """Narrow the interval between the unchanged and the changed answer."""
     while max(found.value, found.still) / min(found.value, found.still) > 1 + closeness:
         middle = (found.value * found.still) ** 0.5
         becomes = answer_at(middle)

@@ -1,4 +1,4 @@
-"""Units: everything inside is bytes, seconds, FLOPs, watts and dollars."""
+"""Units and conversion factors. Internal values are in bytes, seconds, FLOPs, watts and US dollars."""
 
 MIB = 2**20
 GIB = 2**30
@@ -13,8 +13,8 @@ GIGA = 1e9
 MEGA = 1e6
 
 SECONDS_PER_HOUR = 3600.0
-LEAST_PER_S = 1e-12  # keeps a rate of nothing from dividing by zero: its price and its need are beyond any limit
-LEAST_WORK_PER_S = 1e-6  # units; of less a million is never reached
+LEAST_PER_S = 1e-12  # floor of a rate that is a divisor; prices and needs at this rate exceed every limit
+LEAST_WORK_PER_S = 1e-6  # slowest rate of work with a price per million, units/s
 HOURS_PER_DAY = 24.0
 HOURS_PER_YEAR = 8760.0
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12

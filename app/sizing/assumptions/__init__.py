@@ -1,7 +1,7 @@
-"""Every number we chose rather than derived, with range, unit, reason, source and date; one file per room.
+"""All assumed values of the engine, each with its range, unit, reason, source and date; one module per area.
 
-All of them can be overridden per request. What an answer reads of them it echoes: `Noted` keeps the names.
-Achieved fractions of hardware rates are not here: they are coefficients, rows of the catalogue.
+A request can override every assumption. An answer lists the assumptions that it used; `RecordingAssumptions` records
+them. Achieved shares of hardware rates are not assumptions: they are coefficients in the catalog.
 """
 
 from __future__ import annotations
@@ -42,48 +42,50 @@ class Assumptions(
     PackingAssumptions,
     DiagnosisAssumptions,
 ):
-    """All of them. The rooms' classes hold the fields: read `assumed.name`, wherever it is defined."""
+    """All assumptions. The base classes define the fields; read each one as `assumed.name`."""
 
     @classmethod
     def usual(cls, name: str) -> float:
-        """The value a number has where nobody replaces it."""
+        """Default value of an assumption."""
         value: float = getattr(cls(), name)
         return value
 
     @classmethod
     def bounds(cls, name: str) -> tuple[float, float]:
-        """The least and the most a number may be."""
+        """Smallest and largest value that an override may set."""
         facts = BY_NAME[name].metadata
         return facts["low"], facts["high"]
 
     @classmethod
     def all(cls) -> tuple[Mapping[str, float | str], ...]:
-        """Every chosen number with its range, unit, reason, source and date, by name."""
+        """Every assumption by name, with its default value, range, unit, reason, source and date."""
         ordered = sorted(fields(cls), key=lambda f: f.name)
         return tuple({"name": f.name, "value": cls.usual(f.name), **f.metadata} for f in ordered)
 
     def with_overrides(self, overrides: Mapping[str, float]) -> Assumptions:
-        """These assumptions with some replaced.
+        """A copy with some values replaced.
 
-        Raises Unanswerable for a name that is none of them or a value outside its range.
+        Raises Unanswerable for an unknown name or for a value outside its range.
         """
         known = {f.name: f for f in fields(self)}
         for name, value in overrides.items():
             if name not in known:
-                raise Unanswerable(f"There is no assumption named {name[:60]!r}. Accepted: {', '.join(sorted(known))}.")
+                raise Unanswerable(f"Unknown assumption {name[:60]!r}. Accepted: {', '.join(sorted(known))}.")
             low, high = known[name].metadata["low"], known[name].metadata["high"]
             unit = "" if known[name].metadata["unit"] == "1" else f" {known[name].metadata['unit']}"
             if not low <= value <= high:
-                raise Unanswerable(f"{name} must be from {low:g} to {high:g}{unit}.")
+                raise Unanswerable(f"{name} must be between {low:g} and {high:g}{unit}.")
         return replace(self, **dict(overrides))
 
     @property
     def unnoted(self) -> Assumptions:
-        """The same, of which nobody notes what is read: what is only tried is not what an answer rests on."""
+        """The same values without recording of reads. Use it for trial calculations that the answer does not rest
+        on.
+        """
         return self
 
     def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
-        """These, with some replaced, that know which of them are read: one for every answer."""
+        """A copy for one answer that records which assumptions are read, with `overrides` applied."""
         given = dict(overrides or {})
         return Noted(self.with_overrides(given) if given else self, frozenset(given))
 
@@ -93,10 +95,10 @@ BY_NAME = {f.name: f for f in FIELDS}
 
 
 class Noted(Assumptions):
-    """Assumptions that note what is read of them.
+    """Assumptions that record which of their fields are read.
 
-    Its own slots are empty at first, so that the first read of a name comes to `__getattr__`, which fills the slot:
-    every later read costs what it costs without noting.
+    Their own slots start empty. The first read of a field calls `__getattr__`, which records the name and fills the
+    slot, so later reads cost no more than without recording.
     """
 
     __slots__ = ("_asked", "_read", "_values")
@@ -117,17 +119,17 @@ class Noted(Assumptions):
 
     @property
     def unnoted(self) -> Assumptions:
-        """What is read of these is not noted."""
+        """The underlying values; reads of them are not recorded."""
         return self._values
 
     def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
-        """Itself: what was read before counts."""
+        """These assumptions themselves, with the reads recorded so far. Raises TypeError if there are overrides."""
         if overrides:
             raise TypeError("override before noting")
         return self
 
     def touched(self) -> tuple[Assumed, ...]:
-        """What was read so far and what the caller set, in the order of the fields."""
+        """The assumptions read so far and those that the request sets, in the order of the fields."""
         wanted = self._read | self._asked
         return tuple(
             Assumed(

@@ -1,4 +1,4 @@
-"""Where an answer warns, and how sure it says it is."""
+"""Assumptions about warnings, the suggested benchmark, and confidence in predictions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class AnswerAssumptions:
         low=0.5,
         high=1,
         unit="1",
-        reason="where queues grow steeply",
-        source="chosen: M/M/1 waits 6 services",
+        reason="utilization above which queues grow steeply",
+        source="assumed: M/M/1 then waits for 6 service times",
         as_of="2026-11",
     )
     tail_percentile: float = assumption(
@@ -24,8 +24,8 @@ class AnswerAssumptions:
         low=50,
         high=99.9,
         unit="%",
-        reason="below it limits leave out the tail",
-        source="chosen",
+        reason="percentile below which limits do not cover the tail",
+        source="assumed",
         as_of="2026-11",
     )
     fast_ingest_gb_per_s_per_machine: float = assumption(
@@ -33,8 +33,8 @@ class AnswerAssumptions:
         low=0.05,
         high=100,
         unit="GB/s",
-        reason="data beyond one disk or share",
-        source="chosen: a network share",
+        reason="data rate per machine above which storage needs planning",
+        source="assumed: rate of one disk or network share",
         as_of="2026-11",
     )
     overkill_utilization: float = assumption(
@@ -42,8 +42,8 @@ class AnswerAssumptions:
         low=0,
         high=0.5,
         unit="1",
-        reason="used less than this at peak, less may do",
-        source="chosen: a twentieth of what is paid for",
+        reason="peak utilization below which smaller hardware may suffice",
+        source="assumed: 5 % of the paid capacity",
         as_of="2026-11",
     )
     stale_price_days: float = assumption(
@@ -51,8 +51,8 @@ class AnswerAssumptions:
         low=1,
         high=3650,
         unit="days",
-        reason="age of a price that is to be asked for again",
-        source="chosen",
+        reason="price age above which to ask for a new quote",
+        source="assumed",
         as_of="2026-11",
     )
     usual_provider_accelerators: float = assumption(
@@ -60,8 +60,8 @@ class AnswerAssumptions:
         low=1,
         high=100_000,
         unit="accelerators",
-        reason="that a provider has free for one buyer",
-        source="chosen: quotas without a contract",
+        reason="accelerators that a provider has free for one buyer",
+        source="assumed: quotas without a contract",
         as_of="2026-11",
     )
     usual_reseller_accelerators: float = assumption(
@@ -69,8 +69,8 @@ class AnswerAssumptions:
         low=1,
         high=100_000,
         unit="accelerators",
-        reason="that a reseller has free for one buyer",
-        source="chosen: half a provider",
+        reason="accelerators that a reseller has free for one buyer",
+        source="assumed: half as many as a provider",
         as_of="2026-11",
     )
     usual_broker_accelerators: float = assumption(
@@ -78,8 +78,8 @@ class AnswerAssumptions:
         low=1,
         high=100_000,
         unit="accelerators",
-        reason="that a broker has alike at once",
-        source="chosen: one machine of eight",
+        reason="identical accelerators that a broker has at one time",
+        source="assumed: one machine with eight",
         as_of="2026-11",
     )
     usual_quote_accelerators: float = assumption(
@@ -87,8 +87,8 @@ class AnswerAssumptions:
         low=1,
         high=100_000,
         unit="accelerators",
-        reason="that one quote is good for",
-        source="chosen: 32 machines of eight",
+        reason="largest number of accelerators that one quote covers",
+        source="assumed: 32 machines with eight each",
         as_of="2026-11",
     )
     usual_list_accelerators: float = assumption(
@@ -96,8 +96,8 @@ class AnswerAssumptions:
         low=1,
         high=100_000,
         unit="accelerators",
-        reason="that a shop sells at list price at once",
-        source="chosen",
+        reason="accelerators that a shop sells at list price at one time",
+        source="assumed",
         as_of="2026-11",
     )
     deadline_nearly_used: float = assumption(
@@ -105,8 +105,8 @@ class AnswerAssumptions:
         low=0.1,
         high=1,
         unit="1",
-        reason="share of the deadline that leaves no room",
-        source="chosen",
+        reason="share of the deadline above which an answer warns",
+        source="assumed",
         as_of="2026-11",
     )
     memory_nearly_full: float = assumption(
@@ -114,8 +114,8 @@ class AnswerAssumptions:
         low=0.5,
         high=1,
         unit="1",
-        reason="share of usable memory that leaves no room",
-        source="chosen: fragmentation is a few percent",
+        reason="share of usable memory above which an answer warns",
+        source="assumed: fragmentation takes a few percent",
         as_of="2026-11",
     )
     thin_margin: float = assumption(
@@ -123,8 +123,8 @@ class AnswerAssumptions:
         low=0,
         high=0.5,
         unit="1",
-        reason="probability above the one asked for that is only just",
-        source="chosen",
+        reason="probability margin below which an answer warns",
+        source="assumed",
         as_of="2026-11",
     )
     thin_margin_growth: float = assumption(
@@ -132,18 +132,18 @@ class AnswerAssumptions:
         low=1,
         high=100,
         unit="1",
-        reason="times as much for the next confidence is a cliff",
-        source="chosen",
+        reason="hardware growth to the next confidence that is a warning",
+        source="assumed",
         as_of="2026-11",
     )
-    # The benchmark that settles most
+    # Suggested benchmark
     benchmark_window_min: float = assumption(
         10,
         low=1,
         high=240,
         unit="min",
-        reason="load held steady while it is measured",
-        source="chosen: hundreds of requests",
+        reason="duration of the steady load of the benchmark",
+        source="assumed: covers hundreds of requests",
         as_of="2026-11",
     )
     benchmark_warm_up_min: float = assumption(
@@ -151,8 +151,8 @@ class AnswerAssumptions:
         low=0,
         high=240,
         unit="min",
-        reason="compilation and first steps before measuring",
-        source="chosen",
+        reason="warm-up before measuring: compilation, first steps",
+        source="assumed",
         as_of="2026-11",
     )
     benchmark_steps: float = assumption(
@@ -160,27 +160,27 @@ class AnswerAssumptions:
         low=5,
         high=10_000,
         unit="steps",
-        reason="training steps until speed is steady",
-        source="chosen",
+        reason="training steps until the speed is steady",
+        source="assumed",
         as_of="2026-11",
     )
-    # Beside the best
+    # Near ties
     near_tie_share: float = assumption(
         0.05,
         low=0,
         high=0.5,
         unit="1",
-        reason="difference that predictions cannot tell apart",
-        source="chosen: below any spread",
+        reason="cost difference below the prediction error",
+        source="assumed: smaller than any prediction spread",
         as_of="2026-11",
     )
-    # How sure a prediction is
+    # Confidence in a prediction
     same_setting_distance: float = assumption(
         0.2,
         low=0,
         high=2,
         unit="1",
-        reason="distance up to which a result is the same setting",
-        source="chosen: one type, half a doubling",
+        reason="largest distance of a result that counts as the same setup",
+        source="assumed: same accelerator type, half a doubling of size",
         as_of="2026-11",
     )

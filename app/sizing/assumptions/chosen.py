@@ -1,4 +1,4 @@
-"""How a chosen number is written down: value, plausible range, unit, reason, source and date."""
+"""Declaration of an assumption: value, plausible range, unit, reason, source and date."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from typing import Any
 
 
 def assumption(value: float, *, low: float, high: float, unit: str, reason: str, source: str, as_of: str) -> Any:
-    """A chosen number. `low` and `high` are what an override may be; `reason` says what it is and is echoed in
-    every answer that rests on it: keep it to a few words. `source` is what was read, or "chosen" and why; `as_of` is
-    the year and month of either.
+    """A dataclass field for an assumption.
+
+    Parameters:
+        value: default value.
+        low, high: range that an override may set.
+        unit: unit of the value, "1" for a ratio.
+        reason: meaning of the value in at most 60 characters; every answer that uses the assumption shows it.
+        source: what was read, or "assumed" and the basis.
+        as_of: year and month of the source or of the assumption.
     """
     facts = {"low": low, "high": high, "unit": unit, "reason": reason, "source": source, "as_of": as_of}
     return field(default=value, metadata=facts)
@@ -17,9 +23,10 @@ def assumption(value: float, *, low: float, high: float, unit: str, reason: str,
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """One figure as it is echoed. `asked`: the caller gave it; else `source` says where it is from.
+    """One figure as an answer shows it: an assumption, or a value derived from the request.
 
-    `bounds` are the least and the most it may be; None of a text.
+    `asked` is true if the request sets the figure; otherwise `source` says where it comes from. `bounds` are the
+    smallest and largest accepted value, None for a text.
     """
 
     name: str

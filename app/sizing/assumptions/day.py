@@ -1,4 +1,4 @@
-"""A day of a service: its shape, what starting a replica takes, and how machines are added and given back."""
+"""Assumptions about the daily load of a service, the start of a replica, and autoscaling."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ class DayAssumptions:
         low=0,
         high=23,
         unit="h",
-        reason="busiest hour where only peak to average is told",
-        source="chosen: after noon",
+        reason="busiest hour if only the peak-to-average ratio is given",
+        source="assumed: early afternoon",
         as_of="2026-11",
     )
-    # What a fresh replica waits for
+    # Start of a replica
     machine_start_s: float = assumption(
         120,
         low=0,
         high=3600,
         unit="s",
-        reason="a rented machine until it runs containers",
-        source="clouds: 60 to 120 s, drivers 20 to 40",
+        reason="time until a rented machine runs containers",
+        source="cloud providers: 60 to 120 s, plus 20 to 40 s for drivers",
         as_of="2026-11",
     )
     image_gb: float = assumption(
@@ -33,8 +33,8 @@ class DayAssumptions:
         low=0.1,
         high=60,
         unit="GB",
-        reason="compressed image of an engine",
-        source="vLLM issue 27154: about 12; SGLang 3673: 11",
+        reason="compressed container image of an engine",
+        source="vLLM issue 27154: about 12 GB; SGLang issue 3673: 11 GB",
         as_of="2025-10",
     )
     large_image_gb: float = assumption(
@@ -42,8 +42,8 @@ class DayAssumptions:
         low=0.1,
         high=60,
         unit="GB",
-        reason="the same where a whole toolkit comes along",
-        source="TensorRT-LLM issue 8270: 16.24",
+        reason="compressed container image with a whole toolkit",
+        source="TensorRT-LLM issue 8270: 16.24 GB",
         as_of="2025-10",
     )
     small_image_gb: float = assumption(
@@ -51,8 +51,8 @@ class DayAssumptions:
         low=0.01,
         high=20,
         unit="GB",
-        reason="the same of llama.cpp and the like",
-        source="chosen: CUDA libraries and a binary",
+        reason="compressed container image of llama.cpp and similar",
+        source="assumed: CUDA libraries and one binary",
         as_of="2026-11",
     )
     image_pull_gb_per_s: float = assumption(
@@ -60,8 +60,8 @@ class DayAssumptions:
         low=0.01,
         high=5,
         unit="GB/s",
-        reason="a machine fetches and unpacks an image",
-        source="chosen: 12 GB in a minute",
+        reason="rate at which a machine pulls and unpacks an image",
+        source="assumed: 12 GB in one minute",
         as_of="2026-11",
     )
     registry_gb_per_s: float = assumption(
@@ -69,8 +69,8 @@ class DayAssumptions:
         low=0.05,
         high=500,
         unit="GB/s",
-        reason="a registry gives to all machines at once",
-        source="chosen: 40 Gbit/s",
+        reason="total rate of the container registry for all machines",
+        source="assumed: 40 Gbit/s",
         as_of="2026-11",
     )
     weight_store_gb_per_s: float = assumption(
@@ -78,18 +78,18 @@ class DayAssumptions:
         low=0.05,
         high=1000,
         unit="GB/s",
-        reason="storage of weights gives to all machines at once",
-        source="chosen: 100 Gbit/s",
+        reason="total rate of the weight storage for all machines",
+        source="assumed: 100 Gbit/s",
         as_of="2026-11",
     )
-    # When replicas are added and given back
+    # Scaling out and in, idle machines, failures
     autoscaler_reaction_s: float = assumption(
         30,
         low=0,
         high=900,
         unit="s",
-        reason="from a change of load to an order of replicas",
-        source="Kubernetes: every 15 s, and metrics as old",
+        reason="time from a load change to a scaling decision",
+        source="Kubernetes: polls every 15 s, metrics as old again",
         as_of="2026-11",
     )
     scale_in_delay_s: float = assumption(
@@ -97,8 +97,8 @@ class DayAssumptions:
         low=0,
         high=7200,
         unit="s",
-        reason="a replica is kept after it was last needed",
-        source="Kubernetes' stabilization window",
+        reason="time that a replica no longer needed is kept",
+        source="Kubernetes: stabilization window",
         as_of="2026-11",
     )
     scale_to_zero_after_s: float = assumption(
@@ -106,8 +106,8 @@ class DayAssumptions:
         low=1,
         high=86400,
         unit="s",
-        reason="without a request before the last replica stops",
-        source="chosen: as long as any is kept",
+        reason="time without requests before the last replica stops",
+        source="assumed: same as the scale-in delay",
         as_of="2026-11",
     )
     idle_power_share: float = assumption(
@@ -115,8 +115,8 @@ class DayAssumptions:
         low=0.05,
         high=1,
         unit="1",
-        reason="power of an idle machine over that under load",
-        source="chosen: a third to a half",
+        reason="power of an idle machine, share of power under load",
+        source="assumed: between a third and a half",
         as_of="2026-11",
     )
     failure_detection_s: float = assumption(
@@ -124,7 +124,7 @@ class DayAssumptions:
         low=0,
         high=900,
         unit="s",
-        reason="from a failure to the order of a new replica",
+        reason="time from a failure to the start of a new replica",
         source="Kubernetes: three probes, 10 s apart",
         as_of="2026-11",
     )

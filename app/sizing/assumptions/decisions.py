@@ -1,4 +1,4 @@
-"""What owning and running machines comes to."""
+"""Assumptions about the cost of owning and running machines."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class DecisionsAssumptions:
         low=1,
         high=240,
         unit="months",
-        reason="over which hardware is paid for",
-        source="chosen: 3 years",
+        reason="period over which hardware is paid for",
+        source="assumed: 3 years",
         as_of="2026-11",
     )
     electricity_usd_per_kwh: float = assumption(
@@ -24,8 +24,8 @@ class DecisionsAssumptions:
         low=0,
         high=10,
         unit="USD/kWh",
-        reason="price of electricity",
-        source="chosen: US to EU",
+        reason="electricity price",
+        source="assumed: between US and EU prices",
         as_of="2026-11",
     )
     pue: float = assumption(
@@ -33,8 +33,8 @@ class DecisionsAssumptions:
         low=1,
         high=5,
         unit="1",
-        reason="facility's power over the machines'",
-        source="chosen: 1.1 new, 1.56 usual",
+        reason="power usage effectiveness of the data center",
+        source="assumed: 1.1 for new sites, 1.56 on average",
         as_of="2024-07",
     )
     rent_decline_per_year: float = assumption(
@@ -42,7 +42,7 @@ class DecisionsAssumptions:
         low=0,
         high=0.9,
         unit="1",
-        reason="by which rents on demand fall, in /compare",
+        reason="yearly decline of on-demand prices, in /compare",
         source="mean of 39 price histories, 2022-26",
         as_of="2026-10",
     )
@@ -51,8 +51,8 @@ class DecisionsAssumptions:
         low=0,
         high=0.99,
         unit="1",
-        reason="of its value a bought machine loses, in /compare",
-        source="chosen: no market is recorded",
+        reason="yearly loss of resale value, in /compare",
+        source="assumed: no resale prices are recorded",
         as_of="2026-11",
     )
     # Owned machines
@@ -61,8 +61,8 @@ class DecisionsAssumptions:
         low=0.0,
         high=1.0,
         unit="1",
-        reason="where in a price range one buys",
-        source="chosen: cautious end",
+        reason="position of the paid price in the list price range",
+        source="assumed: upper end",
         as_of="2026-11",
     )
     host_power_w: float = assumption(
@@ -70,8 +70,8 @@ class DecisionsAssumptions:
         low=20,
         high=1000,
         unit="W",
-        reason="least host power per accelerator",
-        source="chosen: two CPUs over eight",
+        reason="smallest host power per accelerator",
+        source="assumed: two CPUs for eight accelerators",
         as_of="2026-11",
     )
     host_power_fraction: float = assumption(
@@ -79,7 +79,7 @@ class DecisionsAssumptions:
         low=0.1,
         high=1.5,
         unit="1",
-        reason="host, network, fans over accelerators' power",
+        reason="power of host, network and fans over accelerator power",
         source="median of 25 eight-way servers",
         as_of="2026-11",
     )
@@ -88,8 +88,8 @@ class DecisionsAssumptions:
         low=1,
         high=1024,
         unit="accelerators",
-        reason="most on one host, unlisted",
-        source="chosen: the largest PCIe servers",
+        reason="most accelerators per host if no system is listed",
+        source="assumed: the largest PCIe servers",
         as_of="2026-11",
     )
     socket_power_w: float = assumption(
@@ -97,8 +97,8 @@ class DecisionsAssumptions:
         low=50,
         high=800,
         unit="W",
-        reason="power of a device, unpublished",
-        source="chosen: a server CPU's",
+        reason="power of a device without a published figure",
+        source="assumed: a server CPU",
         as_of="2026-11",
     )
     load_power_fraction: float = assumption(
@@ -106,8 +106,8 @@ class DecisionsAssumptions:
         low=0.2,
         high=1.0,
         unit="1",
-        reason="mean draw over the rated power",
-        source="chosen",
+        reason="mean power draw over rated power",
+        source="assumed",
         as_of="2026-11",
     )
     maintenance_fraction_per_year: float = assumption(
@@ -115,8 +115,8 @@ class DecisionsAssumptions:
         low=0,
         high=0.3,
         unit="1/year",
-        reason="upkeep over purchase, yearly",
-        source="chosen: usual contracts",
+        reason="yearly maintenance cost over purchase price",
+        source="assumed: usual contracts",
         as_of="2026-11",
     )
     facility_usd_per_kw_month: float = assumption(
@@ -124,7 +124,7 @@ class DecisionsAssumptions:
         low=0,
         high=600,
         unit="USD/kW/month",
-        reason="colocation, power apart",
+        reason="colocation price without electricity",
         source="CBRE, H2 2024",
         as_of="2025-02",
     )

@@ -1,4 +1,4 @@
-"""From where on what is observed is no noise but a finding."""
+"""Thresholds above which a diagnosis reports an observation as a finding."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class DiagnosisAssumptions:
         low=0.01,
         high=5,
         unit="1",
-        reason="beyond what is expected before it is a finding",
-        source="chosen: above what runs of one system differ by",
+        reason="slowdown against the prediction that is a finding",
+        source="assumed: above the variation between runs of one system",
         as_of="2026-11",
     )
     diagnosed_least_share: float = assumption(
@@ -23,8 +23,8 @@ class DiagnosisAssumptions:
         low=0.001,
         high=0.9,
         unit="1",
-        reason="of time or money, least that a finding costs",
-        source="chosen: less is hard to measure",
+        reason="smallest share of time or money that makes a finding",
+        source="assumed: smaller shares are hard to measure",
         as_of="2026-11",
     )
     diagnosed_full_share: float = assumption(
@@ -32,8 +32,8 @@ class DiagnosisAssumptions:
         low=0.5,
         high=1,
         unit="1",
-        reason="of a limit at which it counts as reached",
-        source="chosen: gauges are read between steps",
+        reason="share of a limit at which it counts as reached",
+        source="assumed: gauges are read between steps",
         as_of="2026-11",
     )
     diagnosed_idle_share: float = assumption(
@@ -41,8 +41,8 @@ class DiagnosisAssumptions:
         low=0.05,
         high=0.95,
         unit="1",
-        reason="of a fleet without use before it is told",
-        source="chosen: a day's load moves by as much",
+        reason="unused share of a fleet that makes a finding",
+        source="assumed: daily load varies by as much",
         as_of="2026-11",
     )
     diagnosed_hot_c: float = assumption(
@@ -50,7 +50,7 @@ class DiagnosisAssumptions:
         low=50,
         high=120,
         unit="C",
-        reason="from where on accelerators lower their clocks",
-        source="chosen: usual slowdown from 83 to 90 C",
+        reason="temperature from which accelerators lower their clocks",
+        source="assumed: thermal slowdown usually starts at 83 to 90 C",
         as_of="2026-11",
     )

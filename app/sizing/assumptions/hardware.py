@@ -1,4 +1,4 @@
-"""What devices give to who uses them."""
+"""Assumptions about usable device memory, software support and unlisted networks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class HardwareAssumptions:
-    # Memory that may be taken
+    # Usable memory
     batch_memory_fraction: float = assumption(
         0.92,
         low=0.5,
         high=0.98,
         unit="1",
-        reason="of device memory, to single-pass serving",
-        source="chosen: leaves room for peaks",
+        reason="share of device memory for single-pass serving",
+        source="assumed: leaves room for peaks",
         as_of="2026-11",
     )
     small_engine_memory_fraction: float = assumption(
@@ -24,8 +24,8 @@ class HardwareAssumptions:
         low=0.5,
         high=1.0,
         unit="1",
-        reason="of device memory, to llama.cpp-like engines",
-        source="chosen: no reserve",
+        reason="share of device memory for llama.cpp-like engines",
+        source="assumed: no reserve",
         as_of="2026-11",
     )
     unified_memory_fraction: float = assumption(
@@ -33,8 +33,8 @@ class HardwareAssumptions:
         low=0.5,
         high=0.95,
         unit="1",
-        reason="of unified memory, to the accelerator",
-        source="chosen: as macOS",
+        reason="share of unified memory that the accelerator may use",
+        source="assumed: as in macOS",
         as_of="2024-06",
     )
     visible_memory_fraction: float = assumption(
@@ -42,7 +42,7 @@ class HardwareAssumptions:
         low=0.9,
         high=1.0,
         unit="1",
-        reason="memory seen over the driver's figure",
+        reason="visible memory over the memory the driver reports",
         source="start-up logs",
         as_of="2026-11",
     )
@@ -51,7 +51,7 @@ class HardwareAssumptions:
         low=0.9,
         high=1.0,
         unit="1",
-        reason="memory seen over the label",
+        reason="visible memory over the nominal memory size",
         source="RTX 4090: 23.5 of 24 GiB",
         as_of="2026-11",
     )
@@ -62,8 +62,8 @@ class HardwareAssumptions:
         low=1.0,
         high=3.0,
         unit="1",
-        reason="log width of intervals where only rules say it runs",
-        source="chosen: between others' engines and one's own",
+        reason="wider prediction interval if support is only expected",
+        source="assumed: between other engines' results and the engine's own",
         as_of="2026-11",
     )
 
@@ -73,7 +73,7 @@ class HardwareAssumptions:
         low=1,
         high=3200,
         unit="Gbit/s",
-        reason="network of an accelerator, unlisted",
-        source="chosen: nodes of eight",
+        reason="network rate per accelerator if none is listed",
+        source="assumed: nodes with eight accelerators",
         as_of="2026-11",
     )

@@ -1,4 +1,4 @@
-"""What a host does with the weights that lie in its memory: how much it takes, reads and multiplies."""
+"""Assumptions about host memory and host CPUs when weights are offloaded to the host."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class HostAssumptions:
-    # Memory of hosts that are put together for a plan
+    # Memory of assumed hosts
     desktop_host_most_gib: float = assumption(
         192,
         low=16,
         high=1024,
         unit="GiB",
-        reason="most memory of a desktop that is put together",
-        source="chosen: four modules of 48 GB",
+        reason="largest memory of an assumed desktop host",
+        source="assumed: four modules of 48 GB",
         as_of="2026-11",
     )
     server_host_most_gib: float = assumption(
@@ -24,18 +24,18 @@ class HostAssumptions:
         low=64,
         high=8192,
         unit="GiB",
-        reason="most memory of a server that is put together",
-        source="chosen: twelve modules of 128 GB",
+        reason="largest memory of an assumed server host",
+        source="assumed: twelve modules of 128 GB",
         as_of="2026-11",
     )
 
-    # Memory bandwidth, of one socket
+    # Memory bandwidth of one socket
     desktop_host_gb_per_s: float = assumption(
         89.6,
         low=20,
         high=300,
         unit="GB/s",
-        reason="memory bandwidth of an unnamed desktop",
+        reason="memory bandwidth of an unnamed desktop CPU",
         source="two channels of DDR5-5600",
         as_of="2026-11",
     )
@@ -44,7 +44,7 @@ class HostAssumptions:
         low=60,
         high=1000,
         unit="GB/s",
-        reason="memory bandwidth of an unnamed server's socket",
+        reason="memory bandwidth per socket of an unnamed server",
         source="eight channels of DDR5-4800: Xeon 8480+",
         as_of="2026-11",
     )
@@ -53,8 +53,8 @@ class HostAssumptions:
         low=0.05,
         high=1,
         unit="1",
-        reason="of a socket, beside each rented accelerator",
-        source="chosen: two sockets beside eight",
+        reason="CPU socket share that comes with a rented accelerator",
+        source="assumed: two sockets for eight accelerators",
         as_of="2026-11",
     )
     host_bandwidth_fraction: float = assumption(
@@ -62,19 +62,19 @@ class HostAssumptions:
         low=0.1,
         high=0.95,
         unit="1",
-        reason="of a socket's bandwidth, reading weights",
+        reason="share of socket bandwidth reached when reading weights",
         source="KTransformers: 8.7 tokens/s at 307 GB/s",
         as_of="2025-02",
     )
 
-    # Arithmetic, as reached, of one socket
+    # Achieved matrix rate of one socket
     desktop_host_tflops: float = assumption(
         0.7,
         low=0.1,
         high=10,
         unit="TFLOP/s",
-        reason="matrices on a desktop's processor",
-        source="chosen: a third of 32 cores",
+        reason="matrix rate of a desktop CPU",
+        source="assumed: a third of the peak of 32 cores",
         as_of="2026-11",
     )
     server_host_tflops: float = assumption(
@@ -82,8 +82,8 @@ class HostAssumptions:
         low=0.3,
         high=40,
         unit="TFLOP/s",
-        reason="matrices on a server's socket",
-        source="KTransformers: prompts at 54 tokens/s",
+        reason="matrix rate of a server CPU, per socket",
+        source="KTransformers: prefill at 54 tokens/s",
         as_of="2025-02",
     )
     host_link_fraction: float = assumption(
@@ -91,7 +91,7 @@ class HostAssumptions:
         low=0.2,
         high=0.95,
         unit="1",
-        reason="of a slot's rate, moving weights for prompts",
-        source="chosen: copies of whole layers",
+        reason="share of the slot rate reached when weights are copied",
+        source="assumed: copies of whole layers",
         as_of="2026-11",
     )

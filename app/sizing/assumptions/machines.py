@@ -1,4 +1,4 @@
-"""What stands around and between accelerators that are bought: chassis, processors, memory, racks and networks."""
+"""Assumed prices of machine parts: chassis, processors, memory, racks and networks."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class MachineAssumptions:
-    # Machines that nobody quotes
+    # Machines without a quote
     desktop_chassis_usd: float = assumption(
         1000,
         low=200,
         high=5000,
         unit="USD",
-        reason="case, board, power supply of one desktop card",
-        source="chosen: parts lists of desktops",
+        reason="desktop case, board and power supply for one card",
+        source="assumed: parts lists of desktops",
         as_of="2026-11",
     )
     tower_chassis_usd: float = assumption(
@@ -24,8 +24,8 @@ class MachineAssumptions:
         low=500,
         high=10000,
         unit="USD",
-        reason="the same of two desktop cards",
-        source="two RTX 5090: 11,200 whole, 8,198 of it cards",
+        reason="desktop case, board and power supply for two cards",
+        source="system with two RTX 5090: 11,200 USD, of which cards 8,198",
         as_of="2026-08",
     )
     small_chassis_usd: float = assumption(
@@ -33,8 +33,8 @@ class MachineAssumptions:
         low=1500,
         high=25000,
         unit="USD",
-        reason="the same of up to four cards or two sockets",
-        source="chosen: between a tower and eight cards",
+        reason="server chassis for up to four cards or two sockets",
+        source="assumed: between a tower and a chassis for eight cards",
         as_of="2026-11",
     )
     large_chassis_usd: float = assumption(
@@ -42,8 +42,8 @@ class MachineAssumptions:
         low=4000,
         high=60000,
         unit="USD",
-        reason="the same of up to eight, cooled by air",
-        source="chosen: 4U servers without cards",
+        reason="air-cooled server chassis for up to eight cards",
+        source="assumed: 4U servers without cards",
         as_of="2026-11",
     )
     hot_chassis_factor: float = assumption(
@@ -51,8 +51,8 @@ class MachineAssumptions:
         low=1,
         high=6,
         unit="1",
-        reason="liquid or wide chassis over air-cooled",
-        source="4U liquid for eight RTX 5090: from 36,000",
+        reason="price of a liquid-cooled or wide chassis over air-cooled",
+        source="liquid-cooled 4U server for eight RTX 5090: from 36,000 USD",
         as_of="2026-08",
     )
     air_cooled_card_w: float = assumption(
@@ -60,8 +60,8 @@ class MachineAssumptions:
         low=150,
         high=1500,
         unit="W",
-        reason="desktop cards above it do not stand close",
-        source="chosen: two-slot cards stay below",
+        reason="power above which desktop cards need a wider chassis",
+        source="assumed: two-slot cards stay below",
         as_of="2026-11",
     )
     cores_per_accelerator: float = assumption(
@@ -69,8 +69,8 @@ class MachineAssumptions:
         low=1,
         high=64,
         unit="cores",
-        reason="processor cores bought for each",
-        source="chosen: 48 to 128 beside eight are sold",
+        reason="CPU cores bought per accelerator",
+        source="assumed: servers with eight accelerators ship with 48 to 128 cores",
         as_of="2026-11",
     )
     desktop_core_usd: float = assumption(
@@ -78,8 +78,8 @@ class MachineAssumptions:
         low=10,
         high=300,
         unit="USD",
-        reason="desktop processor, per core",
-        source="chosen: 16 cores at 600",
+        reason="desktop CPU price per core",
+        source="assumed: 16 cores at 600 USD",
         as_of="2026-11",
     )
     server_core_usd: float = assumption(
@@ -87,8 +87,8 @@ class MachineAssumptions:
         low=30,
         high=400,
         unit="USD",
-        reason="server processor, per core",
-        source="EPYC 9654: 96 cores at 11,500",
+        reason="server CPU price per core",
+        source="EPYC 9654: 96 cores at 11,500 USD",
         as_of="2026-11",
     )
     host_memory_ratio: float = assumption(
@@ -96,8 +96,8 @@ class MachineAssumptions:
         low=0.25,
         high=8,
         unit="1",
-        reason="host memory over accelerators', at least",
-        source="chosen: a checkpoint fits twice",
+        reason="smallest host memory over accelerator memory",
+        source="assumed: a checkpoint fits twice",
         as_of="2026-11",
     )
     desktop_memory_usd_per_gib: float = assumption(
@@ -105,7 +105,7 @@ class MachineAssumptions:
         low=2,
         high=60,
         unit="USD/GiB",
-        reason="desktop memory",
+        reason="desktop memory price",
         source="DDR5 modules, December 2025",
         as_of="2025-12",
     )
@@ -114,19 +114,19 @@ class MachineAssumptions:
         low=3,
         high=100,
         unit="USD/GiB",
-        reason="server memory",
-        source="DDR5 RDIMM, spot: 27 to 37",
+        reason="server memory price",
+        source="DDR5 RDIMM spot prices: 27 to 37 USD/GiB",
         as_of="2026-06",
     )
 
-    # Beside machines
+    # Racks and networks
     rack_usd_per_kw: float = assumption(
         200,
         low=0,
         high=3000,
         unit="USD/kW",
-        reason="cabinet and power strips of servers",
-        source="chosen: 4,000 for 20 kW",
+        reason="price of rack and power distribution for servers",
+        source="assumed: 4,000 USD for 20 kW",
         as_of="2026-11",
     )
     network_usd_per_gbit: float = assumption(
@@ -134,8 +134,8 @@ class MachineAssumptions:
         low=0,
         high=50,
         unit="USD/(Gbit/s)",
-        reason="switches, cables, optics: one tier",
-        source="15,000 per machine of eight 400G ports",
+        reason="price of switches, cables and optics, one switch tier",
+        source="15,000 USD per machine with eight 400G ports",
         as_of="2024-08",
     )
     switch_ports: float = assumption(
@@ -143,7 +143,7 @@ class MachineAssumptions:
         low=8,
         high=1024,
         unit="ports",
-        reason="of a switch: machines that one tier joins",
+        reason="ports per switch: most machines that one tier connects",
         source="400G switches",
         as_of="2024-08",
     )
@@ -152,8 +152,8 @@ class MachineAssumptions:
         low=1,
         high=5,
         unit="1",
-        reason="two tiers of switches over one",
-        source="34,000 per machine",
+        reason="network price with two switch tiers over one",
+        source="34,000 USD per machine",
         as_of="2024-08",
     )
     three_tier_network_factor: float = assumption(
@@ -161,8 +161,8 @@ class MachineAssumptions:
         low=1,
         high=8,
         unit="1",
-        reason="three tiers of switches over one",
-        source="53,000 per machine",
+        reason="network price with three switch tiers over one",
+        source="53,000 USD per machine",
         as_of="2024-08",
     )
     network_card_usd_per_gbit: float = assumption(
@@ -170,7 +170,7 @@ class MachineAssumptions:
         low=0,
         high=20,
         unit="USD/(Gbit/s)",
-        reason="network cards, where the machine names none",
-        source="12,000 for eight of 400G",
+        reason="network card price if the machine lists none",
+        source="12,000 USD for eight 400G cards",
         as_of="2026-11",
     )

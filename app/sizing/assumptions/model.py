@@ -1,4 +1,4 @@
-"""What is assumed of a model that is known in part."""
+"""Assumptions about models whose structure is only partly known."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class ModelAssumptions:
-    # Models of samples whose layers are not known
+    # Sample models of unknown layer structure
     sample_flops_per_activation: float = assumption(
         1000,
         low=50,
         high=20000,
         unit="FLOP",
-        reason="work per element that a pass writes",
+        reason="FLOPs per activation element that a pass writes",
         source="between ResNet-50 (740) and ViT-B/16 (1,200)",
         as_of="2026-11",
     )
@@ -24,8 +24,8 @@ class ModelAssumptions:
         low=1,
         high=50,
         unit="1",
-        reason="activations kept for backward over live ones",
-        source="chosen: convolution, norm, activation",
+        reason="activations kept for backward over live activations",
+        source="assumed: convolution, norm and activation",
         as_of="2026-11",
     )
     sample_layers: float = assumption(
@@ -33,7 +33,7 @@ class ModelAssumptions:
         low=1,
         high=1000,
         unit="layers",
-        reason="depth of a network known by its FLOPs only",
+        reason="layers of a network of which only the FLOPs are known",
         source="ResNet-50 (arXiv:1512.03385)",
         as_of="2015-12",
     )

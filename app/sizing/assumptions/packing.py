@@ -1,4 +1,4 @@
-"""How cards are divided among several models, and adapters beside one."""
+"""Assumptions about sharing cards between models and about LoRA adapters per base model."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class PackingAssumptions:
         low=1,
         high=4096,
         unit="adapters",
-        reason="stay loaded beside a base, where nobody says",
-        source="SGLang's max-loras-per-batch, its LoRA page",
+        reason="LoRA adapters loaded with the base model by default",
+        source="SGLang LoRA page: max-loras-per-batch",
         as_of="2026-11",
     )
     packed_memory_share: float = assumption(
@@ -23,8 +23,8 @@ class PackingAssumptions:
         low=0.5,
         high=1.0,
         unit="1",
-        reason="of a shared card's memory, all engines together",
-        source="chosen: room for drivers and fragments",
+        reason="share of a shared card's memory for all engines",
+        source="assumed: leaves room for drivers and fragmentation",
         as_of="2026-11",
     )
     packed_time_share: float = assumption(
@@ -32,8 +32,8 @@ class PackingAssumptions:
         low=0.3,
         high=1.0,
         unit="1",
-        reason="of a shared card's time, all models together",
-        source="chosen: the rest is lost to switching",
+        reason="share of a shared card's time for all models",
+        source="assumed: the rest is lost to switching",
         as_of="2026-11",
     )
     packed_types: float = assumption(
@@ -41,8 +41,8 @@ class PackingAssumptions:
         low=1,
         high=50,
         unit="types",
-        reason="of accelerator whose cards are tried for all models",
-        source="chosen: those best for the first model alone",
+        reason="accelerator types tried when all models share cards",
+        source="assumed: the types that are best for the first model",
         as_of="2026-11",
     )
     packing_step_share: float = assumption(
@@ -50,8 +50,8 @@ class PackingAssumptions:
         low=0.02,
         high=0.5,
         unit="1",
-        reason="steps in which shares of a card are given",
-        source="chosen: finer steps save little",
+        reason="step size of the shares of a card",
+        source="assumed: finer steps save little",
         as_of="2026-11",
     )
     slice_memory_fraction: float = assumption(
@@ -59,7 +59,7 @@ class PackingAssumptions:
         low=0.8,
         high=1.0,
         unit="1",
-        reason="of its part of a card's memory that a slice has",
+        reason="usable share of a MIG slice's memory",
         source="nvidia-smi mig -lgip, A100: 9.5 of 10 GiB",
         as_of="2026-11",
     )
@@ -68,7 +68,7 @@ class PackingAssumptions:
         low=0.6,
         high=1.0,
         unit="1",
-        reason="of its part of a card's compute that a slice has",
+        reason="usable share of a MIG slice's compute",
         source="nvidia-smi mig -lgip, H100: 16 of 132 / 7 SMs",
         as_of="2026-11",
     )

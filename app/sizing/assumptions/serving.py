@@ -1,4 +1,4 @@
-"""What serving engines take and allow."""
+"""Assumptions about serving: simulation, memory, host work and limits of plans."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from app.sizing.assumptions.chosen import assumption
 
 @dataclass(frozen=True)
 class ServingAssumptions:
-    # The simulation of a scheduler
+    # Scheduler simulation
     simulated_requests: float = assumption(
         10_000,
         low=1_000,
         high=50_000,
         unit="requests",
-        reason="simulated at every load of a finalist",
-        source="chosen: p99 of a thousand varies by 4 to 24 %",
+        reason="requests simulated per load and finalist",
+        source="assumed: p99 of a thousand requests varies by 4 to 24 %",
         as_of="2026-11",
     )
-    # Memory beside the weights and the cache
+    # Memory other than weights and KV cache
     memory_deviation: float = assumption(
         0.03,
         low=0.0,
         high=0.2,
         unit="1",
-        reason="spread of what engines take unforeseen",
+        reason="standard deviation of the predicted engine memory",
         source="51 start-up logs: 0.02 at 80 %, 0.06 at 90 %",
         as_of="2026-11",
     )
@@ -34,7 +34,7 @@ class ServingAssumptions:
         low=1.0,
         high=1.15,
         unit="1",
-        reason="loaded weights over counted bytes",
+        reason="loaded weights over the counted weight bytes",
         source="start-up logs",
         as_of="2026-11",
     )
@@ -52,8 +52,8 @@ class ServingAssumptions:
         low=0.05,
         high=4.0,
         unit="GiB",
-        reason="runtime of an engine, per device",
-        source="start-up logs: 0.05 to 0.35",
+        reason="runtime overhead of an engine, per device",
+        source="start-up logs: 0.05 to 0.35 GiB",
         as_of="2026-11",
     )
     graph_overhead_gib: float = assumption(
@@ -61,7 +61,7 @@ class ServingAssumptions:
         low=0.0,
         high=5.0,
         unit="GiB",
-        reason="captured graphs per device",
+        reason="memory of captured graphs, per device",
         source="start-up logs",
         as_of="2026-11",
     )
@@ -70,8 +70,8 @@ class ServingAssumptions:
         low=0.0,
         high=4.0,
         unit="GiB",
-        reason="communication buffers per device",
-        source="start-up logs: 0.2 to 2.1",
+        reason="communication buffers, per device",
+        source="start-up logs: 0.2 to 2.1 GiB",
         as_of="2026-11",
     )
     small_runtime_overhead_gib: float = assumption(
@@ -79,8 +79,8 @@ class ServingAssumptions:
         low=0.1,
         high=2.0,
         unit="GiB",
-        reason="runtime of llama.cpp, MLX and the like",
-        source="chosen",
+        reason="runtime overhead of llama.cpp, MLX and similar engines",
+        source="assumed",
         as_of="2026-11",
     )
     max_sequences_small_engine: float = assumption(
@@ -88,18 +88,18 @@ class ServingAssumptions:
         low=1,
         high=256,
         unit="sequences",
-        reason="slots an engine is started with that must be told",
-        source="chosen",
+        reason="parallel slots of an engine that must be given a number",
+        source="assumed",
         as_of="2026-11",
     )
-    # What a host does for every request of single-pass work
+    # Host work per request of single-pass models
     tokeniser_tokens_per_s: float = assumption(
         6e5,
         low=2e4,
         high=2e7,
         unit="tokens/s",
-        reason="text into tokens, on one core",
-        source="HF tokenizers: 2.7 to 4 MiB/s a thread",
+        reason="tokenizer rate on one core",
+        source="HF tokenizers: 2.7 to 4 MiB/s per thread",
         as_of="2026-02",
     )
     image_megapixels_per_s: float = assumption(
@@ -107,8 +107,8 @@ class ServingAssumptions:
         low=5,
         high=1000,
         unit="megapixel/s",
-        reason="pictures decoded and resized, on one core",
-        source="ImageNet at 540 to 860/s (arXiv:2605.08731)",
+        reason="image decoding and resizing rate on one core",
+        source="ImageNet at 540 to 860 images/s (arXiv:2605.08731)",
         as_of="2026-05",
     )
     sent_image_megapixels: float = assumption(
@@ -116,8 +116,8 @@ class ServingAssumptions:
         low=0.01,
         high=200,
         unit="megapixel",
-        reason="picture as it is sent, at least",
-        source="ImageNet's mean",
+        reason="smallest size of an image as the client sends it",
+        source="mean size in ImageNet",
         as_of="2026-11",
     )
     audio_s_per_s: float = assumption(
@@ -125,8 +125,8 @@ class ServingAssumptions:
         low=50,
         high=50_000,
         unit="s/s",
-        reason="sound into spectrograms, on one core",
-        source="transformers#29901: 160 to 960",
+        reason="audio seconds preprocessed per second on one core",
+        source="transformers issue 29901: 160 to 960",
         as_of="2024-06",
     )
     server_request_ms: float = assumption(
@@ -134,8 +134,8 @@ class ServingAssumptions:
         low=0.01,
         high=50,
         unit="ms",
-        reason="HTTP and JSON of a request, on one core",
-        source="chosen: between compiled servers and Python",
+        reason="HTTP and JSON time per request on one core",
+        source="assumed: between compiled servers and Python",
         as_of="2026-11",
     )
     server_serial_us: float = assumption(
@@ -143,7 +143,7 @@ class ServingAssumptions:
         low=1,
         high=5000,
         unit="us",
-        reason="of a request, what one thread of its server does",
+        reason="single-threaded server time per request",
         source="sbert.net: small networks take 35 us and more",
         as_of="2026-11",
     )
@@ -152,8 +152,8 @@ class ServingAssumptions:
         low=0.0,
         high=1.0,
         unit="1",
-        reason="of that work, what the same machine does",
-        source="chosen: clients send text, JPEG and sound",
+        reason="share of preprocessing that runs on the same machine",
+        source="assumed: clients send text, JPEG and audio",
         as_of="2026-11",
     )
     vcpus_per_accelerator: float = assumption(
@@ -161,8 +161,8 @@ class ServingAssumptions:
         low=1,
         high=512,
         unit="vCPUs",
-        reason="of a host, beside each accelerator, unlisted",
-        source="clouds: 4 to 64, most 12 to 26",
+        reason="vCPUs per accelerator if the host lists none",
+        source="cloud instances: 4 to 64, most 12 to 26",
         as_of="2026-11",
     )
     socket_vcpus: float = assumption(
@@ -170,8 +170,8 @@ class ServingAssumptions:
         low=2,
         high=1024,
         unit="vCPUs",
-        reason="of a processor, unlisted",
-        source="chosen: 64 cores",
+        reason="vCPUs of a CPU socket if none are listed",
+        source="assumed: 64 cores",
         as_of="2026-11",
     )
     cores_per_vcpu: float = assumption(
@@ -179,8 +179,8 @@ class ServingAssumptions:
         low=0.4,
         high=1.0,
         unit="1",
-        reason="of a core's work, what a vCPU does",
-        source="chosen: mostly one of two threads",
+        reason="throughput of a vCPU over a full core",
+        source="assumed: usually one of two threads of a core",
         as_of="2026-11",
     )
     padded_share: float = assumption(
@@ -188,8 +188,8 @@ class ServingAssumptions:
         low=0.0,
         high=1.0,
         unit="1",
-        reason="from mean to long texts, how far batches are padded",
-        source="chosen: batches sorted by length pad less",
+        reason="padding of batches, from mean (0) to long (1) texts",
+        source="assumed: batches sorted by length need less padding",
         as_of="2026-11",
     )
     model_load_gb_per_s: float = assumption(
@@ -197,8 +197,8 @@ class ServingAssumptions:
         low=0.05,
         high=100,
         unit="GB/s",
-        reason="a machine reads weights from storage",
-        source="chosen: an NVMe disk",
+        reason="rate at which a machine reads weights from storage",
+        source="assumed: one NVMe disk",
         as_of="2026-11",
     )
     engine_start_s: float = assumption(
@@ -206,18 +206,18 @@ class ServingAssumptions:
         low=1,
         high=1800,
         unit="s",
-        reason="start and graph capture of an engine",
+        reason="engine start and graph capture time",
         source="start-up logs",
         as_of="2026-11",
     )
-    # Plans that are judged, and what bounds them
+    # Limits on the plans that are judged
     overhead_memory_fraction_limit: float = assumption(
         0.12,
         low=0.02,
         high=0.5,
         unit="1",
-        reason="most of a device that overhead takes",
-        source="chosen",
+        reason="largest share of device memory that overhead may take",
+        source="assumed",
         as_of="2026-11",
     )
     max_samples: float = assumption(
@@ -226,7 +226,7 @@ class ServingAssumptions:
         high=65536,
         unit="samples",
         reason="largest batch that is tried",
-        source="chosen",
+        source="assumed",
         as_of="2026-11",
     )
     prefill_share_limit: float = assumption(
@@ -234,8 +234,8 @@ class ServingAssumptions:
         low=0.5,
         high=1.0,
         unit="1",
-        reason="most of its time a replica may prefill",
-        source="chosen",
+        reason="largest share of time that a replica may spend on prefill",
+        source="assumed",
         as_of="2026-11",
     )
     full_cache_share: float = assumption(
@@ -243,8 +243,8 @@ class ServingAssumptions:
         low=0.1,
         high=1.0,
         unit="1",
-        reason="of what fits, from where memory binds",
-        source="chosen",
+        reason="share of the fitting batch above which memory is the limit",
+        source="assumed",
         as_of="2026-11",
     )
     replica_memory_fraction: float = assumption(
@@ -252,8 +252,8 @@ class ServingAssumptions:
         low=0.3,
         high=1.0,
         unit="1",
-        reason="of a device, most that weights take",
-        source="chosen",
+        reason="largest share of device memory for weights",
+        source="assumed",
         as_of="2026-11",
     )
     exchange_bandwidth_share: float = assumption(
@@ -261,8 +261,9 @@ class ServingAssumptions:
         low=0.4,
         high=0.95,
         unit="1",
-        reason="large: 43 of 50, 158 of 160 GB/s; small: 39, 98 to 127",
-        source="deepseek-ai/DeepEP@dd758ca docs/legacy.md",
+        reason="bandwidth share that expert all-to-all reaches",
+        source="DeepEP (deepseek-ai/DeepEP@dd758ca docs/legacy.md): large messages 43 of 50 and 158 of 160 "
+        "GB/s, small messages 39 and 98 to 127",
         as_of="2026-11",
     )
     split_first_token_factor: float = assumption(
@@ -270,8 +271,8 @@ class ServingAssumptions:
         low=1,
         high=4,
         unit="1",
-        reason="pools' first tokens beside unsplit ones: 2.0 in both sources",
-        source="67 published rows of two pools",
+        reason="TTFT with split pools over TTFT of the prefill pool",
+        source="67 published results of prefill and decode pools: 2.0 in both sources",
         as_of="2026-11",
     )
     max_nodes_per_replica: float = assumption(
@@ -279,7 +280,7 @@ class ServingAssumptions:
         low=1,
         high=64,
         unit="machines",
-        reason="most machines of one replica",
-        source="chosen",
+        reason="most machines per replica",
+        source="assumed",
         as_of="2026-11",
     )

@@ -1,4 +1,4 @@
-"""What runs meet and keep: interruptions, checkpoints, memory, data."""
+"""Assumptions about training runs: interruptions, checkpoints, memory and data."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class TrainingAssumptions:
         low=0,
         high=0.01,
         unit="1/day",
-        reason="unexpected interruptions of a run",
-        source="Llama 3: 419 in 54 days on 16,384",
+        reason="unexpected interruptions per accelerator and day",
+        source="Llama 3: 419 in 54 days on 16,384 accelerators",
         as_of="2024-07",
     )
     restart_minutes: float = assumption(
@@ -24,8 +24,8 @@ class TrainingAssumptions:
         low=0,
         high=240,
         unit="min",
-        reason="detection, replacement, reload",
-        source="chosen: automated",
+        reason="restart after a failure: detection, replacement, reload",
+        source="assumed: automated",
         as_of="2026-11",
     )
     network_oversubscription: float = assumption(
@@ -33,8 +33,8 @@ class TrainingAssumptions:
         low=1.0,
         high=32.0,
         unit="1",
-        reason="network cards' rate over the switches'",
-        source="chosen: non-blocking",
+        reason="rate of the network cards over rate of the switches",
+        source="assumed: non-blocking",
         as_of="2026-11",
     )
     spot_interruptions_per_machine_day: float = assumption(
@@ -42,8 +42,8 @@ class TrainingAssumptions:
         low=0,
         high=24,
         unit="1/day",
-        reason="spot machines taken back",
-        source="chosen: 5 % in hours to 20 % a month",
+        reason="spot interruptions per machine and day",
+        source="assumed: between 5 % in hours and 20 % per month",
         as_of="2026-10",
     )
     checkpoint_write_gb_per_s_per_machine: float = assumption(
@@ -51,8 +51,8 @@ class TrainingAssumptions:
         low=0.01,
         high=50,
         unit="GB/s",
-        reason="what storage takes from a machine",
-        source="BLOOM: 57.5 GB/s from 48",
+        reason="checkpoint write rate per machine",
+        source="BLOOM: 57.5 GB/s from 48 machines",
         as_of="2022-07",
     )
     checkpoint_write_gb_per_s_limit: float = assumption(
@@ -60,7 +60,7 @@ class TrainingAssumptions:
         low=0.05,
         high=100000,
         unit="GB/s",
-        reason="most that storage takes",
+        reason="largest total checkpoint write rate of the storage",
         source="Llama 3: 2 TB/s",
         as_of="2024-07",
     )
@@ -69,8 +69,8 @@ class TrainingAssumptions:
         low=0.5,
         high=200,
         unit="GB/s",
-        reason="states to host memory",
-        source="chosen: half of PCIe 4.0 x16",
+        reason="rate of copying states to host memory",
+        source="assumed: half of PCIe 4.0 x16",
         as_of="2026-11",
     )
     checkpoint_pause_s: float = assumption(
@@ -78,8 +78,8 @@ class TrainingAssumptions:
         low=0,
         high=600,
         unit="s",
-        reason="all ranks wait around a checkpoint",
-        source="chosen: 0.2 to 0.5 in memory",
+        reason="pause of all ranks for each checkpoint",
+        source="assumed: 0.2 to 0.5 s for in-memory checkpoints",
         as_of="2026-11",
     )
     retained_checkpoints: float = assumption(
@@ -87,8 +87,8 @@ class TrainingAssumptions:
         low=1,
         high=1000,
         unit="checkpoints",
-        reason="checkpoints kept at a time",
-        source="chosen: two to fall back to",
+        reason="checkpoints kept at one time",
+        source="assumed: two earlier ones to fall back to",
         as_of="2026-11",
     )
     validation_overhead: float = assumption(
@@ -96,8 +96,8 @@ class TrainingAssumptions:
         low=0,
         high=0.5,
         unit="1",
-        reason="validation over training time",
-        source="chosen; MLPerf 0.09 to 0.16",
+        reason="validation time over training time",
+        source="assumed; MLPerf: 0.09 to 0.16",
         as_of="2026-11",
     )
     host_memory_per_accelerator_gib: float = assumption(
@@ -105,8 +105,8 @@ class TrainingAssumptions:
         low=1,
         high=512,
         unit="GiB",
-        reason="framework and data loader, per accelerator",
-        source="chosen",
+        reason="host memory of framework and data loader per accelerator",
+        source="assumed",
         as_of="2026-11",
     )
     training_memory_margin: float = assumption(
@@ -114,8 +114,8 @@ class TrainingAssumptions:
         low=0.7,
         high=1.0,
         unit="1",
-        reason="of device memory, to training",
-        source="chosen",
+        reason="share of device memory that training may use",
+        source="assumed",
         as_of="2026-11",
     )
     dataset_bytes_per_token: float = assumption(
@@ -123,7 +123,7 @@ class TrainingAssumptions:
         low=1,
         high=16,
         unit="B",
-        reason="tokenised corpus on disk",
+        reason="storage per token of the tokenized corpus",
         source="32-bit token ids",
         as_of="2026-11",
     )
@@ -132,8 +132,8 @@ class TrainingAssumptions:
         low=100,
         high=1e9,
         unit="B",
-        reason="a sample on disk",
-        source="ImageNet: 138 GB of 1.28 M",
+        reason="storage per training sample",
+        source="ImageNet: 138 GB for 1.28 million images",
         as_of="2015-04",
     )
     shortest_checkpoint_interval_s: float = assumption(
@@ -141,8 +141,8 @@ class TrainingAssumptions:
         low=1,
         high=3600,
         unit="s",
-        reason="least time between checkpoints",
-        source="chosen",
+        reason="shortest time between checkpoints",
+        source="assumed",
         as_of="2026-11",
     )
     longest_checkpoint_interval_s: float = assumption(
@@ -150,8 +150,8 @@ class TrainingAssumptions:
         low=60,
         high=86400,
         unit="s",
-        reason="most time between checkpoints",
-        source="chosen: an hour lost at most",
+        reason="longest time between checkpoints",
+        source="assumed: at most one hour of work is lost",
         as_of="2026-11",
     )
     checkpoint_write_window: float = assumption(
@@ -159,8 +159,8 @@ class TrainingAssumptions:
         low=0.01,
         high=1,
         unit="1",
-        reason="share of an interval to write one in",
-        source="chosen",
+        reason="share of the interval in which a checkpoint is written",
+        source="assumed",
         as_of="2026-11",
     )
     most_lost_share: float = assumption(
@@ -168,8 +168,8 @@ class TrainingAssumptions:
         low=0.1,
         high=0.99,
         unit="1",
-        reason="most time that is shown as lost",
-        source="chosen",
+        reason="largest lost share of time that is reported",
+        source="assumed",
         as_of="2026-11",
     )
     scaling_knee: float = assumption(
@@ -177,8 +177,8 @@ class TrainingAssumptions:
         low=0.1,
         high=1,
         unit="1",
-        reason="return at which more still pay",
-        source="chosen",
+        reason="marginal return above which more accelerators still pay",
+        source="assumed",
         as_of="2026-11",
     )
     # Step and memory
@@ -187,7 +187,7 @@ class TrainingAssumptions:
         low=1,
         high=10,
         unit="1",
-        reason="fullest stage over the mean, as in the fit",
+        reason="slowest pipeline stage over the mean, already in the fit",
         source="published pipelines: 1.0 to 1.1",
         as_of="2026-11",
     )
@@ -196,8 +196,8 @@ class TrainingAssumptions:
         low=1,
         high=16,
         unit="1",
-        reason="sharpness of overlap",
-        source="chosen with the fit",
+        reason="sharpness of the overlap of compute and communication",
+        source="assumed, together with the fit",
         as_of="2026-11",
     )
     pcie_copy_fraction: float = assumption(
@@ -205,8 +205,8 @@ class TrainingAssumptions:
         low=0.2,
         high=1,
         unit="1",
-        reason="offloaded copies over PCIe's rate",
-        source="chosen: pinned memory",
+        reason="rate of offload copies over the PCIe rate",
+        source="assumed: pinned memory",
         as_of="2026-11",
     )
     host_memory_share: float = assumption(
@@ -214,8 +214,8 @@ class TrainingAssumptions:
         low=0.1,
         high=1,
         unit="1",
-        reason="host memory for offloaded states",
-        source="chosen",
+        reason="share of host memory for offloaded states",
+        source="assumed",
         as_of="2026-11",
     )
     offloaded_layers_near: float = assumption(
@@ -223,7 +223,7 @@ class TrainingAssumptions:
         low=1,
         high=16,
         unit="layers",
-        reason="of offloaded activations, on their way",
-        source="Megatron's double buffering",
+        reason="layers of offloaded activations still on the device",
+        source="Megatron: double buffering",
         as_of="2026-08",
     )

@@ -1,4 +1,4 @@
-"""What is put in where a request leaves it open."""
+"""Default values for what a request leaves open."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class WorkloadAssumptions:
         low=0.5,
         high=0.95,
         unit="1",
-        reason="with which all that is asked holds",
-        source="chosen: four of five",
+        reason="probability of meeting all limits",
+        source="assumed: four of five",
         as_of="2026-11",
     )
     target_utilization: float = assumption(
@@ -24,8 +24,8 @@ class WorkloadAssumptions:
         low=0.05,
         high=1.0,
         unit="1",
-        reason="of its capacity, what a replica carries",
-        source="chosen: queues stay short",
+        reason="largest load of a replica over its capacity",
+        source="assumed: keeps queues short",
         as_of="2026-11",
     )
     busy_hour_factor: float = assumption(
@@ -33,8 +33,8 @@ class WorkloadAssumptions:
         low=1.0,
         high=20.0,
         unit="1",
-        reason="busiest minute over the users' hourly mean",
-        source="chosen: waves of users",
+        reason="busiest minute over the hourly mean, for given users",
+        source="assumed: users come in waves",
         as_of="2026-11",
     )
     average_to_peak: float = assumption(
@@ -42,8 +42,8 @@ class WorkloadAssumptions:
         low=0.01,
         high=1.0,
         unit="1",
-        reason="mean over peak load",
-        source="chosen: a day's curve",
+        reason="mean load over peak load",
+        source="assumed: daily load curve",
         as_of="2026-11",
     )
     default_ttft_ms: float = assumption(
@@ -51,8 +51,8 @@ class WorkloadAssumptions:
         low=10,
         high=600000,
         unit="ms",
-        reason="TTFT limit where none is given",
-        source="MLPerf's Llama 2 70B server",
+        reason="TTFT limit if none is given",
+        source="MLPerf Llama 2 70B server",
         as_of="2024-08",
     )
     default_ttft_ms_per_prompt_token: float = assumption(
@@ -60,8 +60,8 @@ class WorkloadAssumptions:
         low=0,
         high=100,
         unit="ms",
-        reason="TTFT limit of long prompts, per token",
-        source="MLPerf: 6 s at about 9,400",
+        reason="TTFT limit per prompt token, for long prompts",
+        source="MLPerf: 6 s at about 9,400 tokens",
         as_of="2025-04",
     )
     default_tpot_ms: float = assumption(
@@ -69,8 +69,8 @@ class WorkloadAssumptions:
         low=1,
         high=60000,
         unit="ms",
-        reason="TPOT limit where none is given",
-        source="chosen: outpaces reading",
+        reason="TPOT limit if none is given",
+        source="assumed: faster than people read",
         as_of="2026-11",
     )
     personal_ttft_ms: float = assumption(
@@ -78,8 +78,8 @@ class WorkloadAssumptions:
         low=1,
         high=600000,
         unit="ms",
-        reason="TTFT limit of personal use where none is given",
-        source="chosen: one waits for one's own machine",
+        reason="TTFT limit for personal use if none is given",
+        source="assumed: a person waits for their own machine",
         as_of="2026-11",
     )
     personal_tpot_ms: float = assumption(
@@ -87,8 +87,8 @@ class WorkloadAssumptions:
         low=1,
         high=60000,
         unit="ms",
-        reason="TPOT limit of personal use where none is given",
-        source="Brysbaert 2019: 238 words a minute; 1.3 tokens each",
+        reason="TPOT limit for personal use if none is given",
+        source="Brysbaert 2019: 238 words per minute, 1.3 tokens per word",
         as_of="2026-11",
     )
     default_e2e_ms: float = assumption(
@@ -96,8 +96,8 @@ class WorkloadAssumptions:
         low=1,
         high=600000,
         unit="ms",
-        reason="limit of a single pass where none is given",
-        source="chosen: one interaction",
+        reason="latency limit of a single pass if none is given",
+        source="assumed: one interaction",
         as_of="2026-11",
     )
     default_picture_e2e_ms: float = assumption(
@@ -105,8 +105,8 @@ class WorkloadAssumptions:
         low=1,
         high=3600000,
         unit="ms",
-        reason="limit of a picture where none is given",
-        source="MLPerf's SDXL server",
+        reason="latency limit of an image if none is given",
+        source="MLPerf SDXL server",
         as_of="2024-08",
     )
     default_clip_e2e_ms: float = assumption(
@@ -114,8 +114,8 @@ class WorkloadAssumptions:
         low=1,
         high=86400000,
         unit="ms",
-        reason="limit of a clip where none is given",
-        source="chosen: minutes",
+        reason="latency limit of a video clip if none is given",
+        source="assumed: minutes",
         as_of="2026-11",
     )
     most_personal_in_flight: float = assumption(
@@ -123,8 +123,8 @@ class WorkloadAssumptions:
         low=1,
         high=64,
         unit="requests",
-        reason="in flight of one person or very few",
-        source="chosen",
+        reason="most requests in flight that count as personal use",
+        source="assumed",
         as_of="2026-11",
     )
     least_server_power_w: float = assumption(
@@ -132,8 +132,8 @@ class WorkloadAssumptions:
         low=50,
         high=2000,
         unit="W",
-        reason="a limit of power below this asks for no server",
-        source="chosen: a small host and one card",
+        reason="power limit below which non-server hardware is allowed",
+        source="assumed: a small host with one card",
         as_of="2026-11",
     )
     session_turn_gap_s: float = assumption(
@@ -141,8 +141,8 @@ class WorkloadAssumptions:
         low=0,
         high=604800,
         unit="s",
-        reason="from an answer to the session's next request",
-        source="chosen: people read and type, agents' tools run",
+        reason="time from an answer to the next request of a session",
+        source="assumed: people read and type; agents run tools",
         as_of="2026-11",
     )
     trace_window_s: float = assumption(
@@ -150,8 +150,8 @@ class WorkloadAssumptions:
         low=1,
         high=3600,
         unit="s",
-        reason="longest stretch whose rate a trace is planned for",
-        source="chosen: a minute",
+        reason="longest window of a trace that sets the peak rate",
+        source="assumed: one minute",
         as_of="2026-11",
     )
     # Lengths
@@ -160,8 +160,8 @@ class WorkloadAssumptions:
         low=1,
         high=1e6,
         unit="tokens",
-        reason="prompt where none is given",
-        source="chosen: a chat turn",
+        reason="prompt length if none is given",
+        source="assumed: one chat turn",
         as_of="2026-11",
     )
     default_output_tokens: float = assumption(
@@ -169,8 +169,8 @@ class WorkloadAssumptions:
         low=1,
         high=1e6,
         unit="tokens",
-        reason="answer where none is given",
-        source="chosen: a chat turn",
+        reason="output length if none is given",
+        source="assumed: one chat turn",
         as_of="2026-11",
     )
     length_p95_to_mean: float = assumption(
@@ -178,8 +178,8 @@ class WorkloadAssumptions:
         low=1.0,
         high=5.0,
         unit="1",
-        reason="p95 of lengths over their mean where only that is told",
-        source="chosen: chats vary more, templates less",
+        reason="p95 length over mean length if only the mean is given",
+        source="assumed: chats vary more, templates less",
         as_of="2026-11",
     )
     context_percentile: float = assumption(
@@ -187,8 +187,8 @@ class WorkloadAssumptions:
         low=50,
         high=99.9,
         unit="%",
-        reason="of lengths in the longest context",
-        source="chosen",
+        reason="percentile of lengths that the longest context covers",
+        source="assumed",
         as_of="2026-11",
     )
     default_percentile: float = assumption(
@@ -196,17 +196,17 @@ class WorkloadAssumptions:
         low=50,
         high=99.9,
         unit="%",
-        reason="of requests that must meet the limits",
-        source="chosen: usual",
+        reason="percentile of requests that must meet the limits",
+        source="assumed: usual value",
         as_of="2026-11",
     )
-    # Runs
+    # Training runs
     default_sequence_tokens: float = assumption(
         4096,
         low=1,
         high=1e7,
         unit="tokens",
-        reason="training sequence where none is given",
+        reason="training sequence length if none is given",
         source="Llama 2 (arXiv:2307.09288)",
         as_of="2023-07",
     )
@@ -215,8 +215,8 @@ class WorkloadAssumptions:
         low=1,
         high=1000,
         unit="1",
-        reason="longest training sequence over the context",
-        source="chosen",
+        reason="longest training sequence over the model's context",
+        source="assumed",
         as_of="2026-11",
     )
     default_batch_tokens_at_1b: float = assumption(
@@ -224,8 +224,8 @@ class WorkloadAssumptions:
         low=1e3,
         high=1e9,
         unit="tokens",
-        reason="global batch of a model of 10^9 parameters",
-        source="GPT-3 1.3B: 1 M (arXiv:2005.14165)",
+        reason="global batch of a model with 10^9 parameters",
+        source="GPT-3 1.3B: 1 million tokens (arXiv:2005.14165)",
         as_of="2020-05",
     )
     default_batch_exponent: float = assumption(
@@ -233,8 +233,8 @@ class WorkloadAssumptions:
         low=0,
         high=1,
         unit="1",
-        reason="growth of that batch with the parameters",
-        source="Llama 3 405B: 16 M (arXiv:2407.21783)",
+        reason="exponent of the global batch over the parameter count",
+        source="Llama 3 405B: 16 million tokens (arXiv:2407.21783)",
         as_of="2024-07",
     )
     near_batch_share: float = assumption(
@@ -242,8 +242,8 @@ class WorkloadAssumptions:
         low=0,
         high=1,
         unit="1",
-        reason="how far a batch that divides may be from it",
-        source="chosen: within what runs vary it",
+        reason="largest deviation from the requested global batch",
+        source="assumed: within the variation of published runs",
         as_of="2026-11",
     )
     default_fine_tuning_batch_sequences: float = assumption(
@@ -251,7 +251,7 @@ class WorkloadAssumptions:
         low=1,
         high=1e7,
         unit="sequences",
-        reason="global batch where none is given",
+        reason="global batch of fine-tuning if none is given",
         source="QLoRA (arXiv:2305.14314)",
         as_of="2023-05",
     )
@@ -260,7 +260,7 @@ class WorkloadAssumptions:
         low=1,
         high=1e7,
         unit="samples",
-        reason="global batch where none is given",
+        reason="global batch of sample training if none is given",
         source="ResNet (arXiv:1512.03385)",
         as_of="2015-12",
     )
@@ -269,8 +269,8 @@ class WorkloadAssumptions:
         low=1,
         high=4096,
         unit="1",
-        reason="rank of adapters where none is given",
-        source="chosen: 8 to 64 are common",
+        reason="LoRA rank if none is given",
+        source="assumed: 8 to 64 are common",
         as_of="2026-11",
     )
     default_training_days: float = assumption(
@@ -278,8 +278,8 @@ class WorkloadAssumptions:
         low=0.01,
         high=3650,
         unit="days",
-        reason="deadline where none is given",
-        source="chosen: one month",
+        reason="training deadline if none is given",
+        source="assumed: one month",
         as_of="2026-11",
     )
     default_fine_tuning_hours: float = assumption(
@@ -287,7 +287,7 @@ class WorkloadAssumptions:
         low=0.1,
         high=8760,
         unit="hours",
-        reason="deadline where none is given",
-        source="chosen: one day",
+        reason="fine-tuning deadline if none is given",
+        source="assumed: one day",
         as_of="2026-11",
     )

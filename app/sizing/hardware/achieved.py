@@ -1,8 +1,8 @@
-"""What engines achieve of a device's rates, and the fixed times they add: the coefficients of every speed.
+"""Coefficients of every speed: the share of a device's rates that engines achieve, and fixed overheads.
 
-A coefficient is the most specific base row (kernel tables, data sheets of links) times every fitted
-factor that applies: of its engine, vendor, family, format class, and of their pairs. A combination
-nobody measured gets the factors of what it shares with measured ones.
+A coefficient is the most specific base row (kernel tables, data sheets of links) times every fitted factor that
+applies: factors of its engine, vendor, family and format class, and of pairs of these. A combination without
+measurements gets the factors that it shares with measured combinations.
 """
 
 from __future__ import annotations
@@ -22,85 +22,89 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 
 @dataclass(frozen=True, slots=True)
 class Achieved(Columns):
-    """Coefficients of speed, one entry per row of a table. Fractions are of the device's or link's own rate."""
+    """Coefficients of serving speed, one entry per row of a table. Fractions refer to the rate of the device or
+    link.
+    """
 
-    linear_compute_fraction: Column  # matrices, of the matrix rate
-    linear_memory_fraction: Column  # reading weights, of the bandwidth
-    expert_memory_fraction: Column  # reading routed experts, of what dense weights achieve
-    roofline_exponent: Column
-    prefill_compute_fraction: Column  # matrices of a prompt, of what large decode batches achieve
-    prefill_expert_fraction: Column  # routed experts of a prompt, of what its other matrices achieve
-    attention_compute_fraction: Column
-    attention_half_length_tokens: Column
-    attention_memory_fraction: Column
-    attention_latency_s: Column  # per layer
-    layer_overhead_s: Column
-    moe_layer_overhead_s: Column  # routing and permuting, per layer of experts
-    latent_layer_overhead_s: Column  # per layer of latent attention
-    step_overhead_s: Column
-    sequence_overhead_s: Column
-    prefill_layer_overhead_s: Column
-    request_overhead_s: Column  # ingest and first response
-    tokenise_token_s: Column  # of a server, per prompt token, one request after another
-    stream_token_s: Column  # of a server, per token it hands to its clients, one after another
-    scale_up_latency_s: Column  # per collective
-    scale_up_bandwidth_fraction: Column
-    pcie_latency_s: Column
-    pcie_bandwidth_fraction: Column
-    network_latency_s: Column
-    network_bandwidth_fraction: Column
+    linear_compute_fraction: Column  # matrix multiplications, of the matrix rate
+    linear_memory_fraction: Column  # reading weights, of the memory bandwidth
+    expert_memory_fraction: Column  # reading routed experts, of the share that dense weights achieve
+    roofline_exponent: Column  # sharpness of the knee between memory and compute limits
+    prefill_compute_fraction: Column  # matrices of a prompt, of the share that large decode batches achieve
+    prefill_expert_fraction: Column  # routed experts of a prompt, of the share that its other matrices achieve
+    attention_compute_fraction: Column  # attention of a prompt, of the 16-bit matrix rate
+    attention_half_length_tokens: Column  # tokens at which attention reaches half of its rate
+    attention_memory_fraction: Column  # reading the KV cache, of the memory bandwidth
+    attention_latency_s: Column  # s per layer
+    layer_overhead_s: Column  # s per layer
+    moe_layer_overhead_s: Column  # routing and permuting, s per layer of experts
+    latent_layer_overhead_s: Column  # s per layer of latent attention (MLA)
+    step_overhead_s: Column  # s per decode step
+    sequence_overhead_s: Column  # s per sequence of a step
+    prefill_layer_overhead_s: Column  # s per layer of a prompt
+    request_overhead_s: Column  # request parsing and first response, s per request
+    tokenise_token_s: Column  # tokenization by the server, s per prompt token, one request at a time
+    stream_token_s: Column  # streaming by the server, s per output token, one token at a time
+    scale_up_latency_s: Column  # s per collective
+    scale_up_bandwidth_fraction: Column  # of the scale-up link
+    pcie_latency_s: Column  # s per collective
+    pcie_bandwidth_fraction: Column  # of the PCIe link
+    network_latency_s: Column  # s per collective
+    network_bandwidth_fraction: Column  # of the network
     sample_compute_fraction: Column  # convolutions of a single pass, of the matrix rate
-    sample_linear_fraction: Column  # its matrices, of what large decode batches achieve
-    sample_batch_s: Column  # of every batch, beside its passes
+    sample_linear_fraction: Column  # matrices of a single pass, of the share that large decode batches achieve
+    sample_batch_s: Column  # overhead of every batch in addition to its passes, s
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingAchieved(Columns):
-    """Coefficients of training speed, one entry per row of a table. Fractions are of the device's or link's rate."""
+    """Coefficients of training speed, one entry per row of a table. Fractions refer to the rate of the device or
+    link.
+    """
 
-    training_compute_fraction: Column  # matrices, of the matrix rate
-    training_expert_fraction: Column  # routed experts, of what dense matrices achieve
+    training_compute_fraction: Column  # matrix multiplications, of the matrix rate
+    training_expert_fraction: Column  # routed experts, of the share that dense matrices achieve
     training_attention_fraction: Column  # attention, of the 16-bit matrix rate
-    training_elementwise_fraction: Column  # norms, gates, copies and the optimizer, of the memory's bandwidth
-    training_layer_s: Column  # launching and small kernels of one layer, forward and backward
-    training_expert_layer_s: Column  # routing and permuting, per layer of experts
-    adapter_layer_s: Column  # the adapters' own small matrices, per layer
-    training_step_s: Column
-    straggler_share: Column  # of a step, what waiting for the slowest machine adds with every doubling of machines
-    tensor_overlap_share: Column  # of tensor, context and expert traffic, what computation hides
-    data_overlap_share: Column  # of gradients and weights on their way, what computation may hide
-    expert_imbalance_share: Column  # of an expert layer's time, what the busiest rank takes beyond the mean
-    collective_scale_up_fraction: Column
-    collective_pcie_fraction: Column
-    collective_network_fraction: Column
-    collective_latency_s: Column  # per message inside a machine
-    collective_network_latency_s: Column
-    host_optimizer_params_per_s: Column  # that the processors of a machine update
+    training_elementwise_fraction: Column  # norms, gates, copies and the optimizer, of the memory bandwidth
+    training_layer_s: Column  # kernel launches and small kernels of one layer, forward and backward, s
+    training_expert_layer_s: Column  # routing and permuting, s per layer of experts
+    adapter_layer_s: Column  # small matrices of the adapters, s per layer
+    training_step_s: Column  # overhead, s per step
+    straggler_share: Column  # share of a step added by waiting for the slowest machine, per doubling of the machines
+    tensor_overlap_share: Column  # share of tensor, context and expert traffic hidden by computation
+    data_overlap_share: Column  # share of gradient and weight traffic that computation can hide
+    expert_imbalance_share: Column  # excess of the busiest rank over the mean, share of the time of an expert layer
+    collective_scale_up_fraction: Column  # of the scale-up link
+    collective_pcie_fraction: Column  # of the PCIe link
+    collective_network_fraction: Column  # of the network
+    collective_latency_s: Column  # s per message inside a machine
+    collective_network_latency_s: Column  # s per message between machines
+    host_optimizer_params_per_s: Column  # parameters/s that the host CPUs of a machine update
 
 
 @dataclass(frozen=True, slots=True)
 class SampleTrainingAchieved(Columns):
-    """Coefficients of training on samples: images, speech, pictures to paint."""
+    """Coefficients of training on samples: vision, speech and diffusion models."""
 
-    sample_training_fraction: Column  # convolutions and matrices, of the matrix rate
-    sample_elementwise_fraction: Column  # activations written and read, of the memory's bandwidth
-    sample_grouped_fraction: Column  # the same, by convolutions that keep channels or groups of them apart
-    sample_operation_s: Column  # launching a kernel of forward and those of its backward
-    sample_collective_fraction: Column  # of whichever link gradients cross
-    sample_overlap_share: Column
-    sample_step_s: Column
+    sample_training_fraction: Column  # convolutions and matrix multiplications, of the matrix rate
+    sample_elementwise_fraction: Column  # activations written and read, of the memory bandwidth
+    sample_grouped_fraction: Column  # activations of depthwise and grouped convolutions, of the memory bandwidth
+    sample_operation_s: Column  # kernel launches of one operation, forward and backward, s
+    sample_collective_fraction: Column  # of the link that gradients cross
+    sample_overlap_share: Column  # share of gradient traffic hidden by computation
+    sample_step_s: Column  # overhead, s per step
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingMemoryFactors(Columns):
-    """What no trace can know of training memory."""
+    """Parts of training memory that a trace does not show."""
 
-    training_context_bytes: Column
-    training_collective_bytes: Column  # of one group of ranks
-    training_fragmentation_fraction: Column  # of what comes and goes, kept by the allocator beyond it
+    training_context_bytes: Column  # context of the runtime, bytes per device
+    training_collective_bytes: Column  # communication buffers, bytes per group of ranks
+    training_fragmentation_fraction: Column  # allocator overhead, share of the temporary memory
 
 
-# Shares of a rate: a factor multiplies their odds, value / (1 - value), so nothing ever exceeds its rate.
+# Shares of a rate: a factor multiplies their odds, value / (1 - value), so that none exceeds the rate.
 SHARES = frozenset(
     name
     for table in (Achieved, TrainingAchieved, SampleTrainingAchieved, TrainingMemoryFactors)
@@ -109,11 +113,11 @@ SHARES = frozenset(
 )
 
 
-SHARP = 50.0  # exponent at which a roofline has its knee
+SHARP = 50.0  # exponent of a roofline with a sharp knee
 
 
 def ideal(count: int) -> Achieved:
-    """Every rate fully achieved and no time lost: what no measurement can beat."""
+    """Coefficients of `count` rows that reach every rate fully and lose no time: an upper bound for any measurement."""
     whole, none = np.full(count, 1.0), np.zeros(count)
     values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
     return Achieved(**values | {"roofline_exponent": np.full(count, SHARP)})
@@ -123,10 +127,10 @@ Number = TypeVar("Number", float, Column)
 
 
 def moved(name: str, base: Number, factor: Number) -> Number:
-    """A coefficient times a factor: of the odds where it is a share, of the value otherwise.
+    """A coefficient multiplied by a factor. For a share, the factor multiplies its odds.
 
     Check:
-        >>> round(moved("linear_memory_fraction", 0.8, 0.5), 3)  # odds of 4 become 2
+        >>> round(apply_factor("linear_memory_fraction", 0.8, 0.5), 3)  # odds of 4 become 2
         0.667
     """
     if name not in SHARES:
@@ -136,22 +140,24 @@ def moved(name: str, base: Number, factor: Number) -> Number:
 
 
 def format_class(weight_format: str, native: bool) -> str:
-    """Which coefficients a stored format computes with."""
+    """Format class of a stored format, which selects its coefficients."""
     return WEIGHT_FORMATS[weight_format].format_class(native=native)
 
 
 def vendor_of(family: str) -> str:
-    """The maker whose software stack a family shares; families are named vendor first where a vendor has several."""
+    """Vendor whose software stack a family uses. The name of a family starts with the vendor if it has several
+    families.
+    """
     return family.split("_", 1)[0]
 
 
 def kernels_of(family: str) -> str:
-    """Whether base values of a family come from measured kernel tables: so far one vendor's."""
+    """Origin of the base values of a family: "tabulated" (measured kernel tables, only NVIDIA) or "untabulated"."""
     return "tabulated" if vendor_of(family) == "nvidia" else "untabulated"
 
 
 class CoefficientTable:
-    """Looks a coefficient up by family, format class and engine: the most specific base row, times its factors."""
+    """Coefficients by family, format class and engine: the most specific base row times its factors."""
 
     def __init__(self, rows: Iterable[Coefficient], factors: Iterable[Factor] = ()) -> None:
         self.rows = {(r.name, r.family, r.format_class, r.engine): r for r in rows}
@@ -165,14 +171,17 @@ class CoefficientTable:
         self._near: dict[tuple[str, str, str], list[Factor]] = {}
 
     def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
-        """Engine before family before format; a missing name is a broken catalogue, so KeyError."""
+        """The most specific base row; engine takes precedence over family, family over format class.
+
+        Raises KeyError for a name without any row, which means that the catalog is incomplete.
+        """
         for e in (engine, "*"):
             for f in (family, "*"):
                 for c in (format_class, "*"):
                     found = self.rows.get((name, f, c, e))
                     if found is not None:
                         return found
-        raise KeyError(f"the catalogue has no coefficient {name} for {family}, {format_class}, {engine}")
+        raise KeyError(f"The catalog has no coefficient {name} for {family}, {format_class}, {engine}.")
 
     def value(
         self,
@@ -184,7 +193,7 @@ class CoefficientTable:
         generation: str = "today",
         fitted: bool = True,
     ) -> float:
-        """The base row's value, times every factor that applies unless only the base is wanted."""
+        """Value of the base row times every factor that applies; the base value alone if `fitted` is false."""
         base = self.row(name, family=family, format_class=format_class, engine=engine).value
         if not fitted:
             return base
@@ -193,7 +202,7 @@ class CoefficientTable:
         return moved(name, base, math.prod(applied, start=1.0))
 
     def _of(self, name: str, engine: str, family: str) -> list[Factor]:
-        """Factors of a coefficient that an engine on a family gets in some generation and format."""
+        """Factors of a coefficient that can apply to an engine on a family, in any generation and format class."""
         key = (name, engine, family)
         if key not in self._near:
             at = {
@@ -207,7 +216,7 @@ class CoefficientTable:
         return self._near[key]
 
     def row_of(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
-        """Every column of a coefficient table for one stack, worked out once."""
+        """Every column of a coefficient table for one stack; cached."""
         key = (table, family, engine, format_class)
         known = self._columns.get(key)
         if known is None:
@@ -221,7 +230,7 @@ class CoefficientTable:
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """One achieved fraction or overhead, for a family, a format class and an engine ('*': any)."""
+    """Base value of one achieved fraction or overhead for a family, format class and engine ("*": any)."""
 
     name: str
     family: str
@@ -236,7 +245,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """One fitted correction of a coefficient, for everything its keys name ('*': any)."""
+    """One fitted correction of a coefficient for everything that its keys match ("*": any)."""
 
     name: str
     runtime: str
@@ -251,7 +260,7 @@ class Factor:
     sources: str
 
     def applies(self, **of: str) -> bool:
-        """Whether every key this factor names agrees, of those given."""
+        """Whether every given key equals the factor's key or the factor accepts any value."""
         return not [key for key, value in of.items() if getattr(self, key) not in ("*", value)]
 
 

@@ -1,4 +1,4 @@
-"""The pair question: what an engine does on an accelerator, in every format and way that was left open."""
+"""Support verdicts for one accelerator and engine, in every format and way of training that the request leaves open."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from app.sizing.hardware.support.records import (
 from app.sizing.hardware.trainers import training_work
 from app.sizing.model.tasks import ModelTask
 
-# What is asked of where an engine takes no format for the work: that it takes none is told of one.
+# Format of the verdict for an engine that accepts no format for the work.
 USUAL = "bf16"
 METHODS = {PRETRAINING: (FULL,), FINE_TUNING: (FULL, LORA, QLORA)}
 
 
 @dataclass(frozen=True, slots=True)
 class PairAsked:
-    """An accelerator and an engine, and what is asked of them; None leaves it open."""
+    """A support query for an accelerator and an engine; None leaves a field open."""
 
     accelerator: int
     engine: str
@@ -42,7 +42,7 @@ class PairAsked:
 
 @dataclass(frozen=True, slots=True)
 class PairAnswered:
-    """One format and way, with its verdict."""
+    """The verdict for one weight format and kind of work."""
 
     weight_format: str
     work: Work
@@ -50,7 +50,7 @@ class PairAnswered:
 
 
 def answered(asked: PairAsked, software: Software) -> list[PairAnswered]:
-    """Every verdict that was asked for, in order."""
+    """Every requested verdict, in order."""
     return [
         PairAnswered(f, work, software.verdict(asked.accelerator, asked.engine, f, work))
         for work in _works(asked)
@@ -69,7 +69,7 @@ def _works(asked: PairAsked) -> Iterator[Work]:
 
 
 def _formats(asked: PairAsked, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
-    """Formats of a piece of work; adapters on a quantised base are trained in what the chip has of 16 bits."""
+    """Weight formats for a piece of work. Adapters on a quantized base train in the 16-bit format of the chip."""
     accelerator = software.accelerators[asked.accelerator]
     if work.method == QLORA:
         wide = "bf16" if "bf16" in generation_of(accelerator).multiplies else "fp16"

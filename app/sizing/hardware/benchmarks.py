@@ -1,7 +1,7 @@
-"""The command that measures a model on each engine and framework, in the software's own flags.
+"""Benchmark commands for each engine and framework, with the flags of the software.
 
-A command has places; what stands in brackets is left out where one of its places has no value. Flags are those of
-the software's releases of August 2026; what needs a file that only its user has names it by `$VARIABLE` or by a path.
+A command is a template with places. A part in brackets is left out if one of its places has no value. Flags are
+those of the releases of August 2026. A file that only the user has is a `$VARIABLE` or a path in the command.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STOP = "; kill $!"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """How an engine is started: the command, the port it listens at, and the path that answers once it is up."""
+    """How to start an engine: the command, its port, and the path that answers once the server is ready."""
 
     command: str
     port: int = 8000
@@ -29,10 +29,11 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """What is typed: what measures, and before it the server that it measures, where it needs one. `converts` and
-    `caches` are formats of weights and cache that the engine makes itself of a published checkpoint, in its words;
-    `adapts` says whether adapters can be trained this way, `counts` what of its report is the rate that is
-    predicted, where it does not print that itself.
+    """A benchmark: the load command and the server it needs, if any.
+
+    `converts` and `caches` map the weight and cache formats that the engine creates itself from a published
+    checkpoint to its own names. `adapts` is true if the command can train adapters. `counts` says how to compute the
+    predicted rate from the report, if the report does not print it.
     """
 
     load: str
@@ -44,22 +45,22 @@ class Benchmark:
 
     @property
     def command(self) -> str:
-        """All of it on one line: a server is started, waited for, put under load, and stopped."""
+        """The whole command in one line: start the server, wait until it is ready, apply the load, stop the server."""
         if self.server is None:
             return self.load
         started = self.server
         return started.command + READY.format(port=started.port, path=started.path) + self.load + STOP
 
     def filled(self, places: Places) -> str:
-        """The command with its places filled."""
+        """The whole command with its places filled."""
         return filled(self.command, places)
 
 
 def filled(command: str, places: Places) -> str:
-    """A command with its places filled; nothing in a value is read by a shell.
+    """A command template with its places filled; values are quoted for the shell.
 
     Check:
-        >>> filled("serve {model}[ --tp {tensor}][ --kv {cache}]", {"model": "a b", "tensor": 2})
+        >>> fill_template("serve {model}[ --tp {tensor}][ --kv {cache}]", {"model": "a b", "tensor": 2})
         "serve 'a b' --tp 2"
     """
     known = {name: quoted(value) for name, value in places.items() if value is not None}
@@ -68,19 +69,20 @@ def filled(command: str, places: Places) -> str:
 
 
 def named(text: str) -> set[str]:
-    """Names of the places in a piece of a command."""
+    """Names of the places in a template."""
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
 def quoted(value: object) -> str:
-    """A value as it is typed, three digits of a fraction; an empty one only says that its piece stays."""
+    """A value quoted for the shell, fractions with three digits; an empty value keeps its part of the command."""
     text = f"{value:.3g}" if isinstance(value, float) else str(value)
     return shlex.quote(text) if text else ""
 
 
 def openai_load(*, url: str = "", model: str = "{model}", stops: bool = False) -> str:
-    """vLLM's load generator against any server that speaks OpenAI's completions; `stops` where one cannot be told
-    to go on after an end of text.
+    """vLLM's load generator against a server with the OpenAI completions API.
+
+    Set `stops` if the server cannot ignore an end-of-text token.
     """
     return (
         f"vllm bench serve --backend openai{url} --model {model} --dataset-name random "
@@ -92,7 +94,7 @@ def openai_load(*, url: str = "", model: str = "{model}", stops: bool = False) -
 
 
 def embedding_load(port: int, endpoint: str) -> str:
-    """The same generator against a server that embeds."""
+    """vLLM's load generator against an embeddings server."""
     return (
         f"vllm bench serve --backend openai-embeddings --base-url http://localhost:{port} --endpoint {endpoint} "
         "--model {model} --dataset-name random --random-input-len {prompt}[ --max-concurrency {concurrency}] "
@@ -104,11 +106,11 @@ def url_of(port: int) -> str:
     return f" --base-url http://localhost:{port}"
 
 
-# Engines that serve. Sources: vllm/benchmarks/serve.py, sglang/benchmark/args.py, tensorrt_llm/commands/serve.py and
+# Serving engines. Sources: vllm/benchmarks/serve.py, sglang/benchmark/args.py, tensorrt_llm/commands/serve.py and
 # serve/scripts/benchmark_serving.py, tools/llm_bench of openvino.genai, launcher/src/main.rs of TGI, lmdeploy/cli,
 # mlx_lm/benchmark.py, examples/text-generation of optimum-habana, maxtext/inference of MaxText, reference/cli/serve.md
 # of mistral.rs.
-RUNNING = Benchmark(openai_load(url=' --base-url "$BASE_URL"'))  # whatever server is up
+RUNNING = Benchmark(openai_load(url=' --base-url "$BASE_URL"'))  # any running server
 VLLM = Benchmark(
     openai_load(),
     Server(
@@ -148,7 +150,7 @@ SGLANG = Benchmark(
     converts={"fp8": "fp8"},
     caches={"fp8": "fp8_e4m3"},
 )
-# The same load by generators that know no engine: aiperf/config/flags of 0.13, guidellm/schemas of 0.8.1.
+# The same load from generators that work with any engine: aiperf/config/flags of 0.13, guidellm/schemas of 0.8.1.
 AIPERF = Benchmark(
     "aiperf profile --model {model} --tokenizer {tokenizer} --url {url} --endpoint-type completions --streaming "
     "--isl {input} --osl {output}[ --isl-stddev {input_deviation} --osl-stddev {output_deviation}]"
@@ -174,7 +176,7 @@ TENSORRT_LLM = Benchmark(
         "[ --max_batch_size {sequences}][ --max_num_tokens {batched}][ --kv_cache_free_gpu_memory_fraction {fraction}]"
         "[ --config {config}]"
     ),
-    caches={"fp8": "fp8"},  # in its file
+    caches={"fp8": "fp8"},  # set in the configuration file
 )
 LMDEPLOY = Benchmark(
     openai_load(url=url_of(23333)),
@@ -204,7 +206,7 @@ LLAMA_CPP = Benchmark(
     "llama-batched-bench -m {stem}.gguf -ngl {device_layers}[ --n-cpu-moe {host_expert_layers}] -c {held}"
     "[ -ctk {cache} -ctv {cache}] -npp {prompt} -ntg {output} -npl {batch}",
     caches={"gguf-q8_0": "q8_0", "gguf-q4_0": "q4_0", "int8": "q8_0"},
-    counts="B x TG / T of its table",
+    counts="B x TG / T from its table",
 )
 OLLAMA = Benchmark(
     "echo FROM {stem}.gguf > Modelfile && ollama create measured -f Modelfile && "
@@ -215,7 +217,7 @@ MLX_SERVER = Server("mlx_lm.server --model {model} --port 8080[ --decode-concurr
 MLX = Benchmark(
     "mlx_lm.benchmark --model {model} --prompt-tokens {prompt} --generation-tokens {output} --batch-size {batch} "
     "--num-trials 5",
-    counts="generated over prompt and generation time",
+    counts="generated tokens over prompt and generation time",
 )
 OPENVINO = Benchmark(
     "optimum-cli export openvino --model {model}[ --weight-format {conversion}] ./measured && python benchmark.py "
@@ -250,7 +252,7 @@ TENSORRT = Benchmark(
     "trtexec --onnx={stem}-batch{batch}.onnx --useCudaGraph --noDataTransfers --duration={seconds}",
     counts="queries/s x batch / passes",
 )
-# One pass, whatever runs it: by what the model is.
+# Single-pass models, with any engine, by kind of model.
 EMBEDDINGS = Benchmark(
     "python -c 'import sys, time; from sentence_transformers import SentenceTransformer as S; "
     '_, m, b, i, n = sys.argv; e = S(m); t = ("hi " * int(i),) * int(n); f = lambda: e.encode(t, batch_size=int(b)); '
@@ -276,7 +278,7 @@ PASSES = Benchmark(
     "{model} {batch} {prompts} $SAMPLE_FILE"
 )
 
-# Frameworks that train: so many steps of the layout. Sources: Megatron-LM's examples/llama, torchtitan/config,
+# Training frameworks: a number of steps with the layout. Sources: Megatron-LM's examples/llama, torchtitan/config,
 # maxtext/configs/base.yml, trl/accelerate_configs and trl sft, axolotl/cli, unsloth-cli.py, mlx_lm/lora.py,
 # examples/language-modeling of optimum-habana, examples of transformers and diffusers, NxD Training, NeMo 2's CLI,
 # READMEs of torchtune and of LLaMA-Factory's examples.
@@ -368,7 +370,7 @@ OPTIMUM_HABANA_TRAINING = Benchmark(
     "--logging_steps 10 --output_dir ./measured"
 )
 NEURON_TRAINING = Benchmark("COMPILE=1 CONF_FILE=$CONF_FILE ./train.sh && CONF_FILE=$CONF_FILE ./train.sh")
-# Samples in training: by what the model is.
+# Training on samples, by kind of model.
 IMAGES = Benchmark(
     f"torchrun {EVERYWHERE} run_image_classification.py --model_name_or_path {{model}} --train_dir $IMAGES_DIR "
     "--ignore_mismatched_sizes --remove_unused_columns False --do_train[ --{precision}] "

@@ -1,4 +1,4 @@
-"""Memory bandwidth of the processors that systems name, by socket: what a host's memory gives to whoever reads it."""
+"""Memory bandwidth per socket of the host processors that systems name."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Processors:
-    """A generation of processors: any of these words in a name is one of it."""
+    """A generation of processors, recognized by any of `name_patterns` in a processor name."""
 
     words: tuple[str, ...]
-    bytes_per_s: float  # of one socket, all channels filled
+    bytes_per_s: float  # memory bandwidth of one socket with all channels populated
     source: str
     as_of: str
 
 
 _INTEL, _AMD = "ARK: memory of the generation's Platinum parts", "data sheets of the generation's largest parts"
 
-# Read top down: the first that fits is meant.
+# In order: the first match applies.
 GENERATIONS = (
     Processors(
         ("turin", "9575f", "9r45", "zen5 epyc", "9965"), 576e9, f"twelve channels of DDR5-6000; {_AMD}", "2024-10"
@@ -47,8 +47,8 @@ GENERATIONS = (
         "2017-07",
     ),
     Processors(("e5-26",), 68.3e9, f"four channels of DDR4-2133; {_INTEL}", "2014-09"),
-    Processors(("graviton4",), 537.6e9, "the catalogue's row of it", "2024-07"),
-    Processors(("graviton3",), 307.2e9, "the catalogue's row of it", "2022-05"),
+    Processors(("graviton4",), 537.6e9, "its catalog row", "2024-07"),
+    Processors(("graviton3",), 307.2e9, "its catalog row", "2022-05"),
     Processors(("graviton2",), 204.8e9, "eight channels of DDR4-3200; AWS", "2020-05"),
     Processors(("threadripper pro",), 332.8e9, "eight channels of DDR5-5200; AMD's data sheet of 7000 WX", "2023-10"),
     Processors(("threadripper",), 166.4e9, "four channels of DDR5-5200; AMD's data sheet of 7000", "2023-10"),
@@ -57,7 +57,7 @@ GENERATIONS = (
 
 
 def socket_bytes_per_s(cpu_model: str | None) -> float | None:
-    """Memory bandwidth of one socket of a processor, by the name that a system gives it; None where it is not known.
+    """Memory bandwidth of one socket in bytes/s, from the processor name of a system; None if unknown.
 
     Check:
         >>> socket_bytes_per_s("2x EPYC 9575F"), socket_bytes_per_s("Arm")

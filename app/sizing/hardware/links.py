@@ -1,4 +1,4 @@
-"""How accelerators reach one another: links inside a machine, networks between them, collectives over both."""
+"""Links between accelerators: inside a machine, between machines, and collectives over both."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from app.sizing.units import GBIT
 
 LINKS = (Link.NONE, Link.PCIE, Link.SCALE_UP)
 
-# One direction of a x16 slot of generation 4: 16 GT/s on 16 lanes (PCI Express Base Specification 4.0). What a slot has
-# of which the catalogue says nothing, and the way of offloaded optimizer states to the host and back.
+# One direction of a generation 4 x16 slot: 16 GT/s on 16 lanes (PCI Express Base Specification 4.0). Used for slots
+# without a rate in the catalog, and for optimizer states that are offloaded to the host.
 PCIE_BYTES_PER_S = 32e9
 
 
 def machine_link(accelerator: Accelerator, *, count: float, system: System | None = None) -> tuple[Link, float, float]:
-    """The link inside a machine: its kind, bytes per second each way, and how many accelerators share it.
+    """Link inside a machine: its kind, its bandwidth in bytes/s each way, and the number of accelerators that share it.
 
-    What the system says counts; without one, accelerators are linked as they usually are.
+    The record of the system takes precedence; without one, the accelerator's usual link applies.
     """
     if system is not None:
         link, domain = system.link, system.scaleup_domain_size or 1.0
@@ -37,7 +37,7 @@ def machine_link(accelerator: Accelerator, *, count: float, system: System | Non
 
 
 def known_network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions) -> Column:
-    """Networks between machines, the usual one where the catalogue knows none."""
+    """Network bandwidth between machines, bytes/s per accelerator; the assumed one if the catalog has none."""
     unknown = np.isnan(network_bytes_per_s)
     if not unknown.any():
         return network_bytes_per_s
@@ -46,11 +46,14 @@ def known_network_bytes_per_s(network_bytes_per_s: Column, assumed: Assumptions)
 
 @formula(unit="s", source="Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention")
 def all_reduce_s(message_bytes: Column, ranks: Column, bytes_per_s: Column) -> Column:
-    """Bytes of a ring all-reduce over the link: 2 (n - 1) / n of the message crosses it; latency comes on top.
+    """Transfer time of a ring all-reduce, without latency: 2 (n - 1) / n of the message crosses each link.
 
-    Source: Patarasuk and Yuan 2009; NCCL's bus-bandwidth convention.
-    Limits: rings; switches that add on the way need half.
-    Check:
+    Parameters:
+        message_bytes: size of the reduced message, bytes.
+        ranks: number of ranks in the ring.
+        bytes_per_s: bandwidth of the link each way, bytes/s.
+    Limits: ring all-reduce; switches that reduce in the network need half the time.
+    Check: 1 MB over eight ranks at 337.5 GB/s takes 5.19 us.
         >>> round(all_reduce_s(1e6, 8.0, 337.5e9) * 1e6, 2)
         5.19
     """

@@ -1,6 +1,6 @@
-"""Every price that can be paid, and the machines it buys.
+"""Every price in the catalog and the machine it buys.
 
-Machines that differ in nothing a formula reads share one row, so that a search judges each kind once.
+Machines that are equal in everything a formula reads share one row, so that a search judges each kind once.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from app.sizing.hardware.prices import KINDS, Terms, days
 from app.sizing.hardware.tables import Listings, Machines, flags, indices
 
 PRICING = tuple(PricingModel)
-LEAST_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s: what is sold for clusters begins above an office's 10
-PLAIN = "generic"  # who sells a plain host
+LEAST_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s; office networks have 10 Gbit/s
+PLAIN = "generic"  # provider of a generic host
 
 
 class Node(NamedTuple):
-    """One kind of machine, as a row of Machines; None where a number is not known."""
+    """One kind of machine, as a row of Machines; None for an unknown number."""
 
     accelerator: int
     accelerators_per_node: float
@@ -70,7 +70,7 @@ class Listed(NamedTuple):
 
 
 def plain_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) -> Iterator[System]:
-    """A host for every accelerator that is sold without one; a board that nobody is known to build in is not bought."""
+    """A generic host for every accelerator that is sold without one. Boards without any known system are left out."""
     covered = {s.accelerator for s in systems if s.environment is Environment.ON_PREM}
     built = {s.accelerator for s in systems}
     for a in accelerators:
@@ -83,12 +83,12 @@ def plain_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) 
 
 
 def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
-    """`count` of an accelerator around assumed parts: boards linked as they usually are, cards over their slots."""
+    """`count` accelerators in a host of assumed parts. Boards use their usual link, cards their PCIe slots."""
     desk = a.segment in (Segment.CONSUMER, Segment.WORKSTATION)
     link, _, domain = machine_link(a, count=float(count))
     return System(
         slug=f"host-{count}x-{a.slug}",
-        name=f"{count} x {a.name} in a plain host",
+        name=f"{count} x {a.name} in a generic host",
         kind=SystemKind.WORKSTATION if desk else SystemKind.SERVER,
         provider=PLAIN,
         accelerator=a.slug,
@@ -105,18 +105,18 @@ def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
 
 
 def sold_in_parts(accelerator: Accelerator) -> bool:
-    """Whether less than one is a machine: clouds sell sockets by the core, with as much of the memory's bandwidth."""
+    """Whether a fraction of the accelerator is sold as a machine: clouds sell CPU sockets by the core."""
     return accelerator.kind == SOCKET
 
 
 def _on_a_desk(system: System) -> bool:
-    """Whether a machine's network is an office's, over which nothing is split."""
+    """Whether the network of a machine is an office network, over which no model is split."""
     network = system.network_bytes_per_s or 0.0
     return system.kind is SystemKind.WORKSTATION and network < LEAST_FABRIC_BYTES_PER_S
 
 
 def node_of(index: int, accelerator: Accelerator, count: float, system: System | None) -> Node:
-    """The machine that carries `count` of an accelerator; a part of a socket is one that does less."""
+    """The machine that carries `count` accelerators; a fraction of a socket is a machine with less capacity."""
     share, count = min(1.0, count), max(1.0, count)
     memory, network, power = accelerator.memory_bytes, None, None
     if system is not None:
@@ -142,12 +142,12 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
 
 
 def bought_on(system: System, part: Accelerator) -> Terms:
-    """What is known of a machine's price to buy: of its own, or of that of its parts."""
+    """Terms of the purchase price of a machine: its own price, or an estimate from its parts."""
     return system.terms or part.reckoned
 
 
 class Book:
-    """Collects prices and, once each, the machines they buy; the mappings give each name its code."""
+    """Collects listings and the machines they buy, each machine once. The mappings give each name its code."""
 
     def __init__(
         self,
@@ -167,13 +167,13 @@ class Book:
         self.listed: list[Listed] = []
 
     def _machine(self, slug: str, count: float, system: System | None) -> tuple[int, int]:
-        """(row of the machine, row of the accelerator)."""
+        """Row of the machine and row of the accelerator."""
         index = self.accelerator_index[slug]
         node = node_of(index, self.accelerators[index], count, system)
         return self.nodes.setdefault(node, len(self.nodes)), index
 
     def rent(self, row: int, offer: Offer) -> None:
-        """The price of a rented machine; a share of an accelerator is none, unless it is a processor."""
+        """Add the price of a rented machine. Fractions of an accelerator are skipped unless it is a CPU."""
         system = self.systems.get(offer.system) if offer.system else None
         count = offer.accelerator_count or (system.accelerator_count if system else 0.0)
         if count < 1 and not sold_in_parts(self.accelerators[self.accelerator_index[offer.accelerator]]):
@@ -197,7 +197,7 @@ class Book:
         )
 
     def own(self, system: System) -> None:
-        """The price of a machine to buy: its own, or the sum of its parts."""
+        """Add the purchase price of a machine: its own price or the sum of its parts."""
         part = self.accelerators[self.accelerator_index[system.accelerator]]
         if system.accelerator_count < 1 or (system.list_price_usd is None and part.list_price_usd_high is None):
             return
@@ -228,7 +228,7 @@ class Book:
 
 
 def _columns(table: type[Machines | Listings], rows: Sequence[Node | Listed]) -> dict[str, np.ndarray]:
-    """Rows as the columns of a table, by its own types."""
+    """Rows as columns, converted to the column types of the table."""
     kinds = {"Codes": lambda v: np.array(v, dtype=np.int64), "Mask": flags, "Column": column}
     by_name = zip(fields(table), zip(*rows, strict=True), strict=True)
     return {f.name: kinds[str(f.type)](values) for f, values in by_name}

@@ -1,4 +1,4 @@
-"""What exists to run on: accelerators, the systems that carry them, and what they are sold for."""
+"""Hardware records: accelerators, the systems that carry them, and their offers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class PricingModel(StrEnum):
 
     @property
     def commitment(self) -> Commitment:
-        """How long one is bound by renting so."""
+        """Commitment of this pricing model."""
         return next((c for c in (Commitment.ONE_YEAR, Commitment.THREE_YEARS) if self.endswith(c)), Commitment.NONE)
 
 
-BY_THE_HOUR = (PricingModel.ON_DEMAND, PricingModel.SPOT)  # paid for as long as they are wanted
+BY_THE_HOUR = (PricingModel.ON_DEMAND, PricingModel.SPOT)  # paid per hour of use
 
 
 class Environment(StrEnum):
@@ -35,7 +35,7 @@ class Environment(StrEnum):
 
 
 class Segment(StrEnum):
-    """What an accelerator is sold for, and so which host it lives in."""
+    """Market segment of an accelerator, which determines its host."""
 
     DATACENTER = "datacenter"
     WORKSTATION = "workstation"
@@ -44,14 +44,14 @@ class Segment(StrEnum):
     EDGE = "edge"
 
 
-# Parts that neither servers nor professional workstations carry.
+# Segments whose parts are not used in servers or professional workstations.
 BENEATH_SERVERS = (Segment.CONSUMER, Segment.APPLE, Segment.EDGE)
-# What a caller may ask for: processors by themselves, and Macs wherever people work.
+# Segments of a request: CPUs are their own segment; Macs are in workstation and consumer.
 SEGMENTS = ("datacenter", "workstation", "consumer", "edge", "cpu")
 
 
 class SystemKind(StrEnum):
-    """How a system is had: bought, or rented."""
+    """Form in which a system is bought or rented."""
 
     SERVER = "server"
     WORKSTATION = "workstation"
@@ -60,31 +60,30 @@ class SystemKind(StrEnum):
 
 
 class Link(StrEnum):
-    """How the accelerators of one machine reach one another."""
+    """Link between the accelerators of one machine."""
 
     SCALE_UP = "scale_up"  # NVLink, xGMI, ICI, NeuronLink, HCCS, ...
     PCIE = "pcie"
     NONE = "none"  # a single accelerator
 
 
-# Names of dense matrix rates, as data sheets give them.
+# Names of dense matrix rates in data sheets.
 RATE_NAMES = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp4")
-# Form factors that are soldered or plugged onto a maker's own board: they come with a server, never in a plain host.
+# Form factors on a manufacturer's own board: sold in servers, never in a generic host.
 BOARDS = ("SXM", "OAM")
-# Kinds that are the machine's own processor, and are sold only as a whole machine: sockets, and chips with all around.
+# Accelerator kinds that are the machine's own processor: CPU sockets, and chips sold only as a whole machine.
 SOCKET, WHOLE_MACHINE = "cpu", "soc"
 PROCESSORS = (SOCKET, WHOLE_MACHINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Accelerator:
-    """One accelerator type. Rates are dense; a missing rate is missing, never another's double.
+    """One accelerator type. Rates are dense; an unknown rate is absent and never derived from another one.
 
-    `memory_bytes` is what the device reports where that is known and the label otherwise
-    (`memory_is_reported` says which); it is None for sockets, whose memory is the system's.
-    `memory_is_shared` marks parts whose memory is the system's too, and partly taken by it.
-    `machine_link` is how several of them reach one another in a machine of which no more is known;
-    `link_spans_machines` says that their scale-up domain reaches beyond one.
+    `memory_bytes` is the memory that the device reports, or the nominal size (`memory_is_reported` tells which); it
+    is None for CPU sockets, whose memory belongs to the system. `memory_is_shared` marks parts that share the memory
+    of the system. `machine_link` is the usual link in a machine without a system record; `link_spans_machines` is
+    true if the scale-up domain extends beyond one machine.
     """
 
     slug: str
@@ -102,37 +101,37 @@ class Accelerator:
     power_w: float | None = None
     machine_link: Link = Link.PCIE
     link_spans_machines: bool = False
-    scaleup_bytes_per_s: float = 0.0  # each way, as the next
-    slot_bytes_per_s: float = 0.0  # of its slot; of CPUs, between sockets
-    scaleup_domain_size: int = 1
-    typical_node_size: int = 1
+    scaleup_bytes_per_s: float = 0.0  # bandwidth of the scale-up link, bytes/s each way
+    slot_bytes_per_s: float = 0.0  # bandwidth of the PCIe slot, bytes/s each way; for CPUs, between sockets
+    scaleup_domain_size: int = 1  # accelerators in the scale-up domain
+    typical_node_size: int = 1  # accelerators per machine
     list_price_usd_low: float | None = None
     list_price_usd_high: float | None = None
-    price_source: str | None = None  # of the range
+    price_source: str | None = None  # source of the price range
     price_observed: str | None = None
     price_confidence: str | None = None
-    training_class: bool = False
+    training_class: bool = False  # sold for training clusters
     architecture: str = ""
     source: str = ""
     as_of: str = ""
 
     @property
     def segments(self) -> tuple[str, ...]:
-        """Which of SEGMENTS it belongs to."""
+        """The entries of SEGMENTS that it belongs to."""
         if self.kind == "cpu":
             return ("cpu",)
         return ("workstation", "consumer") if self.segment is Segment.APPLE else (self.segment.value,)
 
     @property
     def reckoned(self) -> Terms:
-        """Of a machine whose price is put together from this part's."""
+        """Terms of a machine price that is estimated from the price of this part."""
         seen = self.price_source or self.source, self.price_observed or self.as_of, self.price_confidence or "low"
-        return Terms(PriceKind.RECKONED, *seen)
+        return Terms(PriceKind.ESTIMATE, *seen)
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """A server or instance type that carries accelerators (or, for CPUs, sockets)."""
+    """A server or instance type with accelerators, or with CPU sockets."""
 
     slug: str
     name: str
@@ -142,11 +141,11 @@ class System:
     accelerator_count: float
     ram_bytes: float | None
     link: Link
-    scaleup_domain_size: float | None  # accelerators that reach one another over the scale-up link
+    scaleup_domain_size: float | None  # accelerators connected by the scale-up link
     network_bytes_per_s: float | None
     power_w: float | None
     list_price_usd: float | None
-    price_kind: PriceKind | None = None  # of the list price, as the next
+    price_kind: PriceKind | None = None  # of the list price, like the next three fields
     price_source: str | None = None
     price_observed: str | None = None
     price_confidence: str | None = None
@@ -154,7 +153,7 @@ class System:
     max_quantity: int | None = None
     source: str = ""
     as_of: str = ""
-    vcpus: float | None = None  # threads that its host gives, as clouds count them
+    vcpus: float | None = None  # threads of the host, as cloud providers count them
     cpu_model: str | None = None
 
     @property
@@ -164,7 +163,7 @@ class System:
 
     @property
     def terms(self) -> Terms | None:
-        """Of its list price; None where it has none."""
+        """Terms of the list price; None without a list price."""
         if self.list_price_usd is None:
             return None
         kind = self.price_kind or PriceKind.LIST
@@ -186,16 +185,16 @@ class Offer:
     usd_per_hour: float
     source: str
     as_of: str
-    vcpus: float | None = None  # of the whole instance
+    vcpus: float | None = None  # vCPUs of the whole instance
     price_kind: PriceKind = PriceKind.PROVIDER
     confidence: str = "medium"
-    min_quantity: int = 1  # machines
-    max_quantity: int | None = None  # None unknown
-    upfront_usd: float | None = None  # per machine
+    min_quantity: int = 1  # machines, smallest order
+    max_quantity: int | None = None  # machines, largest order; None if unknown
+    upfront_usd: float | None = None  # USD per machine, paid at the start
 
     @property
     def terms(self) -> Terms:
-        """What is known of the price beside its amount."""
+        """Terms of the price."""
         seen = self.source, self.as_of, self.confidence
         bound = self.pricing_model.commitment, self.upfront_usd
         return Terms(self.price_kind, *seen, self.min_quantity, self.max_quantity, *bound)

@@ -1,4 +1,4 @@
-"""How engines are started as two pools: what is added to a server of either, and what sends requests through both.
+"""How to start engines as prefill and decode pools: the flags of both pools' servers, and the router in front of them.
 
 Flags as read on 2026-11-23: vLLM's docs/features/nixl_connector_usage.md and vllm-project/router's README, SGLang's
 docs/advanced_features/pd_disaggregation.md, TensorRT-LLM's examples/disaggregated/README.md.
@@ -16,14 +16,16 @@ PREFILL, DECODE = "prefill", "decode"
 
 @dataclass(frozen=True, slots=True)
 class PoolServers:
-    """Flags of each pool's servers, and what their files say; the router finds them at $PREFILL_HOST and $DECODE_HOST,
-    and listens where the load generator of a server alone looks for it.
+    """Flags and configuration files of each pool's servers, and the command of the router.
+
+    The router finds the pools at $PREFILL_HOST and $DECODE_HOST. It listens on the port where the load generator
+    expects a single server.
     """
 
     flags: Mapping[str, str]
     router: str
-    reach: str = ""  # lets others than its own machine talk to a server
-    told: Mapping[str, str] = field(default_factory=dict)  # in the environment
+    reach: str = ""  # flags that accept connections from other machines
+    told: Mapping[str, str] = field(default_factory=dict)  # environment variables by pool
     config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 

@@ -1,4 +1,4 @@
-"""Who stands behind a price, for how long a buyer is bound by it, and how old it is."""
+"""Terms of a price: its basis (published, quoted or estimated), its commitment, and its date."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -13,40 +14,56 @@ from app.sizing.columns import Column
 
 
 class PriceKind(StrEnum):
-    """What sort of price it is: whether somebody would sell at it today."""
+    """Basis of a price: who published or quoted it, or how it was estimated."""
 
-    PROVIDER = "provider"  # whose machine it is, from the own page or feed
-    RESELLER = "reseller"  # sells machines of others in its own name
-    QUOTE = "quote"  # asked for or surveyed among sellers of whole machines
-    LIST = "list"  # a maker's, of what is still made
-    BROKER = (
-        "broker"  # a marketplace, a serverless platform, who passes on others' machines, a small host without a region
-    )
-    LAUNCH = "launch"  # when it came out, in a past year
-    PRESS = "press"  # of journalists and analysts
-    RECKONED = "reckoned"  # parts and an assumed host
+    PROVIDER = "provider"  # the owner of the machine, on its own page or price feed
+    RESELLER = "reseller"  # a company that sells other owners' machines in its own name
+    QUOTE = "quote"  # quoted by, or surveyed among, sellers of whole machines
+    LIST = "list"  # list price of the manufacturer for a product in production
+    BROKER = "broker"  # a marketplace, serverless platform, intermediary, or small host without a region
+    LAUNCH = "launch"  # price at launch, in a past year
+    PRESS = "press"  # estimate by journalists or analysts
+    ESTIMATE = "estimate"  # sum of the parts' prices plus an assumed host
+
+    @classmethod
+    def _missing_(cls, value: object) -> PriceKind | None:
+        """Kind for a deprecated spelling; None for any other value, which is an error."""
+        current = DEPRECATED_KINDS.get(value) if isinstance(value, str) else None
+        return None if current is None else cls(current)
 
 
-# Prices that somebody stands behind.
+# Deprecated spellings by the current one: requests may still use them, and stored answers have them.
+DEPRECATED_KINDS: Mapping[str, str] = MappingProxyType({"reckoned": PriceKind.ESTIMATE.value})
+# Prices that a seller has published or quoted.
 FIRM = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.LIST)
 KINDS = tuple(PriceKind)
-# How each is told of.
+# Price kinds as sentences write them.
 IN_WORDS: Mapping[PriceKind, str] = MappingProxyType(
     {
         PriceKind.PROVIDER: "the provider's own price",
         PriceKind.RESELLER: "a reseller's price",
         PriceKind.QUOTE: "a quote for the whole machine",
-        PriceKind.LIST: "the maker's list price",
-        PriceKind.BROKER: "a broker's, serverless platform's or small host's price",
+        PriceKind.LIST: "the manufacturer's list price",
+        PriceKind.BROKER: "a broker, serverless or small-host price",
         PriceKind.LAUNCH: "a launch price",
         PriceKind.PRESS: "a press estimate",
-        PriceKind.RECKONED: "a sum of parts around an assumed host",
+        PriceKind.ESTIMATE: "an estimate from parts plus an assumed host",
     }
 )
 
 
+def current_kind(kind: Any) -> Any:
+    """A price kind in its current spelling; other values, of any type, are returned unchanged.
+
+    Check:
+        >>> current_kind("reckoned"), current_kind("quote")
+        ('estimate', 'quote')
+    """
+    return DEPRECATED_KINDS.get(kind, kind) if isinstance(kind, str) else kind
+
+
 class Commitment(StrEnum):
-    """How long a buyer is bound."""
+    """Term that a buyer commits to."""
 
     NONE = "none"
     ONE_YEAR = "1y"
@@ -55,25 +72,24 @@ class Commitment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is known of a price beside its amount. Quantities are of machines, `upfront_usd` is of one."""
+    """Terms of a price: everything that is recorded about it except the amount."""
 
     kind: PriceKind
     source: str
-    observed: str  # a day, month or year
-    confidence: str
-    min_quantity: int = 1
-    max_quantity: int | None = None  # None unknown
+    observed: str  # date on which the price was seen: a day, month or year
+    confidence: str  # high, medium or low: confidence that the seller asks this price
+    min_quantity: int = 1  # machines, smallest order
+    max_quantity: int | None = None  # machines, largest order; None if unknown
     commitment: Commitment = Commitment.NONE
-    upfront_usd: float | None = None
+    upfront_usd: float | None = None  # USD per machine, paid at the start
 
 
 def days(texts: Sequence[str]) -> Column:
-    """Dates as days, to be subtracted from one another; a month or year counts from its first day, no date is NaN.
+    """ISO 8601 dates as day numbers, so that differences are days; NaN for an empty text.
 
-    Source: ISO 8601.
-    Limits: the Gregorian calendar.
+    A month or year counts from its first day.
     Check:
-        >>> (days(["2026-11-20", "2026-01"]) - days(["2025-11-20", "2026"])).tolist()
+        >>> (day_numbers(["2026-11-20", "2026-01"]) - day_numbers(["2025-11-20", "2026"])).tolist()
         [365.0, 0.0]
     """
     found = np.array(texts, dtype="datetime64[D]")

@@ -1,5 +1,5 @@
-"""Cards that their driver cuts into slices, each a smaller card by itself (NVIDIA's MIG): which slices, and where they
-may lie beside one another.
+"""Cards that their driver divides into slices, each used as a smaller card (NVIDIA MIG), and which slices fit
+together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 
 @dataclass(frozen=True, slots=True, order=True)
 class Slice:
-    """So many of a card's parts of compute and of memory, and the parts of memory that it may begin at."""
+    """Size of a slice in compute and memory parts of the card, and the memory parts at which it may start."""
 
     compute: int
     memory: int
@@ -20,7 +20,7 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A slice that an accelerator's driver offers, and what it is called."""
+    """A slice that the driver of an accelerator offers, and its name."""
 
     accelerator: str
     name: str
@@ -29,11 +29,11 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Slicing:
-    """How a card is cut: its slices by the names that the driver gives them. The largest of them is the whole card.
+    """The slices of a card by the names that the driver gives them. The largest slice is the whole card.
 
     Check: an H100 has seven parts of compute and eight of memory.
         >>> card = Slicing({"1g.10gb": Slice(1, 1, tuple(range(7))), "7g.80gb": Slice(7, 8, (0,))})
-        >>> card.compute, card.memory, card.name(Slice(7, 8, (0,)))
+        >>> card.compute, card.memory, card.profile_name(Slice(7, 8, (0,)))
         (7, 8, '7g.80gb')
     """
 
@@ -41,26 +41,26 @@ class Slicing:
 
     @property
     def slices(self) -> tuple[Slice, ...]:
-        """What it is cut into, the smallest first."""
+        """All slices, smallest first."""
         return tuple(sorted(self.names.values()))
 
     @property
     def compute(self) -> int:
-        """Parts of compute in all."""
+        """Number of compute parts of the card."""
         return max(s.compute for s in self.names.values())
 
     @property
     def memory(self) -> int:
-        """Parts of memory in all."""
+        """Number of memory parts of the card."""
         return max(s.memory for s in self.names.values())
 
     def name(self, of: Slice) -> str:
-        """As the driver calls it."""
+        """Name that the driver gives to a slice."""
         return next(name for name, each in self.names.items() if each == of)
 
 
 def slicings_of(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
-    """How every accelerator is cut that has any slices; the others are not."""
+    """Slicing of every accelerator that has slices."""
     names: dict[str, dict[str, Slice]] = {}
     for each in sorted(profiles, key=lambda p: (p.accelerator, p.slice)):
         names.setdefault(each.accelerator, {})[each.name] = each.slice
@@ -69,12 +69,12 @@ def slicings_of(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
 
 @cache
 def lie_beside(slices: tuple[Slice, ...], memory: int) -> bool:
-    """Whether slices lie on a card with so many parts of memory, none over another.
+    """Whether slices fit on a card with `memory` memory parts without overlap.
 
     Check: two of three sevenths leave no room for a third model; three of two do.
-        >>> lie_beside((Slice(3, 4, (0, 4)), Slice(3, 4, (0, 4)), Slice(1, 1, tuple(range(7)))), 8)
+        >>> fit_together((Slice(3, 4, (0, 4)), Slice(3, 4, (0, 4)), Slice(1, 1, tuple(range(7)))), 8)
         False
-        >>> lie_beside((*[Slice(2, 2, (0, 2, 4))] * 3, Slice(1, 1, tuple(range(7)))), 8)
+        >>> fit_together((*[Slice(2, 2, (0, 2, 4))] * 3, Slice(1, 1, tuple(range(7)))), 8)
         True
     """
 

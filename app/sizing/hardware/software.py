@@ -1,4 +1,4 @@
-"""What software does on a catalogue's accelerators, looked up once for each question that is asked of it."""
+"""Software support on the accelerators of one catalog, with cached answers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.sizing.hardware.trainers import Trainers, trainers_of
 
 
 class Software:
-    """Rules and evidence as one catalogue's accelerators see them."""
+    """Support rules and evidence for the accelerators of one catalog."""
 
     def __init__(
         self,
@@ -26,11 +26,11 @@ class Software:
         self._refusals: dict[tuple[int, tuple[str, ...], frozenset[str], Work], str] = {}
 
     def verdict(self, accelerator: int, engine: str, weight_format: str, work: Work) -> Verdict:
-        """Whether an engine does a piece of work on an accelerator."""
+        """Whether an engine supports a piece of work on an accelerator."""
         return verdict(self.accelerators[accelerator], engine, weight_format, work, self.documents)
 
     def trainers(self, weight_format: str, work: Work) -> Trainers:
-        """Who does a piece of training."""
+        """Frameworks that support a piece of training work."""
         asked = weight_format, work
         if asked not in self._trainers:
             self._trainers[asked] = trainers_of(
@@ -39,7 +39,7 @@ class Software:
         return self._trainers[asked]
 
     def refused_because(self, accelerator: int, engines: tuple[str, ...], formats: frozenset[str], work: Work) -> str:
-        """The rule that keeps a piece of work from an accelerator; empty where none does."""
+        """Text of the rule that excludes a piece of work from an accelerator; empty if no rule does."""
         asked = accelerator, engines, formats, work
         if asked not in self._refusals:
             a = self.accelerators[accelerator]

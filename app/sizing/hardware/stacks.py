@@ -1,4 +1,4 @@
-"""Software stacks of a catalogue: every engine, family and format that evidence or rules let run, as columns."""
+"""Software stacks of a catalog: every engine, family and format that evidence or rules support, as columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.sizing.hardware.tables import MemoryRules, SchedulingColumns, Stacks, c
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
 
-# Kinds of model by the phase in which they are served.
+# Kinds of model by serving phase.
 SERVED: Mapping[str, tuple[ModelTask, ...]] = {
     SERVING: (ModelTask.DECODER,),
     SAMPLES: tuple(t for t in TASKS if t is not ModelTask.DECODER),
@@ -28,9 +28,9 @@ SERVED: Mapping[str, tuple[ModelTask, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """One row of Stacks, by name: what runs alike on some accelerators of a family.
+    """One row of Stacks, by name: software that runs in the same way on some accelerators of a family.
 
-    `levels` say of each kind of model how surely it is served.
+    `levels` is the level of support for each kind of model.
     """
 
     engine: str
@@ -44,18 +44,18 @@ class Stack:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """Engine, family and format class: what coefficients are looked up by."""
+        """Engine, family and format class, which select the coefficients."""
         return engine_named(self.engine).underneath(), self.family, format_class(self.weight_format, self.native)
 
     @property
     def rate(self) -> str:
-        """What it multiplies in, a name of RATES."""
+        """Rate that its matrix multiplications use, a name of RATES."""
         named = WEIGHT_FORMATS[self.weight_format].rate
         return named if self.native and named in RATES else "16bit"
 
     @property
     def order(self) -> tuple[int, int, str, str, str, str, bool, tuple[str, ...]]:
-        """Sorts stacks: of equals the surer is chosen, then the engine that is listed first, then by name."""
+        """Sort key: best support first, then the order of engines, then names."""
         surest = max(LEVELS.index(level) for level in self.levels)
         name = self.engine, self.family, self.phase, self.weight_format
         return -surest, place_of(self.engine), *name, not self.native, self.accelerators
@@ -68,7 +68,7 @@ def stacks_of(accelerators: Sequence[Accelerator], documents: Documents) -> list
 
 
 def families_of(accelerators: Sequence[Accelerator]) -> dict[str, list[list[Accelerator]]]:
-    """Accelerators that software does not tell apart, by family."""
+    """Accelerators by family, in groups that software treats alike."""
     found: dict[str, dict[str, list[Accelerator]]] = {}
     for a in accelerators:
         found.setdefault(a.family, {}).setdefault(generation_of(a).name, []).append(a)
@@ -76,7 +76,7 @@ def families_of(accelerators: Sequence[Accelerator]) -> dict[str, list[list[Acce
 
 
 def engines_on(alike: Sequence[Accelerator], documents: Documents) -> list[str]:
-    """Engines that a rule or a row has something to say of there."""
+    """Engines that a rule or an evidence row mentions for these accelerators."""
     runtimes = set(generation_of(alike[0]).runtimes)
     built = {e for e, builds in BUILDS.items() if any(runtimes & set(b.runtimes) for b in builds)}
     return sorted(built | documents.engines(alike[0].family))
@@ -114,7 +114,7 @@ def _of_engine(accelerator: Accelerator, engine: str, documents: Documents) -> I
 def _by_task(
     engine: str, family: str, phase: str, weight_format: str, said: Mapping[ModelTask, Verdict]
 ) -> Iterator[Stack]:
-    """One stack for each way in which a format is computed and cached there."""
+    """One stack for each combination of native or converted computation and KV cache formats."""
     for native, kv in dict.fromkeys((v.native, v.kv_formats) for v in said.values() if v.runs):
         own = {task: v.level for task, v in said.items() if (v.native, v.kv_formats) == (native, kv)}
         yield Stack(engine, family, phase, weight_format, native, kv, tuple(own.get(t, Level.REFUSED) for t in TASKS))
@@ -172,7 +172,7 @@ def stack_columns(
 
 
 def _on(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
-    """A row a stack, a column an accelerator."""
+    """Mask with a row per stack and a column per accelerator."""
     found = np.zeros((len(stacks), len(accelerators)), dtype=bool)
     for row, stack in enumerate(stacks):
         found[row, [accelerators[slug] for slug in stack.accelerators]] = True
@@ -180,8 +180,10 @@ def _on(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
 
 
 def competing(on: Mask, expected: Mask, named_only: Mask) -> Mask:
-    """Where each of some stacks competes when nobody names engines: what follows from rules only where nothing is
-    documented, and what is another engine underneath, or what nobody runs unasked, nowhere.
+    """Accelerators on which each stack competes if the request names no engines.
+
+    A stack whose support is only expected competes only where no stack is documented. A front of another engine, and
+    an engine that people use only on request, competes nowhere.
     """
     sure = on[~expected & ~named_only].any(axis=0)
     found: Mask = on & ~named_only[:, None] & ~(expected[:, None] & sure)

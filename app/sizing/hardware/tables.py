@@ -1,4 +1,4 @@
-"""Accelerators, machines, prices and software stacks as columns; NaN where the catalogue has no number."""
+"""Accelerators, machines, prices and software stacks as columns; NaN for unknown numbers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from app.sizing.hardware.parts import BENEATH_SERVERS, SOCKET, WHOLE_MACHINE, Ac
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.units import GIB
 
-# Weight formats in the order of their codes.
+# Weight formats; the index is the code.
 FORMATS = tuple(sorted(WEIGHT_FORMATS))
 
 
 def indices(names: Sequence[str]) -> Mapping[str, int]:
-    """Where each name stands."""
+    """Position of each name."""
     return {name: i for i, name in enumerate(names)}
 
 
@@ -34,30 +34,30 @@ def codes(values: Sequence[int]) -> Codes:
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorColumns(Columns):
-    """Per accelerator type; NaN where the catalogue has no number."""
+    """Accelerator types, one row each; NaN if the catalog has no number."""
 
-    bytes_per_s: Column
-    slot_bytes_per_s: Column
-    fp32: Column
-    bit16: Column
-    fp8: Column
-    int8: Column
-    fp4: Column
-    power_w: Column
-    price_low_usd: Column
-    price_high_usd: Column
+    bytes_per_s: Column  # memory bandwidth
+    slot_bytes_per_s: Column  # bandwidth of the PCIe slot, each way
+    fp32: Column  # matrix rate in TF32 or FP32, FLOP/s
+    bit16: Column  # matrix rate in BF16 or FP16, FLOP/s
+    fp8: Column  # matrix rate, FLOP/s
+    int8: Column  # matrix rate, operations/s
+    fp4: Column  # matrix rate, FLOP/s
+    power_w: Column  # rated power
+    price_low_usd: Column  # lower end of the list price range
+    price_high_usd: Column  # upper end of the list price range
     has_bf16: Mask
-    training_class: Mask  # built into clusters; the others train within one machine
-    unified: Mask  # memory is the system's too
-    whole_machine: Mask  # a chip that is a machine: it is sold with everything around it
-    processor: Mask  # sockets, which are the host's own
-    edge: Mask  # embedded modules, sold on development kits
+    training_class: Mask  # sold for training clusters; others train within one machine
+    unified: Mask  # memory is shared with the system
+    whole_machine: Mask  # sold only as a whole machine
+    processor: Mask  # CPU sockets
+    edge: Mask  # embedded modules, sold in development kits
     beneath_servers: Mask  # consumer cards, Macs and development kits
-    desktop: Mask  # consumer, workstation and edge parts, which live in a desktop host
-    memory_is_reported: Mask  # by the device's driver; otherwise it is the label
+    desktop: Mask  # consumer, workstation and edge parts, which use a desktop host
+    memory_is_reported: Mask  # memory as the driver reports it; otherwise the nominal size
 
     def rate(self, name: str) -> Column:
-        """Matrix rate by a name of RATES; NaN where the hardware has none."""
+        """Matrix rate in FLOP/s by a name of RATES; NaN if the hardware has none."""
         return {"fp32": self.fp32, "16bit": self.bit16, "fp8": self.fp8, "int8": self.int8, "fp4": self.fp4}[name]
 
     @classmethod
@@ -90,39 +90,39 @@ class AcceleratorColumns(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Machines(Columns):
-    """Kinds of machine: what the formulas read of a node."""
+    """Kinds of machine: everything that formulas read about a node."""
 
     accelerator: Codes
     accelerators_per_node: Column
-    share: Column  # of each that the machine has: 1, or the part of a socket that a small instance is
-    memory_bytes: Column  # per accelerator
+    share: Column  # share of each accelerator in the machine: 1, or less for a part of a CPU socket
+    memory_bytes: Column  # bytes per accelerator
     link: Codes  # index into LINKS
-    link_bytes_per_s: Column  # per accelerator and direction, inside the scale-up domain
-    scale_up_domain: Column  # accelerators that reach one another at that rate
-    network_bytes_per_s: Column  # per accelerator, between machines; NaN unknown
-    power_w: Column  # whole machine; NaN unknown
+    link_bytes_per_s: Column  # bytes/s per accelerator and direction, inside the scale-up domain
+    scale_up_domain: Column  # accelerators connected at that rate
+    network_bytes_per_s: Column  # bytes/s per accelerator between machines; NaN if unknown
+    power_w: Column  # power of the whole machine; NaN if unknown
     on_prem: Mask
     workstation: Mask
 
 
 @dataclass(frozen=True, slots=True)
 class Listings(Columns):
-    """Prices of machines: hourly for rented ones, purchase range for owned ones."""
+    """Prices of machines: per hour for rented ones, a purchase price for owned ones."""
 
     machine: Codes
     accelerator: Codes
-    offer: Codes  # index into Snapshot.offers, -1 for owned
-    system: Codes  # index into Snapshot.system_slugs, -1 unknown
+    offer: Codes  # index into Catalog.offers, -1 for owned
+    system: Codes  # index into Catalog.system_slugs, -1 if unknown
     provider: Codes
     region: Codes
     pricing: Codes
     instance_type: Codes  # -1 for owned
     usd_per_hour: Column
-    list_price_usd: Column  # of the whole machine; NaN: sum of parts
-    ram_bytes: Column  # of the host; NaN unknown
-    vcpus: Column  # of the host; NaN unknown
-    kind: Codes  # who stands behind the price, an index into KINDS
-    observed_days: Column  # when it was seen, see `prices.days`; NaN unknown
+    list_price_usd: Column  # price of the whole machine; NaN: sum of parts
+    ram_bytes: Column  # host memory; NaN if unknown
+    vcpus: Column  # vCPUs of the host; NaN if unknown
+    kind: Codes  # kind of price, index into KINDS
+    observed_days: Column  # date of the price, see `prices.day_numbers`; NaN if unknown
 
     @property
     def owned(self) -> Mask:
@@ -130,16 +130,16 @@ class Listings(Columns):
 
     @property
     def reckoned(self) -> Mask:
-        """Bought, and nobody names a price of the whole machine."""
+        """Whether the machine is bought and its price is estimated from parts."""
         return self.owned & np.isnan(self.list_price_usd)
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryRules(Columns):
-    """How an engine divides a device, one row per stack; see `engines.EngineMemory`."""
+    """Memory rule of the engine, one row per stack; see `engines.EngineMemory`."""
 
     fraction: Column
-    rule: Codes  # what the fraction is of, an index into RULES
+    rule: Codes  # meaning of the fraction, index into RULES
     logits_copies: Column
     graphs_inside: Mask
 
@@ -153,16 +153,16 @@ class MemoryRules(Columns):
         )
 
 
-# Policies and what becomes of a request when the cache is full, in the order of their codes.
+# Policies and preemption modes; the index is the code.
 POLICIES, PREEMPTIONS = tuple(Policy), tuple(Preemption)
-MOST_STEP_SIZES = 4  # that memory decides between
+MOST_STEP_SIZES = 4  # step sizes by memory
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulingColumns(Columns):
-    """How an engine schedules on a family of devices, one row per stack; see `engines.scheduling`.
+    """Scheduling rules of the engine on a family of devices, one row per stack; see `engines.scheduling`.
 
-    The first four have a column for each of the step sizes that memory decides between, least memory first.
+    The first four fields have a column for each step size, smallest memory first.
     """
 
     from_gib: Column
@@ -170,9 +170,9 @@ class SchedulingColumns(Columns):
     offline_tokens: Column
     max_sequences: Column
     slots: Mask
-    policy: Codes  # an index into POLICIES
+    policy: Codes  # index into POLICIES
     chunked: Mask
-    preemption: Codes  # an index into PREEMPTIONS
+    preemption: Codes  # index into PREEMPTIONS
     prefix_cache: Mask
     kv_block_tokens: Column
     receive_interval_steps: Column
@@ -183,13 +183,13 @@ class SchedulingColumns(Columns):
 
     @property
     def reserves(self) -> Mask:
-        """Whether room for a whole request is kept from its start."""
+        """Whether KV cache for a whole request is reserved from its start."""
         reserved: Mask = self.preemption == PREEMPTIONS.index(Preemption.NONE)
         return reserved
 
     @classmethod
     def of(cls, rules: Sequence[Scheduling], families: Sequence[str]) -> SchedulingColumns:
-        """A row for each rule on the family beside it."""
+        """One row for each rule on the family with the same index."""
         own = [rule.of_family(family) for rule, family in zip(rules, families, strict=True)]
         sizes = [(*some, *[some[-1]] * (MOST_STEP_SIZES - len(some))) for some in own]
 
@@ -216,7 +216,7 @@ class SchedulingColumns(Columns):
 
 
 def step_sizes(rules: SchedulingColumns, memory_bytes: Column, *, offline: bool) -> tuple[Column, Column]:
-    """Most tokens of a step and most sequences at once on devices of so much memory, when nothing is set."""
+    """Default `max_num_batched_tokens` and `max_num_seqs` on devices with `memory_bytes` of memory."""
     larger = memory_bytes[:, None] >= rules.from_gib[:, 1:] * GIB
     size = larger.sum(axis=1)
     tokens = rules.offline_tokens if offline else rules.max_batched_tokens
@@ -225,7 +225,7 @@ def step_sizes(rules: SchedulingColumns, memory_bytes: Column, *, offline: bool)
 
 
 def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: float) -> Scheduler:
-    """The scheduler of one row, with so many tokens of a step and sequences at once."""
+    """The scheduler of one row, with `tokens` per step and `sequences` at once."""
     return Scheduler(
         policy=POLICIES[rules.policy[row]],
         max_batched_tokens=int(tokens),
@@ -244,7 +244,7 @@ def scheduler_at(rules: SchedulingColumns, row: int, tokens: float, sequences: f
 
 @dataclass(frozen=True, slots=True)
 class Frameworks(Columns):
-    """What engines are as frameworks, one row per engine of the snapshot; see `engines.Framework`."""
+    """Layout capabilities of frameworks, one row per engine of the catalog; see `engines.Framework`."""
 
     splits: Mask
     shards: Mask
@@ -258,39 +258,42 @@ class Frameworks(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Stacks(Columns):
-    """Engine x family x weight format: what runs together, with its coefficients."""
+    """Software stacks (engine x family x weight format) with their coefficients."""
 
     family: Codes
     engine: Codes
     weight_format: Codes
     native: Mask
-    levels: Codes  # how surely: a column per kind of model, an index into LEVELS
-    on: Mask  # a column per accelerator
-    expected: Mask  # follows from rules; nobody wrote it down or measured it
-    named_only: Mask  # a column per kind of model: competes only where it is named
-    keeps_kv: Mask  # a column per cache format, in the order of KV_FORMATS
+    levels: Codes  # level of support, index into LEVELS; a column per kind of model
+    on: Mask  # accelerators it runs on, a column each
+    expected: Mask  # support follows from rules only
+    named_only: Mask  # competes only if named; a column per kind of model
+    keeps_kv: Mask  # supports the KV cache format; a column per format, in the order of KV_FORMATS
     phase: Codes
     small_engine: Mask
     ggml: Mask
-    large_image: Mask  # a whole toolkit comes along in its container image
+    large_image: Mask  # its container image includes a whole toolkit
     pads_heads: Mask
-    packs: Mask  # computes no padding of shorter texts in a batch
-    rate: Codes  # what it multiplies in, an index into RATES
+    packs: Mask  # packs the texts of a batch without padding
+    rate: Codes  # matrix rate that it uses, index into RATES
     wide: Mask  # weights of 16 bits and more
-    fp8_cache: Mask  # its checkpoints in this format carry an FP8 cache
-    padded_experts: Mask  # experts' rows are padded to whole blocks when they are loaded
-    dispatch_bytes: Column  # of an element sent to the ranks of its experts; 0 where it lays out no such ranks
-    combine_bytes: Column  # of one on its way back
-    context_bytes: Column  # of an element exchanged where ranks keep parts of a context; 0 where it splits none
-    latent_contexts: Mask  # of which it splits those alone that keep latents
-    beside: Codes  # which stack it is as far as evidence goes: a row of Snapshot.beside_stacks
+    fp8_cache: Mask  # its checkpoints in this format use an FP8 KV cache
+    padded_experts: Mask  # rows of experts are padded to whole blocks at load time
+    dispatch_bytes: Column  # bytes per element dispatched to expert ranks; 0 without expert-parallel ranks
+    combine_bytes: Column  # bytes per element combined from expert ranks
+    context_bytes: Column  # bytes per element exchanged in decode context parallelism; 0 if unsupported
+    latent_contexts: Mask  # decode context parallelism for latent caches (MLA) only
+    beside: Codes  # stack whose evidence applies, a row of Catalog.beside_stacks
     memory: MemoryRules
     scheduling: SchedulingColumns
     achieved: Achieved
 
 
 def alike(machines: Machines) -> tuple[Codes, Codes]:
-    """A number that machines share of which a replica within one, and one across several, reads the same."""
+    """Two equivalence keys per machine: for replicas within one machine, and for replicas across machines.
+
+    Machines with the same key give the same result for such a replica.
+    """
     inside = [
         machines.accelerator,
         machines.share,

@@ -1,4 +1,4 @@
-"""Frameworks that train in a way: every one that evidence or rules let do it, and on which accelerators."""
+"""Training frameworks that evidence or rules support for a piece of work, and the accelerators they run on."""
 
 from __future__ import annotations
 
@@ -20,18 +20,17 @@ from app.sizing.model.tasks import ModelTask
 
 @dataclass(frozen=True, slots=True)
 class Trainers(Columns):
-    """Family x framework, a row for what is documented there and one for what is expected."""
+    """Family x framework, with separate rows for documented and for expected support."""
 
     family: Codes
     engine: Codes
-    on: Mask  # a column per accelerator
-    expected: Mask
-    named_only: Mask
+    on: Mask  # accelerators it runs on, a column each
+    expected: Mask  # support follows from rules only
+    named_only: Mask  # competes only if named
 
 
 def training_work(phase: str, method: str, precision: str, task: ModelTask) -> tuple[str, Work]:
-    """(format that the weights are multiplied from, work) of training in a precision: a base under quantised adapters
-    is held in NF4.
+    """Weight format and work of training in a precision; the base of QLoRA is stored in NF4.
 
     Check:
         >>> training_work("fine_tuning", "qlora", "bf16", ModelTask.DECODER)[0]
@@ -51,7 +50,7 @@ def trainers_of(
     engines: Sequence[str],
     families: Sequence[str],
 ) -> Trainers:
-    """Who does a piece of training, by family, the surest first."""
+    """Frameworks for a piece of training work by family, best support first."""
     found: dict[tuple[str, bool, str], list[str]] = {}
     for family, generations in families_of(accelerators).items():
         for of_one in generations:

@@ -1,13 +1,14 @@
-"""What a model is: any configuration becomes the list of its tensors, and everything counted is a sum over that list.
+"""Model counts: any configuration becomes a list of tensors, and every count is a sum over that list.
 
-A tensor has a role, a part, a shape, layers, copies, and how many of them are multiplied and for what: each token, each
-position an encoder reads, each image token. Parameters by part, active parameters, FLOPs, bytes of every format with
-its scales, and adapters are sums over the list; cache and state follow from attention groups and recurrent mixers.
-These are exact: held against the registered totals of the catalogue and against architectures instantiated by the
-transformers library.
+A tensor has a role, a part, a shape, its layers, a number of copies, and the number of copies that are multiplied
+per token, per encoder position or per image token. Parameters by part, active parameters, FLOPs, bytes in every
+format (scales included) and adapters are sums over the list. Cache and state follow from attention groups and
+recurrent mixers. The counts are exact: tests compare them with the registered totals of the catalog and with
+architectures instantiated by the transformers library.
 
-A size alone gets the proportions of the catalogue's dense decoders, layers and hidden size as powers of the parameter
-count, 8 key/value heads, the MLP what is left; the answer says how far that rule is off over those models. A model that
-works on samples has a law of its work by size, F(S) = fixed + a S + b S^2 over S positions (patches, frames, latent
-cells), times denoising steps and guidance, plus what runs once (text encoders, image decoder, speech encoder).
+If only the size is known, the model gets the proportions of the catalog's dense decoders: layers and hidden size
+follow power laws of the parameter count, there are 8 key/value heads, and the MLP takes the remaining parameters.
+The answer states the error of that rule over those models. A model that works on samples has a law of its work by
+size, F(S) = fixed + a S + b S^2 over S positions (patches, frames, latent cells). The law is multiplied by denoising
+steps and guidance, and work that runs once is added (text encoders, image decoder, speech encoder).
 """

@@ -1,4 +1,4 @@
-"""What one token leaves in memory on the way forward, for the way back; all in 16 bit."""
+"""Activation memory that one token keeps from forward to backward, in 16 bit."""
 
 from __future__ import annotations
 
@@ -6,19 +6,25 @@ from collections.abc import Sequence
 
 from app.sizing.model.attention import AttentionGroup
 
-LOGIT_BYTES_IN_BACKWARD = 12.0  # 16 bit, its float32 copy, the probability, the 16-bit gradient
+LOGIT_BYTES_IN_BACKWARD = 12.0  # the 16-bit logit, its float32 copy, the probability and the 16-bit gradient
 
 
 def activation_bytes_per_layer(
     hidden_size: float, mlp_width: float, attention_bytes: float, *, gated: bool, fused: bool
 ) -> float:
-    """Bytes one token keeps for backward in one mean layer, attention never materialised.
+    """Activation bytes that one token keeps for backward in one mean layer, if attention scores are never materialized.
 
-    With fused kernels 8h + 4(n + m)d + 6f + 4n; in eager modules 16h + 8f + 4(n + m)d + 4n + 8. An MLP without a
-    gate keeps its two products only: 4f.
+    With fused kernels: 8h + 4(n + m)d + 6f + 4n. In eager modules: 16h + 8f + 4(n + m)d + 4n + 8. An MLP without a
+    gate keeps only its two products (4f).
 
-    Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and flash attention.
-    Limits: no dropout; a router's own activations are left out.
+    Parameters:
+        hidden_size: h, elements.
+        mlp_width: f, elements.
+        attention_bytes: bytes that attention keeps per token, from `attention_activation_bytes`.
+        gated: whether the MLP multiplies two products of its input.
+        fused: whether fused kernels are used.
+    Source: Korthikanti et al. 2022 (arXiv:2205.05198), re-derived for gated MLPs and FlashAttention.
+    Limits: no dropout; activations of a router are not included.
     Check: Llama-3.1-8B, fused and eager.
         >>> activation_bytes_per_layer(4096, 14336, 20608, gated=True, fused=True)
         139392
@@ -31,12 +37,12 @@ def activation_bytes_per_layer(
 
 
 def attention_activation_bytes(groups: Sequence[AttentionGroup], *, heads: int, kv_heads: int, head_dim: int) -> float:
-    """Queries, keys, values, output and softmax statistics of one token in a mean layer: 4(n + m)d + 4n.
+    """Bytes that attention keeps per token in a mean layer: 4(n + m)d + 4n.
 
-    MLA expands keys and values to every head while training: all four are as wide as the heads.
+    These are queries, keys, values, output and softmax statistics. MLA expands keys and values to every head in
+    training, so all four are as wide as the query heads.
 
-    Source: counted, as `activation_bytes_per_layer`.
-    Limits: a mean over layers that attend; recurrent mixers keep less.
+    Limits: a mean over the layers that attend; recurrent mixers keep less.
     Check: Llama-3.1-8B, 4 * (32 + 8) * 128 + 4 * 32.
         >>> attention_activation_bytes(LLAMA_8B.attention, heads=32, kv_heads=8, head_dim=128)
         20608.0
@@ -52,10 +58,11 @@ def attention_activation_bytes(groups: Sequence[AttentionGroup], *, heads: int, 
 
 
 def logits_bytes(tokens: float, vocab_size: int) -> float:
-    """Peak of a loss that is neither fused nor split into chunks: 12 bytes per logit in backward (10 in forward).
+    """Peak bytes of a loss that is neither fused nor split into chunks: 12 bytes per logit in backward (10 in forward).
 
-    Source: counted: the logit in 16 bit, its float32 copy, the probability and the gradient.
-    Limits: frameworks that fuse the loss hold fewer; what each holds is fitted in training.
+    The 12 bytes are the logit in 16 bit, its float32 copy, the probability and the gradient.
+
+    Limits: frameworks that fuse the loss need less; the training model uses a fitted value per framework.
     Check: Llama-3.1-8B, 8192 tokens, in GiB.
         >>> round(logits_bytes(8192, 128_256) / GIB, 2)
         11.74

@@ -1,4 +1,4 @@
-"""Low-rank adapters: which matrices they stand beside and how many elements they train."""
+"""Low-rank adapters (LoRA): which matrices they adapt and how many elements they train."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ MIXING = (Part.ATTENTION, Part.RECURRENT)
 
 
 def is_adapted(tensor: Tensor, targets: Targets) -> bool:
-    """Whether an adapter stands beside a matrix.
+    """Whether an adapter is attached to a matrix.
 
-    `all-linear` adapts every projection, MLP and expert matrix, `attention` those of attention (or the recurrent
-    mixer), `q_v` queries and values; a list names roles ("q_proj", "down_proj"). A fused matrix is adapted whole.
+    `all-linear` adapts every projection, MLP and expert matrix; `attention` adapts the matrices of attention (or of
+    the recurrent mixer); `q_v` adapts queries and values. A list names roles ("q_proj", "down_proj"). A fused matrix
+    is adapted as a whole.
     """
     if not tensor.quantised:
         return not isinstance(targets, str) and tensor.role in targets and tensor.per is Per.TOKEN
@@ -28,10 +29,10 @@ def is_adapted(tensor: Tensor, targets: Targets) -> bool:
 
 
 def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets) -> float:
-    """Trainable elements of adapters: rank * (inputs + outputs) summed over the adapted matrices.
+    """Trainable elements of the adapters: rank * (inputs + outputs), summed over the adapted matrices.
 
     Source: Hu et al. 2021 (arXiv:2106.09685).
-    Limits: adapters of one rank on every matrix; experts count as often as there are experts.
+    Limits: one rank for all matrices; each expert has its own adapter.
     Check: Llama-3.1-8B, all seven matrices of a layer, as PEFT counts them.
         >>> lora_params(LLAMA_8B.tensors, rank=16, targets="all-linear")
         41943040.0

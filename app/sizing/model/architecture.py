@@ -1,7 +1,7 @@
-"""A model as the arithmetic sees it: counts of parameters, cache, FLOPs and activations.
+"""Counts of a model that sizing uses: parameters, cache, FLOPs and activations.
 
-Symbols of the room: h hidden size, L layers, n query heads, m key/value heads, d head size,
-f MLP width, V vocabulary, E routed experts, k experts per token.
+Symbols used in this package: h hidden size, L layers, n query heads, m key/value heads, d head size, f MLP width, V
+vocabulary, E routed experts, k experts per token.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
 from app.sizing.model.tasks import ModelTask, task_of
 from app.sizing.model.tensors import USUAL_BLOCK, BlockKind, Part, Per, Tensor
 
-SAMPLE_NOTE = "a sample is "  # how the note on a sample's size begins
+SAMPLE_NOTE = "a sample is "  # prefix of the assumption about a sample's size
 
 
 class ModelKind(StrEnum):
     """What a model does with one request."""
 
     DECODER = "decoder"  # generates tokens one after another
-    ENCODER = "encoder"  # one pass over the tokens: embeddings, rerankers
-    SAMPLES = "samples"  # one or more passes over a sample: images, audio, diffusion
+    ENCODER = "encoder"  # reads all tokens in one pass: embeddings, rerankers
+    SAMPLES = "samples"  # makes one or more passes over a sample: images, audio, diffusion
 
 
 @dataclass(frozen=True, slots=True)
 class ModelArchitecture:
-    """Every count that sizing rests on, for one model; all parameter counts are sums over `tensors`.
+    """All counts of one model; every parameter count is a sum over `tensors`.
 
-    `linear_params` are the elements a quantiser converts (projections, MLP, experts);
-    `matmul_params` is what one token multiplies, head included; `active_params` is what model
-    cards call active. `assumed` lists what had to be assumed about the shape, in words.
+    `linear_params` are the elements that a quantizer converts (projections, MLP, experts). `matmul_params` are the
+    elements that one token multiplies, output head included. `active_params` is the active parameter count of model
+    cards. `assumed` lists assumptions about the shape, as sentences.
     """
 
     name: str
@@ -66,7 +66,7 @@ class ModelArchitecture:
     law: SampleLaw | None = None
     assumed: tuple[str, ...] = ()
     shape_is_assumed: bool = False
-    reranks: bool = False  # scores pairs of texts
+    reranks: bool = False  # whether the model scores pairs of texts
     source: str = ""
     parts: dict[str, int] = field(init=False, compare=False)
     total_params: int = field(init=False, compare=False)
@@ -75,7 +75,7 @@ class ModelArchitecture:
     routed_params: int = field(init=False, compare=False)
     matmul_params: float = field(init=False, compare=False)
     source_matmul_params: float = field(init=False, compare=False)
-    kv_heads: int = field(init=False, compare=False)  # that tensor parallelism splits; of 1 every rank has a copy
+    kv_heads: int = field(init=False, compare=False)  # heads that tensor parallelism splits; one head is copied
     _bytes: dict[str, float] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -97,11 +97,11 @@ class ModelArchitecture:
             object.__setattr__(self, name, value)
 
     def with_law(self, law: SampleLaw) -> ModelArchitecture:
-        """This model on samples of its usual size."""
+        """This model on samples of the usual size, with `law` as the law of its work."""
         return replace(self, kind=ModelKind.SAMPLES, law=law).sized(SampleShape())
 
     def sized(self, shape: SampleShape) -> ModelArchitecture:
-        """This model on samples of a size; one that works on tokens is unchanged."""
+        """This model on samples of the given shape. A model that works on tokens is returned unchanged."""
         if self.law is None:
             return self
         note = SAMPLE_NOTE + self.law.described(shape) + (f"; {self.law.basis}" if self.law.basis else "")
@@ -114,7 +114,7 @@ class ModelArchitecture:
 
     @property
     def native_format(self) -> str:
-        """The format the weights are published in; 16 bit where the file says nothing."""
+        """The format in which the weights are published; "bf16" if the file states none."""
         return self.native.format if self.native is not None else "bf16"
 
     @property
@@ -123,17 +123,20 @@ class ModelArchitecture:
 
     @property
     def head_matmul_params(self) -> float:
-        """Elements of the output head that a sampled token multiplies, tied or not."""
+        """Elements of the output head that a sampled token multiplies, whether the head is tied or not."""
         return float(sum(t.multiplied for t in self.tensors if t.part is Part.HEAD and t.per is Per.TOKEN))
 
     def kv_cache_bytes_per_token(self, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
-        """Cache one device adds for one token while windows still fill.
+        """KV cache bytes that one device adds per token, while attention windows still fill.
 
-        Heads are split over tensor-parallel ranks and copied once there are more ranks than heads;
-        MLA's one latent is copied to every rank.
+        Tensor-parallel ranks share the key/value heads. With more ranks than heads, heads are copied. Every rank has
+        a copy of the MLA latent.
 
+        Parameters:
+            element_bytes: bytes per element of the cache format.
+            tensor_parallel: ranks that share the key/value heads.
         Source: Kwon et al. 2023 (arXiv:2309.06180); DeepSeek-V2 (arXiv:2405.04434) for MLA.
-        Limits: contexts below the window; `cache_bytes` counts a whole context.
+        Limits: contexts shorter than the window; `cache_bytes` counts a whole context.
         Check: OPT-13B in FP16, 2 * 40 * 40 * 128 * 2.
             >>> OPT_13B.kv_cache_bytes_per_token()
             819200.0
@@ -144,9 +147,8 @@ class ModelArchitecture:
 
     @property
     def kv_cache_bytes_per_token_beyond_window(self) -> float:
-        """The part of the cache (16 bit) that still grows once every window is full.
+        """KV cache bytes per token (16 bit) that are still added once every window is full.
 
-        Source: counted.
         Check: every other layer of Gemma 2 9B, 21 of 42, of 8 heads of 256.
             >>> registered("google/gemma-2-9b-it").kv_cache_bytes_per_token_beyond_window == 2 * 21 * 8 * 2 * 256
             True
@@ -155,9 +157,8 @@ class ModelArchitecture:
 
     @property
     def cross_kv_bytes_per_source_token(self) -> float:
-        """Keys and values (16 bit) the decoder keeps of one position of its encoder, once per sequence.
+        """Cross-attention cache bytes (16 bit) per position of the encoder, stored once per sequence.
 
-        Source: counted.
         Check: T5-base, 12 layers of 12 heads of 64.
             >>> registered("google-t5/t5-base").cross_kv_bytes_per_source_token == 2 * 12 * 2 * 12 * 64
             True
@@ -168,10 +169,9 @@ class ModelArchitecture:
         return sum(2.0 * g.layers * g.kv_elements for g in self.attention)
 
     def cache_bytes(self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
-        """Cache and state of one sequence at a context, on one device.
+        """KV cache and recurrent state bytes of one sequence at a context length, on one device.
 
-        Source: counted; windows and latents as `kv_cache_bytes_per_token`, states as the mixers keep them.
-        Limits: without the rounding to blocks of an engine.
+        Limits: does not include the rounding of an engine to cache blocks.
         Check: Llama-3.1-8B in BF16 at 8192 tokens.
             >>> LLAMA_8B.cache_bytes(8192) / GIB
             1.0
@@ -183,10 +183,10 @@ class ModelArchitecture:
         return cache + self.state_bytes_per_sequence / tensor_parallel
 
     def read_bytes(self, context_tokens: float, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
-        """Cache and state one device reads to decode one token at a context; a state is written back as well.
+        """Cache and state bytes that one device moves to decode one token at a context length. A state is read and
+        written back.
 
-        Source: counted.
-        Limits: sparse attention reads what its indexer chose, and scans the keys of the indexer whole.
+        Limits: sparse attention reads the tokens that its indexer selects, and scans all keys of the indexer.
         Check: all of Llama-3.1-8B's cache, on eight devices.
             >>> LLAMA_8B.read_bytes(8192, tensor_parallel=8) * 8 / GIB
             1.0
@@ -198,10 +198,11 @@ class ModelArchitecture:
         return cache + 2 * self.state_bytes_per_sequence / tensor_parallel
 
     def decode_attention_flops(self, context_tokens: float) -> float:
-        """Attention of one new token over its cache, in the form engines decode with.
+        """Attention FLOPs of one new token over its cache, in the form that engines use for decode.
 
-        Source: counted: two multiply-adds per element of every query head and cached token.
-        Limits: MLA in its absorbed form, which does more of them on a smaller cache.
+        Each query head does two multiply-adds per element and cached token.
+
+        Limits: MLA is counted in its absorbed form, which does more multiply-adds on a smaller cache.
         Check: Llama-3.1-8B, 2 * 32 layers * 32 heads * (128 + 128) * 8192 tokens.
             >>> LLAMA_8B.decode_attention_flops(8192) / 1e9
             4.294967296
@@ -213,22 +214,22 @@ class ModelArchitecture:
 
     @property
     def routed_matmul_params(self) -> float:
-        """Elements of routed experts that a token multiplies."""
+        """Elements of routed experts that one token multiplies."""
         return float(sum(t.multiplied for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.per is Per.TOKEN))
 
     @property
     def reads_source(self) -> bool:
-        """Whether a prompt goes through an encoder of its own, to which the decoder looks back (T5, BART)."""
+        """Whether a separate encoder reads the prompt and the decoder attends to its output (T5, BART)."""
         return self.encoder is not None and self.images is None
 
     @property
     def prompt_matmul_params(self) -> float:
-        """Elements one prompt token multiplies, the head left out.
+        """Elements that one prompt token multiplies, without the output head.
 
-        In an encoder-decoder that is the encoder, and the decoder's projections of its output.
+        In an encoder-decoder these are the elements of the encoder and the decoder's projections of the encoder
+        output.
 
-        Source: counted.
-        Check: Llama-3.1-8B without its head of 128 256 x 4 096.
+        Check: Llama-3.1-8B without its head of 128,256 x 4,096.
             >>> LLAMA_8B.prompt_matmul_params == LLAMA_8B.matmul_params - 128_256 * 4096
             True
         """
@@ -239,11 +240,14 @@ class ModelArchitecture:
 
     @property
     def training_matmul_params(self) -> float:
-        """Elements one token of a training sequence multiplies; half of an encoder-decoder's tokens are source."""
+        """Elements that one token of a training sequence multiplies.
+
+        In an encoder-decoder, half of the tokens are source tokens.
+        """
         return (self.prompt_matmul_params + self.matmul_params) / 2 if self.reads_source else self.matmul_params
 
     def image_flops(self, width: int, height: int) -> float:
-        """FLOPs of the vision tower and projector for one image: see `encoder.tower_flops`."""
+        """FLOPs of the vision tower and projector for one image; see `encoder.tower_flops`."""
         if self.images is None or self.encoder is None:
             return 0.0
         projector = sum(t.multiplied for t in self.tensors if t.per is Per.IMAGE_TOKEN)
@@ -252,10 +256,10 @@ class ModelArchitecture:
         )
 
     def prefill_attention_flops(self, prompt_tokens: float) -> float:
-        """Attention of one whole causal prompt: masked scores are not computed.
+        """Attention FLOPs of one whole causal prompt. Masked scores are not computed.
 
-        Source: counted; Dao 2023 (arXiv:2307.08691) for kernels that skip what the mask hides.
-        Limits: an encoder's tokens all see one another, so nothing is masked there.
+        Source: Dao 2023 (arXiv:2307.08691) for kernels that skip masked scores.
+        Limits: the tokens of an encoder all attend to each other, so an encoder has no masked scores.
         Check: half of 8192 tokens are seen on average.
             >>> LLAMA_8B.prefill_attention_flops(8192) == 8192 * LLAMA_8B.decode_attention_flops(8193 / 2)
             True
@@ -271,10 +275,11 @@ class ModelArchitecture:
         )
 
     def flops_per_token(self, context_tokens: float) -> float:
-        """Forward FLOPs of one token that sees `context_tokens` (attention in expanded form).
+        """Forward FLOPs of one token that attends to `context_tokens`, with attention in expanded form.
 
-        Source: counted: two per element a token multiplies, the head included, and attention over the context.
-        Limits: norms, activations and sampling are left out (under one per cent).
+        The count is two FLOPs per element that a token multiplies, head included, plus attention over the context.
+
+        Limits: norms, activations and sampling are not included (under 1 %).
         Check: Llama-3.1-8B at a context of 8192.
             >>> round(LLAMA_8B.flops_per_token(8192) / 1e9, 3)
             19.304
@@ -290,8 +295,9 @@ class ModelArchitecture:
 
         Each matrix product has two gradient products.
 
-        Source: Llama 3 (arXiv:2407.21783), where 15.6e12 tokens of 405B come to 3.8e25; Narayanan et al. 2021.
-        Limits: recomputation is not counted; masked scores are not, which papers often count.
+        Source: Llama 3 (arXiv:2407.21783), where 405B parameters and 15.6e12 tokens take 3.8e25 FLOPs; Narayanan et
+        al. 2021.
+        Limits: recomputation is not counted. Masked scores are not counted either, although papers often count them.
         Check: Llama-3.1-405B at 4096, in TFLOP.
             >>> round(registered("meta-llama/Llama-3.1-405B").training_flops_per_token(4096) / 1e12, 3)
             2.473
@@ -307,12 +313,11 @@ class ModelArchitecture:
         return tensor.params * bits / 8
 
     def weights_bytes(self, stored: WeightFormat) -> float:
-        """All weights in a format: linear matrices quantised, the rest as the format keeps it.
+        """Bytes of all weights in a format: linear matrices quantized, all other tensors as the format stores them.
 
-        In the format a checkpoint is published in, what it left wide stays wide.
+        In the format of the published checkpoint, tensors that the checkpoint left in 16 bit stay in 16 bit.
 
-        Source: counted; bits of each format as `formats` cites them.
-        Limits: block scales of FP8 (0.02 %) are left out.
+        Limits: block scales of FP8 (0.02 %) are not included.
         Check: Llama-3.1-70B in BF16, FP8 and INT4 (group 128), in GiB.
             >>> [round(LLAMA_70B.weights_bytes(WEIGHT_FORMATS[f]) / GIB, 3) for f in ("bf16", "fp8", "int4-awq")]
             [131.417, 67.667, 37.037]
@@ -320,10 +325,10 @@ class ModelArchitecture:
         return self._cached(stored.name, lambda: sum(self._stored_bytes(stored, t) for t in self.tensors))
 
     def published_bytes(self) -> float:
-        """The checkpoint as published: its own quantisation where it states one, scales and wide tensors included.
+        """Bytes of the checkpoint as published, in the quantization that its file states, with scales and unquantized
+        tensors.
 
-        Source: counted from the file's own quantisation.
-        Limits: modules left wide are known by name only.
+        Limits: modules left unquantized are recognized by name only.
         Check: gpt-oss-120b, experts in MXFP4, in GiB.
             >>> round(registered("openai/gpt-oss-120b").published_bytes() / GIB, 2)
             60.77
@@ -333,9 +338,9 @@ class ModelArchitecture:
         return sum(t.count * native_bits(self.native, t) for t in self.tensors) / 8
 
     def idle_bytes(self, stored: WeightFormat) -> float:
-        """Weights that a decoding step does not read: look-up tables (unless the head is one), encoders and towers.
+        """Weight bytes that a decode step does not read: look-up tables (unless one is the head), encoders and vision
+        towers.
 
-        Source: counted.
         Check: Llama-3.1-8B's table, in 16 bit.
             >>> LLAMA_8B.idle_bytes(WEIGHT_FORMATS["bf16"]) == 2 * 128_256 * 4096
             True
@@ -350,17 +355,16 @@ class ModelArchitecture:
         return tensor.part is Part.ENCODER_TOWER or tensor.per is Per.SOURCE
 
     def _cached(self, key: str, compute: Callable[[], float]) -> float:
-        """A sum over the tensors that is asked for with every request, worked out once."""
+        """A sum over the tensors that every request needs; it is computed once and then cached."""
         known = self._bytes.get(key)
         if known is None:
             known = self._bytes[key] = compute()
         return known
 
     def routed_expert_bytes(self, stored: WeightFormat) -> float:
-        """Experts that tokens are routed to, in a format.
+        """Bytes of all routed experts in a format.
 
-        Source: counted.
-        Check: Mixtral 8x7B, 32 layers of 8 experts of 3 x 4 096 x 14 336.
+        Check: Mixtral 8x7B, 32 layers of 8 experts of 3 x 4,096 x 14,336.
             >>> mixtral = registered("mistralai/Mixtral-8x7B-v0.1")
             >>> mixtral.routed_expert_bytes(WEIGHT_FORMATS["bf16"]) == 2 * 32 * 8 * 3 * 4096 * 14336
             True
@@ -372,26 +376,26 @@ class ModelArchitecture:
         )
 
     def lora_params(self, rank: int, target_modules: Targets) -> float:
-        """Trainable elements of adapters of a rank: see `adapters.lora_params`."""
+        """Trainable elements of adapters of a rank; see `adapters.lora_params`."""
         return lora_params(self.tensors, rank, target_modules)
 
     def activation_bytes_per_layer(self, *, fused: bool = True) -> float:
-        """Bytes of 16-bit activations one token keeps for backward in one mean layer: see `activations`."""
+        """Activation bytes (16 bit) that one token keeps for backward in one mean layer; see `activations`."""
         attention = self.attention_activation_bytes
         return activation_bytes_per_layer(self.hidden_size, self.mlp_width, attention, gated=self.is_gated, fused=fused)
 
     @property
     def is_gated(self) -> bool:
-        """Whether an MLP multiplies two products of its input (SwiGLU and the like)."""
+        """Whether an MLP multiplies two products of its input (SwiGLU and similar)."""
         return any("gate_proj" in t.role or "gate_up" in t.role for t in self.tensors)
 
     @property
     def attention_activation_bytes(self) -> float:
-        """What attention keeps of one token in a mean layer, 16 bit: see `activations`."""
+        """Bytes (16 bit) that attention keeps per token in a mean layer; see `activations`."""
         return attention_activation_bytes(
             self.attention, heads=self.num_heads, kv_heads=self.kv_heads, head_dim=self.head_dim
         )
 
     def logits_bytes(self, tokens: float) -> float:
-        """Peak of the loss over a micro-batch of tokens: see `activations`."""
+        """Peak bytes of the loss over a micro-batch of tokens; see `activations`."""
         return logits_bytes(tokens, self.vocab_size)

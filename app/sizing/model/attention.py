@@ -1,4 +1,4 @@
-"""What attention layers keep of a token, read of what they keep, and compute on it."""
+"""What attention layers cache per token, read from the cache, and compute."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class AttentionGroup:
-    """Layers that attend alike.
+    """Layers with the same kind of attention.
 
-    `kv_elements` are cached per token and layer (K and V of all heads, or one MLA latent);
-    `window_tokens` caps what is kept and read (None: everything); `read_tokens` caps what is
-    read of what is kept (sparse attention). `prefill_macs` and `decode_macs` are multiply-adds
-    per cached token and layer: MLA decodes in its absorbed form, which does more of them on less data.
-    Sparse layers scan `index_elements` of every kept token, at `index_macs`. Layers that only
-    cross to an encoder's output (`crosses`) keep nothing for a text token.
+    `kv_elements` are cached per token and layer: K and V of all heads, or one MLA latent. `window_tokens` limits the
+    tokens that are cached and read (None: no limit). `read_tokens` limits the cached tokens that are read (sparse
+    attention). `prefill_macs` and `decode_macs` are multiply-adds per cached token and layer; MLA decodes in its
+    absorbed form, with more multiply-adds on less data. Sparse layers scan `index_elements` of every cached token
+    and spend `index_macs` on it. Layers that only attend to an encoder's output (`crosses`) cache nothing for a text
+    token.
     """
 
     layers: int
@@ -30,7 +30,7 @@ class AttentionGroup:
 
     @property
     def is_latent(self) -> bool:
-        """Whether one latent of all heads is kept (MLA), which is decoded in its absorbed form.
+        """Whether the layers cache one latent for all heads (MLA) and decode in the absorbed form.
 
         Check:
             >>> [g.is_latent for g in (registered("deepseek-ai/DeepSeek-R1").attention[0], LLAMA_8B.attention[0])]
@@ -39,22 +39,19 @@ class AttentionGroup:
         return self.decode_macs > self.prefill_macs
 
     def held_elements(self, context_tokens: float) -> float:
-        """Elements one layer keeps at a context, indexer keys included.
+        """Elements that one layer caches at a context length, including the keys of an indexer.
 
-        Source: definition.
-        Limits: a layer that only crosses to an encoder keeps nothing of the text.
+        Limits: a layer that only attends to an encoder caches nothing of the text.
         Check: Llama-3.1-8B, keys and values of 8 heads of 128, of 10 tokens.
-            >>> LLAMA_8B.attention[0].held_elements(10)
+            >>> LLAMA_8B.attention[0].cached_elements(10)
             20480.0
         """
         return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.kept(context_tokens)
 
     def read_elements(self, context_tokens: float) -> float:
-        """Elements one layer reads for one new token.
+        """Elements that one layer reads for one new token. Sparse layers scan the index of every cached token.
 
-        Source: definition.
-        Limits: sparse layers scan the index of every kept token.
-        Check: DeepSeek-V3.2 at 131 072 tokens: 2 048 latents of 576 and the scan of all keys of 128.
+        Check: DeepSeek-V3.2 at 131,072 tokens: 2,048 latents of 576 and the scan of all keys of 128.
             >>> sparse = registered("deepseek-ai/DeepSeek-V3.2").attention[0]
             >>> sparse.read_elements(131_072) == 2048 * 576 + 131_072 * 128
             True
@@ -63,27 +60,27 @@ class AttentionGroup:
         return 0.0 if self.crosses else self.kv_elements * self.read(context_tokens) + scanned
 
     def kept(self, context_tokens: float) -> float:
-        """Tokens in the cache at a context.
+        """Tokens in the cache at a context length, without the rounding of an engine to cache blocks.
 
-        Source: definition. Limits: blocks of an engine round it up.
-        Check: a window of 4 096.
-            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=4096.0).kept(10_000)
+        Check: a window of 4,096.
+            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=4096.0).cached_tokens(10_000)
             4096.0
         """
         return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)
 
     def read(self, context_tokens: float) -> float:
-        """Tokens whose cache one new token reads at a context."""
+        """Cached tokens that one new token reads at a context length."""
         kept = self.kept(context_tokens)
         return kept if self.read_tokens is None else min(kept, self.read_tokens)
 
     def mean_read(self, prompt_tokens: float) -> float:
-        """Mean of `read` over the tokens of a causal prompt: (s + 1) / 2 without a limit.
+        """Mean of `tokens_read` over the tokens of a causal prompt: (s + 1) / 2 if there is no limit.
 
-        Source: counted: the tokens before the limit see 1, 2, ..., the others the limit.
-        Limits: a prompt from its first token; a cached beginning is the caller's to subtract.
-        Check: five tokens under a window of two see 1, 2, 2, 2, 2.
-            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=2.0).mean_read(5)
+        Tokens before the limit read 1, 2, ... tokens; all later tokens read the limit.
+
+        Limits: a prompt that is read from its first token; the caller subtracts a cached prefix.
+        Check: five tokens under a window of two read 1, 2, 2, 2, 2.
+            >>> AttentionGroup(1, 2048.0, 8, 8192.0, 8192.0, window_tokens=2.0).mean_tokens_read(5)
             1.8
         """
         limit = min(

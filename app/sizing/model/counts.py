@@ -1,4 +1,4 @@
-"""Counts of a model that nobody has to add up: what one inspection shows."""
+"""Further counts of a model that `/inspect` shows."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from app.sizing.model.figures import FIGURES
 
 SHOWN_CONTEXTS = (1024, 8192, 32_768, 131_072)
 NAMED_TARGETS = ("q_v", "attention", "all-linear")
-LOGIT_BYTES = 4.0  # sampling reads float32
+LOGIT_BYTES = 4.0  # sampling reads float32 logits
 
 
 def usual_contexts(model: ModelArchitecture) -> list[int]:
-    """Contexts worth showing: up to the model's longest, which is one of them where it is short."""
+    """Example context lengths up to the model's longest. If the longest is below all examples, it is the only one."""
     longest = model.max_context_tokens or int(FIGURES.unstated_context_tokens)
     return [c for c in SHOWN_CONTEXTS if c <= longest] or [longest]
 
 
 def matrix_flops_per_token(model: ModelArchitecture) -> float:
-    """FLOPs of the matrices one token passes, the head included and attention over a context left out.
+    """Matrix FLOPs of one token, output head included, attention over a context excluded.
 
-    Source: definition: a multiplication and an addition per element.
-    Limits: norms, activations and look-ups are left out.
+    The count is one multiplication and one addition per element.
+
+    Limits: norms, activations and look-ups are not included.
     Check: Llama-3.1-8B.
         >>> matrix_flops_per_token(LLAMA_8B)
         15009316864.0
@@ -32,10 +33,9 @@ def matrix_flops_per_token(model: ModelArchitecture) -> float:
 
 
 def matrix_flops_per_source_token(model: ModelArchitecture) -> float:
-    """FLOPs of the encoder's matrices for one position it reads; 0 without an encoder.
+    """Matrix FLOPs of the encoder for one position that it reads; 0 without an encoder.
 
-    Source: definition.
-    Limits: attention among the positions is left out.
+    Limits: attention between the positions is not included.
     Check: CLIP ViT-L/14 of LLaVA 1.5, twice its 302 million elements.
         >>> matrix_flops_per_source_token(registered("llava-hf/llava-1.5-7b-hf"))
         603979776.0
@@ -44,11 +44,9 @@ def matrix_flops_per_source_token(model: ModelArchitecture) -> float:
 
 
 def vocabulary_bytes(model: ModelArchitecture) -> float:
-    """What the look-up tables and the head occupy in 16 bit.
+    """Bytes of the look-up tables and the output head in 16 bit. A tied head is stored once.
 
-    Source: counted.
-    Limits: a tied head is stored once.
-    Check: Llama-3.1-8B, twice 128 256 rows of 4 096.
+    Check: Llama-3.1-8B, twice 128,256 rows of 4,096.
         >>> vocabulary_bytes(LLAMA_8B) == 2 * 2 * 128_256 * 4096
         True
     """
@@ -56,10 +54,9 @@ def vocabulary_bytes(model: ModelArchitecture) -> float:
 
 
 def sampled_logits_bytes(model: ModelArchitecture) -> float:
-    """Float32 logits of one sampled token.
+    """Bytes of the float32 logits of one sampled token.
 
-    Source: definition.
-    Limits: engines hold several copies: see the engine's own record.
+    Limits: engines hold several copies; the engine's record states how many.
     Check: Llama-3.1-8B, half a megabyte.
         >>> sampled_logits_bytes(LLAMA_8B)
         513024.0
@@ -68,12 +65,12 @@ def sampled_logits_bytes(model: ModelArchitecture) -> float:
 
 
 def lora_params_by_target(model: ModelArchitecture, rank: int, targets: Targets) -> Mapping[str, int]:
-    """Trainable elements at a rank: of each usual choice of matrices, or of the ones listed."""
+    """Trainable elements of adapters at a rank, for each named choice of matrices or for the listed matrices."""
     wanted: Mapping[str, Targets] = {x: x for x in NAMED_TARGETS} if isinstance(targets, str) else {"chosen": targets}
     return {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()}
 
 
 def described_sample(model: ModelArchitecture) -> str:
-    """One sample in words."""
+    """A description of one sample, or its unit if the model has none."""
     unit = model.sample.unit if model.sample is not None else ""
     return next((a.removeprefix(SAMPLE_NOTE) for a in model.assumed if a.startswith(SAMPLE_NOTE)), unit)

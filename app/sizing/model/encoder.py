@@ -1,4 +1,4 @@
-"""What a model reads beside text: the pass over an image or a source text, and the tokens an image takes."""
+"""Encoder passes over images or source texts, and the number of tokens that an image becomes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EncoderPass:
-    """A part that reads all its positions at once: a vision tower's patches, frames of speech, a source text.
+    """An encoder that reads all its positions at once: patches of a vision tower, frames of speech, or a source text.
 
-    Its matrices are the tensors counted per source position; attention costs `attention_macs`
-    multiply-adds per pair of positions and layer.
+    Its matrices are the tensors counted per source position. Attention costs `attention_macs` multiply-adds per pair
+    of positions and layer.
     """
 
     layers: int
@@ -20,10 +20,9 @@ class EncoderPass:
     mlp_width: float
 
     def attention_flops(self, positions: float) -> float:
-        """Attention of one pass: every position to every other.
+        """Attention FLOPs of one pass, in which every position attends to every other.
 
-        Source: counted.
-        Limits: towers whose layers see a window do less.
+        Limits: towers with windowed layers compute less.
         Check: CLIP ViT-L/14's 576 patches, 2 * 24 layers * 2 * 1024 * 576^2.
             >>> EncoderPass(24, 1024, 2 * 1024.0, 4096.0).attention_flops(576) / 1e9
             32.614907904
@@ -33,11 +32,11 @@ class EncoderPass:
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """How an image becomes patches for the tower and tokens for the language model.
+    """How an image becomes patches for the vision tower and tokens for the language model.
 
-    With `tile_pixels` the image is cut into tiles of that side, up to `max_tiles`, each giving
-    `tokens_per_tile`, and one overview tile is added where there is more than one; otherwise its
-    own size counts, `merge` patches a side to a token, within `max_tokens`.
+    With `tile_pixels`, the image is cut into tiles of that side, up to `max_tiles`. Each tile gives
+    `tokens_per_tile`. If there is more than one tile, one overview tile is added. Without `tile_pixels`, the image
+    is read at its own size: `merge` x `merge` patches become one token, up to `max_tokens`.
     """
 
     patch_pixels: int
@@ -59,16 +58,17 @@ class ImageInput:
 
     @property
     def tile_patches(self) -> int:
-        """Patches of one tile; 0 where an image is read whole."""
+        """Patches of one tile; 0 if an image is read as a whole."""
         return (self.tile_pixels // self.patch_pixels) ** 2 if self.tile_pixels is not None else 0
 
     def tokens(self, width: int, height: int) -> int:
-        """Tokens of the language model that an image takes.
+        """Tokens of the language model that an image becomes.
 
-        Source: the processors of the transformers library, one rule per family.
-        Limits: processors round sides to their own multiples; within a token or two a side.
+        Source: the image processors of the transformers library, one rule per family.
+        Limits: processors round sides to multiples of their own; the result is accurate to one or two tokens per
+        side.
         Check: Qwen2.5-VL (patch 14, merged 2 x 2), 36 * 36 for 1008 x 1008.
-            >>> ImageInput(14, 2).tokens(1008, 1008)
+            >>> ImageInput(14, 2).token_count(1008, 1008)
             1296
         """
         if self.tile_pixels is not None:
@@ -80,7 +80,7 @@ class ImageInput:
         return found if self.max_tokens is None else min(found, self.max_tokens)
 
     def patches(self, width: int, height: int) -> int:
-        """Positions the tower reads."""
+        """Positions that the vision tower reads."""
         if self.tile_pixels is not None:
             return self.tile_patches * self._tiles(width, height)
         found = max(1, round(width / self.patch_pixels)) * max(1, round(height / self.patch_pixels))
@@ -90,11 +90,20 @@ class ImageInput:
 def tower_flops(
     tower: EncoderPass, images: ImageInput, patch_params: float, token_params: float, *, width: int, height: int
 ) -> float:
-    """FLOPs of a vision tower and its projector for one image: matrices per patch and per token, attention per tile.
+    """FLOPs of a vision tower and its projector for one image.
 
-    Source: counted.
-    Limits: attention of a tile to itself; what a tower pools or drops on the way is not followed.
-    Check: CLIP ViT-L/14 at 336 (LLaVA 1.5): 576 patches through 2 * 302 M elements, attention and projector, in TFLOP.
+    Matrices of the tower count per patch, matrices of the projector per token, and attention per tile.
+
+    Parameters:
+        tower: shape of the vision tower.
+        images: rule that gives patches and tokens of an image.
+        patch_params: elements multiplied per patch.
+        token_params: elements multiplied per image token.
+        width: width of the image, pixels.
+        height: height of the image, pixels.
+    Limits: the patches of a tile attend only to each other; pooling inside the tower is not modeled.
+    Check: CLIP ViT-L/14 at 336 (LLaVA 1.5): 576 patches through 2 * 302 M elements, attention and projector, in
+    TFLOP.
         >>> round(registered("llava-hf/llava-1.5-7b-hf").image_flops(336, 336) / 1e12, 4)
         0.4047
     """

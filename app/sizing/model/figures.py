@@ -1,4 +1,4 @@
-"""Numbers chosen for counting a model. They are read before there is a request, so no request overrides them."""
+"""Assumed values for counting a model. They apply before a request is read, so a request cannot override them."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from app.sizing.assumptions.chosen import assumption
 
-_NETWORKS = "chosen from the networks named, whose layers were counted"
-_TRANSFORMERS = "tensors of a block, counted: Korthikanti et al. 2022 (arXiv:2205.05198)"
+_NETWORKS = "assumed from the layers of the networks named"
+_TRANSFORMERS = "sum of the tensors of a block, as in Korthikanti et al. 2022 (arXiv:2205.05198)"
 
 
 @dataclass(frozen=True, slots=True)
 class CountingFigures:
-    """Each with the range in which counted networks lie, its reason and its source."""
+    """Assumed values, each with the range of the counted networks, a reason and a source."""
 
-    # FLOPs a network does per element it writes, where its layers are not known
+    # FLOPs of a network per element that it writes, if its layers are not known
     convolution_flops_per_activation: float = assumption(
         740.0,
         low=300.0,
@@ -38,7 +38,7 @@ class CountingFigures:
         low=2000.0,
         high=10000.0,
         unit="FLOP/element",
-        reason="UNets: wide layers on small pictures",
+        reason="UNets have wide layers on small pictures",
         source=_NETWORKS,
         as_of="2026-11",
     )
@@ -47,7 +47,7 @@ class CountingFigures:
         low=20.0,
         high=120.0,
         unit="FLOP/element",
-        reason="EfficientNet, MobileNet: little work per element, which is passed several times",
+        reason="EfficientNet, MobileNet: little work per element, and elements are read and written several times",
         source=_NETWORKS,
         as_of="2026-11",
     )
@@ -56,7 +56,7 @@ class CountingFigures:
         low=80.0,
         high=400.0,
         unit="FLOP/element",
-        reason="Swin: windows are shifted, so that elements are copied between layers",
+        reason="Swin: shifted windows copy elements between layers",
         source=_NETWORKS,
         as_of="2026-11",
     )
@@ -65,8 +65,8 @@ class CountingFigures:
         low=1.0,
         high=4.0,
         unit="1",
-        reason="what training keeps beside the outputs: inputs of norms, masks, gradients in flight",
-        source="chosen: outputs once, inputs of norms once, half of that in flight",
+        reason="training keeps outputs, inputs of norms, masks and gradients in flight, relative to the bytes written",
+        source="assumed: outputs once, inputs of norms once, half of that in flight",
         as_of="2026-11",
     )
     usual_head_width: float = assumption(
@@ -74,7 +74,7 @@ class CountingFigures:
         low=32.0,
         high=128.0,
         unit="1",
-        reason="width of a head of networks on samples",
+        reason="width of an attention head in networks on samples",
         source="ViT, DINOv2, CLIP",
         as_of="2026-11",
     )
@@ -83,8 +83,8 @@ class CountingFigures:
         low=3.0,
         high=9.0,
         unit="1",
-        reason="bytes that norms, activations and sums move, forward",
-        source="ResNet-50 5.4, EfficientNet-B0 5.5: of what convolutions write, counted",
+        reason="forward bytes moved by norms, activations and sums, relative to the bytes that convolutions write",
+        source="counted: ResNet-50 5.4, EfficientNet-B0 5.5",
         as_of="2026-11",
     )
     kernels_per_layer: float = assumption(
@@ -92,8 +92,8 @@ class CountingFigures:
         low=3.0,
         high=12.0,
         unit="1",
-        reason="kernels of one layer, forward",
-        source="ResNet-50: 228 of 54 layers; a transformer's block 12",
+        reason="forward kernels per layer",
+        source="ResNet-50 has 228 kernels in 54 layers; a transformer block has 12",
         as_of="2026-11",
     )
     live_share: float = assumption(
@@ -101,7 +101,7 @@ class CountingFigures:
         low=0.05,
         high=0.5,
         unit="1",
-        reason="of all activations, what a network whose layers shrink holds at its widest",
+        reason="peak share of all activations that a network with shrinking layers holds at a time",
         source=_NETWORKS,
         as_of="2026-11",
     )
@@ -110,7 +110,7 @@ class CountingFigures:
         low=24.0,
         high=50.0,
         unit="B",
-        reason="what a transformer writes per position and layer for each unit of its width, 16 bit",
+        reason="16-bit bytes that a transformer writes per position, layer and unit of width",
         source=_TRANSFORMERS,
         as_of="2026-11",
     )
@@ -119,29 +119,35 @@ class CountingFigures:
         low=8.0,
         high=34.0,
         unit="B",
-        reason="what of that it holds at its widest",
+        reason="16-bit bytes that a transformer holds at its peak per position and unit of width",
         source=_TRANSFORMERS,
         as_of="2026-11",
     )
-    # what registered facts leave out
+    # Values that registered facts omit
     unstated_image_layers: float = assumption(
         24.0,
         low=8.0,
         high=100.0,
         unit="layers",
-        reason="depth of an image network whose configuration lists none",
-        source="chosen: median of the registered ones",
+        reason="depth of an image network whose configuration states none",
+        source="assumed: median of the registered image networks",
         as_of="2026-11",
     )
     operations_per_convolutional_block: float = assumption(
-        3.0, low=2.0, high=5.0, unit="1", reason="a bottleneck's convolutions", source="He et al. 2015", as_of="2026-11"
+        3.0,
+        low=2.0,
+        high=5.0,
+        unit="1",
+        reason="convolutions of a bottleneck",
+        source="He et al. 2015",
+        as_of="2026-11",
     )
     unet_operations: float = assumption(
         70.0,
         low=40.0,
         high=150.0,
         unit="1",
-        reason="blocks a picture passes in a UNet",
+        reason="blocks that a picture passes in a UNet",
         source="Stable Diffusion XL (arXiv:2307.01952)",
         as_of="2026-11",
     )
@@ -150,7 +156,7 @@ class CountingFigures:
         low=5e6,
         high=2e7,
         unit="FLOP/pixel",
-        reason="decoding a picture from its latent form, 8 pixels to one: 10.47 TFLOP at 1024 x 1024",
+        reason="decoding a picture from a latent with an eighth of its side takes 10.47 TFLOP at 1024 x 1024",
         source="counted at 1024 x 1024",
         as_of="2026-11",
     )
@@ -159,8 +165,8 @@ class CountingFigures:
         low=5.0,
         high=120.0,
         unit="s",
-        reason="speech in one sample where a request says nothing",
-        source="chosen: Whisper's window",
+        reason="speech in one sample if the request does not state it",
+        source="assumed: the window of Whisper",
         as_of="2026-11",
     )
     spoken_tokens_per_s: float = assumption(
@@ -168,18 +174,18 @@ class CountingFigures:
         low=1.0,
         high=5.0,
         unit="tokens/s",
-        reason="text that speech comes to",
-        source="chosen: 100 words a minute, pauses included, of 1.3 tokens",
+        reason="text tokens per second of speech",
+        source="assumed: 100 words per minute, pauses included, and 1.3 tokens per word",
         as_of="2026-11",
     )
-    # a model of which only the size is known
+    # Models of which only the size is known
     most_vocabulary_share: float = assumption(
         0.2,
         low=0.05,
         high=0.5,
         unit="1",
-        reason="of its parameters, the most that a small model's table takes",
-        source="chosen from the decoders of the catalogue below a billion parameters",
+        reason="maximum share of the vocabulary table in the parameters of a small model",
+        source="assumed from the catalog's decoders below one billion parameters",
         as_of="2026-11",
     )
     most_share_beside_mlp: float = assumption(
@@ -187,8 +193,8 @@ class CountingFigures:
         low=0.4,
         high=0.9,
         unit="1",
-        reason="of its parameters, the most outside the MLP: layers give way first",
-        source="chosen from the decoders of the catalogue",
+        reason="maximum share of parameters outside the MLP; layers are removed until it holds",
+        source="assumed from the catalog's decoders",
         as_of="2026-11",
     )
     tied_below_params: float = assumption(
@@ -196,8 +202,8 @@ class CountingFigures:
         low=1e9,
         high=1e10,
         unit="parameters",
-        reason="models below tie their head to the embedding",
-        source="chosen from the decoders of the catalogue",
+        reason="models below this size tie their head to the embedding",
+        source="assumed from the catalog's decoders",
         as_of="2026-11",
     )
     narrow_below_width: float = assumption(
@@ -205,8 +211,8 @@ class CountingFigures:
         low=1024.0,
         high=4096.0,
         unit="1",
-        reason="models narrower have heads of 64, others of 128",
-        source="chosen from the decoders of the catalogue",
+        reason="narrower models have heads of 64, others of 128",
+        source="assumed from the catalog's decoders",
         as_of="2026-11",
     )
     unstated_context_tokens: float = assumption(
@@ -214,8 +220,8 @@ class CountingFigures:
         low=4096.0,
         high=1_048_576.0,
         unit="tokens",
-        reason="context of a model that states none",
-        source="chosen from the decoders of the catalogue of 2025",
+        reason="context length of a model that states none",
+        source="assumed from the catalog's decoders of 2025",
         as_of="2026-11",
     )
 

@@ -1,4 +1,4 @@
-"""Number formats: what a weight or a cached value occupies, and which rate it computes at."""
+"""Number formats: bytes of a weight or of a cached value, and the matrix rate that a format computes at."""
 
 from __future__ import annotations
 
@@ -13,25 +13,23 @@ from app.sizing.model.tensors import Part, Tensor
 
 
 class Use(StrEnum):
-    """Who runs a format without asking for it by name."""
+    """Which requests consider a format if they name none."""
 
-    SERVICE = "service"  # 16 and 8 bits
-    PERSONAL = "personal"  # 4 bits too: what they cost in accuracy is one person's to judge
-    ASKED = "asked"
+    SERVICE = "service"  # considered for every request: formats of 16 and 8 bits
+    PERSONAL = "personal"  # considered for personal use too: 4 bits, if the user accepts the loss of accuracy
+    ASKED = "asked"  # considered only if the request names the format
 
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
     """How weights are stored.
 
-    `linear_bits` is what one element of a quantised matrix occupies, scales included, and
-    `row_bits` what each of its output rows adds; `head_bits` and `embedding_bits` are what the
-    output head and the look-up tables keep, and `other_bits` everything else (norms, routers,
-    encoder towers).
-    `rate` names the matrix rate the hardware would use when it computes in this format, and None
-    says that weights are widened to 16 bit before they are multiplied (weight-only).
-    `default` says where it is judged if a request names no format, and `checkpoint_kv` the cache format
-    that published checkpoints in it ask for.
+    `linear_bits` are the bits per element of a quantized matrix, scales included; `row_bits` are added per output
+    row. `head_bits` and `embedding_bits` apply to the output head and the look-up tables, and `other_bits` to all
+    other tensors (norms, routers, encoder towers). `rate` names the matrix rate of hardware that computes in this
+    format; None means that weights are widened to 16 bit before they are multiplied (weight-only). `default_use`
+    says which requests consider the format if they name none. `checkpoint_kv` is the cache format that published
+    checkpoints in this format request.
     """
 
     name: str
@@ -51,7 +49,7 @@ class WeightFormat:
 
     @property
     def nominal_bits(self) -> int:
-        """The width in the format's name: 4 for every 4-bit scheme whatever its scales cost.
+        """The width in the format's name: 4 for every 4-bit scheme, whatever its scales cost.
 
         Check:
             >>> [WEIGHT_FORMATS[name].nominal_bits for name in ("fp32", "bf16", "gguf-q8_0", "int4-awq", "nf4")]
@@ -60,7 +58,7 @@ class WeightFormat:
         return 32 if self.linear_bits > 16 else 16 if self.linear_bits > 9 else int(self.linear_bits)
 
     def format_class(self, *, native: bool) -> str:
-        """Which coefficients it computes with: those of its rate where the device has it natively.
+        """The class of coefficients that apply to the format: its matrix rate if the device supports it natively.
 
         Check:
             >>> fp8 = WEIGHT_FORMATS["fp8"]
@@ -74,18 +72,18 @@ class WeightFormat:
 
 @dataclass(frozen=True, slots=True)
 class KvFormat:
-    """How a key or value is cached: bytes of one element, and which formats of a software stack provide it."""
+    """How keys and values are cached: bytes per element, and the formats of a software stack that provide it."""
 
     name: str
     element_bytes: float
     provided_by: tuple[str, ...]
 
     def is_kept_by(self, formats: Collection[str]) -> bool:
-        """Whether a stack that keeps these formats can keep this one; one that names none keeps 16 bits."""
+        """Whether a stack with these cache formats supports this one. A stack that names none supports 16 bit."""
         return any(f in (formats or SIXTEEN_BIT) for f in self.provided_by)
 
 
-# Bits per element of GGUF block types: bytes of a block over its elements.
+# Bits per element of GGUF block types: bits of a block divided by its elements.
 BLOCK_BITS: Mapping[str, float] = MappingProxyType(
     {
         "f32": 32.0,
@@ -103,18 +101,20 @@ BLOCK_BITS: Mapping[str, float] = MappingProxyType(
         "q2_k": 2.625,
     }
 )
-# What a row falls back to whose length is no multiple of 256.
+# Fallback block types for rows whose length is not a multiple of 256.
 _SHORT_ROWS = {"q6_k": "q8_0", "q5_k": "q5_1", "q4_k": "q5_0", "q3_k": "iq4_nl", "q2_k": "iq4_nl"}
 _VALUES, _DOWN, _OUT = ("v_proj", "kv_b_proj"), ("down_proj", "experts.down_proj"), ("o_proj",)
 
 
 def _many_bits(layer: int, layers: int) -> bool:
-    """Layers whose values and down projections a medium mixture keeps finer: the ends, and every third between."""
+    """Layers whose value and down projections get more bits in a medium mixture: both ends, and every third layer
+    between.
+    """
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
 def _gguf_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
-    """Block type of one matrix in a file type, as llama.cpp chooses without an importance matrix."""
+    """Block type of one matrix in a GGUF file type, as llama.cpp chooses it without an importance matrix."""
     base = mixture if mixture in BLOCK_BITS else mixture.rsplit("_", 1)[0]
     values, down, out, fused = role in _VALUES, role in _DOWN, role in _OUT, role == "qkv_proj"
     if mixture == "q2_k":
@@ -142,10 +142,10 @@ def _gguf_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: f
 def _gguf_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_kv: float, tied_head: bool) -> float:
     """Mean bits per element of one tensor in a GGUF file type.
 
-    Vectors and routers stay in 32 bit; the head is Q6_K, and a tied embedding takes the head's type.
+    Vectors and routers stay in 32 bit. The head is Q6_K, and a tied embedding has the type of the head.
 
     Source: llama.cpp, which chooses without an importance matrix.
-    Limits: files made with an importance matrix differ by a few per cent.
+    Limits: files made with an importance matrix differ by a few percent.
     Check: Llama-3.1-8B in Q4_K_M, bits per weight over the whole file.
         >>> round(8 * LLAMA_8B.weights_bytes(WEIGHT_FORMATS["gguf-q4_k_m"]) / LLAMA_8B.total_params, 4)
         4.8944
@@ -157,7 +157,7 @@ def _gguf_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_k
     if tensor.part is Part.HEAD or (tensor.part is Part.EMBEDDING and tied_head and tensor.role == "embed_tokens"):
         return _row_bits(mixture if whole else "q6_k", tensor.inputs)
     if tensor.part is Part.ENCODER_TOWER:
-        return 16.0  # the projector file beside the model
+        return 16.0  # stored in a separate projector file
     if whole or tensor.part is Part.EMBEDDING:
         return _row_bits(mixture if whole else _gguf_type(mixture, "", 0, 1, 1.0), tensor.inputs)
     chosen = [_gguf_type(mixture, tensor.role, layer, layers, heads_per_kv) for layer in tensor.layers]
@@ -171,7 +171,7 @@ def _row_bits(kind: str, row: int) -> float:
 
 
 def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_kv: float, tied_head: bool) -> float:
-    """Mean bits that one element of a tensor occupies in a format."""
+    """Mean bits per element of a tensor in a format."""
     if stored.is_gguf:
         return _gguf_bits(stored, tensor, layers=layers, heads_per_kv=heads_per_kv, tied_head=tied_head)
     if tensor.quantised:
@@ -202,15 +202,15 @@ def _by_name(*formats: WeightFormat) -> Mapping[str, WeightFormat]:
     return MappingProxyType({f.name: f for f in formats})
 
 
-# Bits of each scheme: scales included. INT8 keeps one fp32 scale per output row; INT4 one fp16 scale and one packed
-# zero point per 128 weights; NF4 one fp32 scale per 64; MXFP4 one byte per 32, NVFP4 one byte per 16; MLX an fp16
-# scale and offset per 64. A GGUF file type is a mixture of block types, by matrix and depth.
+# Bits of each scheme, scales included. INT8 has one FP32 scale per output row; INT4 one FP16 scale and one packed zero
+# point per 128 weights; NF4 one FP32 scale per 64; MXFP4 one byte per 32; NVFP4 one byte per 16; MLX an FP16 scale and
+# offset per 64. A GGUF file type is a mixture of block types, by matrix and depth.
 # Sources: AWQ (arXiv:2306.00978), GPTQ (arXiv:2210.17323), QLoRA (arXiv:2305.14314), OCP Microscaling formats 1.0,
-# NVIDIA's NVFP4, MLX's quantised layers, llama.cpp's block types.
+# NVIDIA NVFP4, quantized layers of MLX, block types of llama.cpp.
 INT4_BITS = 4 + 16 / 128 + 4 / 128
 INT8_GPTQ_BITS = 8 + 16 / 128 + 4 / 128
 NF4_BITS = 4 + 32 / 64
-NF4_DOUBLE_QUANTISED_BITS = 8 * 0.515869  # a byte per 64 and an fp32 scale per 256 of those: 4 + 8/64 + 32/(64 * 256)
+NF4_DOUBLE_QUANTISED_BITS = 8 * 0.515869  # one byte per 64 and one FP32 scale per 256 bytes: 4 + 8/64 + 32/(64 * 256)
 MXFP4_BITS = 4 + 8 / 32
 NVFP4_BITS = 4 + 8 / 16
 MLX_4_BITS, MLX_8_BITS = 4 + 32 / 64, 8 + 32 / 64
@@ -262,22 +262,22 @@ KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class NativeQuantisation:
-    """How the weights are published: the format of what was quantised, and which tensors stayed wide.
+    """How the weights are published: the format of the quantized tensors, and the tensors that were not quantized.
 
-    `bits` is what one quantised element occupies, its scales included; `block` is the side of the
-    square that shares one 32-bit scale (FP8 checkpoints). Kept tensors occupy `kept_bits`.
+    `bits` are the bits per quantized element, scales included. `block` is the side of the square of elements that
+    share one 32-bit scale (FP8 checkpoints). Unquantized tensors take `unquantized_bits`.
     """
 
     format: str
     bits: float
     block: int = 0
-    kept: tuple[str, ...] = ()  # regular expressions of the roles left wide
+    kept: tuple[str, ...] = ()  # regular expressions for the roles that are not quantized
     kept_bits: float = 16.0
-    experts_bits: float | None = None  # of routed experts where they differ
+    experts_bits: float | None = None  # bits per element of routed experts, if they differ
 
 
 def native_bits(native: NativeQuantisation, tensor: Tensor, *, scales: bool = True) -> float:
-    """Bits one tensor occupies in the checkpoint; block scales are a fraction of a per cent."""
+    """Total bits of one tensor in the checkpoint. Block scales are a fraction of a percent."""
     if not tensor.quantised or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.kept):
         return tensor.size * native.kept_bits
     blocks = (

@@ -1,4 +1,4 @@
-"""The widths of a model's mean layer: what everything that one token leaves in memory is proportional to."""
+"""Widths of a model's mean layer, to which the activation memory of one token is proportional."""
 
 from __future__ import annotations
 
@@ -13,38 +13,37 @@ from app.sizing.model.tensors import Part, Per, Tensor
 
 @dataclass(frozen=True, slots=True)
 class LayerWidths:
-    """Elements of one token in a mean layer; of experts what is sent to them, all copies together."""
+    """Elements of one token in a mean layer. For experts, the elements of all copies of the token are summed."""
 
-    queries: float  # and attention's output
-    keys: float  # and values
-    dense: float  # of the MLP and of shared experts
-    routed: float  # of routed experts
-    sent: float  # to routed experts
-    router: float  # scores of experts
-    choices: float  # of experts
-    norms: float  # before attention and MLP
-    readers: float  # matrices that read a norm's output
+    queries: float  # elements of queries and attention output
+    keys: float  # elements of keys and values
+    dense: float  # width of the MLP and of shared experts
+    routed: float  # width of routed experts
+    sent: float  # elements dispatched to routed experts
+    router: float  # router scores
+    choices: float  # experts selected
+    norms: float  # norms before attention and MLP
+    readers: float  # matrices that read the output of a norm
 
 
 @dataclass(frozen=True, slots=True)
 class AdapterWidths:
     """Elements of one token in a mean layer that adapted matrices read."""
 
-    inputs: float  # by each of them
-    unshared: float  # each tensor once, without attention's output, which is kept anyway
-    outputs: float  # of attention, which the matrix after it reads
-    of_mlp: float  # what those of MLPs and experts read
-    matrices: float
+    inputs: float  # elements read by all adapted matrices
+    unshared: float  # the same with each input once and without the attention output, which is kept anyway
+    outputs: float  # elements of the attention output, if the output projection is adapted
+    of_mlp: float  # elements read by adapted matrices of MLPs and experts
+    matrices: float  # adapted matrices
 
 
 def attention_widths(
     groups: Iterable[AttentionGroup], *, heads: int, kv_heads: int, head_dim: int
 ) -> tuple[float, float]:
-    """(queries and output, keys and values) of one token in a mean layer that attends.
+    """(queries and output, keys and values) of one token in a mean layer that attends, in elements.
 
-    MLA expands keys and values to every head while training: all four are as wide as the heads.
+    MLA expands keys and values to every head in training, so all four are as wide as the query heads.
 
-    Source: counted.
     Limits: recurrent mixers keep less.
     Check: Llama-3.1-8B, 2 * 32 * 128 and 2 * 8 * 128.
         >>> attention_widths(LLAMA_8B.attention, heads=32, kv_heads=8, head_dim=128)
@@ -59,12 +58,11 @@ def attention_widths(
 
 
 def layer_widths(model: ModelArchitecture) -> LayerWidths:
-    """Widths of a mean layer; an MLP is as wide as what its last matrix reads.
+    """Widths of a mean layer. The width of an MLP is the input width of its last matrix.
 
-    Source: counted.
     Check: Llama-3.1-8B.
-        >>> found = layer_widths(LLAMA_8B)
-        >>> found.queries, found.keys, found.dense, found.routed, found.norms, found.readers
+        >>> widths = layer_widths(LLAMA_8B)
+        >>> widths.queries, widths.keys, widths.dense, widths.routed, widths.norms, widths.norm_readers
         (8192.0, 2048.0, 14336.0, 0.0, 2.0, 5.0)
     """
     layers = max(1, model.num_layers)
@@ -88,17 +86,17 @@ def layer_widths(model: ModelArchitecture) -> LayerWidths:
 
 
 def _read(tensor: Tensor) -> float:
-    """Elements of one token that a tensor's matrices read in all layers."""
+    """Elements of one token that the copies of a tensor read in all layers."""
     return float(tensor.inputs * tensor.used * len(tensor.layers))
 
 
 def adapter_widths(model: ModelArchitecture, targets: Targets) -> AdapterWidths:
-    """What adapters of a mean layer read.
+    """Elements that the adapters of a mean layer read.
 
-    Source: counted.
-    Check: Llama-3.1-8B, all seven matrices: 5h + nd + f, of which two inputs of h and the product are read anew.
-        >>> found = adapter_widths(LLAMA_8B, "all-linear")
-        >>> found.inputs == 5 * 4096 + 4096 + 14336, found.unshared == 2 * 4096 + 14336, found.matrices
+    Check: Llama-3.1-8B, all seven matrices: 5h + nd + f; two inputs of h and the MLP product are read only by
+    adapters.
+        >>> widths = adapter_widths(LLAMA_8B, "all-linear")
+        >>> widths.inputs == 5 * 4096 + 4096 + 14336, widths.unshared == 2 * 4096 + 14336, widths.matrices
         (True, True, 7.0)
     """
     adapted = [t for t in model.tensors if t.per is Per.TOKEN and is_adapted(t, targets)]
@@ -118,7 +116,7 @@ def adapter_widths(model: ModelArchitecture, targets: Targets) -> AdapterWidths:
 
 
 def _input_of(tensor: Tensor, *, parallel: bool) -> str:
-    """Which tensor of a layer a matrix reads; nothing for attention's output, which is kept anyway."""
+    """Name of the activation that a matrix reads; empty for the attention output, which is kept anyway."""
     if tensor.role.endswith("o_proj"):
         return ""
     if tensor.role.endswith("down_proj"):

@@ -1,4 +1,4 @@
-"""Work of models that take samples in place of tokens: images, speech, pictures to paint."""
+"""Work of models that process samples instead of tokens: image recognition, speech, image generation."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from app.sizing.model.footprint import Footprint
 
 @dataclass(frozen=True, slots=True)
 class BlockBytes:
-    """Bytes of a transformer's block in training per position and unit of width, matrices in 16 bit and norms in 32:
-    kept for backward (`kept_wide` of it in 32 bit), moved by matrices, moved between them; and its kernels.
+    """Training bytes of a transformer block per position and unit of width, with matrices in 16 bit and norms in 32
+    bit.
     """
 
-    kept: float
-    kept_wide: float
-    matrix: float
-    elementwise: float
-    kernels: float
+    kept: float  # bytes kept for backward
+    kept_wide: float  # bytes of these in 32 bit
+    matrix: float  # bytes that matrices move
+    elementwise: float  # bytes that kernels between the matrices move
+    kernels: float  # kernels per block
 
 
-# Traced on fake tensors (timm 1.0, diffusers 0.42): ViT-S to ViT-H 36.2-36.8, 8, 40.1-40.6 and 65-67 bytes; blocks of
-# image and text that a step modulates, SD3 and FLUX.1: 54 and 64 kept, 24 and 38 of it wide, 44 and 43, 188 and 175.
+# Traced on fake tensors (timm 1.0, diffusers 0.42), in the order of the fields: ViT-S to ViT-H 36.2-36.8, 8, 40.1-40.6
+# and 65-67 bytes; joint blocks of image and text in SD3 and FLUX.1: 54 and 64, 24 and 38, 44 and 43, 188 and 175.
 PLAIN_BLOCK = BlockBytes(36.3, 8.0, 40.3, 66.0, 12.5)
 JOINT_BLOCK = BlockBytes(59.0, 31.0, 43.5, 181.0, 60.0)
 
 
 @dataclass(frozen=True, slots=True)
 class SampleWork:
-    """Work of one sample where tokens are not the unit: an image, a stretch of speech, a picture to paint.
+    """Work of one sample of a model that does not process tokens: an image, a recording of speech, a generated picture.
 
-    `flops` is one forward pass over one sample; a sample takes `passes` of them (denoising steps,
-    decoded tokens), each reading all weights once per batch. `extra_flops` come once per sample
-    (text encoders, image decoder, speech encoder).
-    A pass writes and reads `moved_bytes` beside the weights and holds `live_bytes` at its peak, in 16 bit; what
-    training does with a sample is its `footprint`. `pixels` and `audio_s` are what a host reads or writes of it.
+    `flops` is one forward pass over one sample. A sample takes `passes` of them (denoising steps or decoded tokens),
+    and each pass reads all weights once per batch. `extra_flops` run once per sample (text encoders, image decoder,
+    speech encoder). A pass reads and writes `moved_bytes` in addition to the weights and holds `live_bytes` at its
+    peak, both in 16 bit. `footprint` is the work of training on one sample. `pixels` and `audio_s` are the data that
+    the host reads or writes per sample.
     """
 
     flops: float
@@ -55,10 +55,9 @@ class SampleWork:
 
     @property
     def total_flops(self) -> float:
-        """All passes over one sample, and what runs once.
+        """FLOPs of all passes over one sample, plus the work that runs once.
 
-        Source: definition.
-        Check: thirty steps of a network evaluated twice, and an encoder.
+        Check: thirty steps of a network that is evaluated twice per step, and an encoder.
             >>> SampleWork(flops=2e12, passes=30.0, extra_flops=5e12).total_flops
             65000000000000.0
         """
@@ -66,12 +65,12 @@ class SampleWork:
 
     @property
     def forward_flops(self) -> float:
-        """Forward pass of a training step over one sample."""
+        """FLOPs of the forward pass of a training step over one sample."""
         return self.flops if self.footprint is None else self.footprint.flops
 
 
 def estimated_footprint(flops: float, written_bytes: float, layers: float) -> Footprint:
-    """Training on one sample where nothing but its FLOPs and what a pass writes is known."""
+    """Training footprint of one sample, estimated from its FLOPs and the bytes that a pass writes."""
     return Footprint(
         flops=flops,
         kept_bytes=FIGURES.kept_per_activation * written_bytes,
@@ -82,9 +81,14 @@ def estimated_footprint(flops: float, written_bytes: float, layers: float) -> Fo
 
 
 def block_footprint(block: BlockBytes, flops: float, widths: float, layers: float, score_pairs: float) -> Footprint:
-    """Training on one sample of a transformer with an MLP of four times its width: `widths` are positions times
-    layers times width.
+    """Training footprint of one sample of a transformer whose MLP is four times as wide as the model.
 
+    Parameters:
+        block: training bytes of a block per position and unit of width.
+        flops: FLOPs of the forward pass.
+        widths: positions times layers times width.
+        layers: transformer blocks.
+        score_pairs: pairs of positions, times heads and layers, whose attention scores are formed.
     Check: ViT-B/16 at 224 keeps 66 MB in mixed precision.
         >>> round(registered("google/vit-base-patch16-224").sample.footprint.kept_bytes / 1e6)
         66
@@ -103,7 +107,7 @@ def block_footprint(block: BlockBytes, flops: float, widths: float, layers: floa
 
 @dataclass(frozen=True, slots=True)
 class SampleShape:
-    """How large one sample is, where a request says so; None is the model's own usual size."""
+    """Size of one sample as a request states it. None means the usual size of the model."""
 
     width: int | None = None
     height: int | None = None
@@ -134,12 +138,12 @@ FLOPS_PER_ACTIVATION = {
 
 @dataclass(frozen=True, slots=True)
 class SampleLaw:
-    """Work of a sample by its size: a pass over S positions is `flops_fixed + flops_per_position S + flops_per_pair
+    """Work of a sample by its size: a pass over S positions takes `flops_fixed + flops_per_position S + flops_per_pair
     S^2`.
 
-    Positions come from pixels, frames and seconds of audio. A convolutional network has one
-    position per pixel and no pairs. Speech that is padded to windows (`window_s`) is read by
-    `extra_flops_per_window` each; text is then decoded (`decodes`), a pass for every token.
+    Positions come from pixels, frames and seconds of audio. A convolutional network has one position per pixel and
+    no pairs. If speech is padded to windows (`window_s`), the encoder spends `extra_flops_per_window` on each. Text
+    is then decoded (`decodes`), with one pass per token.
     """
 
     unit: str
@@ -153,7 +157,7 @@ class SampleLaw:
     text_tokens: int = 0
     decodes: bool = False
     fixed_positions: float = 0.0
-    cell_pixels: int = 0  # side of the square of pixels that makes a position
+    cell_pixels: int = 0  # side, in pixels, of the square that makes one position
     positions_per_second: float = 0.0
     frames_per_position: int = 1
     flops_fixed: float = 0.0
@@ -164,14 +168,14 @@ class SampleLaw:
     extra_flops_per_window: float = 0.0
     network: Network = Network.TRANSFORMER
     layers: int = 1
-    width_of_positions: int = 0  # hidden size; 0 where the network has no one width
-    read_bytes_per_pass: float = 0.0  # what each decoded token looks back at
-    footprint: Footprint | None = None  # of training on a sample of the usual size; None where it is estimated
-    basis: str = ""  # where the figures come from, if not the configuration
+    width_of_positions: int = 0  # hidden size; 0 if the width varies between layers
+    read_bytes_per_pass: float = 0.0  # cache bytes that each decoded token reads
+    footprint: Footprint | None = None  # training footprint of a sample of the usual size; None if it is estimated
+    basis: str = ""  # source of the figures if it is not the configuration
 
     @property
     def sizes(self) -> tuple[str, ...]:
-        """Fields of a sample's shape that this law depends on."""
+        """Fields of `SampleShape` that this law depends on."""
         taken: tuple[str, ...] = ("width", "height") if self.cell_pixels else ()
         taken += ("frames",) if self.frames > 1 else ()
         taken += ("steps",) if self.network is Network.DENOISER else ()
@@ -179,7 +183,7 @@ class SampleLaw:
         return (*taken, "text_tokens") if self.decodes else taken
 
     def described(self, shape: SampleShape) -> str:
-        """The sample in words."""
+        """A description of one sample."""
         width, height = shape.width or self.width, shape.height or self.height
         frames = shape.frames or self.frames
         size = f"{width} x {height} pixels" + (f", {frames} frames" if frames > 1 else "")
@@ -187,21 +191,20 @@ class SampleLaw:
             text = f", {self._text_tokens(shape):g} tokens of text" if self.decodes else ""
             return f"{shape.audio_s or self.audio_s:g} s of speech{text}"
         steps = f", {shape.steps or self.steps} denoising steps" if self.steps > 1 else ""
-        return f"one {self.unit} of {size}{steps}{', guided (two passes a step)' if self.guidance > 1 else ''}"
+        return f"one {self.unit} of {size}{steps}{', with guidance (two passes per step)' if self.guidance > 1 else ''}"
 
     def _text_tokens(self, shape: SampleShape) -> float:
-        """Text spoken in proportion to the time, unless stated."""
+        """Tokens of text in a sample: as stated, or proportional to the length of the audio."""
         if shape.text_tokens is not None:
             return float(shape.text_tokens)
         return self.text_tokens * (shape.audio_s or self.audio_s) / self.audio_s if self.audio_s else 0.0
 
     def positions(self, shape: SampleShape) -> float:
-        """Positions one pass works on.
+        """Positions that one pass processes: cells of pixels times latent frames, seconds of audio, and text tokens.
 
-        Source: definition: cells of pixels times latent frames, seconds of audio, and what stands beside them.
-        Limits: what does not fill a cell is cut off.
+        Limits: pixels that do not fill a cell are cut off.
         Check: Wan 2.1's clip of 832 x 480 and 81 frames, and 512 tokens of text.
-            >>> registered("Wan-AI/Wan2.1-T2V-1.3B-Diffusers").law.positions(SampleShape())
+            >>> registered("Wan-AI/Wan2.1-T2V-1.3B-Diffusers").law.position_count(SampleShape())
             33272.0
         """
         cells = 0
@@ -219,13 +222,12 @@ class SampleLaw:
         )
 
     def work(self, shape: SampleShape) -> SampleWork:
-        """The work of one sample of a size.
+        """The work of one sample of a shape. FLOPs are counted; bytes are estimated with `figures`.
 
-        Source: counted; bytes by `figures`.
-        Limits: a pass over a longer sample of the same kind; nothing is reused between passes.
+        Limits: nothing is reused between passes.
         Check: ViT-B/16 at 224 pixels has 197 positions and takes 35.1 GFLOP.
             >>> law = registered("google/vit-base-patch16-224").law
-            >>> law.positions(SampleShape()), round(law.work(SampleShape()).flops / 1e9, 1)
+            >>> law.position_count(SampleShape()), round(law.sample_work(SampleShape()).flops / 1e9, 1)
             (197.0, 35.1)
         """
         positions = self.positions(shape)
@@ -257,7 +259,9 @@ class SampleLaw:
         return self.flops_fixed + self.flops_per_position * positions + self.flops_per_pair * positions**2
 
     def _footprint(self, shape: SampleShape, written_bytes: float, flops: float) -> Footprint:
-        """Of training on one sample: as counted, in proportion to its size; else from what a pass writes."""
+        """Training footprint of one sample: the counted one, scaled to the sample's size, or an estimate from the bytes
+        written.
+        """
         if self.footprint is not None:
             usual = self.positions(SampleShape())
             trained = self.footprint.flops / self._pass_flops(usual)
@@ -271,7 +275,7 @@ class SampleLaw:
         return estimated_footprint(flops, written_bytes, float(self.layers))
 
     def _written_bytes(self, positions: float, flops: float) -> float:
-        """Activations one pass writes: by the width of a transformer's positions, or by its FLOPs."""
+        """Activation bytes that one pass writes, from the width of a transformer's positions or from its FLOPs."""
         if self.width_of_positions:
             return FIGURES.written_bytes_per_width * self.width_of_positions * self.layers * positions
         return 2 * flops / FLOPS_PER_ACTIVATION[self.network]

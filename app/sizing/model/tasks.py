@@ -1,4 +1,4 @@
-"""What kind of work a model does: which engines serve it depends on it."""
+"""Tasks of a model, which decide the engines that can serve it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.sizing.model.sample import Network, SampleLaw
 
 
 class ModelTask(StrEnum):
-    """Kinds of model that software tells apart."""
+    """Kinds of model that serving software distinguishes."""
 
     DECODER = "decoder"
     EMBEDDING = "embedding"
@@ -22,10 +22,10 @@ TASKS = tuple(ModelTask)
 
 
 def task_of(kind: str, law: SampleLaw | None, *, reranks: bool) -> ModelTask:
-    """The task of a model, by what it does with a request and by the law of its samples.
+    """The task of a model, from its kind and the law of its samples.
 
-    Check: a network that is known only by the FLOPs of a sample sees.
-        >>> task_of("samples", None, reranks=False).value
+    Check: a network of which only the FLOPs of a sample are known counts as vision.
+        >>> classify_task("samples", None, reranks=False).value
         'vision'
     """
     if kind == "decoder":

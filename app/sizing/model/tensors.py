@@ -1,7 +1,7 @@
-"""What a model consists of: every learnable tensor with its shape, and how often it is multiplied.
+"""The tensors of a model: every learnable tensor with its shape, and how often it is multiplied.
 
-All counts follow from this list: parameters by part, active parameters, FLOPs, bytes in every
-format with its scales, adapters. Shapes are (outputs, inputs), as a linear layer stores them.
+All counts follow from this list: parameters by part, active parameters, FLOPs, bytes in every format with its
+scales, and adapters. Shapes are (outputs, inputs), as a linear layer stores them.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-ONCE = (-1,)  # the layer index of what stands outside the layers
+ONCE = (-1,)  # layer index of tensors outside the layers
 
 
 class Part(StrEnum):
-    """Where a tensor belongs; the parts of a model sum to its total."""
+    """Part of a model to which a tensor belongs; the parts sum to the total."""
 
     EMBEDDING = "embedding"
     HEAD = "head"
@@ -29,7 +29,7 @@ class Part(StrEnum):
 
 
 class Per(StrEnum):
-    """What a matrix is multiplied for: each token, each position an encoder reads, each image token, or nothing."""
+    """Unit for which a matrix is multiplied: each token, each position of an encoder, each image token, or never."""
 
     TOKEN = "token"
     SOURCE = "source"
@@ -39,9 +39,9 @@ class Per(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Like-shaped tensors: `copies` in each of `layers`, of which `used` are multiplied at a time.
+    """Tensors of the same shape: `copies` in each of `layers`, of which `used` are multiplied at a time.
 
-    A tied head is multiplied without being stored: copies 0, used 1. A vector has one input.
+    A tied head is multiplied but not stored (copies 0, used 1). A vector has one input.
     """
 
     role: str
@@ -68,7 +68,7 @@ class Tensor:
 
     @property
     def inactive_params(self) -> int:
-        """What one token leaves aside: the experts it is not routed to."""
+        """Elements of the experts that a token is not routed to."""
         return self.size * max(0, self.copies - self.used) * len(self.layers)
 
     @property
@@ -79,8 +79,10 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class BlockKind:
-    """What sizes of a layer do not say: how many norms it has (with one, attention and MLP stand side by side on it),
-    whether they are one kernel everywhere (`layer_norm`), and whether its code writes GELU out (`writes_gelu`).
+    """Properties of a block that its sizes do not show.
+
+    With one norm, attention and MLP run in parallel on its output. `layer_norm` says that every engine runs the norm
+    as one kernel. `writes_gelu` says that the model's code computes GELU operation by operation.
     """
 
     norms: int = 2
@@ -93,11 +95,11 @@ USUAL_BLOCK = BlockKind()
 
 @dataclass(slots=True)
 class Inventory:
-    """Gathers tensors; `layers` are indices, so that formats which vary by depth can be counted."""
+    """Collects the tensors of a model. `layers` are layer indices, because some formats vary by depth."""
 
     tensors: list[Tensor] = field(default_factory=list)
-    state_bytes: float = 0.0  # constant state of one sequence, all layers
-    recurrent_flops: float = 0.0  # of one token, beyond matrices
+    state_bytes: float = 0.0  # constant state of one sequence in all layers
+    recurrent_flops: float = 0.0  # FLOPs of one token beyond the matrices
 
     def add(self, tensor: Tensor) -> None:
         if tensor.layers and tensor.size and (tensor.copies or tensor.used):
@@ -117,22 +119,22 @@ class Inventory:
         quantised: bool = True,
         per: Per = Per.TOKEN,
     ) -> None:
-        """A matrix and its bias: `bias` says whether there is one, or how long it is."""
+        """Add a matrix and its bias. `bias` says whether there is one, or gives its length."""
         used = copies if used is None else used
         self.add(Tensor(role, part, outputs, inputs, layers, copies, used, quantised, per))
         length = outputs if bias is True else int(bias)
         self.add(Tensor(f"{role}.bias", part, length, 1, layers, copies, used))
 
     def vector(self, role: str, part: Part, size: int, layers: tuple[int, ...] = ONCE, *, copies: int = 1) -> None:
-        """Learnable elements that no token multiplies: norms, sinks, convolutions, scalars."""
+        """Add learnable elements that no token multiplies: norms, sinks, convolutions, scalars."""
         self.add(Tensor(role, part, size, 1, layers, copies, copies))
 
     def table(self, role: str, rows: int, width: int, part: Part = Part.EMBEDDING) -> None:
-        """Rows that are looked up."""
+        """Add a look-up table."""
         self.add(Tensor(role, part, rows, width, ONCE))
 
     def head(self, inputs: int, outputs: int, *, tied: bool, bias: bool = False) -> None:
-        """The output head: multiplied where a token is sampled, stored unless it is the embedding."""
+        """Add the output head, which every sampled token multiplies. A tied head takes no storage."""
         self.add(Tensor("lm_head", Part.HEAD, outputs, inputs, ONCE, 0 if tied else 1, 1, False, Per.TOKEN))
         if bias:
             self.vector("lm_head.bias", Part.HEAD, outputs)

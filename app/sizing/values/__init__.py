@@ -1,1 +1,1 @@
-"""Parts of an answer as plain values, below everything that fills them in."""
+"""Parts of an answer as plain values, without dependencies on the code that fills them in."""

@@ -1,4 +1,4 @@
-"""Several classes of traffic on one service beside a service for each: plain values."""
+"""Comparison of one service for all traffic classes with one service per class."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.sizing.values.latencies import ClassWaits
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """The best service for one class alone; None where nothing does it within the limits asked."""
+    """The best service for one class only; fields are None if no service meets the limits."""
 
     name: str
     accelerator: str | None
@@ -19,23 +19,23 @@ class Apart:
 
 @dataclass(frozen=True, slots=True)
 class SharedFleet:
-    """All classes together on one service, and apart."""
+    """All classes on one service, and each on its own service."""
 
     replicas: int
     usd_per_hour: float | None
     by_class: tuple[ClassWaits, ...]
     apart: tuple[Apart, ...]
-    cheaper: str | None  # together or apart; None where a price is missing
-    saving_usd_per_hour: float | None  # of the cheaper one
+    cheaper: str | None  # together or apart; None if a price is missing
+    saving_usd_per_hour: float | None  # saving of the cheaper option, USD/h
     why: str
 
     @property
     def apart_usd_per_hour(self) -> float | None:
-        """What all services apart cost; None where one is missing."""
+        """Price of all separate services in USD/h; None if one has no price."""
         return total_usd_per_hour(self.apart)
 
 
 def total_usd_per_hour(apart: tuple[Apart, ...]) -> float | None:
-    """What services cost together; None where one is missing."""
+    """Total price of several services in USD/h; None if one has no price."""
     prices = [each.usd_per_hour for each in apart if each.usd_per_hour is not None]
     return sum(prices) if len(prices) == len(apart) else None

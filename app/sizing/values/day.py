@@ -1,4 +1,4 @@
-"""What a day of a service comes to: plain values."""
+"""Course of a day of a service: load, replicas, autoscaling, cold starts and failures."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """An hour of the day: its mean load, and the most replicas that run in it, spares included."""
+    """One hour of the day: its mean request rate and the maximum number of replicas in it, spares included."""
 
     requests_per_s: float
     replicas: int
@@ -16,7 +16,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class FleetDay:
-    """What a way to run the fleet takes in a day; None where no price is known."""
+    """Replica-hours and price per day of one way to run the fleet; the price is None if unknown."""
 
     replica_hours: float
     usd_per_day: float | None
@@ -24,59 +24,61 @@ class FleetDay:
 
 @dataclass(frozen=True, slots=True)
 class AutoscaledDay(FleetDay):
-    """A fleet that follows the load."""
+    """A fleet that scales with the load."""
 
-    least_replicas: int
-    warm_replicas: int  # most that run ahead of what the load asks for, because a start takes its time
-    saving_share: float  # of the money of a fixed fleet; without a price of its replica-hours
+    least_replicas: int  # minimum number of replicas, spares included
+    warm_replicas: int  # most replicas that run ahead of the load, because a start takes time
+    saving_share: float  # saving as a share of the cost of a fixed fleet; without a price, of its replica-hours
     note: str
 
 
 @dataclass(frozen=True, slots=True)
 class ZeroDay(FleetDay):
-    """The same, with nothing running while nobody asks."""
+    """A fleet that scales with the load, down to zero replicas while there are no requests."""
 
-    idle_hours: float
-    first_request_s: float  # of who comes then
+    idle_hours: float  # hours per day without replicas
+    first_request_s: float  # latency of the first request after an idle time
 
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """From the order of a replica to its first request; `parts_s` add up to the first."""
+    """Time from ordering a replica to its first request. `parts_s` add up to `seconds`."""
 
     seconds: float
-    ten_at_once_s: float
+    ten_at_once_s: float  # time for ten replicas that start at the same time, s
     parts_s: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleOut:
-    """Whether replicas that are ordered as the load rises are there in time."""
+    """Whether replicas ordered while the load rises are ready in time."""
 
     fast_enough: bool
-    steepest_per_s_per_minute: float
-    replicas_per_minute: float
+    steepest_per_s_per_minute: float  # steepest rise of the load, requests/s per minute
+    replicas_per_minute: float  # replicas that this rise needs per minute
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class FailureMinute:
-    """So many minutes after a loss at the peak; TTFT is None where it is not known or nobody is served."""
+    """State of the service some minutes after a failure at the peak. TTFT is None if unknown or if no replica
+    serves.
+    """
 
-    minute: int
-    capacity_share: float  # of the replicas, spares included, what serves
-    backlog_requests: float
+    minute: int  # minutes after the failure
+    capacity_share: float  # serving replicas over all replicas, spares included
+    backlog_requests: float  # requests that wait
     ttft_p95_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What a loss at the peak does; a minute that is left out is as the one before."""
+    """Effect of a failure at the peak. A minute that is not listed is like the one before."""
 
     what: str  # replica, machine or zone
     lost_replicas: int
     minutes: tuple[FailureMinute, ...]
-    back_after_minutes: float | None  # until all is back and nobody waits; None: not by itself
+    back_after_minutes: float | None  # minutes until full capacity and an empty queue; None: never without action
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a million tokens of a model cost where somebody else runs it, and what a workload costs there: plain values."""
+"""Prices of hosted model APIs per million tokens, and the cost of a workload there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class HostedPrice:
-    """A host's price of a model, USD per million tokens. Cached input costs as much as other input where it has no
-    price of its own.
+    """Price of a model at a host, in USD per million tokens. Cached input without a price of its own costs as much as
+    other input.
     """
 
     model: str
@@ -22,18 +22,18 @@ class HostedPrice:
 
 @dataclass(frozen=True, slots=True)
 class HostedCost:
-    """What a workload costs at one host; of a service by the month, of work that ends in all."""
+    """Cost of a workload at one host: per month for a service, in total for work that ends."""
 
     price: HostedPrice
-    usd_per_million_tokens: float  # of this workload's, whatever they are
+    usd_per_million_tokens: float  # price per million tokens of this workload's mix of tokens
     usd_per_month: float | None = None
     usd_total: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HostedApi:
-    """The same traffic from an API beside machines of one's own; cheapest host first."""
+    """Comparison of hosted APIs with the recommended machines, cheapest host first."""
 
     text: str
     hosts: tuple[HostedCost, ...]
-    pays_from_requests_per_s: float | None = None  # on average, from which on machines of one's own cost less
+    pays_from_requests_per_s: float | None = None  # mean rate from which the recommended machines cost less

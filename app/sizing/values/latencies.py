@@ -1,4 +1,4 @@
-"""How long users wait at a load, and what a replica does at loads from light to too much: plain values."""
+"""Latencies at a load, and the performance of a replica from light load to overload."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Seconds; None where the queue never empties."""
+    """Mean and percentiles in seconds; None if the queue never empties."""
 
     mean_s: float | None
     p50_s: float | None
@@ -17,52 +17,52 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class ClassWaits:
-    """What one of several classes waits for where they share a service."""
+    """Latencies of one traffic class on a shared service."""
 
     name: str
     ttft: Percentiles
     tpot: Percentiles
     e2e: Percentiles
     limits_met: bool
-    within_per_s: float  # of all classes together, what one replica carries within this one's limits
+    within_per_s: float  # total rate of all classes that one replica serves within the limits of this class
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What one replica's scheduler did at the load, whole deployment where it is a rate."""
+    """Results of simulating one replica's scheduler at the load; rates are for the whole deployment."""
 
-    requests: int  # that were simulated at each load
+    requests: int  # requests simulated at each load
     seed: int
     arrivals: str
     policy: str
     inter_token: Percentiles
-    queue: Percentiles  # from arrival until a prompt is begun
-    mean_batch: float  # of a replica
-    cache_occupancy: float
+    queue: Percentiles  # time from arrival to the start of prefill
+    mean_batch: float  # mean batch size of a replica
+    cache_occupancy: float  # share of the KV cache in use
     preemptions_per_request: float
-    goodput_per_s: float  # requests answered within the limits
-    goodput_share: float
+    goodput_per_s: float  # rate of requests answered within the limits
+    goodput_share: float  # share of requests answered within the limits
 
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """What a deployment does at a load: a rate of requests, or so many in flight."""
+    """Performance of a deployment at one load: a request rate or a number of requests in flight."""
 
     requests_per_s: float
-    in_flight: float | None  # of work that keeps a number in flight
+    in_flight: float | None  # requests in flight of closed load; None for open load
     ttft_p50_s: float
     ttft_p95_s: float
     tpot_p50_s: float
     tpot_p95_s: float
     output_tokens_per_s: float
     goodput_share: float
-    queue_p50_s: float = 0.0  # until its prompt is begun, of a first token's wait
+    queue_p50_s: float = 0.0  # part of the TTFT before prefill starts
     queue_p95_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class LoadCurve:
-    """From light load to collapse. The knee is the load from which p95 grows faster than throughput."""
+    """Performance from light load to overload. Above the knee, p95 latency grows faster than throughput."""
 
     points: tuple[LoadPoint, ...]
-    knee_per_s: float
+    knee_per_s: float  # load at the knee, requests/s

@@ -1,4 +1,4 @@
-"""Several models on the same cards, and what each would cost by itself: plain values."""
+"""Several models on shared accelerators, and the cost of each model on its own machines."""
 
 from __future__ import annotations
 
@@ -7,30 +7,33 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A model's share of a card, and of as many cards after it as are divided alike."""
+    """Share of an accelerator that a model uses, repeated on `cards` consecutive accelerators with the same
+    division.
+    """
 
-    card: int  # the first of them, from 1
-    cards: int
+    card: int  # number of the first accelerator, from 1
+    cards: int  # consecutive accelerators with the same division
     name: str
-    share_memory: float
-    share_time: float
-    slice: str | None = None  # as the driver calls it, where the card is cut
+    share_memory: float  # share of the accelerator's memory
+    share_time: float  # share of the accelerator's compute time
+    slice: str | None = None  # name of the partition in the driver, for a partitioned accelerator
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """How a model runs in its shares."""
+    """How a model runs on its shares."""
 
     name: str
     engine: str
     weight_format: str
-    replicas: int  # with spares
+    replicas: int  # replicas, spares included
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Models together on cards of one kind, beside each on machines of its own; None where there is no price or no
-    way.
+    """Models that share accelerators of one type, compared with each model on its own machines.
+
+    Fields are None if there is no price or no packing.
     """
 
     cards: int | None

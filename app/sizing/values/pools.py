@@ -1,4 +1,4 @@
-"""Prefill and decode in pools of their own: how full each is, and what it takes to hand a prompt's cache over."""
+"""Disaggregated prefill and decode pools: their utilization, and the KV cache transfer between them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PoolLoad:
-    """How full one pool is at the load, and what it carries within its limits."""
+    """Utilization of one pool at the load, and its capacity within its limits."""
 
-    utilization: float | None
-    requests_per_s_capacity: float
+    utilization: float | None  # load over capacity
+    requests_per_s_capacity: float  # capacity within the limits, requests/s
 
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """The cache of a mean prompt on its way from one pool to the other."""
+    """Transfer of the KV cache of a mean prompt from the prefill pool to the decode pool."""
 
-    request_bytes: float
-    seconds: float
-    link: str  # "network", or "scale_up" where both pools share a domain
-    bytes_per_s: float  # of all accelerators of a replica that send or receive side by side
+    request_bytes: float  # KV cache of a mean prompt, bytes
+    seconds: float  # transfer time
+    link: str  # "network", or "scale_up" if both pools share a scale-up domain
+    bytes_per_s: float  # total transfer rate of the accelerators of a replica that send or receive in parallel
     requests_per_s_capacity: float
     utilization: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Both pools and what lies between them."""
+    """Both pools and the transfer between them."""
 
     prefill: PoolLoad
     decode: PoolLoad

@@ -1,4 +1,4 @@
-"""How a run scales, and the most that fits: plain values."""
+"""How a training run scales, and the largest values that fit in memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch":
 
 @dataclass(frozen=True, slots=True)
 class Maximum:
-    """The largest value that fits, and the least that does not."""
+    """The largest value that fits in memory, and the smallest tested value that does not."""
 
     quantity: str
     value: float
@@ -28,16 +28,18 @@ class Point:
     days: float
     usd_total: float | None
     tokens_per_s: float
-    efficiency: float  # speed per accelerator over the best of this and smaller sizes
+    efficiency: float  # speed per accelerator over the best speed per accelerator of this and smaller sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """`knee` is the largest size whose last step up still paid; `binds` says what stops the next one."""
+    """Speed and cost by number of accelerators. `knee` is the largest size whose last increase still pays off; `binds`
+    names what limits the next size.
+    """
 
     points: tuple[Point, ...]
     knee: int
     minimum: int
     binds: str
-    twice: Point | None = None  # on twice the accelerators chosen
-    ends: str = ""  # why the curve goes no further
+    twice: Point | None = None  # result with twice the chosen accelerators
+    ends: str = ""  # why the curve ends

@@ -1,4 +1,4 @@
-"""How the same hardware may be had otherwise, and what would cost less if more were accepted: plain values."""
+"""Other ways to acquire the recommended hardware, and cheaper options that require accepting more risk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.sizing.hardware.prices import PriceKind
 
 
 class Way(StrEnum):
-    """How hardware is had."""
+    """Acquisition options: how hardware is rented or bought."""
 
     ON_DEMAND = "on_demand"
     ONE_YEAR = "committed_1y"
@@ -21,7 +21,7 @@ class Way(StrEnum):
     OWNED = "owned"
 
 
-# What each pricing model is; capacity that is booked for some days is none of these.
+# Acquisition option of each pricing model; capacity reserved for some days is none of them.
 WAY_OF: Mapping[PricingModel, Way] = MappingProxyType(
     {
         PricingModel.ON_DEMAND: Way.ON_DEMAND,
@@ -33,36 +33,37 @@ WAY_OF: Mapping[PricingModel, Way] = MappingProxyType(
         PricingModel.OWNED: Way.OWNED,
     }
 )
-# What one takes on by each, and by a price that nobody stands behind.
+# Risks of each acquisition option, and of price kinds that are no firm offers.
 RISKS: Mapping[Way, str] = MappingProxyType(
     {
         Way.ON_DEMAND: "",
-        Way.ONE_YEAR: "paid for a year, used or not",
-        Way.THREE_YEARS: "paid for three years, used or not",
-        Way.SPOT: "may be taken back at any time",
-        Way.OWNED: "paid at once; no resale counted",
+        Way.ONE_YEAR: "one-year commitment, paid even if unused",
+        Way.THREE_YEARS: "three-year commitment, paid even if unused",
+        Way.SPOT: "the provider can interrupt it at any time",
+        Way.OWNED: "upfront purchase, no resale value",
     }
 )
 UNBACKED: Mapping[PriceKind, str] = MappingProxyType(
     {
-        PriceKind.BROKER: "a broker's or platform's price: hosts differ and may be gone",
-        PriceKind.LAUNCH: "a launch price: ask what it costs today",
-        PriceKind.PRESS: "a press estimate: ask for a quote",
-        PriceKind.RECKONED: "nobody quoted the machine: parts and an assumed host",
+        PriceKind.BROKER: "marketplace price: hosts and availability vary",
+        PriceKind.LAUNCH: "launch price: ask for the current price",
+        PriceKind.PRESS: "press estimate: ask for a quote",
+        PriceKind.ESTIMATE: "machine price estimated from parts and an assumed host",
     }
 )
 
 
 def risk_of(way: Way, kind: PriceKind) -> str:
-    """What one takes on, in words; empty where there is nothing to say."""
+    """Risks of an acquisition option and a price kind in words; empty if there are none."""
     return "; ".join(words for words in (RISKS[way], UNBACKED.get(kind, "")) if words)
 
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """The same accelerators, had another way. `break_even_month`: from which on owning has cost less than this rent
-    (of an owned one: than the rent recommended); None where it never has within the horizon. `ownable`: whether a price
-    to own them is known at all.
+    """The same accelerators through another acquisition option.
+
+    `break_even_month`: month from which owning has cost less than this rent (for an owned option: than the
+    recommended rent); None if that never happens within the horizon. `ownable`: whether a purchase price is known.
     """
 
     way: Way
@@ -77,21 +78,23 @@ class Alternative:
 
     @property
     def risk(self) -> str:
-        """What one takes on by it."""
+        """Risks of this option in words."""
         return risk_of(self.way, self.kind)
 
 
 @dataclass(frozen=True, slots=True)
 class Cheaper:
-    """What would cost less than the first recommendation, if something were accepted that is not by default."""
+    """An option that costs less than the first recommendation if the buyer accepts something that is excluded by
+    default.
+    """
 
     accepting: str
     accelerator: str
     total_accelerators: int
     provider: str
     usd_per_hour: float
-    usd_total: float | None  # of work that ends
-    saves_share: float  # of what the first recommendation costs
+    usd_total: float | None  # total cost of work that ends, USD
+    saves_share: float  # saving as a share of the first recommendation's cost
     kind: PriceKind
     observed: str
     risk: str

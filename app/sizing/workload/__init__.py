@@ -1,4 +1,6 @@
-"""What somebody wants to run: three phases, one value each, in base units, put together from what was said of it."""
+"""Workloads for serving, fine-tuning and training: one value per workload, in base units, built from a request and
+defaults.
+"""
 
 from app.sizing.workload.arrivals import Arrivals, arrivals_of_users
 from app.sizing.workload.classes import TrafficClass, population_of, populations

@@ -1,4 +1,4 @@
-"""How requests arrive: at a rate, by so many at once, as people send them, or as was recorded."""
+"""How requests arrive: at a rate, with a fixed number in flight, from a number of users, or as recorded."""
 
 from __future__ import annotations
 
@@ -13,28 +13,31 @@ from app.sizing.workload.limits import Load
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How requests arrive. `samples`: they were counted in samples."""
+    """How requests arrive. `samples` is true if the rate counts samples."""
 
     load: Load
-    peak_per_s: float = 0.0
-    in_flight: float = 0.0
+    peak_per_s: float = 0.0  # peak rate, requests/s or samples/s
+    in_flight: float = 0.0  # requests in flight
     samples: bool = False
-    volume_requests: float | None = None
-    deadline_s: float | None = None
-    requests: float | None = None
-    hourly_shares: Shares = ()  # of a day, over its busiest hour; empty: nobody told
-    derived: tuple[Assumed, ...] = ()
+    volume_requests: float | None = None  # requests or samples of offline work that ends
+    deadline_s: float | None = None  # time within which the volume must be finished
+    requests: float | None = None  # requests of a run that ends
+    hourly_shares: Shares = ()  # hourly load over that of the busiest hour; empty: not given
+    derived: tuple[Assumed, ...] = ()  # values derived from other inputs
 
     def personal(self, assumed: Assumptions) -> bool:
-        """Use by one person or very few."""
+        """True if one person or very few people use the service."""
         return self.load is Load.CLOSED and self.in_flight <= assumed.most_personal_in_flight
 
 
 @formula(unit="requests/s", source="definition")
 def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> float:
-    """Requests per second in the busiest minute, from what users ask in an hour.
+    """Request rate in the busiest minute, from the number of requests in an hour.
 
-    Check:
+    Parameters:
+        requests_per_hour: requests of all users in an hour.
+        assumed: assumptions; `busy_hour_factor` is the rate of the busiest minute over the hourly mean.
+    Check: 40 users with 12 requests per hour each.
         >>> busy_hour_requests_per_s(40 * 12, Assumptions())
         0.4
     """
@@ -42,14 +45,14 @@ def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> 
 
 
 def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
-    """People rather than a rate, by the busy-hour rule."""
+    """Arrivals from a number of users, with the peak rate from the busy-hour rule."""
     peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
     low, high = Assumptions.bounds("busy_hour_factor")
     told = Assumed(
         "peak_requests_per_s",
         peak,
         "1/s",
-        "load that is planned for: users times busy_hour_factor",
+        "planned peak load: requests of all users times busy_hour_factor",
         "users",
         (peak * low / assumed.busy_hour_factor, peak * high / assumed.busy_hour_factor),
     )

@@ -1,4 +1,4 @@
-"""Kinds of traffic that share a service: each with a rate, lengths and limits of its own."""
+"""Traffic classes that share a service, each with its own rate, lengths and limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.sizing.workload.limits import Slo
 
 @dataclass(frozen=True, slots=True)
 class TrafficClass:
-    """One of the kinds of requests that a service answers."""
+    """One class of requests that a service answers."""
 
     name: str
     peak_per_s: float
@@ -28,25 +28,25 @@ class TrafficClass:
     derived: tuple[Assumed, ...] = ()
 
     def busier(self, times: float) -> TrafficClass:
-        """The same with so many times the load."""
+        """The same class with its load multiplied by `times`."""
         return replace(self, peak_per_s=times * self.peak_per_s, average_per_s=times * self.average_per_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Requests whose lengths are alike, of whatever class: a simulation cannot tell them apart."""
+    """Requests with the same length distributions, whatever their class: a simulation cannot distinguish them."""
 
     share: float
     input_tokens: Lengths
     output_tokens: Lengths
 
     def holds(self, of: TrafficClass) -> bool:
-        """Whether requests of a class are among these."""
+        """True if requests of the class belong to this population."""
         return (self.input_tokens, self.output_tokens) == (of.input_tokens, of.output_tokens)
 
 
 def populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
-    """The populations of some classes, in an order that neither their names, limits nor places decide."""
+    """Populations of the classes. Their order does not depend on names, limits or the order of the classes."""
     rates: dict[tuple[Lengths, Lengths], float] = {}
     for each in sorted(classes, key=lambda c: (c.peak_per_s, c.name)):
         lengths = each.input_tokens, each.output_tokens
@@ -57,21 +57,22 @@ def populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
 
 
 def population_of(classes: Sequence[TrafficClass], chances: Column) -> Codes:
-    """Which of the populations a request is of, by a number between 0 and 1 for each."""
+    """Index of the population that each request belongs to, from one uniform random number per request."""
     upto = np.cumsum([p.share for p in populations(classes)])[:-1]
     return np.searchsorted(column(upto), chances, side="right").astype(np.int64)
 
 
 def mixed_burstiness(classes: Sequence[TrafficClass]) -> float:
-    """Coefficient of variation of the times between arrivals of all classes: squares add by share, as of kinds that do
-    not depend on one another (Whitt 1982, asymptotic method).
+    """Coefficient of variation of the times between arrivals of all classes.
+
+    Squared coefficients add up by share, as for independent arrival streams (Whitt 1982, asymptotic method).
     """
     rates, squares = column([c.peak_per_s for c in classes]), column([c.burstiness for c in classes]) ** 2
     return float(np.sqrt(np.average(squares, weights=rates)))
 
 
 def common_slo(classes: Sequence[TrafficClass]) -> Slo:
-    """The tightest limit of each kind, at the highest percentile: what is read of the mixture as a whole."""
+    """The tightest limit of each kind and the highest percentile, for figures of the whole mixture."""
 
     def least(values: Iterable[float | None]) -> float | None:
         return min((value for value in values if value is not None), default=None)

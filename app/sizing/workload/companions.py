@@ -1,4 +1,4 @@
-"""Small models that stand beside the one asked about, on the same cards."""
+"""Small models that run on the same accelerators as the main model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.sizing.workload.inference import InferenceWorkload
 
 @dataclass(frozen=True, slots=True)
 class Companion:
-    """A model with traffic and limits of its own, and what its owner calls it."""
+    """A model with its own traffic and limits, and the name that the request gives it."""
 
     name: str
     workload: InferenceWorkload

@@ -1,4 +1,4 @@
-"""The hours of a day as shares of its busiest: told one by one, or a smooth day of a peak to average."""
+"""Hourly load of a day as shares of its busiest hour: listed by hour, or a smooth curve with one peak."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 
 HOURS = 24
-MOST_POWER, BISECTIONS = 1e5, 60
-LEAST_SHARE = 1e-9  # keeps the quietest hour of a flat day from vanishing
-AGREEMENT = 0.01  # how far a peak and an average may be from the ratio of the hours
+MOST_POWER = 1e5  # upper bound of the exponent of the day curve
+BISECTIONS = 60  # steps of the search for the exponent
+LEAST_SHARE = 1e-9  # lower bound of an hour's share before the exponent, so that a flat day has no empty hour
+AGREEMENT = 0.01  # relative difference accepted between a given peak and the peak that average and hours imply
 
 Shares = tuple[float, ...]
 
 
 def shares_of(factors: Sequence[float]) -> Shares:
-    """Hourly factors of any scale, the busiest as 1.
+    """Hourly factors scaled so that the busiest hour is 1.
 
     Check:
-        >>> shares_of([1.0, 4.0, 2.0])
+        >>> normalize_hours([1.0, 4.0, 2.0])
         (0.25, 1.0, 0.5)
     """
     busiest = max(factors)
@@ -29,23 +30,23 @@ def shares_of(factors: Sequence[float]) -> Shares:
 
 
 def mean_of(shares: Shares) -> float:
-    """Mean load of a day over its peak.
+    """Mean load of a day over its peak load.
 
     Check:
-        >>> mean_of((0.25, 1.0, 0.25))
+        >>> mean_share((0.25, 1.0, 0.25))
         0.5
     """
     return sum(shares) / len(shares)
 
 
 def smooth_day(peak_to_average: float, assumed: Assumptions) -> Shares:
-    """A raised cosine about the busiest hour, to the power that has this peak to average.
+    """Hourly shares of a raised cosine around the busiest hour, to the power that gives the peak-to-average ratio.
 
-    Source: chosen shape.
-    Limits: one peak a day; at most 24, where one hour has all of the load.
+    The shape is an assumption.
+    Limits: one peak per day; a ratio of at most 24, where one hour has all the load.
     Check:
         >>> day = smooth_day(2.0, Assumptions())
-        >>> day.index(1.0), round(day[2], 6), round(1 / mean_of(day), 6)
+        >>> day.index(1.0), round(day[2], 6), round(1 / mean_share(day), 6)
         (14, 0.0, 2.0)
     """
     hour = np.arange(HOURS) - float(int(assumed.smooth_day_peak_hour))
@@ -58,12 +59,12 @@ def smooth_day(peak_to_average: float, assumed: Assumptions) -> Shares:
 
 
 def peak_of(peak_per_s: float | None, average_per_s: float | None, shares: Shares) -> float:
-    """Requests per second in the busiest hour of a day, from what is told of it.
+    """Requests per second in the busiest hour, from the peak rate or from the average rate and the hourly shares.
 
-    Raises Unanswerable where a peak and an average are told that the hours contradict.
+    Raises Unanswerable if the hourly shares contradict the given peak and average.
 
     Check:
-        >>> peak_of(None, 5.0, (0.25, 1.0, 0.25))
+        >>> derive_peak_per_s(None, 5.0, (0.25, 1.0, 0.25))
         10.0
     """
     if average_per_s is None:
@@ -71,7 +72,7 @@ def peak_of(peak_per_s: float | None, average_per_s: float | None, shares: Share
     told = average_per_s / mean_of(shares)
     if peak_per_s is not None and abs(told / peak_per_s - 1) > AGREEMENT:
         raise Unanswerable(
-            f"The day's hours make an average of {mean_of(shares) * peak_per_s:.4g} requests/s of this peak, not "
-            f"{average_per_s:.4g}: leave the average or the peak out, or give another shape of the day."
+            f"The peak and the hourly shares give an average of {mean_of(shares) * peak_per_s:.4g} requests/s, not "
+            f"{average_per_s:.4g} requests/s. Omit the average or the peak, or change the hourly shares."
         )
     return told if peak_per_s is None else peak_per_s

@@ -1,4 +1,4 @@
-"""Images that come with a prompt: their tokens join it, and they are read first."""
+"""Images in prompts: their tokens join the prompt, and an encoder processes them before prefill."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from app.sizing.workload.lengths import Lengths
 
 @dataclass(frozen=True, slots=True)
 class PromptImages:
-    """Images that come with every request, in pixels."""
+    """Images in each request: `width` and `height` in pixels, and the number of images."""
 
     width: int
     height: int
-    per_request: float = 1.0
+    per_request: float = 1.0  # images per request
 
 
 def with_images(
     model: ModelArchitecture, prompt: Lengths, images: PromptImages | None
 ) -> tuple[ModelArchitecture, Lengths, float]:
-    """The model and prompt with the images of a request, and the FLOPs of reading them.
+    """The model and prompt lengths with the images of a request, and the FLOPs of the image encoder per request.
 
-    Tokens of the images join the prompt; where layers cross to the image instead, its keys and values are kept
-    for the whole sequence. Raises Unanswerable for a model that takes no images.
+    Image tokens join the prompt. If layers cross-attend to the images instead, their keys and values are kept for
+    the whole sequence.
+    Raises Unanswerable if the model accepts no images.
     """
     if images is None:
         return model, prompt, 0.0
     if model.images is None:
-        raise Unanswerable(f"{model.name} takes no images; traffic.images is for vision-language models.")
+        raise Unanswerable(f"{model.name} accepts no images. Use traffic.images only with vision-language models.")
     width, height, count = images.width, images.height, images.per_request
     tokens = count * model.images.tokens(width, height)
     kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
     one = count == 1
     note = (
         f"{count:g} image{'' if one else 's'} of {width} x {height} pixels add{'s' if one else ''} "
-        f"{tokens:,.0f} tokens to a prompt"
+        f"{tokens:,.0f} tokens to each prompt"
     )
     model = replace(
         model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)

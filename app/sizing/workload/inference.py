@@ -1,4 +1,4 @@
-"""Serving: how requests arrive, how long they are, what their users may be kept waiting."""
+"""Serving workload: how requests arrive, how long they are and which latency limits apply."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ from app.sizing.workload.longest import MOST_TOKENS, Longest, context_tokens
 from app.sizing.workload.redundancy import Redundancy
 from app.sizing.workload.trace import Trace
 
-LONGEST_TURN_GAP_S = 604_800.0  # a week
+LONGEST_TURN_GAP_S = 604_800.0  # one week
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceWorkload:
-    """Traffic on one model. `peak_per_s` holds requests (or samples) per second for open load."""
+    """Traffic on one model. `peak_per_s` is the peak rate in requests (or samples) per second for open load."""
 
     model: ModelArchitecture
     load: Load
     peak_per_s: float
-    average_per_s: float
-    in_flight: float
-    burstiness: float
+    average_per_s: float  # mean rate over a day, requests/s or samples/s
+    in_flight: float  # requests in flight of closed, batch and offline load
+    burstiness: float  # coefficient of variation of the times between arrivals
     input_tokens: Lengths
     output_tokens: Lengths
-    cached_prefix_fraction: float
+    cached_prefix_fraction: float  # share of prompt tokens found in the prefix cache
     slo: Slo
-    max_context_tokens: float
+    max_context_tokens: float  # tokens of the longest sequence
     redundancy: Redundancy
-    target_utilization: float
-    encoder_flops_per_request: float = 0.0  # of the images that come with a prompt
+    target_utilization: float  # share of a replica's capacity that the peak may use
+    encoder_flops_per_request: float = 0.0  # FLOPs of the image encoder per request
     most_personal_in_flight: float = Assumptions.usual("most_personal_in_flight")
-    volume_requests: float | None = None  # of offline work that ends, requests or samples
-    deadline_s: float | None = None  # by which a volume is to be done
-    shared_prefix_fraction: float = 0.0  # of the prompt, what every request begins with
-    turn_gap_s: float = 0.0  # from a session's answer to its next request
-    requests: float | None = None  # of a run that ends: from a standing start, `in_flight` of them at a time
-    hourly_shares: Shares = ()  # of a day, over its busiest hour, which `peak_per_s` is; empty: nobody told
-    trace: Trace | None = None  # recorded arrivals, whose busiest stretch `peak_per_s` is
-    comes_read: bool = False  # prompts come with their cache, from a pool that read them
-    derived: tuple[Assumed, ...] = ()  # figures reckoned from what was said otherwise
-    classes: tuple[TrafficClass, ...] = ()  # that share the service, whose mixture the figures above are
+    volume_requests: float | None = None  # requests or samples of offline work that ends
+    deadline_s: float | None = None  # time within which the volume must be finished
+    shared_prefix_fraction: float = 0.0  # share of the prompt that all requests have in common
+    turn_gap_s: float = 0.0  # time from a session's answer to its next request
+    requests: float | None = None  # requests of a run that starts empty and ends, `in_flight` at a time
+    hourly_shares: Shares = ()  # hourly load over that of the busiest hour (`peak_per_s`); empty: not given
+    trace: Trace | None = None  # recorded arrivals; `peak_per_s` is the rate of their busiest window
+    comes_read: bool = False  # prompts arrive with their KV cache from a prefill pool
+    derived: tuple[Assumed, ...] = ()  # values derived from other inputs
+    classes: tuple[TrafficClass, ...] = ()  # classes that share the service; the fields above describe their mixture
 
     @property
     def single_pass(self) -> bool:
-        """Whether a request is one unit of work rather than a stream of tokens."""
+        """True if a request is one unit of work instead of a stream of tokens."""
         return self.model.sample is not None or self.model.kind.value == "encoder"
 
     @property
     def personal(self) -> bool:
-        """Use by one person or very few: a fixed handful of requests in flight."""
+        """True if one person or very few people use the service: a small fixed number of requests in flight."""
         return self.load in (Load.CLOSED, Load.BATCH) and self.in_flight <= self.most_personal_in_flight
 
     @property
     def serves_many(self) -> bool:
-        """A service that people or programs wait for, more than a handful of them."""
+        """True for an interactive service with more than a few users."""
         return self.load in (Load.OPEN, Load.CLOSED) and not self.personal
 
     @property
     def ends(self) -> bool:
-        """Whether the work is done some day, and its machines are given back."""
+        """True for work that ends, after which its machines are released."""
         return self.volume_requests is not None
 
     @property
@@ -77,16 +77,17 @@ class InferenceWorkload:
         return self.input_tokens.mean + self.output_tokens.mean
 
     def long_prompt(self, percentile: float) -> float:
-        """Tokens of a prompt at a percentile, which the longest sequence holds."""
+        """Tokens of a prompt at a percentile, at most the maximum context."""
         return min(self.input_tokens.quantile(percentile), self.max_context_tokens)
 
     def long_answer(self, percentile: float) -> float:
-        """Tokens of an answer at a percentile, which the longest sequence holds."""
+        """Tokens of an answer at a percentile, at most the maximum context."""
         return min(self.output_tokens.quantile(percentile), self.max_context_tokens)
 
     def drawn(self, prompts: Column, answers: Column, kinds: Column | None = None) -> tuple[Codes, Codes]:
-        """Prompts and answers at these shares of their distributions, as the model's window cuts them off; of several
-        classes each request is of one that a number between 0 and 1 decides.
+        """Prompt and answer lengths at the given quantiles (0 to 1), cut off at the model's context window.
+
+        With several classes, `kinds` holds one uniform random number per request, which selects its class.
         """
         window = int(self.model.max_context_tokens or MOST_TOKENS)
         read, written = self.input_tokens.drawn(prompts), self.output_tokens.drawn(answers)
@@ -98,7 +99,7 @@ class InferenceWorkload:
         return read, np.minimum(written, window - read)
 
     def alone(self, of: TrafficClass) -> InferenceWorkload:
-        """One of its classes on a service of its own."""
+        """Workload of one class on a service of its own."""
         return replace(
             self,
             peak_per_s=of.peak_per_s,
@@ -113,7 +114,7 @@ class InferenceWorkload:
         )
 
     def busier(self, times: float) -> InferenceWorkload:
-        """The same with so many times the load."""
+        """The same workload with its load multiplied by `times`."""
         return replace(
             self,
             peak_per_s=times * self.peak_per_s,
@@ -126,7 +127,7 @@ class InferenceWorkload:
 
     @property
     def keeps_prefixes(self) -> bool:
-        """Whether hits are counted on what sessions left in the cache some time ago."""
+        """True if prefix cache hits require that the cache keeps the prefixes of sessions between turns."""
         return (
             self.cached_prefix_fraction > 0
             and self.turn_gap_s > 0
@@ -136,21 +137,21 @@ class InferenceWorkload:
 
     @property
     def without_hits(self) -> InferenceWorkload:
-        """The same where nothing of a prompt is found in the cache."""
+        """The same workload without prefix cache hits."""
         trace = None if self.trace is None else self.trace.without_hits()
         return replace(self, cached_prefix_fraction=0.0, shared_prefix_fraction=0.0, turn_gap_s=0.0, trace=trace)
 
 
 @dataclass(frozen=True, slots=True)
 class Hits:
-    """What of a prompt is found in the cache, and how long it must wait there; None: the usual gap."""
+    """Prefix cache hits of a prompt and how long the cache must keep them. `turn_gap_s` None means the default gap."""
 
-    cached_fraction: float = 0.0
-    shared_fraction: float = 0.0  # of which every request begins with
+    cached_fraction: float = 0.0  # share of prompt tokens found in the prefix cache
+    shared_fraction: float = 0.0  # part of it that all requests have in common, as a share of the prompt
     turn_gap_s: float | None = None
 
     def gap_s(self, load: Load, assumed: Assumptions) -> float:
-        """From a session's answer to its next request; none where nothing is cached for one."""
+        """Time from a session's answer to its next request, in seconds; 0 if sessions keep nothing in the cache."""
         if self.turn_gap_s is not None:
             return self.turn_gap_s
         return assumed.session_turn_gap_s if self.cached_fraction > 0 and load in (Load.OPEN, Load.CLOSED) else 0.0
@@ -173,7 +174,10 @@ def inference_workload(
     availability_asked: frozenset[str] = frozenset(),
     target_utilization: float | None = None,
 ) -> InferenceWorkload:
-    """A complete workload from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
+    """Build a complete serving workload from the given parts; None means the default.
+
+    Raises Unanswerable if the parts contradict one another.
+    """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = with_images(model, prompt, images)
     asked, hits, personal = limits or Limits(), hits or Hits(), arrivals.personal(assumed)
@@ -208,21 +212,26 @@ def inference_workload(
 
 
 def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
-    """Requests per second over a day where nobody says: of its hours, else as is usual; of a rate only."""
+    """Default mean rate over a day, from the hourly shares or the usual share of the peak; 0 unless the load is
+    open.
+    """
     if arrivals.hourly_shares:
         return arrivals.peak_per_s * mean_of(arrivals.hourly_shares)
     return arrivals.peak_per_s * assumed.average_to_peak if arrivals.load is Load.OPEN else 0.0
 
 
 def usual_utilization(arrivals: Arrivals, assumed: Assumptions) -> float:
-    """Share of its capacity that a replica carries where nobody says: all of it where nobody comes unforeseen."""
+    """Default target utilization of a replica; 1 for loads without unexpected requests."""
     return assumed.target_utilization if arrivals.load is Load.OPEN else 1.0
 
 
 def usual_lengths(
     model: ModelArchitecture, prompt: Lengths | float | None, output: Lengths | float | None, assumed: Assumptions
 ) -> tuple[Lengths, Lengths]:
-    """Prompt and answer as given, or the usual ones of what the model is; a mean alone is spread as usual."""
+    """Prompt and answer lengths as given, or the defaults for the kind of model.
+
+    A mean without a spread gets the default spread.
+    """
     if prompt is None:
         prompt = 1.0 if model.sample is not None else assumed.default_input_tokens
     if output is None:
@@ -231,19 +240,22 @@ def usual_lengths(
 
 
 def spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
-    """A mean alone with the usual spread about it; what is told in full as it is."""
+    """A length distribution; a mean alone gets the default spread."""
     if isinstance(length, Lengths):
         return length
     return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
 
 
 def said(**parts: object) -> frozenset[str]:
-    """The names of what is not None."""
+    """Names of the arguments that are not None."""
     return frozenset(name for name, value in parts.items() if value is not None)
 
 
 def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
-    """What the traffic rests on as an answer shows it; `given` was said, the rest chosen."""
+    """Assumptions about the traffic, as an answer lists them.
+
+    Names in `given` come from the request; the other values are defaults.
+    """
 
     def figure(name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]) -> Assumed:
         return Assumed(name, value, unit, reason, source, bounds, asked=name in given)
@@ -251,23 +263,24 @@ def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
     prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MOST_TOKENS
     shown: list[Assumed] = []
     if w.load is Load.OPEN:
-        prices = "load that prices tokens", "the day's hours" if w.hourly_shares else "average_to_peak"
+        prices = "mean load, used for the price per token", "hourly shares" if w.hourly_shares else "average_to_peak"
         shown.append(figure("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
     if w.model.kind is not ModelKind.SAMPLES:
-        mean = f"mean prompt; p95 {min(w.input_tokens.quantile(95), longest):,.0f}", "default_input_tokens"
+        mean = f"mean prompt length; p95 {min(w.input_tokens.quantile(95), longest):,.0f}", "default_input_tokens"
         shown.append(figure("input_tokens", prompt, "tokens", *mean, (1.0, longest)))
     if w.model.kind is ModelKind.DECODER:
-        mean = f"mean answer; p95 {min(w.output_tokens.quantile(95), longest):,.0f}", "default_output_tokens"
+        mean = f"mean answer length; p95 {min(w.output_tokens.quantile(95), longest):,.0f}", "default_output_tokens"
         shown.append(figure("output_tokens", output, "tokens", *mean, (1.0, longest)))
-        longer = "of the longest sequence", "context_percentile"
+        longer = "tokens of the longest sequence", "context_percentile"
         bounds = (prompt + output, max(longest, prompt + output))
         shown.append(figure("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
     if w.cached_prefix_fraction > 0 and w.load in (Load.OPEN, Load.CLOSED) and not w.single_pass:
-        between = "from an answer to the session's next request", "session_turn_gap_s"
+        between = "time from an answer to the session's next request", "session_turn_gap_s"
         shown.append(figure("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, LONGEST_TURN_GAP_S)))
     spare = w.redundancy
-    shown.append(Assumed("redundancy", spare.label, "text", "spare replicas", "chosen", asked="redundancy" in given))
+    kept = "spare capacity for failures"
+    shown.append(Assumed("redundancy", spare.label, "text", kept, "assumed", asked="redundancy" in given))
     if spare.label != "none":
-        lost, named = "what may be lost at once", "failure_domain"
-        shown.append(Assumed(named, spare.domain.value, "text", lost, "chosen: the usual loss", asked=named in given))
+        lost, named = "what can fail at once", "failure_domain"
+        shown.append(Assumed(named, spare.domain.value, "text", lost, "assumed: usual failure", asked=named in given))
     return tuple(shown)

@@ -1,4 +1,4 @@
-"""How long prompts and answers are: a mean, how far they spread about it, and lengths drawn from that."""
+"""Length distributions of prompts and answers, and lengths drawn from them."""
 
 from __future__ import annotations
 
@@ -17,47 +17,47 @@ from app.sizing.exact import between, exp_of, log_of, normal_grid
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
-WIDEST_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # that a log-normal has; what is told wider is taken as this
-MIXED_VALUES = 400  # that stand for each distribution of a mixture
+WIDEST_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # largest ratio that a log-normal can have; wider inputs are limited to it
+MIXED_VALUES = 400  # quantiles that represent each distribution of a mixture
 
 
 def z_score(percentile: float) -> float:
-    """Standard normal quantile of a percentile in 0..100."""
+    """Standard normal quantile of a percentile (0 to 100)."""
     return _NORMAL.inv_cdf(percentile / 100)
 
 
 @lru_cache(maxsize=1024)
 def log_normal_sigma(p95_to_mean: float) -> float:
-    """Sigma of a log-normal distribution from its p95 over its mean, the smaller root; found once of each."""
+    """Sigma of a log-normal distribution from its p95 over its mean (the smaller root); cached per ratio."""
     ratio = min(float(log_of(column((p95_to_mean,)))[0]), Z_95 * Z_95 / 2)
     return Z_95 - math.sqrt(Z_95 * Z_95 - 2 * ratio)
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A distribution of token counts: log-normal through mean and p95, all at the mean without one.
+    """A distribution of token counts: log-normal through mean and p95, or constant at the mean if there is no p95.
 
-    `bounds`: every whole number from the one to the other is as likely. `values`: only these, ascending, of which the
-    share in `upto` is no longer.
+    `bounds`: a uniform distribution over the integers from the first to the second. `values`: a histogram of these
+    values in ascending order, where `upto` holds their cumulative shares.
     """
 
-    mean: float
-    p95: float | None = None
+    mean: float  # tokens
+    p95: float | None = None  # tokens
     bounds: tuple[int, int] | None = None
     values: tuple[int, ...] = ()
     upto: tuple[float, ...] = ()
 
     @classmethod
     def even(cls, low: int, high: int) -> Lengths:
-        """Any whole number from low to high."""
+        """Uniform distribution over the integers from low to high."""
         return cls((low + high) / 2, bounds=(low, high))
 
     @classmethod
     def histogram(cls, values: Sequence[int], weights: Sequence[float]) -> Lengths:
-        """So many of each value.
+        """Distribution of values with weights.
 
         Check:
-            >>> Lengths.histogram([100, 300], [3, 1]).mean
+            >>> Lengths.from_histogram([100, 300], [3, 1]).mean
             150.0
         """
         counted = sorted((value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0)
@@ -69,10 +69,10 @@ class Lengths:
 
     @classmethod
     def mixed(cls, parts: Sequence[tuple[float, Lengths]]) -> Lengths:
-        """Several distributions as one, each by its share: values that are as likely as their distribution has them.
+        """Mixture of several distributions with their shares, as a histogram of equally spaced quantiles of each part.
 
         Check:
-            >>> Lengths.mixed([(0.75, Lengths(100)), (0.25, Lengths(500))]).mean
+            >>> Lengths.from_mixture([(0.75, Lengths(100)), (0.25, Lengths(500))]).mean
             200.0
         """
         first = parts[0][1]
@@ -85,7 +85,9 @@ class Lengths:
 
     @property
     def sigma(self) -> float:
-        """Log-normal sigma from ln(p95 / mean) = z * sigma - sigma^2 / 2; of other shapes that of as much variation."""
+        """Log-normal sigma from ln(p95 / mean) = z * sigma - sigma^2 / 2; for other shapes that with the same
+        variation.
+        """
         if self.bounds is not None or self.values:
             return math.sqrt(math.log1p(self.squared_variation))
         if self.p95 is None or self.mean <= 0 or self.p95 <= self.mean:
@@ -104,7 +106,7 @@ class Lengths:
         return math.expm1(self.sigma**2)
 
     def quantile(self, percentile: float) -> float:
-        """The length that so many per cent do not exceed."""
+        """Length in tokens at a percentile (0 to 100)."""
         if self.mean <= 0:
             return 0.0
         if self.bounds is not None:
@@ -115,14 +117,14 @@ class Lengths:
         return self.mean * math.exp(z_score(percentile) * self.sigma - self.sigma**2 / 2)
 
     def longer(self, tokens: float) -> Lengths:
-        """The same with so many tokens more in each."""
+        """The same distribution with `tokens` added to each length."""
         if self.bounds is not None:
             return Lengths.even(*(bound + round(tokens) for bound in self.bounds))
         mean, values = self.mean + tokens, tuple(value + round(tokens) for value in self.values)
         return replace(self, mean=mean, p95=None if self.p95 is None else self.p95 + tokens, values=values)
 
     def drawn(self, uniforms: Column) -> Codes:
-        """Whole lengths at these shares (0..1) of the distribution, the same on every machine; at least one token."""
+        """Integer lengths at the given quantiles (0 to 1), identical on every machine; at least one token."""
         if self.bounds is not None:
             low, high = self.bounds
             found = np.minimum(low + np.floor(uniforms * (high - low + 1)), high)

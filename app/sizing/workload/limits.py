@@ -1,4 +1,4 @@
-"""What users may be kept waiting: the limits asked for, or the usual ones of the work."""
+"""Latency limits: those of the request, or defaults for the kind of work."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 class Load(StrEnum):
     """How requests arrive."""
 
-    OPEN = "open"  # a rate, whatever the service does
-    CLOSED = "closed"  # a fixed number in flight
+    OPEN = "open"  # a rate that does not depend on the service
+    CLOSED = "closed"  # a fixed number of requests in flight
     BATCH = "batch"  # a static batch that starts together
-    OFFLINE = "offline"  # everything queued at once
+    OFFLINE = "offline"  # all requests queued at the start
 
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """Limits in seconds that `percentile` of requests must meet; None: no limit."""
+    """Limits in seconds that `percentile` % of requests must meet; None means no limit."""
 
-    ttft_s: float | None
-    tpot_s: float | None
-    e2e_s: float | None
-    percentile: float
+    ttft_s: float | None  # time to first token, s
+    tpot_s: float | None  # time per output token, s
+    e2e_s: float | None  # end-to-end latency, s
+    percentile: float  # share of requests that must meet the limits, %
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What was asked for of an Slo; None is chosen, or no limit where another is given."""
+    """Limits of the request. None means the default, or no limit if another limit is given."""
 
     ttft_s: float | None = None
     tpot_s: float | None = None
@@ -42,17 +42,21 @@ class Limits:
 
     @property
     def any_time(self) -> bool:
-        """Whether a time was asked for."""
+        """True if the request sets a latency limit."""
         return bool(self.ttft_s or self.tpot_s or self.e2e_s)
 
 
-@formula(unit="s", source="MLPerf Inference, server limits")
+@formula(unit="s", source="MLPerf Inference, latency limits of the server scenario")
 def usual_ttft_s(prompt_tokens: float, assumed: Assumptions) -> float:
-    """Longest wait for a first token where nobody says: longer for a long prompt.
+    """Default TTFT limit, longer for long prompts.
 
-    Source: Llama 2 70B may take 2 s, Llama 3.1 405B 6 s at prompts of about 9,400 tokens.
-    Limits: the mean prompt; what is cached of it counts as well.
-    Check: a chat, and a report.
+    MLPerf allows Llama 2 70B 2 s, and Llama 3.1 405B 6 s at prompts of about 9,400 tokens.
+
+    Parameters:
+        prompt_tokens: mean prompt length, tokens.
+        assumed: assumptions; `default_ttft_ms` and `default_ttft_ms_per_prompt_token`.
+    Limits: based on the mean prompt; cached prompt tokens count as well.
+    Check: a chat prompt of 1,024 tokens and a report of 9,400 tokens.
         >>> usual_ttft_s(1024, Assumptions()), round(usual_ttft_s(9400, Assumptions()), 2)
         (2.0, 6.02)
     """
@@ -60,7 +64,7 @@ def usual_ttft_s(prompt_tokens: float, assumed: Assumptions) -> float:
 
 
 def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
-    """Longest wait for a whole answer in one piece: a picture, a clip, what was spoken, or anything quicker."""
+    """Default end-to-end limit for an answer in one piece: a picture, a clip, a transcript or a faster result."""
     work = model.sample
     if work is None or work.passes <= 1:
         return assumed.default_e2e_ms / 1e3
@@ -74,9 +78,9 @@ def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
 def slo_of(
     asked: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions, *, personal: bool
 ) -> Slo:
-    """The limits asked for, or the usual ones where people wait; offline and batch work has none.
+    """The requested limits, or defaults for interactive work. Offline and batch work has no limits.
 
-    One person's own machine need write no faster than is read.
+    For personal use the defaults only require output at reading speed.
     """
     percentile = assumed.default_percentile if asked.percentile is None else asked.percentile
     if asked.any_time:
@@ -92,12 +96,12 @@ def slo_of(
 
 
 def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
-    """The limits as an answer shows them."""
+    """The limits as an answer lists them."""
     first, token = ("personal_ttft_ms", "personal_tpot_ms") if personal else ("default_ttft_ms", "default_tpot_ms")
     times = (
-        ("slo.ttft_ms", slo.ttft_s, "to the first token", f"{first}, more for long prompts", first),
-        ("slo.tpot_ms", slo.tpot_s, "per output token", token, token),
-        ("slo.e2e_ms", slo.e2e_s, "of a whole request", "usual for such work", "default_e2e_ms"),
+        ("slo.ttft_ms", slo.ttft_s, "for the time to first token", f"{first}, more for long prompts", first),
+        ("slo.tpot_ms", slo.tpot_s, "for the time per output token", token, token),
+        ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
     )
     told = tuple(
         Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.bounds(bounded), asked=asked.any_time)
@@ -110,7 +114,7 @@ def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ..
         "slo.percentile",
         slo.percentile,
         "%",
-        "of requests that must meet the limits",
+        "share of requests that must meet the limits",
         "default_percentile",
         Assumptions.bounds("default_percentile"),
         asked=asked.percentile is not None,

@@ -1,4 +1,4 @@
-"""The longest sequence that is planned for."""
+"""The longest sequence that the service must support."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.sizing.workload.arrivals import Arrivals
 from app.sizing.workload.lengths import Lengths
 from app.sizing.workload.limits import Load
 
-MOST_TOKENS = 1e8  # of a sequence, where a model says nothing
+MOST_TOKENS = 1e8  # limit for a model that states no context window
 
 
 @dataclass(frozen=True, slots=True)
 class Longest:
-    """Lengths that the longest sequence follows from, and of which of them somebody told the spread."""
+    """Lengths that determine the longest sequence, and whether the request gives their spread."""
 
     prompt: Lengths
     output: Lengths
@@ -25,8 +25,9 @@ class Longest:
     output_told: bool
 
     def tokens(self, model: ModelArchitecture, arrivals: Arrivals, assumed: Assumptions) -> float:
-        """A long prompt with a long answer, in whole tokens. A spread that is assumed counts where many are served,
-        and only as far as the model goes.
+        """Tokens of a long prompt with a long answer, as an integer.
+
+        An assumed spread counts only for services with many users, and only up to the context window of the model.
         """
 
         def long(length: Lengths, *, told: bool) -> float:
@@ -41,31 +42,36 @@ class Longest:
 
 
 def whole(tokens: float) -> float:
-    """Whole tokens that hold so many; what rounding adds is none."""
+    """Round tokens up to an integer; rounding errors do not add a token."""
     return float(math.ceil(round(tokens, 6)))
 
 
 def context_tokens(
     model: ModelArchitecture, arrivals: Arrivals, longest: Longest, asked: float | None, assumed: Assumptions
 ) -> float:
-    """Tokens the longest sequence may have: as asked, or as the lengths are.
+    """Maximum tokens of a sequence: as requested, or from the lengths.
 
-    Raises Unanswerable where model, load and lengths contradict one another.
+    Raises Unanswerable if model, load and lengths contradict one another.
     """
     generates = model.kind is ModelKind.DECODER
     if generates and longest.output.mean < 1:
         raise Unanswerable(
-            "A model that generates tokens needs output_tokens of at least 1; an embedding model of the catalogue "
-            "takes output_tokens 0."
+            "A model that generates tokens needs output_tokens of at least 1. Only embedding models in the catalog "
+            "accept output_tokens 0."
         )
     if arrivals.samples and model.kind is not ModelKind.SAMPLES:
-        raise Unanswerable("samples_per_s is for models that work on samples; this one takes peak_requests_per_s.")
+        raise Unanswerable(
+            "samples_per_s applies only to models that process samples. Use peak_requests_per_s for this model."
+        )
     if asked is not None and asked < longest.prompt.mean + (longest.output.mean if generates else 0):
-        raise Unanswerable("max_context_tokens is smaller than the mean input and output together.")
+        raise Unanswerable(
+            "max_context_tokens is smaller than the sum of mean input and output tokens. Increase it or omit it."
+        )
     tokens = longest.tokens(model, arrivals, assumed) if asked is None else float(asked)
     if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
-        said = "was asked for" if asked is not None else "is what long prompts and answers come to"
+        said = "requested" if asked is not None else "needed for long prompts and answers"
         raise Unanswerable(
-            f"A context of {tokens:,.0f} tokens {said}; {model.name} takes at most {model.max_context_tokens:,}."
+            f"The context of {tokens:,.0f} tokens {said} is too long: {model.name} takes at most "
+            f"{model.max_context_tokens:,} tokens."
         )
     return tokens

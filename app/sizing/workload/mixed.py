@@ -1,4 +1,4 @@
-"""Several classes of traffic as one workload: rates add, lengths are mixed, every class keeps its own limits."""
+"""Several traffic classes as one workload: rates add up, lengths are mixed, and each class keeps its limits."""
 
 from __future__ import annotations
 
@@ -8,27 +8,33 @@ from dataclasses import replace
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed
 from app.sizing.model.architecture import ModelKind
+from app.sizing.words import percent
 from app.sizing.workload.classes import TrafficClass, common_slo, mixed_burstiness, populations
 from app.sizing.workload.inference import InferenceWorkload
 from app.sizing.workload.lengths import Lengths
 
-LEAST_SHARE = 0.01  # of requests, below which a simulation has too few of a class to tell its percentiles
-OF_ALL = ("max_context_tokens", "redundancy", "failure_domain")  # what is said once, of the service
+LEAST_SHARE = 0.01  # minimum share of a class; a simulation has too few requests of a smaller one for percentiles
+OF_ALL = ("max_context_tokens", "redundancy", "failure_domain")  # values that apply to the whole service
 
 
 def mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceWorkload:
-    """One service of several named workloads, by name. Raises Unanswerable where they cannot be judged together."""
+    """One service for several named workloads, sorted by name.
+
+    Raises Unanswerable if they cannot share a service.
+    """
     parts = sorted(parts, key=lambda part: part[0])
     first = parts[0][1]
     if first.model.kind is not ModelKind.DECODER:
-        raise Unanswerable("classes are of models that generate tokens; ask for others one by one.")
+        raise Unanswerable(
+            "traffic.classes supports only models that generate tokens. Send one request per class for other models."
+        )
     classes = tuple(class_of(name, part) for name, part in parts)
     total = sum(c.peak_per_s for c in classes)
     for each in classes:
         if each.peak_per_s < LEAST_SHARE * total:
             raise Unanswerable(
-                f"Class {each.name!r} is less than {LEAST_SHARE:.0%} of the requests: too few to tell its latencies "
-                "beside the others'. Leave it out, or ask for it by itself."
+                f"Class {each.name!r} has less than {percent(LEAST_SHARE)} of the requests, too few to estimate its "
+                "latencies. Omit it, or size it separately."
             )
     return replace(
         first,
@@ -45,7 +51,7 @@ def mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceW
 
 
 def class_of(name: str, part: InferenceWorkload) -> TrafficClass:
-    """What of a workload is its own beside others."""
+    """The traffic class with the parts of a workload that differ between classes."""
     return TrafficClass(
         name=name,
         peak_per_s=part.peak_per_s,
@@ -60,7 +66,9 @@ def class_of(name: str, part: InferenceWorkload) -> TrafficClass:
 
 
 def derived_of(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed, ...]:
-    """What was chosen for each class, by its name, and what is of the service once: of the longest context."""
+    """Defaults of each class, prefixed with its name, and the service-wide values of the class with the longest
+    context.
+    """
     longest = max((part for _, part in parts), key=lambda part: part.max_context_tokens)
     chosen = (
         replace(a, name=f"{name}: {a.name}")
@@ -72,7 +80,7 @@ def derived_of(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed,
 
 
 def with_limit(workload: InferenceWorkload, name: str, limit: str, seconds: float | None) -> InferenceWorkload:
-    """The same with another limit of one class."""
+    """The same workload with another limit for one class."""
     classes = tuple(
         replace(c, slo=replace(c.slo, **{limit: seconds})) if c.name == name else c  # type: ignore[arg-type]
         for c in workload.classes

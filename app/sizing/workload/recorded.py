@@ -1,4 +1,4 @@
-"""Recorded traffic as a workload: a search plans for its busiest stretch, with the lengths it holds."""
+"""Workload from a recorded trace: the search plans for its busiest window, with the recorded lengths."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.sizing.workload.trace import Trace, planned, rates_told
 
 
 class BesideTrace(TypedDict, total=False):
-    """What a trace leaves to be said."""
+    """Parts of a workload that a trace does not contain."""
 
     limits: Limits | None
     redundancy: Redundancy | None
@@ -34,20 +34,23 @@ def recorded_workload(
     max_context_tokens: float | None = None,
     **beside: Unpack[BesideTrace],
 ) -> InferenceWorkload:
-    """A complete workload from a trace and what was said beside it. Raises Unanswerable where they contradict."""
+    """A complete workload from a trace and the other parts of the request.
+
+    Raises Unanswerable if they contradict one another.
+    """
     found = planned(trace, assumed)
     if model.kind is ModelKind.DECODER and trace.output_tokens.min() < 1:
-        raise Unanswerable("Every request of a trace has at least one output token where a model generates tokens.")
+        raise Unanswerable("Every request of the trace needs at least one output token: the model generates tokens.")
     if max_context_tokens is not None and max_context_tokens < trace.longest_tokens:
         raise Unanswerable(
             f"max_context_tokens is smaller than the longest request of the trace, {trace.longest_tokens:,.0f} tokens."
         )
     if average_per_s is not None and average_per_s > found.peak_per_s:
         raise Unanswerable(
-            f"average_requests_per_s exceeds the trace's busiest stretch, {found.peak_per_s:.4g} requests/s."
+            f"average_requests_per_s exceeds the trace's busiest window, {found.peak_per_s:.4g} requests/s."
         )
     if turn_gap_s is not None and not trace.cached_fraction:
-        raise Unanswerable("turn_gap_s goes with a trace that has prefix_tokens.")
+        raise Unanswerable("turn_gap_s requires a trace with prefix_tokens. Add prefix_tokens or omit turn_gap_s.")
     workload = inference_workload(
         model,
         Arrivals(Load.OPEN, peak_per_s=found.peak_per_s, derived=rates_told(found, trace)),

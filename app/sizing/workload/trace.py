@@ -1,4 +1,4 @@
-"""Recorded traffic: when requests came and how long they were, and what a search plans for of it."""
+"""Recorded traffic: arrival times and lengths of requests, and the busiest window that a search plans for."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ MOST_BURSTINESS = 20.0
 class Trace:
     """Requests in order of arrival, one per row."""
 
-    at_s: Column
-    input_tokens: Codes
-    output_tokens: Codes
-    prefix_tokens: Codes  # of a prompt, what earlier requests began with
+    at_s: Column  # arrival time, s
+    input_tokens: Codes  # prompt tokens
+    output_tokens: Codes  # answer tokens
+    prefix_tokens: Codes  # prompt tokens shared with the beginning of earlier requests
 
     def __len__(self) -> int:
         return len(self.at_s)
@@ -35,46 +35,46 @@ class Trace:
 
     @property
     def longest_tokens(self) -> float:
-        """Prompt and answer of the longest request."""
+        """Prompt and answer tokens of the longest request."""
         return float((self.input_tokens + self.output_tokens).max())
 
     @property
     def cached_fraction(self) -> float:
-        """Share of all prompts that is found in the cache."""
+        """Share of all prompt tokens that is found in the prefix cache."""
         return float(self.prefix_tokens.sum() / self.input_tokens.sum())
 
     @property
     def duration_s(self) -> float:
-        """From the first arrival to the last."""
+        """Time from the first to the last arrival, in seconds."""
         return float(self.at_s[-1] - self.at_s[0])
 
     def faster(self, times: float) -> Trace:
-        """The same requests at so many times the rate."""
+        """The same requests at a rate multiplied by `times`."""
         return Trace(self.at_s / times, self.input_tokens, self.output_tokens, self.prefix_tokens)
 
     def without_hits(self) -> Trace:
-        """The same where nothing of a prompt is found in the cache."""
+        """The same trace without prefix cache hits."""
         return Trace(self.at_s, self.input_tokens, self.output_tokens, np.zeros_like(self.prefix_tokens))
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """Rates and evenness of a trace as a search plans for them."""
+    """Rates and burstiness of a trace that a search plans for."""
 
-    peak_per_s: float
-    average_per_s: float
-    burstiness: float  # in its busiest stretch
-    stretch_s: float
+    peak_per_s: float  # rate in the busiest window, requests/s
+    average_per_s: float  # mean rate of the trace, requests/s
+    burstiness: float  # coefficient of variation of the times between arrivals in the busiest window
+    stretch_s: float  # length of the busiest window, s
 
 
 def counted(tokens: Codes) -> Lengths:
-    """The lengths of so many requests."""
+    """Length distribution of recorded token counts."""
     values, times = np.unique(tokens, return_counts=True)
     return Lengths.histogram(values.tolist(), times.tolist())
 
 
 def planned(trace: Trace, assumed: Assumptions) -> Planned:
-    """The busiest stretch of a trace, which is no longer than the trace itself."""
+    """Find the busiest window of a trace. The window is at most as long as the trace."""
     least_s = Assumptions.bounds("trace_window_s")[0]
     stretch_s = max(least_s, min(assumed.trace_window_s, trace.duration_s))
     after = np.searchsorted(trace.at_s, trace.at_s + stretch_s, side="left")
@@ -86,7 +86,7 @@ def planned(trace: Trace, assumed: Assumptions) -> Planned:
 
 
 def burstiness_of(at_s: Column) -> float:
-    """Coefficient of variation of the times between arrivals; that of chance where there are too few."""
+    """Coefficient of variation of the times between arrivals; 1 (Poisson arrivals) if there are too few."""
     gaps = np.diff(at_s)
     if len(gaps) < 2 or gaps.mean() <= 0:
         return 1.0
@@ -94,12 +94,13 @@ def burstiness_of(at_s: Column) -> float:
 
 
 def rates_told(found: Planned, trace: Trace) -> tuple[Assumed, ...]:
-    """What a trace is planned for, as an answer shows it."""
+    """Rates and burstiness of a trace, as an answer lists them."""
     reason, source = f"busiest {found.stretch_s:g} s of the trace", "trace"
     each = len(trace) / Assumptions.bounds("trace_window_s")[0]
-    even = "times between arrivals vary so, in that stretch"
+    even = "variation of the times between arrivals in that window"
+    hits = "share of prompt tokens found in the prefix cache"
     return (
         Assumed("peak_requests_per_s", found.peak_per_s, "1/s", reason, source, (found.average_per_s, each)),
         Assumed("burstiness", found.burstiness, "1", even, source, (0.0, MOST_BURSTINESS)),
-        Assumed("cached_prefix_fraction", trace.cached_fraction, "1", "of its prompts", source, (0.0, 1.0)),
+        Assumed("cached_prefix_fraction", trace.cached_fraction, "1", hits, source, (0.0, 1.0)),
     )

@@ -1,4 +1,4 @@
-"""Training and fine-tuning: how much is gone through, in which steps, by when."""
+"""Training and fine-tuning runs: amount of data, batch size and deadline."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Method(StrEnum):
 class TrainingWorkload:
     """A training or fine-tuning run, in tokens or in samples.
 
-    `units` are tokens (or samples) to go through, `units_per_sequence` tokens of one sequence
-    (1 for samples), `global_batch` sequences (or samples) per optimizer step.
+    `units`: tokens (or samples) of the run. `units_per_sequence`: tokens of one sequence (1 for samples).
+    `global_batch`: sequences (or samples) per optimizer step.
     """
 
     model: ModelArchitecture
@@ -40,16 +40,16 @@ class TrainingWorkload:
     precision: str
     optimizer: str
     deadline_s: float
-    experiment_overhead: float
+    experiment_overhead: float  # extra experiments as a share of the run
     dataset_bytes: float | None
     checkpoint_interval_s: float | None
-    synchronous_checkpoints: bool
+    synchronous_checkpoints: bool  # the run waits while a checkpoint is written
     lora_rank: int
-    lora_targets: str | tuple[str, ...]
+    lora_targets: str | tuple[str, ...]  # matrices that adapters modify
     near_batch_share: float = Assumptions.usual("near_batch_share")
     published_stage_unevenness: float = Assumptions.usual("published_stage_unevenness")
     batch_asked: bool = True
-    derived: tuple[Assumed, ...] = ()  # what was chosen, or given in its place, as an answer shows it
+    derived: tuple[Assumed, ...] = ()  # defaults and the values given instead, as an answer lists them
 
     @property
     def in_samples(self) -> bool:
@@ -58,7 +58,7 @@ class TrainingWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """How much a run goes through, as it was said: one of these."""
+    """Amount of training data as the request gives it: one of tokens, samples or examples."""
 
     tokens: float | None = None
     samples: float | None = None
@@ -66,7 +66,7 @@ class Amount:
     epochs: float = 1.0
 
     def units(self, sequence_tokens: int, *, in_samples: bool) -> float | None:
-        """Tokens, or samples; None where neither follows."""
+        """Tokens or samples of the run; None if the amount does not determine them."""
         if self.tokens is not None:
             return self.tokens
         if self.examples is not None:
@@ -76,14 +76,14 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class GlobalBatch:
-    """What an optimizer step goes through, as it was said."""
+    """Size of an optimizer step as the request gives it."""
 
     tokens: float | None = None
     sequences: int | None = None
     samples: int | None = None
 
     def size(self, sequence_tokens: int, *, in_samples: bool) -> int | None:
-        """Sequences, or samples; None where nothing was said."""
+        """Sequences or samples per optimizer step; None if the request gives none."""
         if in_samples:
             return self.samples or self.sequences
         if self.tokens is not None:
@@ -110,7 +110,10 @@ def training_workload(
     lora_rank: int | None = None,
     lora_targets: str | list[str] = "all-linear",
 ) -> TrainingWorkload:
-    """A complete run from what was said of it; None is chosen. Raises Unanswerable where the parts contradict."""
+    """Build a complete run from the given parts; None means the default.
+
+    Raises Unanswerable if the parts contradict one another.
+    """
     model = _with_source(model)
     in_samples, adapts = model.sample is not None, method is not Method.FULL
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
@@ -143,66 +146,72 @@ def training_workload(
 
 
 def _figures(size: int, length: int, limit_s: float, given: set[str], *, in_samples: bool) -> Iterator[Assumed]:
-    """Batch, sequence and deadline, given or chosen, by the names of a request."""
+    """Batch size, sequence length and deadline with the names of a request, given or default."""
     unit, asked = ("samples" if in_samples else "sequences"), "batch" in given
-    yield Assumed(f"global_batch_{unit}", size, unit, "of a step", "published batches", (1.0, 1e7), asked)
+    yield Assumed(f"global_batch_{unit}", size, unit, "size of each step", "published batches", (1.0, 1e7), asked)
     if not in_samples:
         known = "sequence_length" in given
-        yield Assumed("sequence_length", length, "tokens", "of training", "default_sequence_tokens", (1.0, 1e7), known)
+        reason = "length of a training sequence", "default_sequence_tokens"
+        yield Assumed("sequence_length", length, "tokens", *reason, (1.0, 1e7), known)
     known = "deadline_days" in given
     days = limit_s / SECONDS_PER_DAY
-    yield Assumed("deadline_days", days, "days", "that it may take", "chosen: usual", (0.0, 36500.0), known)
+    yield Assumed("deadline_days", days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
 
 
 def _texts(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:
     return (
-        _text("precision", precision, DEFAULT_PRECISION, "of matrices"),
-        _text("optimizer", optimizer, DEFAULT_OPTIMIZER, "whose states are kept"),
+        _text("precision", precision, DEFAULT_PRECISION, "number format of matrix multiplications"),
+        _text("optimizer", optimizer, DEFAULT_OPTIMIZER, "optimizer, which determines the optimizer states"),
     )
 
 
 def _text(name: str, given: str | None, usual: str, reason: str) -> Assumed:
-    """A name that was given, or the usual one."""
-    return Assumed(name, given or usual, "text", reason, "chosen: usual", asked=given is not None)
+    """A name from the request, or the default."""
+    return Assumed(name, given or usual, "text", reason, "assumed: usual value", asked=given is not None)
 
 
 def _with_source(model: ModelArchitecture) -> ModelArchitecture:
-    """Of a model that reads a source, how a sequence is made up is assumed."""
+    """For a model with a source sequence, note the assumed split of a sequence."""
     if not model.reads_source:
         return model
-    return replace(model, assumed=(*model.assumed, "half the tokens of a training sequence are source, half target"))
+    note = "half the tokens of a training sequence belong to the source, half to the target"
+    return replace(model, assumed=(*model.assumed, note))
 
 
 def _units(
     model: ModelArchitecture, phase: str, method: Method, amount: Amount, length: int, assumed: Assumptions
 ) -> float:
-    """Tokens or samples of the run; raises Unanswerable where they do not follow, or go with nothing else said."""
+    """Tokens or samples of the run.
+
+    Raises Unanswerable if they cannot be determined or contradict the rest of the request.
+    """
     in_samples = model.sample is not None
     units = amount.units(length, in_samples=in_samples)
     if units is None:
         wanted = "training_samples" if in_samples else "training_tokens"
-        raise Unanswerable(f"The run needs {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else "."))
+        raise Unanswerable(f"Set {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else "."))
     if in_samples and method is not Method.FULL:
         raise Unanswerable(
-            "Adapters (lora, qlora) are sized for models that work on tokens; method full is accepted here."
+            "Adapters (lora, qlora) are supported only for models that process tokens. Use method full."
         )
     most = (model.max_context_tokens or 0) * assumed.longest_sequence_over_context
     if not in_samples and model.max_context_tokens and length > most:
         raise Unanswerable(
-            f"sequence_length {length:,} is far beyond {model.name}'s {model.max_context_tokens:,} tokens."
+            f"sequence_length {length:,} is far beyond the context window of {model.name}: "
+            f"{model.max_context_tokens:,} tokens."
         )
     return units
 
 
 def usual_deadline_s(phase: str, assumed: Assumptions) -> float:
-    """Seconds a run may take where nobody says."""
+    """Default duration of a run in seconds."""
     if phase == "fine_tuning":
         return assumed.default_fine_tuning_hours * SECONDS_PER_HOUR
     return assumed.default_training_days * SECONDS_PER_DAY
 
 
 def usual_batch(model: ModelArchitecture, phase: str, sequence_tokens: int, assumed: Assumptions) -> int:
-    """Sequences or samples of a step where nobody says; of a model trained from scratch a power of two."""
+    """Default sequences or samples per step; a power of two for models trained from scratch."""
     if model.sample is not None:
         return int(assumed.default_batch_samples)
     if phase == "fine_tuning":
@@ -213,11 +222,15 @@ def usual_batch(model: ModelArchitecture, phase: str, sequence_tokens: int, assu
 
 @formula(unit="tokens", source="Brown et al. 2020 (arXiv:2005.14165); Grattafiori et al. 2024 (arXiv:2407.21783)")
 def usual_batch_tokens(total_params: float, assumed: Assumptions) -> float:
-    """Tokens of a step of pre-training, which published runs made the larger the larger the model.
+    """Tokens per step of pre-training. Published runs use larger batches for larger models.
 
-    Source: GPT-3 from 125 M parameters (0.5 M tokens) to Llama 3 of 405 B (16 M).
-    Limits: published batches differ by a factor of two at one size, and grew over the years.
-    Check: 70 B parameters, 8.4 M tokens.
+    The fit covers GPT-3 from 125 M parameters (0.5 M tokens) to Llama 3 405B (16 M tokens).
+
+    Parameters:
+        total_params: parameters of the model.
+        assumed: assumptions; `default_batch_tokens_at_1b` and `default_batch_exponent`.
+    Limits: published batches differ by a factor of two at one model size, and grew over the years.
+    Check: 8.4 M tokens for 70 B parameters.
         >>> round(usual_batch_tokens(70e9, Assumptions()) / 1e6, 1)
         8.4
     """

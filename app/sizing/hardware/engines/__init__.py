@@ -1,8 +1,8 @@
-"""What each engine and framework is: how it issues work, divides memory, and lays models out. One record each.
+"""Engines and frameworks, one record each: how they launch work, divide memory and lay out models.
 
-An engine that is not listed here serves, or trains, as most do: whole steps replayed as captured graphs, vLLM's
-rule of memory, states sharded over replicas. One that does its work with another is that one, under its own name.
-Where an engine runs, and in which formats, is told by the rules and rows of support.
+An engine without a record gets the usual behavior: whole steps replayed as captured graphs, vLLM's memory rule, and
+states sharded over replicas. An engine that runs on top of another one is that engine under its own name. The rules
+and rows in `support` say where an engine runs and in which formats.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ALIASES: Mapping[str, str] = MappingProxyType({alias: e.name for e in _RECORDS f
 
 @cache
 def engine_named(name: str) -> Engine:
-    """The record of an engine; one that has none is as most are."""
+    """The record of an engine; a record with the usual behavior if there is none."""
     return ENGINES.get(name) or Engine(name)
 
 
 def place_of(name: str) -> int:
-    """Where an engine is listed here; those without a record come after all others."""
+    """Position of an engine in the list; engines without a record come last."""
     return _PLACES.get(name, len(_PLACES))

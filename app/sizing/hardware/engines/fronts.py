@@ -1,4 +1,4 @@
-"""Engines and frameworks that do their work with another one: its coefficients and memory are theirs.
+"""Engines and frameworks that run on top of another engine and share its coefficients and memory rules.
 
 Sources: their own pages of August 2026 (what they import, or which process they start).
 """
@@ -14,9 +14,8 @@ _OF = {engine.name: engine for engine in (*SERVING, *TRAINING)}
 _VLLM, _LLAMA_CPP, _PYTORCH = _OF["vllm"], _OF["llama.cpp"], _OF["pytorch"]
 _FSDP, _DEEPSPEED, _MEGATRON, _MAXTEXT = _OF["fsdp"], _OF["deepspeed"], _OF["megatron"], _OF["maxtext"]
 _ADAPTERS = "peft+bitsandbytes"
-_NVIDIA = (
-    "NVIDIA AI Enterprise"  # NVIDIA's licensing guide of April 2026; H100 PCIe and NVL and H200 NVL bring it along
-)
+# NVIDIA's licensing guide of April 2026; H100 PCIe, H100 NVL and H200 NVL include the license.
+_NVIDIA = "NVIDIA AI Enterprise"
 
 FRONTS = (
     # Serving.
@@ -37,7 +36,7 @@ FRONTS = (
     _PYTORCH.under("comfyui", "comfy"),
     _PYTORCH.under("sentence-transformers", "sbert"),
     _PYTORCH.under("infinity", "infinity-emb", "michaelfeil-infinity", one_pass=benchmarks.INFINITY),
-    # Training: PyTorch's sharding, adapters by PEFT.
+    # Training with PyTorch's sharding, adapters with PEFT.
     _FSDP.under("accelerate", "hf-trainer", "huggingface-accelerate", "transformers-trainer", adapts_as=_ADAPTERS),
     _FSDP.under("trl", adapts_as=_ADAPTERS),
     _FSDP.under("torchtune", "torch-tune", adapts_as=_ADAPTERS, trial=benchmarks.TORCHTUNE),
@@ -51,7 +50,7 @@ FRONTS = (
     _FSDP.under("kohya", "kohya-ss", "sd-scripts", adapts_as=_ADAPTERS),
     _FSDP.under("simpletuner", adapts_as=_ADAPTERS),
     _OF["torchtitan"].under("nemo-automodel", "automodel"),
-    # Training: ZeRO, Megatron's layouts, JAX.
+    # Training with ZeRO, Megatron layouts or JAX.
     _DEEPSPEED.under("openrlhf"),
     _DEEPSPEED.under("xtuner", adapts_as=_ADAPTERS),
     _DEEPSPEED.under("colossalai", "colossal-ai"),

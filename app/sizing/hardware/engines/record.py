@@ -1,4 +1,4 @@
-"""What is told of an engine: how it issues work, divides memory, and lays models out."""
+"""Record of an engine: how it launches work, divides memory and lays out models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from app.sizing.model.tasks import TASKS, ModelTask
 Release = tuple[int, int]  # major and minor number
 Rule = TypeVar("Rule")
 
-# What an engine's fraction is of, and what it will take then; `beside` is workspace and overhead, `fixed` weights too.
+# Memory that an engine uses by the meaning of its memory fraction. `beside_bytes` is workspace and overhead,
+# `fixed_bytes` also includes the weights.
 RULES: Mapping[str, str] = MappingProxyType(
     {
         "device": "capacity_bytes * memory_fraction",
@@ -28,12 +29,12 @@ RULES: Mapping[str, str] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class EngineMemory:
-    """How an engine divides a device: what its fraction is of, and what it keeps beside the cache.
+    """How an engine divides device memory: what its memory fraction covers, and what lies outside it.
 
-    `fraction_of` is "device" (weights, workspace and cache share it), "static" (weights and cache
-    share it, the workspace lives in the rest) or "free" (of what loading left). `logits_copies` is
-    how many float32 copies of a full step's logits sampling holds at once. `graphs_inside` says
-    whether captured graphs come out of the fraction or lie beside it.
+    `fraction_of` is "device" (weights, workspace and KV cache share the fraction), "static" (weights and KV cache
+    share it, the workspace uses the rest) or "free" (a fraction of the memory that is free after loading).
+    `logits_copies` is the number of float32 copies of a full step's logits that sampling holds at once.
+    `graphs_inside` is true if captured graphs count toward the fraction.
     """
 
     fraction: float
@@ -42,20 +43,21 @@ class EngineMemory:
     graphs_inside: bool
 
 
-# What vLLM does today.
+# Current behavior of vLLM.
 USUAL_MEMORY = EngineMemory(0.92, "device", 3.8, graphs_inside=True)
 USUAL_SCHEDULING = Scheduling()
 
 
-# What a documented switch of a framework moves to the host's memory; trained parameters take their states along.
+# What a documented option of a framework moves to host memory; optimizer states move with trained parameters.
 OFFLOADS = ("optimizer", "parameters", "activations")
 
 
 @dataclass(frozen=True, slots=True)
 class WideExperts:
-    """Attention data parallel inside one replica, its experts over all ranks: what a token's exchange takes.
+    """Data-parallel attention within one replica with experts over all ranks: bytes of a token's all-to-all exchange.
 
-    Elements are sent in few bits and come back in 16. `source` says where it was read, on the day `read`.
+    Elements are dispatched in few bits and combined in 16 bits. `source` and `read` say where and when this was
+    read.
     """
 
     dispatch_bytes: float
@@ -66,10 +68,11 @@ class WideExperts:
 
 @dataclass(frozen=True, slots=True)
 class ContextParallel:
-    """A cache split by tokens over tensor-parallel ranks that would keep copies of it: how an engine decodes over it.
+    """Decode context parallelism: tensor-parallel ranks split a KV cache by tokens instead of copying it.
 
-    `latent` engines split caches of latents alone. Queries are gathered and outputs scattered: `exchanged_bytes` are
-    those of one of their elements, in the mean. `source` says where it was read, on the day `read`.
+    If `latent` is true, the engine splits only latent caches (MLA). Queries are gathered and outputs scattered:
+    `exchanged_bytes` is the mean size of one exchanged element. `source` and `read` say where and when this was
+    read.
     """
 
     latent: bool
@@ -80,10 +83,10 @@ class ContextParallel:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """What sets a framework's layouts apart.
+    """Layout capabilities of a training framework.
 
-    `splits` are tensor, pipeline and context parallelism; `shards` ZeRO-3 over replicas. How it computes and keeps
-    what it trains is its recipe (`app/sizing/hardware/recipes/`).
+    `splits`: tensor, pipeline and context parallelism; `shards`: ZeRO-3 over replicas. Its recipe
+    (`app/sizing/hardware/recipes/`) says how it computes and stores what it trains.
     """
 
     splits: bool = False
@@ -94,46 +97,46 @@ class Framework:
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """One engine or framework, whole.
+    """One engine or framework.
 
-    `runtime` says how work is issued: "captured" replays whole steps as graphs, "eager" launches kernel by kernel,
+    `runtime` is how work is launched: "captured" replays whole steps as graphs, "eager" launches kernel by kernel,
     "compiled" runs a program built ahead of time, "ggml" is llama.cpp's own. `today` is the first version, and its
-    month, of what the scheduler and kernels are now; what is older is another generation. `judged_as` names the
-    engine that does the work underneath, whose coefficients are its own; `adapts_as` the one that trains adapters.
+    month, with the current scheduler and kernels; older versions are another generation. `judged_as` names the
+    engine underneath, whose coefficients apply; `adapts_as` names the one that trains adapters.
     """
 
     name: str
-    aliases: tuple[str, ...] = ()  # as people and benchmarks write it, folded
-    published_as: tuple[str, ...] = ()  # words of published training results that mean it
+    aliases: tuple[str, ...] = ()  # other spellings in requests and benchmarks, normalized
+    published_as: tuple[str, ...] = ()  # names in published training results
     runtime: str = "captured"
     today: tuple[Release, str] | None = None
     memory: EngineMemory = USUAL_MEMORY
     memory_since: tuple[tuple[Release, EngineMemory], ...] = ()  # by first release, oldest first
     scheduling: Scheduling = USUAL_SCHEDULING
-    scheduling_since: tuple[tuple[Release, Scheduling], ...] = ()  # likewise
-    large_image: bool = False  # a whole toolkit comes along in its container image
-    small: bool = False  # batching stops paying early, and the runtime is small
-    ggml: bool = False  # multiplies with ggml's kernels
-    splits_layers: bool = False  # gives each accelerator its share of the layers, not of every layer
-    on_host: tuple[str, ...] = ()  # what it computes in the host's memory, first that which goes there first
-    pads_heads: bool = False  # to a tensor-parallel degree that does not divide them
-    splits_pools: str = ""  # where it is told that prefill and decode may run apart: file, and the day it was read
-    serves_adapters: str = ""  # where it is told that requests of one batch may each have their own: file, day read
-    licence: str = ""  # what has to be bought per accelerator to use it; most are free
-    packs: bool = False  # texts of a batch, without padding the shorter ones
-    wide_experts: WideExperts | None = None  # where it lays models out like that
-    context_parallel: ContextParallel | None = None  # where it splits contexts in decoding
-    fp8_checkpoints_cache_fp8: bool = False  # checkpoints made for it in FP8 carry an FP8 cache
-    framework: Framework = Framework()
-    benchmark: Benchmark = benchmarks.RUNNING  # of a stream of tokens
-    one_pass: Benchmark | None = None  # of embeddings and samples; None: by what the model is
-    trial: Benchmark = benchmarks.TRL  # of training
-    competes: tuple[ModelTask, ...] = TASKS  # kinds of model that people run on it unasked; the others if named
-    judged_as: str | None = None
-    adapts_as: str | None = None
+    scheduling_since: tuple[tuple[Release, Scheduling], ...] = ()  # by first release, oldest first
+    large_image: bool = False  # its container image includes a whole toolkit
+    small: bool = False  # small runtime; larger batches soon stop paying off
+    ggml: bool = False  # uses ggml kernels
+    splits_layers: bool = False  # splits by layers, not within layers
+    on_host: tuple[str, ...] = ()  # what it can compute from host memory, in the order of offloading
+    pads_heads: bool = False  # pads attention heads to a multiple of the tensor-parallel degree
+    splits_pools: str = ""  # source for disaggregated prefill and decode: file and date read
+    serves_adapters: str = ""  # source for one LoRA adapter per request: file and date read
+    licence: str = ""  # license to buy per accelerator; empty if none
+    packs: bool = False  # packs the texts of a batch without padding
+    wide_experts: WideExperts | None = None  # None: no data-parallel attention with expert parallelism
+    context_parallel: ContextParallel | None = None  # None: no decode context parallelism
+    fp8_checkpoints_cache_fp8: bool = False  # its FP8 checkpoints use an FP8 KV cache
+    framework: Framework = Framework()  # layouts in training
+    benchmark: Benchmark = benchmarks.RUNNING  # for streamed tokens
+    one_pass: Benchmark | None = None  # for embeddings and samples; None: by kind of model
+    trial: Benchmark = benchmarks.TRL  # for training
+    competes: tuple[ModelTask, ...] = TASKS  # kinds of model for which it competes without being named
+    judged_as: str | None = None  # engine underneath
+    adapts_as: str | None = None  # engine that trains adapters
 
     def memory_at(self, version: str | None) -> EngineMemory:
-        """Its rule of memory at a version; today's where none is said.
+        """Memory rule at a version; the current rule if `version` is None.
 
         Check:
             >>> old = EngineMemory(0.9, "device", 9.6, graphs_inside=False)
@@ -143,7 +146,7 @@ class Engine:
         return _at(version, self.memory_since, self.memory)
 
     def scheduling_at(self, version: str | None) -> Scheduling:
-        """Its scheduler at a version; today's where none is said.
+        """Scheduling rules at a version; the current rules if `version` is None.
 
         Check:
             >>> old = Scheduling(prefix_cache=False)
@@ -154,10 +157,10 @@ class Engine:
         return _at(version, self.scheduling_since, self.scheduling)
 
     def generation(self, version: str | None, date: str = "") -> str:
-        """Which generation a version is, else a date it was run at; what is not said is today's.
+        """Generation of a version, or of the date of a run if the version is unknown; "today" if both are.
 
         Check:
-            >>> Engine("tensorrt-llm", today=((1, 0), "2025-09")).generation(None, "2024-11")
+            >>> Engine("tensorrt-llm", today=((1, 0), "2025-09")).generation_at(None, "2024-11")
             'before'
         """
         if self.today is None:
@@ -169,19 +172,21 @@ class Engine:
         return "before" if date and date < month else "today"
 
     def underneath(self, *, adapts: bool = False) -> str:
-        """Whose coefficients it has, in training of adapters where `adapts`; its own unless it is another's front.
+        """Name of the engine whose coefficients apply, in adapter training if `adapts`; its own name if it is no front.
 
         Check:
-            >>> [Engine("trl", judged_as="fsdp", adapts_as="peft").underneath(adapts=a) for a in (False, True)]
+            >>> [Engine("trl", judged_as="fsdp", adapts_as="peft").base_engine(adapts=a) for a in (False, True)]
             ['fsdp', 'peft']
         """
         return (self.adapts_as if adapts else None) or self.judged_as or self.name
 
     def under(self, name: str, *aliases: str, adapts_as: str | None = None, **own: Any) -> Engine:
-        """Another name that does its work with this engine, and has versions of its own; it competes where it says.
+        """Record of an engine that runs on top of this one, with its own name and versions.
+
+        It competes for no kind of model unless `competes` is given.
 
         Check:
-            >>> Engine("llama.cpp", runtime="ggml").under("ollama").runtime
+            >>> Engine("llama.cpp", runtime="ggml").derive_engine("ollama").runtime
             'ggml'
         """
         bare: dict[str, Any] = {"published_as": (), "today": None, "competes": (), "splits_pools": ""}
@@ -190,7 +195,7 @@ class Engine:
 
 
 def _at(version: str | None, since: tuple[tuple[Release, Rule], ...], today: Rule) -> Rule:
-    """What holds at a version, of what is told by first releases."""
+    """The rule that applies at a version, from rules by first release."""
     released = release_of(version)
     if released is None:
         return today
@@ -198,7 +203,7 @@ def _at(version: str | None, since: tuple[tuple[Release, Rule], ...], today: Rul
 
 
 def release_of(version: str | None) -> Release | None:
-    """Major and minor number of a version; None where there are none.
+    """Major and minor number of a version; None if the text has none.
 
     Check:
         >>> release_of("0.11.2.dev690+g67475a6e8")

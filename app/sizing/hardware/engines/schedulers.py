@@ -1,4 +1,4 @@
-"""How engines schedule when nothing is set: read in their repositories, each field with the file it stands in."""
+"""Default scheduling rules of engines, read in their repositories; `sources` names the file of each field."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def _from(**sources: str) -> Mapping[str, str]:
     return MappingProxyType(sources)
 
 
-# Ranks of data-parallel attention gather prompts only where it is switched on; then they wait for company. Read
+# Ranks of data-parallel attention collect prompts only if an option is on; prompts then wait for others. Read
 # 2026-11-23: TensorRT-LLM's attention_dp_config.enable_balance is False (timeout_iters 50, batching_wait_iters 10),
-# SGLang's enable_prefill_delayer is False (prefill_delayer_max_delay_passes 30); vLLM's documents name no such switch.
+# SGLang's enable_prefill_delayer is False (prefill_delayer_max_delay_passes 30); vLLM documents no such option.
 _VLLM_STEPS = "vllm/engine/arg_utils.py: get_batch_defaults"
 _VLLM_CACHE = "vllm/engine/arg_utils.py: _set_default_chunked_prefill_and_prefix_caching_args"
 
-# A100s keep the smaller steps although their memory is large; processors have steps of their own.
+# A100 keeps the smaller steps despite its large memory; CPUs have their own steps.
 VLLM = Scheduling(
     steps_of={
         "nvidia_ampere": (StepSize(0, 2048, 256, 8192),),
@@ -61,7 +61,7 @@ _VLLM_V0 = replace(
 # The second engine became the default with 0.8.
 VLLM_SINCE = (((0, 0), _VLLM_V0), ((0, 8), _VLLM_0_8), ((0, 14), VLLM))
 
-# At most 2,048 to 4,096 run, by how many of the longest contexts the cache holds.
+# At most 2,048 to 4,096 sequences run, depending on the number of longest contexts that the KV cache holds.
 _SGLANG_SEQUENCES = 2048
 SGLANG = Scheduling(
     steps=(
@@ -187,7 +187,7 @@ LMDEPLOY = Scheduling(
     read=_READ,
 )
 
-# A step is a pass of -ub; the server plans -b 2,048 tokens at once, so that decodes wait for up to four passes.
+# A step is one pass of -ub tokens; the server plans -b 2,048 tokens, so that decodes wait for up to four passes.
 LLAMA_CPP = Scheduling(
     steps=(StepSize(0, 512, 4),),
     slots=True,
@@ -214,10 +214,10 @@ OLLAMA = replace(
         | {"steps": "api/types.go: NumBatch; envconfig/config.go: NumParallel", "slots": "OLLAMA_NUM_PARALLEL"}
     ),
 )
-# A choice between 4 and 1 by memory until 0.9.7.
+# Until 0.9.7, memory decides between 4 and 1.
 OLLAMA_SINCE = (((0, 0), replace(OLLAMA, steps=LLAMA_CPP.steps)), ((0, 10), OLLAMA))
 
-# Small runtimes that nobody read: one sequence a slot, as in llama.cpp.
+# Small runtimes whose source was not read: one sequence per slot, as in llama.cpp.
 SLOTS = replace(LLAMA_CPP, sources=_from(), read="")
 
 MLC = Scheduling(
@@ -278,7 +278,7 @@ EXLLAMAV3 = Scheduling(
     read=_READ,
 )
 
-EXLLAMAV2 = replace(EXLLAMAV3, sources=_from(), read="")  # its generator is the same in outline; nobody read it
+EXLLAMAV2 = replace(EXLLAMAV3, sources=_from(), read="")  # similar generator; its source was not read
 
 OPENVINO = Scheduling(
     steps=(StepSize(0, 256, 256),),
@@ -294,7 +294,7 @@ OPENVINO = Scheduling(
     read=_READ,
 )
 
-# Libraries that are handed a batch and give it back when the last of it has ended; nobody read them.
+# Libraries that return a batch when its last sequence has finished; their source was not read.
 STATIC = Scheduling(
     policy=Policy.STATIC, chunked=False, preemption=Preemption.NONE, prefix_cache=False, output_reserve_share=1.0
 )

@@ -1,4 +1,4 @@
-"""What an engine's scheduler puts into a step: its own rule by version and device, and what a caller sets of it."""
+"""Scheduling rules of engines by version and device, and the scheduler settings of a request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from app.sizing.units import GIB
 
 
 class Policy(StrEnum):
-    """What shares a step. Mixed: chunks of prompts beside the decodes. Prefill first: prompts alone, and before
-    any decode. Static: a batch starts together and ends together.
+    """What shares a step.
+
+    Mixed: prompt chunks and decodes share a step. Prefill first: prompts run alone, before any decode. Static: a
+    batch starts together and ends together.
     """
 
     MIXED = "mixed"
@@ -21,7 +23,7 @@ class Policy(StrEnum):
 
 
 class Preemption(StrEnum):
-    """What becomes of a running request when the cache is full. None: room for all of it was set aside before."""
+    """What happens to a running request if the KV cache is full. None: the whole request is reserved from its start."""
 
     RECOMPUTE = "recompute"
     SWAP = "swap"
@@ -30,9 +32,7 @@ class Preemption(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepSize:
-    """The largest step on devices that have at least so much memory. Without a server in front, as in a batch job,
-    it may hold more tokens.
-    """
+    """Largest step on devices with at least `from_gib` GiB; a batch job without a server may use larger steps."""
 
     from_gib: float
     max_batched_tokens: int
@@ -46,7 +46,7 @@ class StepSize:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:
-    """What a caller sets of a scheduler; None is the engine's own."""
+    """Scheduler settings of a request; None keeps the engine's default."""
 
     max_batched_tokens: int | None = None
     max_sequences: int | None = None
@@ -59,15 +59,15 @@ class SchedulerSettings:
 
     @property
     def said(self) -> dict[str, Any]:
-        """What is set, by name."""
+        """The fields that are set, by name."""
         every = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in every.items() if value is not None}
 
     def with_settings(self, settings: SchedulerSettings | None) -> SchedulerSettings:
-        """The same with what another sets.
+        """A copy in which the fields that `settings` sets take precedence.
 
         Check:
-            >>> SchedulerSettings(max_sequences=64).with_settings(SchedulerSettings(prefix_cache=False)).said
+            >>> SchedulerSettings(max_sequences=64).with_settings(SchedulerSettings(prefix_cache=False)).explicit_fields
             {'max_sequences': 64, 'prefix_cache': False}
         """
         return self if settings is None else replace(self, **settings.said)
@@ -75,13 +75,13 @@ class SchedulerSettings:
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """One replica's scheduler, complete.
+    """Complete scheduler of one replica.
 
-    `chunked`: a prompt is split to fill a step; else one that fits into a step waits for room for all of it.
-    `receive_interval_steps`: decode steps between two looks at what has arrived; a step with a prompt is always
-    followed by one. `batch_wait_steps`: how many steps prompts wait for more of them, until they and the decodes fill
-    `batch_wait_share` of a step's tokens. `planning_lag_steps`: steps planned ahead of the one that runs.
-    `output_reserve_share`: share of the output of a request whose cache is set aside when it is let in.
+    `chunked`: a prompt may be split to fill a step (chunked prefill); otherwise a prompt waits until all of it fits.
+    `receive_interval_steps`: decode steps between two polls for new requests; a step with a prompt is always
+    followed by a poll. `batch_wait_steps`: steps that prompts wait for more prompts, unless they and the decodes
+    already fill `batch_wait_share` of a step's tokens. `planning_lag_steps`: steps planned ahead of the running one.
+    `output_reserve_share`: share of the expected output for which KV cache is reserved when a request is admitted.
     """
 
     policy: Policy
@@ -98,10 +98,10 @@ class Scheduler:
     output_reserve_share: float
 
     def with_settings(self, settings: SchedulerSettings | None) -> Scheduler:
-        """The same with what a caller sets.
+        """A copy with the settings of a request.
 
         Check:
-            >>> usual = Scheduling().on(80 * GIB)
+            >>> usual = Scheduling().for_device(80 * GIB)
             >>> usual.with_settings(SchedulerSettings(max_sequences=64)).max_sequences
             64
         """
@@ -109,17 +109,17 @@ class Scheduler:
 
     @property
     def settings(self) -> SchedulerSettings:
-        """The same as a caller would set it; what cannot be set is left out."""
+        """The fields that a request can set."""
         return SchedulerSettings(**{f.name: getattr(self, f.name) for f in fields(SchedulerSettings)})
 
 
 @dataclass(frozen=True, slots=True)
 class Scheduling:
-    """The scheduler of an engine from a version on, when nothing is set. What is not said is as in vLLM.
+    """Default scheduling rules of an engine from a version on. Fields that are not given are as in vLLM.
 
-    `steps` are told by memory, least first, and `steps_of` for families of devices that have others. The other
-    fields are those of `Scheduler`; with `slots`, how many sequences run is always said when it is started.
-    `sources` says of fields where they were read, on the day `read`.
+    `steps` lists step sizes by memory, smallest first; `steps_of` has other step sizes for families of devices. If
+    `slots` is true, the number of sequences is always given when the engine starts. The other fields are those of
+    `Scheduler`. `sources` and `read` say where and when the fields were read.
     """
 
     steps: tuple[StepSize, ...] = (StepSize(0, 2048, 256, 8192), StepSize(70, 8192, 1024, 16384))
@@ -139,16 +139,18 @@ class Scheduling:
     read: str = ""
 
     def of_family(self, family: str) -> tuple[StepSize, ...]:
-        """The largest steps on devices of a family, by memory.
+        """Largest steps on devices of a family, by memory.
 
         Check:
-            >>> [size.max_sequences for size in Scheduling().of_family("nvidia_hopper")]
+            >>> [size.max_sequences for size in Scheduling().family_step_sizes("nvidia_hopper")]
             [256, 1024]
         """
         return self.steps_of.get(family, self.steps)
 
     def on(self, memory_bytes: float, family: str = "", *, offline: bool = False) -> Scheduler:
-        """The scheduler of a replica of such devices; `offline`: no server stands before it."""
+        """Scheduler of a replica on devices with `memory_bytes` of memory; `offline` if no server runs in front of
+        it.
+        """
         sizes = self.of_family(family)
         size = next((s for s in reversed(sizes) if memory_bytes / GIB >= s.from_gib), sizes[0])
         own = {f.name: getattr(self, f.name) for f in fields(Scheduler) if not f.name.startswith("max_")}

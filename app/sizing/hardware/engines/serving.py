@@ -1,4 +1,4 @@
-"""Engines that serve, and those that train as well. One record each."""
+"""Engines that serve, and engines that serve and train. One record each."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from app.sizing.hardware.engines.record import (
 )
 from app.sizing.model.tasks import ModelTask
 
-# Start-up logs of vLLM 0.6 to 0.28: it took 0.90 by default before 0.22 and kept graphs beside its fraction before
-# 0.21; activation peaks of 49 runs of 0.19 on H100 are 3.8 times 1,024 sequences x vocabulary x 4 bytes, of 0.11
-# they were 9.6 times that.
+# Start-up logs of vLLM 0.6 to 0.28: the default fraction was 0.90 before 0.22, and graphs were outside the fraction
+# before 0.21. Activation peaks of 49 runs of 0.19 on H100 are 3.8 times 1,024 sequences x vocabulary x 4 bytes; with
+# 0.11 they were 9.6 times that.
 _VLLM_MEMORY = (
     ((0, 0), EngineMemory(0.9, "device", 9.6, graphs_inside=False)),
     ((0, 12), EngineMemory(0.9, "device", 3.8, graphs_inside=False)),
@@ -48,13 +48,13 @@ SERVING = (
             read="2026-11-23",
         ),
         benchmark=benchmarks.VLLM,
-        competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper where it is named
+        competes=(ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER),  # Whisper only if named
     ),
     Engine(
         "sglang",
         aliases=("sglang-jax", "sgl-jax"),
         today=((0, 5), "2025-08"),
-        memory=EngineMemory(0.88, "static", 1.9, graphs_inside=False),  # twice the sequences, and as much for them
+        memory=EngineMemory(0.88, "static", 1.9, graphs_inside=False),  # half of vLLM's copies, twice the sequences
         scheduling=schedulers.SGLANG,
         scheduling_since=schedulers.SGLANG_SINCE,
         splits_pools="sgl-project/sglang:docs/advanced_features/pd_disaggregation.md, 2026-11-23",
@@ -126,7 +126,8 @@ SERVING = (
         aliases=("torch",),
         runtime="eager",
         scheduling=schedulers.STATIC,
-        competes=tuple(task for task in ModelTask if task is not ModelTask.DIFFUSION),  # whose pipelines are diffusers'
+        # Diffusers has the pipelines of diffusion models.
+        competes=tuple(task for task in ModelTask if task is not ModelTask.DIFFUSION),
     ),
     Engine(
         "ollama",
@@ -156,7 +157,7 @@ SERVING = (
     Engine("fastertransformer", runtime="compiled", scheduling=schedulers.STATIC),
     Engine("torchax", runtime="compiled"),
     Engine("tt-metal", runtime="compiled"),
-    # Somebody builds it by hand for every shape; recipes for that come with networks that classify images.
+    # An engine is built by hand for every shape; recipes exist for image classification networks.
     Engine(
         "tensorrt",
         runtime="compiled",
@@ -170,7 +171,7 @@ SERVING = (
     Engine("cambricon-bangtransformer", runtime="compiled"),
     Engine("lightllm"),
     Engine("zhilight"),
-    # Networks that give no tokens, with servers of their own.
+    # Engines for models that generate no tokens, with their own servers.
     Engine(
         "text-embeddings-inference",
         aliases=("tei", "huggingface-tei"),
@@ -182,7 +183,7 @@ SERVING = (
         "onnxruntime",
         aliases=("onnx", "onnx-runtime", "optimum-onnx", "ort"),
         runtime="compiled",
-        competes=(ModelTask.VISION,),  # the others run it where they export their networks
+        competes=(ModelTask.VISION,),  # for other kinds, only with an exported network
     ),
     Engine(
         "ctranslate2",
@@ -207,7 +208,7 @@ SERVING = (
         "mistral.rs",
         aliases=("mistral-rs", "mistralrs"),
         runtime="eager",
-        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=False),  # its page of `serve`: 90 % of what is left
+        memory=EngineMemory(0.9, "free", 1.0, graphs_inside=False),  # documentation of `serve`: 90 % of the free memory
         small=True,
         scheduling=schedulers.MISTRAL_RS,
         benchmark=benchmarks.MISTRAL_RS,

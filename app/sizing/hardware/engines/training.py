@@ -1,4 +1,4 @@
-"""Frameworks that train only. One record each."""
+"""Frameworks that only train. One record each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from app.sizing.hardware import benchmarks
 from app.sizing.hardware.engines.record import OFFLOADS, Engine, Framework
 
 TRAINING = (
-    # Training. Before fused attention and sequence parallelism were usual is another generation.
+    # Training. Versions before fused attention and sequence parallelism are another generation.
     Engine(
         "fsdp",
         aliases=("ddp", "fsdp2", "pytorch-fsdp", "torchrun"),

@@ -1,7 +1,7 @@
-"""Training recipes: what each framework and version does with memory where nobody says otherwise.
+"""Training recipes: default memory behavior of each framework and version.
 
-A framework that does its work with another one has a recipe of its own, or that one's. What has none is as
-PyTorch's own loop: a loss in 32 bit, modules that store what they form, 32-bit weights.
+A framework that runs on top of another one has its own recipe or that of the other. A framework without any recipe
+uses that of PyTorch's own loop: a loss in 32 bits, modules that store their intermediate results, 32-bit weights.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ __all__ = [
 ]
 
 
-# Ways of training that adapt.
+# Training methods with adapters.
 ADAPTERS = (LORA, QLORA)
 
 
 @cache
 def recipe_of_framework(name: str, version: str | None = None, method: str | None = None) -> TrainingRecipe:
-    """What a framework does at a version, today's where none is said, when it trains in a way.
+    """Recipe of a framework at a version (the current one if None) for a training method.
 
-    Its own recipe, else that of the engine that adapts or does its work; of several that suit the last, which is the
-    newest and most particular.
+    The framework's own recipe takes precedence over that of the engine that trains adapters, and that over the
+    engine underneath. Of several matching recipes the last one applies, which is the newest and most specific.
 
     Check:
         >>> recipe_of_framework("unsloth").loss
@@ -60,7 +60,7 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
 
 
 def recipes_today(frameworks: Sequence[str]) -> Mapping[str, Recipes]:
-    """What each of some frameworks does today, a row each, by way of training."""
+    """Current recipe of each framework, one row each, by training method."""
     return {
         method: Recipes.of([recipe_of_framework(name, None, method) for name in frameworks])
         for method in (FULL, *ADAPTERS)
@@ -68,7 +68,7 @@ def recipes_today(frameworks: Sequence[str]) -> Mapping[str, Recipes]:
 
 
 def recipes_of_framework(name: str) -> tuple[TrainingRecipe, ...]:
-    """Every recipe of a framework, or of the engine that does its work, oldest first.
+    """All recipes of a framework, or of the engine underneath, oldest first.
 
     Check:
         >>> [recipe.name for recipe in recipes_of_framework("lightning")]

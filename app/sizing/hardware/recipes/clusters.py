@@ -1,4 +1,4 @@
-"""Recipes of Megatron and DeepSpeed and what is built on them, of JAX, and of vendors' own frameworks."""
+"""Recipes of Megatron-LM and DeepSpeed and of frameworks built on them, of JAX, and of vendors' frameworks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NEMO = replace(
     sources={
         **_MEGATRON.sources,
         "gradients": "grad_reduce_in_fp32 True in recipes; performance recipes say False (perf_recipes/_common.py)",
-        "loss": "cross_entropy_fusion_impl te: the gradient in 32 bit beside 16-bit logits since TE 2.18 (2026-07-09)",
+        "loss": "cross_entropy_fusion_impl te: the gradient in 32 bits with 16-bit logits since TE 2.18 (2026-07-09)",
         "adapter_precision": "peft/lora.py: dropout 0; adapters in the model's own type (recall)",
     },
 )
@@ -147,7 +147,7 @@ _INTERNEVO = replace(
     sources={"loss": "recall: flash-attn's cross entropy", "gradients": "recall"},
 )
 
-# XLA compiles loss and layers; what it stores of them is inferred.
+# XLA compiles loss and layers; which intermediates it stores is inferred.
 _MAXTEXT = TrainingRecipe(
     "maxtext",
     loss="compiled",

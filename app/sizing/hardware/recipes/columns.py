@@ -1,4 +1,4 @@
-"""Recipes as columns: words as their place in the vocabulary."""
+"""Recipes as columns; words become their index in the vocabulary."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from app.sizing.hardware.tables import codes, flags
 
 @dataclass(frozen=True, slots=True)
 class Recipes(Columns):
-    """A row a recipe; see `TrainingRecipe`."""
+    """Recipes, one row each; see `TrainingRecipe`."""
 
-    record: Codes  # whose recipe it is: a place in RECIPES
+    record: Codes  # the recipe itself, index into RECIPES
     loss: Codes
     kernels: Codes
     weights: Codes
@@ -28,16 +28,16 @@ class Recipes(Columns):
     packing: Codes
     adapter_dropout: Mask
     kbit_widening: Mask
-    published: Mask  # somebody read what the framework does
-    offloads_checkpoints: Mask  # what recomputation starts from lies on the host
-    bytes_per_logit: Column  # held at the loss
-    chunk_bytes_per_logit: Column  # of the chunk at work
-    loss_chunks: Column  # of a micro-batch
-    gathered_units: Column
+    published: Mask  # read in the framework's source code
+    offloads_checkpoints: Mask  # activation checkpoints are on the host
+    bytes_per_logit: Column  # bytes held per logit at the loss
+    chunk_bytes_per_logit: Column  # bytes per logit of the chunk in progress
+    loss_chunks: Column  # chunks of a micro-batch
+    gathered_units: Column  # layers gathered at once
     gathers_to_recompute: Mask
-    bucket_bytes: Column
-    live_params: Column
-    sent_copies: Column
+    bucket_bytes: Column  # gradient bytes in communication buckets
+    live_params: Column  # gathered parameters that may be held at once
+    sent_copies: Column  # copies of tokens in transit to and from experts
 
     @classmethod
     def of(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
@@ -73,7 +73,7 @@ def _places(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
 
 
 def in_16_bit(recipes: Recipes) -> Recipes:
-    """Recipes of a run that keeps nothing in 32 bit."""
+    """The same recipes for a run that keeps nothing in 32 bits."""
     weights, gradients = code("weights", "16bit"), code("gradients", "as_weights")
     return replace(
         recipes, weights=np.full_like(recipes.weights, weights), gradients=np.full_like(recipes.gradients, gradients)
@@ -81,15 +81,15 @@ def in_16_bit(recipes: Recipes) -> Recipes:
 
 
 def word(recipes: Recipes, name: str, row: int) -> str:
-    """The word of a row."""
+    """Word of a field in one row."""
     return VOCABULARIES[name][int(getattr(recipes, name)[row])]
 
 
 def code(name: str, word: str) -> int:
-    """Where a word stands in its vocabulary.
+    """Index of a word in the vocabulary of a field.
 
     Check:
-        >>> code("kernels", "fused")
+        >>> vocabulary_code("kernels", "fused")
         1
     """
     return VOCABULARIES[name].index(word)

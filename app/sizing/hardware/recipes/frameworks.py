@@ -1,4 +1,4 @@
-"""The recipes of all frameworks, oldest version first, and where each stands among them."""
+"""Recipes of all frameworks, oldest version first, and the index of each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes of transformers' Trainer and of what is built on it."""
+"""Recipes of the Transformers Trainer and of frameworks built on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes of PyTorch's own loop and of what is built on its sharding."""
+"""Recipes of PyTorch's own loop and of frameworks built on its sharding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.sizing.hardware.recipes.record import EVERY_BUCKET_BYTES, TrainingRecip
 
 _AS_OF = "2026-11-22"
 
-# A loop as tutorials write it: the logits are a local of the step, AdamW is PyTorch's default.
+# A loop as in tutorials: the logits are a local variable of the step; AdamW is PyTorch's default.
 USUAL = TrainingRecipe(
     "pytorch",
     loss="held",

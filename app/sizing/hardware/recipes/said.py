@@ -1,4 +1,4 @@
-"""What a deployment says of its recipe: in a request what differs from the framework's own, in an answer all of it."""
+"""Recipe settings of a deployment: in a request the overrides, in an answer the complete recipe."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 from app.sizing.hardware.recipes.record import TrainingRecipe
 
-# What a deployment calls the layouts of recomputation; what lies between none and full is selective.
+# Recomputation words that are layouts themselves; every other word is a kind of selective recomputation.
 WHOLE = ("none", "full")
 OFFLOADED = "offloaded"
 
 
 @dataclass(frozen=True, slots=True)
 class RecipeSaid:
-    """Words of `VOCABULARIES` for what a recipe fixes; None is the framework's own.
+    """Words of `VOCABULARIES` for the fields of a recipe; None keeps the framework's own.
 
-    `recomputation` is what the layout recomputes; `name` and `source` say, in an answer, whose recipe it is.
+    `recomputation` is what the layout recomputes. In an answer, `name` and `source` identify the recipe.
     """
 
     loss: str | None = None
@@ -33,27 +33,27 @@ class RecipeSaid:
 
     @property
     def selective(self) -> str | None:
-        """What it says selective recomputation is."""
+        """Kind of selective recomputation; None if the layout recomputes everything or nothing."""
         return None if self.recomputation in WHOLE else self.recomputation
 
     @property
     def layout(self) -> str | None:
-        """The layout that its recomputation is.
+        """Recomputation layout: "none", "selective" or "full".
 
         Check:
-            >>> RecipeSaid(recomputation="attention").layout, RecipeSaid(recomputation="full").layout
-            ('selective', 'full')
+            >>> [RecipeSettings(recomputation=word).recomputation_layout for word in ("attention", "full")]
+            ['selective', 'full']
         """
         return "selective" if self.selective else self.recomputation
 
     @property
     def offloads(self) -> bool | None:
-        """Whether it says that the optimizer is on the host."""
+        """Whether the optimizer is on the host; None if not set."""
         said = self.optimizer_implementation
         return None if said is None else said == OFFLOADED
 
 
-# Fields of which what is said replaces a framework's own.
+# Fields in which a setting replaces the framework's own.
 REPLACED = (
     "loss",
     "kernels",
@@ -70,10 +70,10 @@ OF_ADAPTERS = ("adapter_precision", "adapter_dropout", "kbit_widening")
 
 
 def as_said(recipe: TrainingRecipe, said: RecipeSaid | None) -> TrainingRecipe:
-    """A framework's recipe with what a deployment says in place of its own.
+    """A framework's recipe with the settings of a deployment applied.
 
     Check:
-        >>> as_said(TrainingRecipe("fsdp"), RecipeSaid(loss="fused")).loss
+        >>> apply_settings(TrainingRecipe("fsdp"), RecipeSettings(loss="fused")).loss
         'fused'
     """
     own = {name: getattr(said, name) for name in REPLACED if getattr(said, name, None) is not None}

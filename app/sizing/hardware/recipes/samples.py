@@ -1,4 +1,4 @@
-"""Recipes of training on samples: pictures, speech and images, by who does it and what the model is."""
+"""Training recipes for models on samples (vision, speech and diffusion models), by framework and kind of model."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 from app.sizing.model.tasks import ModelTask
 
-# Where the weights' 32 bits lie: everywhere, beside 16-bit computation, or only in what adapts a 16-bit base.
+# Where 32 bits are used: everywhere, in the weights of 16-bit computation, or only in adapters of a 16-bit base.
 SAMPLE_PRECISIONS = ("fp32", "amp", "16bit")
 _AS_OF = "2026-11-22"
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRecipe:
-    """What a framework does, where nobody says otherwise, with a kind of model that works on samples."""
+    """Default behavior of a framework with a kind of sample model."""
 
     framework: str
     task: ModelTask
@@ -24,8 +24,8 @@ class SampleRecipe:
     optimizer_implementation: str = "foreach"
     channels_last: bool = False
     recomputation: str = "none"  # of RECOMPUTATIONS
-    averaged: bool = False  # a 32-bit average of the weights beside them
-    frozen_bytes_per_param: float = 2.0  # of what is run and not trained: text encoders, autoencoder
+    averaged: bool = False  # keeps an additional 32-bit average of the weights (EMA)
+    frozen_bytes_per_param: float = 2.0  # bytes per parameter of frozen parts: text encoders, autoencoder
 
     @property
     def name(self) -> str:
@@ -98,12 +98,12 @@ SAMPLE_RECIPES: tuple[SampleRecipe, ...] = (
     _SPEECH,
 )
 
-# Which of them a kind of model has where a framework has none of its own.
+# Default recipe of each kind of model.
 _USUAL = {ModelTask.VISION: _NVIDIA, ModelTask.DIFFUSION: _DIFFUSERS, ModelTask.SPEECH: _SPEECH}
 
 
 def sample_recipe_of(framework: str, task: ModelTask) -> SampleRecipe:
-    """What a framework does with a kind of model; what is usual of the kind where nobody described it.
+    """Recipe of a framework for a kind of model; the usual recipe of that kind if the framework has none.
 
     Check:
         >>> sample_recipe_of("diffusers", ModelTask.DIFFUSION).recomputation

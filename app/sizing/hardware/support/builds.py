@@ -1,4 +1,4 @@
-"""Every build, by engine, and what each does."""
+"""Builds of all engines, and what each supports."""
 
 from __future__ import annotations
 
@@ -15,19 +15,21 @@ BUILDS: Mapping[str, tuple[Build, ...]] = MappingProxyType(
 
 
 def does(build: Build, work: Work) -> bool:
-    """Whether a build does a piece of work at all."""
+    """Whether a build supports a piece of work in some format."""
     if work.trains:
         return work.method in build.methods and work.task in build.trains
     return work.task in build.serves
 
 
 def served(engine: str, work: Work) -> bool:
-    """Whether evidence of an engine may tell of this kind of model: one that has builds does what these say."""
+    """Whether evidence for an engine can apply to this kind of work; an engine with builds must have one that
+    supports it.
+    """
     builds = BUILDS.get(engine, ())
     return not builds or any(does(b, work) for b in builds)
 
 
 def formats_of(engine: str, work: Work) -> tuple[str, ...]:
-    """Every format that some build of an engine takes for a piece of work."""
+    """Every format that some build of an engine accepts for a piece of work."""
     found = (f for b in BUILDS.get(engine, ()) if does(b, work) for f in (*b.multiplies, *b.unpacks))
     return tuple(dict.fromkeys(found))

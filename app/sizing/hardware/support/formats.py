@@ -1,4 +1,4 @@
-"""What number formats ask of a chip, and how people write them."""
+"""What number formats require of a chip, and how they are written."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from types import MappingProxyType
 from app.sizing.hardware.support.generations import GENERATIONS
 from app.sizing.model.formats import WEIGHT_FORMATS
 
-# What matrix units must multiply so that nothing is widened. Formats that are not named here are unpacked everywhere.
+# Format that matrix units must multiply so that no conversion is needed. Other formats are always converted.
 UNITS: Mapping[str, str] = MappingProxyType(
     {f.name: {"nvfp4": "fp4", "mxfp4": "fp4"}.get(f.name, f.rate) for f in WEIGHT_FORMATS.values() if f.rate}
     | {"tf32": "fp32", "mxfp8": "mx"}
 )
-# Names of formats one of which evidence gives where it means another: FP32 runs wherever 16 bits do.
+# Formats in evidence that also document another format: FP32 runs wherever 16-bit formats do.
 SAID_AS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "mxfp8": ("fp8", "mxfp8"),
@@ -21,12 +21,12 @@ SAID_AS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "tf32": ("tf32", "fp32", "bf16"),
     }
 )
-# Precisions that are another one with everything in 16 bit.
+# Precisions that keep everything in 16 bits, and the format they multiply in.
 _PRECISIONS: Mapping[str, str] = MappingProxyType({"bf16-true": "bf16"})
 
 
 def stored_as(precision: str) -> str:
-    """The format that a training precision multiplies in.
+    """Format in which a training precision multiplies.
 
     Check:
         >>> stored_as("bf16-true"), stored_as("mxfp8")
@@ -36,7 +36,7 @@ def stored_as(precision: str) -> str:
 
 
 def keeps_16_bit(precision: str) -> bool:
-    """Whether a training precision keeps nothing in 32 bit.
+    """Whether a training precision keeps nothing in 32 bits.
 
     Check:
         >>> keeps_16_bit("bf16-true"), keeps_16_bit("bf16")
@@ -46,17 +46,17 @@ def keeps_16_bit(precision: str) -> bool:
 
 
 def words(weight_format: str) -> str:
-    """A format as people write it.
+    """A format as sentences write it.
 
     Check:
-        >>> words("gguf-q4_k_m"), words("int4-awq")
+        >>> format_words("gguf-q4_k_m"), format_words("int4-awq")
         ('GGUF Q4_K_M', 'INT4 AWQ')
     """
     return weight_format.upper().replace("-", " ")
 
 
 def least_capability(unit: str) -> float:
-    """The first compute capability whose matrix units multiply it.
+    """Lowest CUDA compute capability whose matrix units multiply the format.
 
     Check: FP8 since Ada, 4 bits since Blackwell.
         >>> least_capability("fp8"), least_capability("fp4")

@@ -1,4 +1,4 @@
-"""Builds of engines that do their work with another one, where they have none of their own."""
+"""Builds of engines that run on top of another engine and have no builds of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.sizing.hardware.support.training import TRAINING_BUILDS
 from app.sizing.model.tasks import ModelTask
 
 _LANGUAGE, _IMAGES = (ModelTask.DECODER,), (ModelTask.DIFFUSION,)
-# Fronts that train other kinds of model than what is underneath them: their own pages of August 2026.
+# Fronts that train other kinds of model than the engine underneath; source: their own pages of August 2026.
 _TRAINS = {
     "kohya": _IMAGES,
     "nemo-automodel": (*_LANGUAGE, ModelTask.EMBEDDING, ModelTask.RERANKER, *_IMAGES),

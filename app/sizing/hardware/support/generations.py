@@ -1,4 +1,4 @@
-"""Generations of chips: which runtimes drive them, and what their matrix units multiply."""
+"""Generations of chips: the runtimes that drive them and the formats that their matrix units multiply."""
 
 from __future__ import annotations
 
@@ -19,24 +19,25 @@ RUNTIMES: Mapping[str, Runtime] = MappingProxyType(
             Runtime("xpu", "Intel XPU"),
             Runtime("gaudi", "Gaudi"),
             Runtime("neuronx", "Neuron"),
-            Runtime("neuron", "the first Neuron"),
+            Runtime("neuron", "first-generation Neuron"),
             Runtime("xla", "TPU"),
             Runtime("metal", "Metal"),
             Runtime("vulkan", "Vulkan"),
             Runtime("opencl", "OpenCL"),
             Runtime("cpu", "CPUs"),
             Runtime("cann", "CANN"),
-            Runtime("neuware", "Cambricon's runtime"),
-            Runtime("qaic", "Cloud AI"),
+            Runtime("neuware", "Cambricon Neuware"),
+            Runtime("qaic", "Qualcomm Cloud AI"),
             Runtime("tt-metal", "TT-Metalium"),
-            Runtime("groq", "Groq's runtime"),
-            Runtime("cerebras", "Cerebras' runtime"),
+            Runtime("groq", "the Groq runtime"),
+            Runtime("cerebras", "the Cerebras runtime"),
             Runtime("sambanova", "SambaFlow"),
-            Runtime("maia", "Maia's runtime"),
+            Runtime("maia", "the Maia runtime"),
         )
     }
 )
 
+CAPABILITY = "compute capability"  # how names of CUDA generations begin
 _AS_OF = "2026-11-22"
 _CUDA = "NVIDIA, CUDA programming guide: arithmetic by compute capability; CUDA GPUs list"
 _ROCM = "AMD, ROCm documentation: precision support by architecture"
@@ -54,7 +55,7 @@ def _cuda(
     slugs: tuple[str, ...] = (),
     runtimes: tuple[str, ...] = ("cuda", "vulkan"),
 ) -> Generation:
-    name = f"compute capability {capability}"
+    name = f"{CAPABILITY} {capability}"
     return Generation(family, name, runtimes, multiplies, capability, architectures, slugs, _CUDA, _AS_OF)
 
 
@@ -70,8 +71,8 @@ def _other(
     return Generation(family, name, runtimes, multiplies, None, architectures, slugs, source, _AS_OF)
 
 
-# Of one family the single chips come before its architectures, and the rest of it last. Compute capability 6.1 has no
-# fast 16-bit arithmetic, 6.0 no INT8.
+# Within a family, single chips come before architectures, and the entry for the rest comes last. Compute capability
+# 6.1 has no fast 16-bit arithmetic, 6.0 no INT8.
 _AMPERE_80 = (
     "nvidia-a30",
     "nvidia-a100-sxm4-40gb",
@@ -93,7 +94,7 @@ GENERATIONS: tuple[Generation, ...] = (
     _cuda("nvidia_blackwell", 10.0, _FP4),
     _cuda("nvidia_blackwell_consumer", 12.1, _FP4, slugs=("nvidia-gb10-dgx-spark",)),
     _cuda("nvidia_blackwell_consumer", 12.0, _FP4),
-    # NVIDIA has published no number for it: later than every other.
+    # NVIDIA has not published its compute capability; 13.0 orders it after all others.
     Generation("nvidia_rubin", "Rubin", ("cuda",), _FP4, 13.0, source="NVIDIA, Rubin announcement", as_of=_AS_OF),
     _cuda("jetson", 11.0, _FP4, "Blackwell", runtimes=("jetpack",)),
     _cuda("jetson", 8.7, _BF16, runtimes=("jetpack",)),
@@ -112,7 +113,7 @@ GENERATIONS: tuple[Generation, ...] = (
     _other("gaudi", "Gaudi 3", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), "Gaudi3", source="Intel, Gaudi 3 paper"),
     _other("gaudi", "Gaudi 2", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), source="Intel, Gaudi 2 data sheet"),
     _other("tpu", "TPU v7", ("xla",), ("fp32", "bf16", "fp8"), "TPU v7", source="Google Cloud, TPU v7 (Ironwood) page"),
-    # Older ones that the catalogue gives an FP8 rate widen it: the rate is that of BF16.
+    # Older TPUs with an FP8 rate in the catalog convert FP8 to BF16: the rate is that of BF16.
     _other("tpu", "TPU v6e", ("xla",), ("fp32", "bf16", "int8"), "TPU v6e", source="Google Cloud, TPU v6e page"),
     _other("tpu", "TPU v5p", ("xla",), ("fp32", "bf16", "int8"), "TPU v5p", source="Google Cloud, TPU v5p page"),
     _other("tpu", "TPU v5e", ("xla",), ("fp32", "bf16", "int8"), "TPU v5e", source="Google Cloud, TPU v5e page"),
@@ -159,7 +160,7 @@ GENERATIONS: tuple[Generation, ...] = (
 
 
 def generation_of(accelerator: Accelerator) -> Generation:
-    """The generation of a chip; one that no record names multiplies what its data sheet gives a rate of.
+    """Generation of a chip. A chip without a record multiplies the formats that its data sheet gives a rate for.
 
     Check: two chips of one family.
         >>> [generation_of(catalogued(slug)).name for slug in ("nvidia-a100-sxm4-80gb", "nvidia-a10")]

@@ -1,4 +1,4 @@
-"""Builds of the engines that people run on their own machines."""
+"""Builds of engines that people run on their own machines."""
 
 from __future__ import annotations
 

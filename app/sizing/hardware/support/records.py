@@ -1,4 +1,4 @@
-"""What rules and evidence are made of, one record each."""
+"""Records of support rules and evidence."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from app.sizing.model.tasks import ModelTask
 
 SERVING, SAMPLES, PRETRAINING, FINE_TUNING = "inference", "sample_inference", "training", "fine_tuning"
 PHASES = (FINE_TUNING, SERVING, SAMPLES, PRETRAINING)
-# Ways of training; serving has none.
+# Training methods; serving has none.
 FULL, LORA, QLORA = "full", "lora", "qlora"
 
 
 class Level(StrEnum):
-    """How surely software runs."""
+    """Level of software support."""
 
     REFUSED = "refused"
-    EXPECTED = "expected"  # follows from the rules
-    DOCUMENTED = "documented"  # somebody wrote it down, or measured it
+    EXPECTED = "expected"  # follows from rules
+    DOCUMENTED = "documented"  # documented by a source, or measured
 
 
 LEVELS = tuple(Level)
@@ -29,10 +29,10 @@ LEVELS = tuple(Level)
 
 @dataclass(frozen=True, slots=True)
 class EngineSupport:
-    """Evidence: a software stack that was made to run on a family: which formats, end to end.
+    """Evidence that a software stack runs on a family, end to end, in some formats.
 
-    `weight_formats` maps a format to whether the hardware also computes in it; False means that
-    weights are widened to 16 bit first. `tentative` marks what is known with low confidence only.
+    `weight_formats` maps a format to whether the hardware also computes in it; False means that weights are
+    converted to 16 bits first. `tentative` marks evidence of low confidence.
     """
 
     engine: str
@@ -45,13 +45,13 @@ class EngineSupport:
 
     @property
     def order(self) -> tuple[bool, int, str]:
-        """Sorts support: of equals the surer is chosen, then the engine that is listed first, then by name."""
+        """Sort key: higher confidence first, then the order of engines, then the name."""
         return self.tentative, place_of(self.engine), self.engine
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """What drives chips: a name, and how people call it."""
+    """Software layer that drives chips, such as CUDA: its slug and its name in sentences."""
 
     name: str
     words: str
@@ -59,10 +59,11 @@ class Runtime:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Chips that software does not tell apart: what they multiply, and which runtimes drive them.
+    """Chips that software treats alike: the formats they multiply and the runtimes that drive them.
 
-    `architectures` are the catalogue's words for it, `slugs` single chips; without either it is the rest of its
-    family. `capability` orders what CUDA drives; `multiplies` are number formats its matrix units take.
+    `architectures` are the architecture names of the catalog, `slugs` single chips; without either the record covers
+    the rest of the family. `capability` is the CUDA compute capability; `multiplies` are the formats of the matrix
+    units.
     """
 
     family: str
@@ -77,10 +78,10 @@ class Generation:
 
 
 def widened(*formats: str, least: float = 0.0) -> dict[str, float]:
-    """Formats that a build widens to 16 bits, from a compute capability on; 0: wherever it runs.
+    """Formats that a build converts to 16 bits, with the lowest compute capability; 0: wherever the build runs.
 
     Check:
-        >>> widened("fp8", least=8.0)
+        >>> conversion_formats("fp8", least=8.0)
         {'fp8': 8.0}
     """
     return dict.fromkeys(formats, least)
@@ -90,10 +91,10 @@ def widened(*formats: str, least: float = 0.0) -> dict[str, float]:
 class Build:
     """An engine or framework on one or several runtimes.
 
-    `least` is the CUDA compute capability it needs, `on` the generations it is built for, if not all that its
-    runtimes drive. It multiplies the formats of `multiplies` where the chip does, and widens those of `unpacks` to 16
-    bits from a compute capability on (0: wherever it runs). `methods` are the ways it trains, `serves` and `trains`
-    kinds of model.
+    `least` is the lowest CUDA compute capability, `on` the generations that the build supports (default: all that
+    its runtimes drive). The build multiplies the formats of `multiplies` where the chip does, and converts those of
+    `unpacks` to 16 bits from a compute capability on (0: wherever it runs). `methods` are its training methods,
+    `serves` and `trains` the kinds of model.
     """
 
     engine: str
@@ -113,7 +114,9 @@ class Build:
 
 @dataclass(frozen=True, slots=True)
 class Forbidden:
-    """What does not run although evidence of a family, or a build, might say so; empty fields hold for all."""
+    """A combination that does not run although evidence for the family or a build allows it; an empty field matches
+    all.
+    """
 
     text: str
     source: str
@@ -123,18 +126,18 @@ class Forbidden:
     formats: tuple[str, ...] = ()
     tasks: tuple[ModelTask, ...] = ()
     phases: tuple[str, ...] = ()
-    in_16_bit: bool = False  # only training that keeps nothing in 32
+    in_16_bit: bool = False  # matches only training that keeps nothing in 32 bits
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be done: a phase, how a model is trained and in what, and what kind of model it is."""
+    """A piece of work: phase, training method and precision, and kind of model."""
 
     phase: str
     method: str = ""
     task: ModelTask = ModelTask.DECODER
-    precision: str = ""  # that adapters are trained in, where the base is held in another format
-    in_16_bit: bool = False  # nothing is kept in 32
+    precision: str = ""  # precision of adapter training, if the base is stored in another format
+    in_16_bit: bool = False  # training keeps nothing in 32 bits
 
     @property
     def trains(self) -> bool:
@@ -143,9 +146,9 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether software does a piece of work on an accelerator, by which rule, and who says so.
+    """Whether software supports a piece of work on an accelerator, with the rule and the source.
 
-    `native` says that it multiplies in the format; otherwise it widens to 16 bits first.
+    `native` is true if it multiplies in the format; otherwise it converts to 16 bits first.
     """
 
     level: Level
@@ -153,7 +156,7 @@ class Verdict:
     source: str
     native: bool = False
     kv_formats: tuple[str, ...] = ()
-    far: int = 0  # how many layers were passed before it was refused
+    far: int = 0  # layers passed before the refusal
 
     @property
     def runs(self) -> bool:

@@ -1,4 +1,4 @@
-"""Which rule keeps a piece of work from an accelerator: of all that keep it the one that comes last."""
+"""The rule that excludes a piece of work from an accelerator; of several rules, the one that is reached last."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from app.sizing.hardware.support.words import not_done
 def refusal(
     accelerator: Accelerator, engines: Iterable[str], formats: Iterable[str], work: Work, documents: Documents
 ) -> Verdict | None:
-    """The verdict that came farthest among engines and formats that may be used, or one that runs; None where there is
-    nothing to ask. Without engines it is asked of all that do such work on the accelerator's runtimes.
+    """The verdict that passed the most layers among the allowed engines and formats, or one that supports the work.
+
+    Returns None if there is nothing to judge. Without engines, all engines that support such work on the
+    accelerator's runtimes are judged.
     """
     runtimes = set(generation_of(accelerator).runtimes)
     asked = tuple(engines) or tuple(
@@ -27,6 +29,8 @@ def refusal(
 
 
 def without_engines(accelerator: Accelerator, work: Work) -> str:
-    """What to say where no engine does such work on any of an accelerator's runtimes."""
+    """Text for work that no engine supports on any runtime of the accelerator."""
     on = " or ".join(RUNTIMES[r].words for r in generation_of(accelerator).runtimes)
-    return f"{not_done('', work)} on {on}, as far as is known." if on else f"No runtime is known of {accelerator.name}."
+    if not on:
+        return f"The catalog records no software runtime for {accelerator.name}."
+    return f"{not_done('', work)} on {on}."

@@ -1,4 +1,4 @@
-"""Builds of what serves encoders, speech, pictures and images, and of vendors' own engines."""
+"""Builds of engines for embedding, speech, diffusion and vision models, and of vendors' own engines."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ _ENCODERS_AND_SAMPLES = (
         kv=_KV16,
         least=7.0,
     ),
-    # 8-bit integers were switched off for compute capability 12.0 (CHANGELOG, pull request 1937).
+    # INT8 is disabled on compute capability 12.0 (CHANGELOG, pull request 1937).
     Build(
         "ctranslate2",
         ("cuda",),

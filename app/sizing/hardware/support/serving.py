@@ -1,4 +1,4 @@
-"""Builds of the engines that serve from data centres: on which runtimes, from which chip on, in which formats."""
+"""Builds of data center serving engines: runtimes, lowest chip generation and formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _AS_OF = "2026-11-22"
 _D, _E, _R = ModelTask.DECODER, ModelTask.EMBEDDING, ModelTask.RERANKER
 _S, _V = ModelTask.SPEECH, ModelTask.VISION
 _TEXT, _ALL = (_D, _E, _R), tuple(ModelTask)
-_HEARD = (*_TEXT, _S)  # vLLM's list of supported models has Whisper
+_HEARD = (*_TEXT, _S)  # vLLM lists Whisper as supported
 _WIDE = ("bf16", "fp16")
 _KV16, _KV8 = ("bf16", "fp16"), ("bf16", "fp16", "fp8")
 
@@ -22,7 +22,7 @@ _OPENVINO = "OpenVINO documentation: system requirements; LLM weight compression
 _HABANA = "optimum-habana docs: validated models, quantization"
 _NEURON = "AWS Neuron SDK docs: NxD Inference, model architecture fit"
 
-# What each widens to 16 bits, from which compute capability on.
+# Formats that each converts to 16 bits, by lowest compute capability.
 _MARLIN = widened("int4-gptq", "nf4", least=7.0)
 _MARLIN |= widened("int4-awq", "int8-gptq", least=7.5) | widened("fp8", "mxfp4", "nvfp4", least=8.0)
 _MARLIN_SGLANG = widened("int4-gptq", "int4-awq", "int8-gptq", "nf4", least=7.5) | widened(
@@ -42,7 +42,7 @@ _VLLM_BUILDS = (
         kv=_KV8,
         least=7.0,
     ),
-    # Elsewhere Marlin unpacks MXFP4, on compute capability 12.0 too (vLLM issues 30135 and 31085).
+    # On other devices Marlin unpacks MXFP4, also on compute capability 12.0 (vLLM issues 30135 and 31085).
     Build(
         "vllm",
         ("cuda",),
@@ -239,7 +239,7 @@ _OTHER_SERVERS = (
         kv=_KV8,
         least=7.0,
     ),
-    # Below Hopper it takes Marlin for FP8, which widens (server/layers/fp8.py).
+    # Before Hopper it uses Marlin for FP8, which converts to 16 bits (server/layers/fp8.py).
     Build("tgi", ("cuda",), _TGI, _AS_OF, serves=(_D,), multiplies=("fp8",), kv=_KV8, least=9.0),
     Build(
         "tgi",

@@ -1,4 +1,4 @@
-"""Builds of the frameworks that train: on which runtimes, from which chip on, in which precisions, which way."""
+"""Builds of training frameworks: runtimes, lowest chip generation, precisions and methods."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _pytorch(
     narrow: tuple[str, ...] = (),
     trains: tuple[ModelTask, ...] = _ALL,
 ) -> Build:
-    """A trainer that runs wherever PyTorch does, of what its adapters need where it trains these on a base in NF4."""
+    """A trainer that runs wherever PyTorch does; if it supports QLoRA, it also holds the base in NF4."""
     return Build(
         engine,
         runtimes or _PYTORCH,
@@ -261,11 +261,11 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         methods=(FULL, LORA),
         multiplies=("bf16", "fp32", "int8", "fp8"),
     ),
-    # The result published in FP8 on v6e reached half of the BF16 rate: taken as widened.
+    # The published FP8 result on v6e reached half of the BF16 rate: counted as converted.
     Build(
         "maxtext",
         ("xla",),
-        "MaxText results in FP8 on v6e; measurements of the catalogue",
+        "MaxText results in FP8 on v6e; measurements in the catalog",
         _AS_OF,
         trains=_LANGUAGE,
         methods=(FULL, LORA),

@@ -1,4 +1,4 @@
-"""Whether an engine does a piece of work on an accelerator: rules and evidence joined."""
+"""Verdicts on software support: rules and evidence combined."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.builds import BUILDS, does, served
 from app.sizing.hardware.support.forbidden import FORBIDDEN
 from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, words
-from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES, generation_of
+from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
     FULL,
@@ -26,14 +26,18 @@ from app.sizing.hardware.support.records import (
 )
 from app.sizing.hardware.support.words import not_done
 from app.sizing.model.formats import WEIGHT_FORMATS
+from app.sizing.product_names import product_name
 
-# Layers that a refusal may be the work of, in order.
+# Layers at which a rule can refuse, in order.
 _RUNTIME, _CHIP, _WORK, _FORMAT = 1, 2, 3, 4
 
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What the rules alone say: `says` True runs, False never, None nothing; {name} stands for the accelerator."""
+    """Result of the rules alone: `says` is True if the work runs, False if it does not, None if the rules do not say.
+
+    {name} in `rule` stands for the accelerator.
+    """
 
     says: bool | None
     rule: str
@@ -45,7 +49,7 @@ class Ruling:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A published result, as far as support goes."""
+    """What a published result shows about support."""
 
     engine: str
     family: str
@@ -54,35 +58,37 @@ class Measured:
 
 
 class Documents:
-    """Evidence: rows of the catalogue by engine, family and phase, and what was measured."""
+    """Evidence: rows of the catalog by engine, family and phase, and published results."""
 
     def __init__(self, rows: Sequence[EngineSupport] = (), measured: Iterable[Measured] = ()) -> None:
         self.rows = {(r.engine, r.family, r.phase): r for r in rows}
         self.measured = frozenset(measured)
 
     def row(self, engine: str, family: str, weight_format: str, work: Work) -> EngineSupport | None:
-        """The surest row that says so."""
+        """The row with the highest confidence that documents a format for a piece of work; None without one."""
         said = SAID_AS.get(weight_format, (weight_format,))
         if work.method == QLORA:
-            said = (*said, "int4-mlx")  # what mlx holds the base in
+            said = (*said, "int4-mlx")  # format in which MLX stores the base
         found = (self.rows.get((engine, family, phase)) for phase in phases_of(work))
         saying = [r for r in found if r is not None and any(f in r.weight_formats for f in said)]
         return min(saying, key=lambda r: r.tentative, default=None)
 
     def engines(self, family: str) -> set[str]:
-        """Engines that rows or results name on a family."""
+        """Engines with evidence rows or results on a family."""
         return {e for e, f, _ in self.rows if f == family} | {m.engine for m in self.measured if m.family == family}
 
     def formats(self, engine: str, family: str, phase: str) -> tuple[str, ...]:
-        """Formats that a row names."""
+        """Formats that an evidence row lists."""
         row = self.rows.get((engine, family, phase))
         return () if row is None else tuple(row.weight_formats)
 
     def tells(
         self, engine: str, family: str, weight_format: str, work: Work, *, native: bool, format_is_named: bool
     ) -> bool:
-        """Whether a published result is of the same stack. Results do not tell adapters and kinds of sample apart, nor
-        formats that are computed alike, unless a row names the format.
+        """Whether a published result is of the same stack.
+
+        Results do not distinguish adapter methods and kinds of sample. They do not distinguish formats with the same
+        computation either, unless an evidence row names the format.
         """
         if work.phase == SAMPLES or work.method not in ("", FULL):
             return False
@@ -100,17 +106,19 @@ NONE = Documents()
 
 
 def phases_of(work: Work) -> tuple[str, ...]:
-    """Phases of evidence that tell of a piece of work: who trains a whole model can go on training one."""
+    """Phases whose evidence applies to a piece of work: software that pretrains a model can also fine-tune all of
+    it.
+    """
     return (PRETRAINING, FINE_TUNING) if work.phase == FINE_TUNING and work.method == FULL else (work.phase,)
 
 
 def verdict(
     accelerator: Accelerator, engine: str, weight_format: str, work: Work, documents: Documents = NONE
 ) -> Verdict:
-    """Whether an engine does a piece of work on an accelerator with weights in a format, by which rule and source.
+    """Whether an engine supports a piece of work on an accelerator with weights in a format, with rule and source.
 
-    What a rule forbids is refused whatever a row of its family says; then comes what was written down or measured,
-    then what follows from the rules.
+    A rule that forbids takes precedence over evidence for the family; evidence takes precedence over rules that
+    allow.
     """
     ruling = ruled(generation_of(accelerator), engine, weight_format, work)
     rule = ruling.rule.format(name=accelerator.name)
@@ -130,20 +138,21 @@ def verdict(
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
     kv = ruling.kv_formats if row is None else row.kv_formats or ruling.kv_formats
     if row is not None and (told or not row.tentative):
-        said = f"The catalogue's sources say that {engine} runs {words(weight_format)} on this family."
-        return Verdict(Level.DOCUMENTED, said, row.source, native, kv)
+        text = f"Catalog sources document {product_name(engine)} with {words(weight_format)} on this hardware family."
+        return Verdict(Level.DOCUMENTED, text, row.source, native, kv)
     if told:
         return Verdict(
             Level.DOCUMENTED,
-            f"Results of {engine} on this family in {words(weight_format)} or its like were published.",
-            "measurements of the catalogue",
+            f"Benchmark results are published for {product_name(engine)} on this hardware family with "
+            f"{words(weight_format)} or an equivalent format.",
+            "measurements in the catalog",
             native,
             kv,
         )
     if not ruling.says and row is not None:
         return Verdict(
             Level.EXPECTED,
-            f"One source says so of {engine} on this family, with low confidence.",
+            f"One source, with low confidence, documents {product_name(engine)} on this hardware family.",
             row.source,
             native,
             kv,
@@ -153,7 +162,7 @@ def verdict(
 
 @cache
 def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
-    """What the rules say, without evidence: of several builds the one that gets farthest."""
+    """Result of the rules without evidence; of several builds, the one that passes the most layers."""
     for f in FORBIDDEN:
         if (work.in_16_bit or not f.in_16_bit) and all(
             not among or it in among
@@ -168,61 +177,70 @@ def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -
             return Ruling(False, f.text, f.source, far=_FORMAT)
     builds = BUILDS.get(engine, ())
     if not builds:
-        return Ruling(None, f"No record says where {engine} runs.", "rules of Headroom")
+        text = f"The catalog does not record which hardware {product_name(engine)} runs on."
+        return Ruling(None, text, "rules of Headroom")
     own = [b for b in builds if set(b.runtimes) & set(generation.runtimes)]
     if not own:
         on = " or ".join(RUNTIMES[r].words for r in generation.runtimes) or "{name}"
-        return Ruling(None, f"No build of {engine} for {on} is known.", builds[0].source, far=_RUNTIME)
+        return Ruling(None, f"{product_name(engine)} has no known build for {on}.", builds[0].source, far=_RUNTIME)
     doing = [b for b in own if does(b, work)]
     found = [_by_build(generation, b, weight_format, work) for b in doing or own]
     return max(found, key=lambda r: (r.says is True, r.native, r.far))
 
 
 def _by_build(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
-    engine, source, capability = build.engine, build.source, generation.capability
+    engine, source, capability = product_name(build.engine), build.source, generation.capability
     if capability is not None and capability < build.least:
-        text = f"{{name}} has {generation.name}; {engine} needs {build.least:.1f}."
+        text = f"{{name}} has {generation.name}; {engine} requires {build.least:.1f} or higher."
         return Ruling(False, text, source, far=_CHIP)
     if build.on and generation.name not in build.on:
         of_family = any(g.name in build.on for g in _relatives(generation.family))
-        text = f"{engine} is built for {', '.join(build.on)}; {{name}} is {generation.name}."
+        text = f"{engine} supports this only on {', '.join(build.on)}; {{name}} {_identity_text(generation)}."
         return Ruling(False if of_family else None, text, source, far=_CHIP)
     if not does(build, work):
-        return Ruling(None, f"{not_done(engine, work)}.", source, far=_WORK)
+        return Ruling(None, f"{not_done(build.engine, work)}.", source, far=_WORK)
     return _by_format(generation, build, weight_format, work)
 
 
 def _by_format(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
-    """What a build makes of a format on a chip: multiplied, widened, or neither."""
-    engine, source, capability = build.engine, build.source, generation.capability
+    """Whether a build multiplies a format on a chip, converts it, or does neither."""
+    engine, source, capability = product_name(build.engine), build.source, generation.capability
     named, unit = words(weight_format), UNITS.get(weight_format)
     kv = build.kv
     if work.precision and UNITS[work.precision] not in generation.multiplies:
         return Ruling(False, _lacks(generation, engine, work.precision), source, far=_FORMAT)
     if weight_format in build.multiplies and (unit is None or unit in generation.multiplies):
-        return Ruling(True, f"{engine} multiplies {named} on {generation.name}.", source, True, kv, _FORMAT)
+        return Ruling(True, f"{engine} computes in {named} on {generation.name}.", source, True, kv, _FORMAT)
     if weight_format in build.unpacks:
         least = build.unpacks[weight_format]
         if capability is None or capability >= least:
-            text = f"{engine} widens {named} to 16 bits on {generation.name}."
+            text = f"{engine} converts {named} to 16 bits before computing on {generation.name}."
             return Ruling(True, text, source, False, kv, _FORMAT)
-        needs = f"{engine} needs {least:.1f} for {named}"
+        needs = f"{engine} requires {least:.1f} or higher for {named}"
         if unit is not None:
-            needs = f"{named} needs {least_capability(unit):.1f}, and {engine} widens it from {least:.1f} on"
+            own = f"{named} requires {least_capability(unit):.1f} or higher"
+            needs = f"{own}, and {engine} converts it to 16 bits only from {least:.1f}"
         text = f"{{name}} has {generation.name}; {needs}."
         return Ruling(False, text, source, far=_FORMAT)
     if weight_format in build.multiplies:
         return Ruling(False, _lacks(generation, engine, weight_format), source, far=_FORMAT)
     if unit == "bf16" and unit not in generation.multiplies:
         return Ruling(False, _lacks(generation, engine, weight_format), source, far=_FORMAT)
-    return Ruling(None, f"{engine} takes no {named} there, as far as is known.", source, far=_FORMAT)
+    return Ruling(None, f"{engine} has no known support for {named} on {generation.name}.", source, far=_FORMAT)
 
 
 def _lacks(generation: Generation, engine: str, weight_format: str) -> str:
     named = words(weight_format)
     if generation.capability is not None:
-        return f"{{name}} has {generation.name}; {named} needs {least_capability(UNITS[weight_format]):.1f}."
-    return f"{{name}} is {generation.name}, which does not multiply {named}, and {engine} does not widen it there."
+        least = least_capability(UNITS[weight_format])
+        return f"{{name}} has {generation.name}; {named} requires {least:.1f} or higher."
+    unsupported = f"which does not compute in {named}, and {engine} does not convert it to 16 bits there"
+    return f"{{name}} is {generation.name}, {unsupported}."
+
+
+def _identity_text(generation: Generation) -> str:
+    """Predicate that states a generation: "is gfx942", "has compute capability 9.0"."""
+    return f"{'has' if generation.name.startswith(CAPABILITY) else 'is'} {generation.name}"
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What software does, in words."""
+"""Work and its refusal as text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from types import MappingProxyType
 
 from app.sizing.hardware.support.records import PRETRAINING, Work
 from app.sizing.model.tasks import ModelTask
+from app.sizing.product_names import product_name
 
 MODELS: Mapping[ModelTask, str] = MappingProxyType(
     {
-        ModelTask.DECODER: "models that generate text",
+        ModelTask.DECODER: "text generation models",
         ModelTask.EMBEDDING: "embedding models",
         ModelTask.RERANKER: "rerankers",
         ModelTask.SPEECH: "speech models",
@@ -22,10 +23,10 @@ _HOW: Mapping[str, str] = MappingProxyType({"full": "full ", "lora": "LoRA ", "q
 
 
 def way(work: Work) -> str:
-    """What is done.
+    """Name of a piece of work.
 
     Check:
-        >>> way(Work("fine_tuning", "qlora")), way(Work("inference"))
+        >>> work_name(Work("fine_tuning", "qlora")), work_name(Work("inference"))
         ('QLoRA fine-tuning', 'serving')
     """
     if not work.trains:
@@ -36,15 +37,15 @@ def way(work: Work) -> str:
 
 
 def not_done(engine: str, work: Work) -> str:
-    """That an engine, or without a name nothing, does a piece of work.
+    """Sentence part that an engine, or without a name any engine, does not support a piece of work.
 
     Check:
-        >>> not_done("tgi", Work("inference", task=ModelTask.SPEECH))
-        'tgi does not serve speech models'
-        >>> not_done("", Work("fine_tuning", "qlora"))
-        'No framework does QLoRA fine-tuning of models that generate text'
+        >>> unsupported_text("tgi", Work("inference", task=ModelTask.SPEECH))
+        'TGI does not serve speech models'
+        >>> unsupported_text("", Work("fine_tuning", "qlora"))
+        'No known framework supports QLoRA fine-tuning of text generation models'
     """
-    models = MODELS[work.task]
+    models, name = MODELS[work.task], product_name(engine)
     if work.trains:
-        return f"{f'{engine} does not do' if engine else 'No framework does'} {way(work)} of {models}"
-    return f"{f'{engine} does not serve' if engine else 'No engine serves'} {models}"
+        return f"{f'{name} does not support' if engine else 'No known framework supports'} {way(work)} of {models}"
+    return f"{f'{name} does not serve' if engine else 'No known engine serves'} {models}"

@@ -1,1 +1,1 @@
-"""From a configuration file to the counts of a model; `read.py` is the way in."""
+"""Counts of a model from its configuration file. `read.py` is the entry point."""

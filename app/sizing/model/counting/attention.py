@@ -1,4 +1,4 @@
-"""Attention of a decoder: its projections, and what each token leaves in the cache."""
+"""Attention of a decoder: projections, and the elements that each token adds to the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Layers = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Heads:
-    """Shape of one kind of attention layer; `key_size` is that of queries too."""
+    """Shape of one kind of attention layer. `key_size` also applies to queries."""
 
     queries: int
     kv_heads: int
@@ -25,24 +25,24 @@ class Heads:
 
     @property
     def cached_elements(self) -> float:
-        """Keys and values of one token and layer."""
+        """Elements of the keys and values of one token and layer."""
         return float(self.kv_heads * (self.key_size + self.value_size))
 
     @property
     def macs(self) -> float:
-        """Multiply-adds of one query with one cached token, all heads: the score, and the value it weighs."""
+        """Multiply-adds of one query with one cached token, over all heads: the score and the weighted value."""
         return float(self.queries * (self.key_size + self.value_size))
 
 
 def head_dim(reader: Reader, spec: Family, *, hidden_size: int, heads: int) -> int:
-    """Size of an ordinary head: stated, the family's own, or the hidden size shared out among the heads."""
+    """Size of an ordinary head: the stated size, the default of the family, or the hidden size divided by the heads."""
     return reader.size("head_dim", spec.head_dim or max(1, hidden_size // heads))
 
 
 def heads_of(reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_heads: int = 0) -> Heads:
     """Heads of the model's ordinary attention layers.
 
-    Raises UnreadableConfiguration where query heads cannot share the key/value heads.
+    Raises UnreadableConfiguration if the query heads cannot share the key/value heads evenly.
     """
     n = reader.size("num_attention_heads")
     if family == "gpt_bigcode" or (family == "falcon" and not reader.flag("new_decoder_architecture")):
@@ -53,7 +53,9 @@ def heads_of(reader: Reader, spec: Family, family: str, *, hidden_size: int, kv_
         m = kv_heads or reader.size("num_key_value_heads", n)
     if n % m:
         raise UnreadableConfiguration(
-            f"{n} attention heads cannot share {m} key/value heads evenly.", key="num_key_value_heads"
+            f"{n} attention heads cannot share {m} key/value heads evenly. 'num_attention_heads' must be a multiple of "
+            "'num_key_value_heads'.",
+            key="num_key_value_heads",
         )
     d = head_dim(reader, spec, hidden_size=hidden_size, heads=n)
     return Heads(n, m, d, d)
@@ -82,11 +84,11 @@ def grouped(
     reuses_cache: bool = False,
     gate: bool | None = None,
 ) -> tuple[AttentionGroup, ...]:
-    """Heads that each have their own query, in groups that share keys and values (MHA, GQA, MQA).
+    """Add grouped attention, in which query heads share keys and values (MHA, GQA, MQA).
 
     Source: Ainslie et al. 2023 (arXiv:2305.13245).
-    Limits: keys and values of one size per layer.
-    Check: Llama-3.1-8B, elements of a layer's four matrices, and elements it caches of a token.
+    Limits: keys and values have one size per layer.
+    Check: Llama-3.1-8B, elements of a layer's four matrices, and elements that a layer caches per token.
         >>> LLAMA_8B.parts["attention"] // 32, LLAMA_8B.attention[0].kv_elements
         (41943040, 2048.0)
     """
@@ -115,12 +117,12 @@ def grouped(
 
 @dataclass(frozen=True, slots=True)
 class Latent:
-    """Sizes of multi-head latent attention; `compressed_queries` is 0 where queries are projected at once."""
+    """Sizes of multi-head latent attention. `compressed_queries` is 0 if queries are projected directly."""
 
     heads: int
-    rank: int  # of the compressed keys and values
-    rotated: int  # of a key, the part that carries the position
-    plain: int  # of a key, the part that does not
+    rank: int  # rank of the compressed keys and values
+    rotated: int  # elements of a key that carry the position
+    plain: int  # elements of a key that do not carry the position
     value_size: int
     compressed_queries: int
     index_heads: int
@@ -132,7 +134,7 @@ class Latent:
 
 
 def latent_of(reader: Reader) -> Latent:
-    """Sizes the configuration states."""
+    """Sizes of latent attention that the configuration states."""
     index_heads = reader.integer("index_n_heads", 0)
     plain = reader.size("qk_nope_head_dim")
     return Latent(
@@ -156,14 +158,14 @@ def latent(
     output_gate: bool = False,
     indexed: Layers = (),
 ) -> tuple[AttentionGroup, ...]:
-    """Multi-head latent attention: one compressed vector per token stands for all heads.
+    """Add multi-head latent attention (MLA), which caches one compressed vector per token for all heads.
 
-    `indexed` layers own a small attention that picks which tokens are read; the others of a sparse
-    model reuse the nearest choice.
+    `indexed` layers have a small attention that selects the tokens to read; the other layers of a sparse model reuse
+    the nearest selection.
 
     Source: DeepSeek-V2 (arXiv:2405.04434); DeepSeek-V3.2 for the indexer.
-    Limits: prefill expands the latent to every head, decode absorbs the expansion into the query.
-    Check: DeepSeek-V3 caches 512 + 64 elements a token and layer.
+    Limits: prefill expands the latent to every head; decode absorbs the expansion into the query.
+    Check: DeepSeek-V3 caches 512 + 64 elements per token and layer.
         >>> registered("deepseek-ai/DeepSeek-V3").attention[0].kv_elements
         576.0
     """
@@ -188,7 +190,7 @@ def latent(
 
 
 def _indexer(inventory: Inventory, sizes: Latent, h: int, layers: Layers) -> None:
-    """The small attention that picks which tokens are read."""
+    """Add the small attention that selects the tokens to read."""
     part, size = Part.ATTENTION, sizes.index_size
     inventory.linear("indexer.wq_b", part, sizes.compressed_queries or h, sizes.index_heads * size, layers)
     inventory.linear("indexer.wk", part, h, size, layers)
@@ -197,7 +199,7 @@ def _indexer(inventory: Inventory, sizes: Latent, h: int, layers: Layers) -> Non
 
 
 def _latent_groups(reader: Reader, sizes: Latent, layers: Layers, indexed: Layers) -> tuple[AttentionGroup, ...]:
-    """Layers that own an indexer, then the others."""
+    """Attention groups: first the layers that own an indexer, then the others."""
     n, rank = sizes.heads, sizes.rank
     read = float(reader.size("index_topk")) if sizes.index_heads else None
 
@@ -219,7 +221,7 @@ def _latent_groups(reader: Reader, sizes: Latent, layers: Layers, indexed: Layer
 
 
 def index_layers(reader: Reader, layers: Layers) -> Layers:
-    """Layers that own an indexer: all of a sparse model, unless `indexer_types` marks some as shared."""
+    """Layers that own an indexer: all layers of a sparse model, unless `indexer_types` marks some as shared."""
     if not reader.integer("index_n_heads", 0):
         return ()
     types = reader.find("indexer_types")
@@ -231,7 +233,7 @@ def index_layers(reader: Reader, layers: Layers) -> Layers:
 def sparse_blocks(
     inventory: Inventory, reader: Reader, spec: Family, *, hidden_size: int, heads: Heads, layers: Layers
 ) -> tuple[AttentionGroup, ...]:
-    """MiniMax-M3: grouped attention that reads the blocks a small index of its own chooses."""
+    """Add MiniMax-M3 attention: grouped attention that reads the blocks selected by a small index."""
     sparse = reader.part("sparse_attention_config")
     size, index_heads = sparse.size("sparse_index_dim", 128), sparse.size("sparse_num_index_heads", 4)
     inventory.linear("indexer.q_proj", Part.ATTENTION, hidden_size, index_heads * size, layers)
@@ -256,9 +258,11 @@ def sparse_blocks(
 def compressed(
     inventory: Inventory, reader: Reader, *, hidden_size: int, layers: Layers, ratio: int
 ) -> tuple[AttentionGroup, ...]:
-    """DeepSeek-V4: one key/value head for all queries over a short window, and one entry per `ratio` older tokens.
+    """Add DeepSeek-V4 attention: one key/value head for all queries over a short window, and one entry per `ratio`
+    older tokens.
 
-    A ratio of 4 is chosen from by an indexer; 128 is read whole; 0 keeps the window alone.
+    With a ratio of 4, an indexer selects the entries; with 128, all entries are read; with 0, only the window is
+    read.
     """
     h, n, d = hidden_size, reader.size("num_attention_heads"), reader.size("head_dim")
     q, groups, rank = reader.size("q_lora_rank"), reader.size("o_groups"), reader.size("o_lora_rank")

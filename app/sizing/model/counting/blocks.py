@@ -1,4 +1,4 @@
-"""What networks on samples share: transformer blocks with biases, patches, and the law of an image."""
+"""Building blocks of networks on samples: transformer blocks with biases, patch embeddings, and the law of an image."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def sample_model(
     heads: int,
     mlp_width: int,
 ) -> ModelArchitecture:
-    """A network on samples of its usual size."""
+    """The model of a network that works on samples of its usual size."""
     return ModelArchitecture(
         name=name,
         kind=ModelKind.SAMPLES,
@@ -44,7 +44,7 @@ def blocks(
     gated: bool = False,
     extra: int = 0,
 ) -> None:
-    """Transformer blocks with biases: 4(hh + h) + 2hf + f + h + 4h elements each."""
+    """Add transformer blocks with biases, each of 4(hh + h) + 2hf + f + h + 4h elements."""
     h, f, every = hidden_size, mlp_width, tuple(range(layers))
     for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
         inventory.linear(role, part or Part.ATTENTION, h, h, every, bias=True, quantised=part is None)
@@ -55,10 +55,10 @@ def blocks(
 
 
 def block_macs(hidden_size: int, mlp_width: int, layers: int, *, gated: bool = False) -> float:
-    """Multiply-adds of all blocks for one position, attention's scores left out.
+    """Multiply-adds of all blocks for one position, attention scores excluded.
 
     Source: Vaswani et al. 2017 (arXiv:1706.03762).
-    Limits: heads as wide as the model.
+    Limits: the heads together are as wide as the model.
     Check: ViT-B/16, 12 * (4 * 768^2 + 2 * 768 * 3072).
         >>> block_macs(768, 3072, 12)
         84934656.0
@@ -69,7 +69,7 @@ def block_macs(hidden_size: int, mlp_width: int, layers: int, *, gated: bool = F
 def patches(
     inventory: Inventory, hidden_size: int, patch: int, channels: int, *, bias: bool, part: Part = Part.EMBEDDING
 ) -> float:
-    """The convolution over patches; its multiply-adds per patch."""
+    """Add the convolution over patches and return its multiply-adds per patch."""
     size = channels * patch**2
     inventory.linear("patch_embedding", part, size, hidden_size, ONCE, bias=bias, quantised=False, per=Per.NEVER)
     return float(size * hidden_size)
@@ -85,7 +85,7 @@ def image_law(
     layers: int,
     fixed_macs: float = 0.0,
 ) -> SampleLaw:
-    """Work of a transformer over the patches of an image."""
+    """The law of a transformer over the patches of an image."""
     return SampleLaw(
         unit="image",
         width=side,

@@ -1,4 +1,4 @@
-"""Reads a `config.json`: spellings of each key, values that stand a level down, stated quantisation."""
+"""Reads a `config.json`: spellings of each key, keys of nested parts, and values of the wrong type."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.sizing.model.counting.defaults import DEFAULTS
 
 Config = Mapping[str, Any]
 
-# One spelling per concept; the first key present wins.
+# Spellings of each key; the first one present in the file applies.
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "hidden_size": ("hidden_size", "n_embd", "n_embed", "d_model", "dim"),
     "num_hidden_layers": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
@@ -43,12 +43,12 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "mtp_layers": ("num_nextn_predict_layers", "mtp_num_hidden_layers"),
 }
 
-# Where a file that wraps a text model keeps its keys; a path of several steps is joined by dots.
+# Nested parts in which a file stores the keys of its text model; dots separate the steps of a path.
 _TEXT_KEYS = ("text_config", "llm_config", "language_config", "thinker_config.text_config", "decoder_config")
 _OUTER_KEYS = ("tie_word_embeddings", "quantization_config", "architectures")
 
 
-# Keys that say how many layers there are; a model has at most this many.
+# Keys that state a number of layers, which may be at most MAX_LAYERS.
 _DEPTHS = (
     "num_hidden_layers",
     "encoder_layers",
@@ -64,11 +64,11 @@ MAX_LAYERS = 4096
 
 
 class Reader:
-    """Typed access to one configuration; a missing or malformed key says so by name.
+    """Typed access to one configuration. Errors name the missing or malformed key.
 
-    In a nested part (`nested`), keys that are absent mean the library's defaults of that model
-    type, because files are saved without them; which were taken is kept in `defaulted`. At the top
-    level a missing shape key is a mistake, not a default.
+    In a nested part (`nested`), absent keys mean the library's defaults of that model type, because files are saved
+    without them. `defaults_used` records the defaults that were taken. At the top level, a missing shape key is an
+    error.
     """
 
     def __init__(self, config: Config, model_type: str = "", *, nested: bool = False) -> None:
@@ -86,14 +86,14 @@ class Reader:
 
     @property
     def architecture(self) -> str:
-        """The class the file is for: its head follows from it."""
+        """The model class that the file names; the output head depends on it."""
         named = self.config.get("architectures")
         return str(named[0]) if isinstance(named, list) and named else ""
 
     def integer(self, name: str, default: int | None = None) -> int:
-        """A whole number; a list stands for its one repeated value.
+        """A whole number. A list of equal values counts as that value.
 
-        Raises UnreadableConfiguration for anything else, naming the spellings accepted.
+        Raises UnreadableConfiguration for anything else and names the accepted spellings.
         """
         value = self.find(name)
         if value is None and default is not None:
@@ -106,18 +106,18 @@ class Reader:
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             missing = value is None
             raise UnreadableConfiguration(
-                f"The configuration {'lacks' if missing else 'has an unusable value for'} "
-                f"{' or '.join(map(repr, SYNONYMS.get(name, (name,))))}; a whole number from 0 to {most} is "
-                f"needed to count a model of type {self.model_type or 'given'!r}.",
+                f"The configuration {'lacks' if missing else 'has an invalid value for'} "
+                f"{' or '.join(map(repr, SYNONYMS.get(name, (name,))))}. A model of type "
+                f"{self.model_type or 'unknown'!r} needs a whole number from 0 to {most}.",
                 key=name,
             )
         return value
 
     def size(self, name: str, default: int | None = None) -> int:
-        """A whole number that must be at least 1."""
+        """A whole number of at least 1."""
         value = self.integer(name, default)
         if value < 1:
-            raise UnreadableConfiguration(f"The configuration has {name!r} 0; at least 1 is needed.", key=name)
+            raise UnreadableConfiguration(f"The configuration sets {name!r} to 0. It must be at least 1.", key=name)
         return value
 
     def sizes(self, name: str, *, most: int, default: tuple[int, ...] | None = None) -> list[int]:
@@ -135,30 +135,31 @@ class Reader:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
             raise UnreadableConfiguration(
-                f"The configuration has an unusable value for {name!r}; a number is needed.", key=name
+                f"The configuration has an invalid value for {name!r}. It must be a number from 0 to below 1e9.",
+                key=name,
             )
         return float(value)
 
     def flag(self, setting: bool | str, default: bool = False) -> bool:
-        """A switch: fixed, or a key; a key that ends in "!" is on unless the file says otherwise."""
+        """A switch: a fixed value, or the value of a key. A key that ends in "!" is on unless the file turns it off."""
         if not isinstance(setting, str):
             return setting
         value = self.find(setting.rstrip("!"))
         return default or setting.endswith("!") if value is None else bool(value)
 
     def layer_list(self, name: str, layers: int) -> list[Any] | None:
-        """A list with one entry per layer (longer ones are cut: some files append extra layers), or None."""
+        """A list with one entry per layer, or None. Longer lists are cut, because some files append extra layers."""
         value = self.find(name)
         if not isinstance(value, list) or not value:
             return None
         if len(value) < layers:
             raise UnreadableConfiguration(
-                f"{name!r} has {len(value)} entries for {layers} layers; one for each is needed.", key=name
+                f"{name!r} has {len(value)} entries for {layers} layers. It needs one entry per layer.", key=name
             )
         return value[:layers]
 
     def part(self, name: str, model_type: str = "") -> Reader:
-        """The reader of a nested part, empty where the file has none."""
+        """The reader of a nested part; it is empty if the file has none."""
         inner = self.config.get(name)
         inner = inner if isinstance(inner, Mapping) else {}
         kind = inner.get("model_type")
@@ -166,7 +167,7 @@ class Reader:
 
 
 def text_part(config: Config) -> tuple[Config, bool]:
-    """The text model's own keys wherever the file keeps them, and whether that was a level down."""
+    """The keys of the text model, and whether they come from a nested part of the file."""
     for path in _TEXT_KEYS:
         inner: Any = config
         for step in path.split("."):

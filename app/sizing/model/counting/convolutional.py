@@ -1,4 +1,4 @@
-"""Convolutional networks whose configurations name widths and depths: ResNet and its kin, EfficientNet."""
+"""Convolutional networks whose configurations state widths and depths: ResNet and its variants, EfficientNet."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def _image_network(reader: Reader, name: str, family: str, stages: list[dict[str
 
 
 def read_resnet(config: Config, name: str) -> ModelArchitecture:
-    """ResNet by its stages: two 3 x 3 convolutions a block, or a bottleneck of a quarter of the width.
+    """ResNet by its stages: two 3 x 3 convolutions per block, or a bottleneck of a quarter of the width.
 
-    `groups` and `width_per_group` make it a ResNeXt or a wide ResNet, `squeeze` (the division of a block's width)
+    `groups` and `width_per_group` make it a ResNeXt or a wide ResNet. `squeeze` (the divisor of a block's width)
     adds squeeze and excitation.
 
     Source: He et al. 2015 (arXiv:1512.03385); Xie et al. 2016 (arXiv:1611.05431); Hu et al. 2017 (arXiv:1709.01507).
-    Limits: work is proportional to the pixels; edges are not counted.
+    Limits: work is proportional to the pixels; image borders are not treated separately.
     Check: ResNet-50, parameters and GFLOP at 224.
         >>> resnet = registered("microsoft/resnet-50")
         >>> resnet.total_params, round(resnet.sample.flops / 1e9, 2)
@@ -35,7 +35,11 @@ def read_resnet(config: Config, name: str) -> ModelArchitecture:
     reader = Reader(config, "resnet")
     widths, depths = reader.sizes("hidden_sizes", most=10**6), reader.sizes("depths", most=1000)
     if len(widths) != len(depths) or sum(depths) > MAX_LAYERS:
-        raise UnreadableConfiguration("'hidden_sizes' and 'depths' need one entry for each stage.", key="depths")
+        raise UnreadableConfiguration(
+            "'hidden_sizes' and 'depths' must have one entry per stage, "
+            f"and 'depths' may add up to at most {MAX_LAYERS} layers.",
+            key="depths",
+        )
     basic, groups = reader.find("layer_type") == "basic", reader.size("groups", 1)
     squeeze, wide = reader.integer("squeeze", 0), reader.size("width_per_group", 64)
     stages: list[dict[str, Any]] = [
@@ -50,7 +54,7 @@ def read_resnet(config: Config, name: str) -> ModelArchitecture:
     return _image_network(reader, name, "resnet", [*stages, {"block": "linear", "out": labels(reader)}])
 
 
-# Kernel, stride, widening, width and depth of EfficientNet-B0's stages.
+# Kernel, stride, expansion factor, width and depth of EfficientNet-B0's stages.
 _B0 = (
     (3, 1, 1, 16, 1),
     (3, 2, 6, 24, 2),
@@ -63,13 +67,13 @@ _B0 = (
 
 
 def _rounded(width: float, divisor: int) -> int:
-    """A width as a multiple of the divisor, never a tenth narrower."""
+    """The width rounded to a multiple of the divisor, at most 10 % narrower."""
     found = max(divisor, int(width + divisor / 2) // divisor * divisor)
     return found + divisor if found < 0.9 * width else found
 
 
 def read_efficientnet(config: Config, name: str) -> ModelArchitecture:
-    """EfficientNet by its coefficients of width and depth; with `wide_squeeze` it squeezes a share of the widened
+    """EfficientNet by its width and depth coefficients. With `wide_squeeze`, it squeezes a share of the widened
     channels.
 
     Source: Tan and Le 2019 (arXiv:1905.11946), table 1.
@@ -81,7 +85,9 @@ def read_efficientnet(config: Config, name: str) -> ModelArchitecture:
     reader = Reader(config, "efficientnet")
     width, depth = reader.number("width_coefficient", 1.0), reader.number("depth_coefficient", 1.0)
     if not 0 < width <= 100 or not 0 < depth <= 100:
-        raise UnreadableConfiguration("Coefficients of width and depth lie between 0 and 100.", key="width_coefficient")
+        raise UnreadableConfiguration(
+            "'width_coefficient' and 'depth_coefficient' must be above 0 and at most 100.", key="width_coefficient"
+        )
     divisor = reader.size("depth_divisor", 8)
     stages: list[dict[str, Any]] = [
         {"block": "conv", "out": _rounded(32 * width, divisor), "stride": 2, "act": "silu"},

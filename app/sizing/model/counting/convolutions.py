@@ -1,7 +1,8 @@
-"""A network as a list of blocks over a signal of one, two or three dimensions, counted operation by operation.
+"""Counts a network operation by operation, as a list of blocks over a signal of one, two or three dimensions.
 
-Kept for backward, as eager modules do: every convolution its input, a norm its input, a rectifier in place its
-output, a smooth activation its input; what one keeps the next does not keep again.
+Activations kept for backward follow eager modules: a convolution keeps its input, a norm its input, an in-place
+rectifier its output, a smooth activation its input. A tensor that one operation keeps is not counted again for the
+next.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from app.errors import UnreadableConfiguration
 from app.sizing.model.footprint import Footprint
 
 HALF = 2.0  # bytes of an element in 16 bit
-TILE = 64  # output channels that a matrix unit's kernel computes at a time
-MASK_BYTES = 8.0  # of a place that max pooling remembers
-# A rectifier works in place; every other copies what it found, for backward asks for it.
+TILE = 64  # output channels that a kernel on a matrix unit computes at a time
+MASK_BYTES = 8.0  # bytes per index that max pooling keeps
+# Only "relu" works in place; every other activation keeps a copy of its input for backward.
 ACTIVATIONS = ("relu", "relu6", "silu", "none")
 MAX_ELEMENTS = 1e13
 
 
 @dataclass(slots=True)
 class Signal:
-    """What flows: channels over a grid, and whether something keeps it for backward already."""
+    """A signal between operations: channels over a grid, and whether an operation already keeps it for backward."""
 
     channels: int
     size: tuple[int, ...]
@@ -39,38 +40,42 @@ class Signal:
 
 @dataclass(slots=True)
 class Counted:
-    """A network under count: one sample, `macs` multiply-adds; grids shrink as padded convolutions shrink them."""
+    """Running counts of a network for one sample; padded convolutions divide the grid by their stride."""
 
     signal: Signal
     convolution_params: int = 0
     norm_params: int = 0
-    macs: float = 0.0
-    fixed_macs: float = 0.0  # of what does not grow with the sample
-    trained_macs: float = 0.0
-    tiled_macs: float = 0.0
+    macs: float = 0.0  # multiply-adds of a forward pass
+    fixed_macs: float = 0.0  # multiply-adds that do not grow with the sample
+    trained_macs: float = 0.0  # multiply-adds, with those of frozen layers counted at one third
+    tiled_macs: float = 0.0  # trained multiply-adds with output channels rounded up to a tile
     layers: int = 0
-    kept: float = 0.0
-    places_kept: float = 0.0  # of the greatest in every window, which no precision widens
-    matrix: float = 0.0
-    elementwise: float = 0.0
-    grouped: float = 0.0
-    taps: float = 0.0
-    operations: float = 0.0
-    peak: float = 0.0  # elements that lie at once in backward: what is kept so far, gradients of a layer's ends
-    frozen: bool = False  # what follows is not trained
+    kept: float = 0.0  # elements kept for backward
+    places_kept: float = 0.0  # indices that max pooling keeps for backward, the same size in every precision
+    matrix: float = 0.0  # elements that ungrouped convolutions and matrices read and write
+    elementwise: float = 0.0  # elements that kernels between the matrices read and write
+    grouped: float = 0.0  # elements that grouped convolutions read and write
+    taps: float = 0.0  # output elements of grouped convolutions times kernel positions
+    operations: float = 0.0  # kernels
+    peak: float = 0.0  # peak elements in backward: those kept so far, and gradients of a layer's input and output
+    frozen: bool = False  # whether the following layers are not trained
 
     def keep(self, elements: float) -> None:
         self.kept += 0.0 if self.frozen else elements
 
     def between(self, elements: float, kernels: float = 1.0) -> None:
-        """Kernels between the matrices, and the elements they read and write."""
+        """Count kernels between the matrices, and the elements that they read and write."""
         self.elementwise += elements
         self.operations += kernels
 
     def multiply(self, outputs: Signal, weights: int, macs: float, *, grouped: bool = False) -> None:
-        """A convolution or matrix from the signal to `outputs`: it keeps what it reads."""
+        """Count a convolution or matrix from the signal to `outputs`; it keeps its input for backward."""
         if outputs.elements > MAX_ELEMENTS or self.convolution_params + weights > 1e15:
-            raise UnreadableConfiguration("The stages describe a network too large to be counted.", key="stages")
+            raise UnreadableConfiguration(
+                "The stages describe a network that is too large: a signal may have at most 1e13 elements, "
+                "and the network at most 1e15 parameters.",
+                key="stages",
+            )
         if not self.signal.kept:
             self.keep(self.signal.elements)
             self.signal.kept = True
@@ -101,10 +106,14 @@ class Counted:
         valid: bool = False,
         affine: bool = False,
     ) -> None:
-        """A convolution, its norm (or, `affine`, a frozen one) and its activation."""
+        """Count a convolution, its norm (with `affine`, a frozen one) and its activation."""
         before = self.signal
         if groups < 1 or before.channels % groups or outputs % groups:
-            raise UnreadableConfiguration(f"{groups} groups do not divide the channels of a stage.", key="stages")
+            raise UnreadableConfiguration(
+                f"'groups' is {groups}, but it must be at least 1 and divide the input and output channels of its "
+                "stage.",
+                key="stages",
+            )
         size = tuple(max(1, -(-s // stride)) if not valid else max(1, (s - kernel) // stride + 1) for s in before.size)
         weights = before.channels // groups * outputs * kernel ** len(size)
         after = Signal(outputs, size)
@@ -118,7 +127,7 @@ class Counted:
         self.activate(act)
 
     def normalise(self) -> None:
-        """A norm over a batch or a channel: it keeps its input and writes anew; the batches are counted too."""
+        """Count a norm over a batch or a channel, which keeps its input and writes a new output."""
         if not self.signal.kept:
             self.keep(self.signal.elements)
         self.norm_params += 2 * self.signal.channels
@@ -126,9 +135,9 @@ class Counted:
         self.signal.kept = False
 
     def activate(self, act: str) -> None:
-        """A rectifier keeps what it leaves, any other activation what it found."""
+        """Count an activation: a rectifier keeps its output, every other activation its input."""
         if act not in ACTIVATIONS:
-            raise UnreadableConfiguration(f"'act' is one of {', '.join(ACTIVATIONS)}.", key="stages")
+            raise UnreadableConfiguration(f"'act' must be one of {', '.join(ACTIVATIONS)}.", key="stages")
         if act == "none":
             return
         self.between((2 if act == "relu" else 4) * self.signal.elements, 1.0 if act == "relu" else 2.0)
@@ -137,7 +146,7 @@ class Counted:
         self.signal.kept = act == "relu"
 
     def squeeze(self, inner: int) -> None:
-        """Channels scaled by what is seen of all of them (squeeze and excitation)."""
+        """Count squeeze and excitation, which scales each channel by a weight computed from all channels."""
         n, c = self.signal.elements, self.signal.channels
         if not self.signal.kept:
             self.keep(n)
@@ -149,13 +158,13 @@ class Counted:
         self.signal.kept = False
 
     def add(self, act: str = "none") -> None:
-        """A shortcut added to the signal."""
+        """Count the addition of a shortcut to the signal."""
         self.between(3 * self.signal.elements)
         self.signal.kept = False
         self.activate(act)
 
     def pool(self, kernel: int, stride: int, *, valid: bool = False) -> None:
-        """The greatest of every window."""
+        """Count max pooling over windows."""
         before = self.signal
         size = tuple(max(1, -(-s // stride)) if not valid else max(1, (s - kernel) // stride + 1) for s in before.size)
         after = Signal(before.channels, size)
@@ -166,7 +175,7 @@ class Counted:
         self.signal = after
 
     def enlarge(self, outputs: int, factor: int) -> None:
-        """A transposed convolution whose kernel is as wide as its stride."""
+        """Count a transposed convolution whose kernel is as wide as its stride."""
         before = self.signal
         after = Signal(outputs, tuple(s * factor for s in before.size))
         weights = before.channels * outputs * factor ** len(before.size)
@@ -174,12 +183,12 @@ class Counted:
         self.convolution_params += outputs
 
     def average(self) -> None:
-        """The mean over all places."""
+        """Count the mean over all grid points."""
         self.between(self.signal.elements)
         self.signal = Signal(self.signal.channels, (1,) * len(self.signal.size))
 
     def footprint(self) -> Footprint:
-        """What training does with one sample."""
+        """The training footprint of one sample."""
         return Footprint(
             flops=2 * self.trained_macs,
             kept_bytes=HALF * self.kept + MASK_BYTES * self.places_kept,

@@ -1,4 +1,4 @@
-"""Decoders: from a configuration to the tensors of every block and what a token leaves in the cache."""
+"""Decoders: the tensors of every block and the cache per token, from a configuration."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from app.sizing.model.tensors import ONCE, BlockKind, Inventory, Part, Per
 
 # Families that are recurrent in every layer: no heads, no cache.
 _NO_ATTENTION = ("mamba", "falcon_mamba", "mamba2")
-# Families whose own code writes GELU out, operation by operation.
+# Families whose code computes GELU operation by operation.
 _WRITES_GELU = ("codegen", "gpt2", "gpt_neo", "gptj", "phi")
 
 
 def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) -> ModelArchitecture:
-    """Counts of a language model's decoder; towers and quantisation are added by the caller.
+    """Counts of a language model's decoder. The caller adds vision towers and quantization.
 
-    Raises UnreadableConfiguration naming the key that stands in the way.
+    Raises UnreadableConfiguration and names the key that prevents the count.
+
     Check: Llama-3.1-8B, parameters and bytes of cache per token.
         >>> LLAMA_8B.total_params, LLAMA_8B.kv_cache_bytes_per_token()
         (8030261248, 131072.0)
@@ -74,13 +75,13 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
 
 
 def _block(reader: Reader, spec: Family, family: str) -> BlockKind:
-    """What its blocks are beside their sizes; norms that own no vector are there all the same."""
+    """Properties of the blocks that their sizes do not show. Norms without a vector are counted too."""
     layer_norm = not spec.gated or spec.norm_vectors > 1 or family.startswith("cohere")
     return BlockKind(_norms_of(reader, spec, family) or 2, layer_norm, family in _WRITES_GELU)
 
 
 def _head_dim(reader: Reader, spec: Family, family: str, hidden_size: int, heads: int) -> int:
-    """Size of a query head; a latent one has a part with positions and a part without."""
+    """Size of a query head. A latent head has a part with positions and a part without."""
     if family in _NO_ATTENTION:
         return hidden_size
     if reader.integer("kv_lora_rank", 0):
@@ -94,7 +95,7 @@ def _defaulted(reader: Reader, family: str) -> tuple[str, ...]:
         for k, v in reader.defaulted.items()
         if k not in ("tie_word_embeddings", "attention_bias", "max_position_embeddings")
     ]
-    return (f"keys absent from the {family} part mean the library's defaults: {', '.join(named)}",) if named else ()
+    return (f"absent keys of the {family} part have the library's defaults: {', '.join(named)}",) if named else ()
 
 
 def _tied(reader: Reader, spec: Family) -> bool:
@@ -104,7 +105,7 @@ def _tied(reader: Reader, spec: Family) -> bool:
 def _mixers(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> tuple[AttentionGroup, ...]:
-    """Attention and recurrent mixers of all layers; groups in the order they first appear."""
+    """Add attention and recurrent mixers of all layers and return the attention groups in order of first appearance."""
     groups: list[AttentionGroup] = []
     for (mixer, kv_heads), layers in alike(schedule, lambda x: (x.mixer, x.kv_heads)).items():
         if mixer == "":
@@ -128,7 +129,7 @@ def _attention(
     kv_heads: int,
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
-    """Attention of one kind, by what the family and the layer say."""
+    """Add one kind of attention, selected by the family and the layer."""
     if family == "deepseek_v4":
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
         return attention.compressed(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
@@ -158,7 +159,7 @@ def _attention(
 
 
 def _gemma4(reader: Reader, heads: attention.Heads, mixer: str) -> tuple[attention.Heads, dict[str, Any]]:
-    """Full layers have heads of their own size, may use keys as values, and may reuse earlier caches."""
+    """Heads of Gemma 4. Full layers have their own head size, can use keys as values, and can reuse earlier caches."""
     windowed = mixer.endswith("window")
     alternative = not windowed and reader.flag("attention_k_eq_v")
     if not windowed:
@@ -169,7 +170,7 @@ def _gemma4(reader: Reader, heads: attention.Heads, mixer: str) -> tuple[attenti
 
 
 def _mimo(reader: Reader, heads: attention.Heads, *, windowed: bool) -> tuple[attention.Heads, dict[str, Any]]:
-    """Windowed layers have heads of their own, and sinks where the file says so."""
+    """Heads of MiMo. Windowed layers have their own heads, and sinks if the file says so."""
     prefix = "swa_" if windowed else ""
     own = attention.Heads(
         reader.size(f"{prefix}num_attention_heads", heads.queries),
@@ -188,7 +189,7 @@ def _cross(
     heads: attention.Heads,
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
-    """Layers that attend to the image alone: they cache image tokens once and no text (Llama 3.2 Vision)."""
+    """Add layers that attend only to the image: they cache image tokens once and no text (Llama 3.2 Vision)."""
     (group,) = attention.grouped(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
     inventory.vector("q_norm", Part.NORMS, heads.key_size, layers)
     inventory.vector("k_norm", Part.NORMS, heads.key_size, layers)
@@ -199,7 +200,7 @@ def _cross(
 def _feed_forward(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> tuple[Experts, float]:
-    """Feed-forward of all layers: (routing, width of the dense MLP)."""
+    """Add the feed-forward part of all layers and return (routing, width of the dense MLP)."""
     routing, widest = Experts(), 0.0
     fused = spec.fused_gate_up
     for (kind, own), layers in alike(schedule, lambda x: (x.feed_forward, x.width)).items():
@@ -220,11 +221,11 @@ def _feed_forward(
 
 
 def _norms_of(reader: Reader, spec: Family, family: str) -> int:
-    """Norms of a block; one where attention and MLP stand side by side on it."""
+    """Norms per block; one if attention and MLP run in parallel on its output."""
     if family == "falcon":
-        apart = 1 if reader.find("num_ln_in_parallel_attn") == 1 else 2
-        beside = 1 if reader.flag("parallel_attn", default=True) else 2
-        return apart if reader.flag("new_decoder_architecture") else beside
+        of_new_decoder = 1 if reader.find("num_ln_in_parallel_attn") == 1 else 2
+        of_old_decoder = 1 if reader.flag("parallel_attn", default=True) else 2
+        return of_new_decoder if reader.flag("new_decoder_architecture") else of_old_decoder
     if family == "stablelm":
         return 1 if reader.flag("use_parallel_residual") else 2
     return spec.norms
@@ -233,10 +234,10 @@ def _norms_of(reader: Reader, spec: Family, family: str) -> int:
 def _norms(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, schedule: list[Layer]
 ) -> None:
-    """Normalisation of every block and the final one."""
+    """Add the norms of every block and the final norm."""
     every = tuple(range(len(schedule)))
     norms = _norms_of(reader, spec, family)
-    if family == "nemotron-nas":  # no norm before what is not there
+    if family == "nemotron-nas":  # sublayers that are left out have no norm
         present = sum((x.mixer != "") + (x.feed_forward != "") for x in schedule)
         inventory.vector("norms", Part.NORMS, hidden_size, tuple(range(present)))
     else:
@@ -262,8 +263,8 @@ def _ends(
     tied: bool,
     headless: bool,
 ) -> None:
-    """Embedding, positions and output head; a file of the bare model has no head."""
-    dense = reader.find("st_dense_dims")  # layers an embedding repository appends behind the pooler
+    """Add the embedding, positions and output head. A file of the bare model has no head."""
+    dense = reader.find("st_dense_dims")  # layers that an embedding repository appends after the pooler
     for inputs, outputs in pairwise(dense if isinstance(dense, list) else []):
         inventory.linear("pooled_dense", Part.HEAD, int(inputs), int(outputs), ONCE, quantised=False, per=Per.NEVER)
     width = reader.size("word_embed_proj_dim", hidden_size) if family == "opt" else hidden_size
@@ -295,7 +296,9 @@ def _ends(
 
 
 def _hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, layers: int) -> None:
-    """DeepSeek-V4 keeps several residual streams; each sublayer mixes them by weights it computes."""
+    """Add DeepSeek-V4's hyper-connections: each sublayer computes weights and mixes several residual streams with
+    them.
+    """
     streams = reader.size("hc_mult")
     weights = (2 + streams) * streams
     every = tuple(range(layers))
@@ -313,13 +316,14 @@ def _hyper_connections(inventory: Inventory, reader: Reader, hidden_size: int, l
 
 
 def _mtp_params(inventory: Inventory, reader: Reader, family: str, hidden_size: int, schedule: list[Layer]) -> int:
-    """Multi-token-prediction layers: each one more full-attention layer, a projection of two hidden states, and norms.
+    """Parameters of multi-token-prediction layers: each has a full-attention layer, a projection of two hidden states,
+    and norms.
 
-    Not part of the total: they load only where speculative decoding is on.
+    They are not part of the total, because they are loaded only for speculative decoding.
 
-    Source: the checkpoints' own layers.
-    Limits: families whose layers are known; others count none.
-    Check: DeepSeek-V3's one.
+    Source: the layers in the published checkpoints.
+    Limits: other families than the listed ones count none.
+    Check: DeepSeek-V3's one layer.
         >>> registered("deepseek-ai/DeepSeek-V3").mtp_params
         11610067968
     """
@@ -337,6 +341,6 @@ def _mtp_params(inventory: Inventory, reader: Reader, family: str, hidden_size: 
         return sum(t.size * t.copies for t in inventory.tensors if layer in t.layers)
 
     attends = max((block(i) for i, x in enumerate(schedule) if x.mixer == "full"), default=0)
-    if family == "nemotron_h":  # an attention block and a block of experts
+    if family == "nemotron_h":  # one attention block and one block of experts
         attends += max((block(i) for i, x in enumerate(schedule) if x.feed_forward == "moe"), default=0)
     return count * (attends + 2 * hidden_size * hidden_size + 3 * hidden_size)

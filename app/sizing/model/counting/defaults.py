@@ -1,7 +1,7 @@
-"""What an absent key means in a nested part of a configuration: the defaults of the transformers library (5.23).
+"""Defaults of the transformers library (5.23) for keys that are absent from a nested part of a configuration.
 
-Files are saved without the values that equal the class defaults of a nested part, so they have to
-be known to count such a file. Shape keys only.
+The library saves files without the values that equal the class defaults of a nested part. Counting such a file
+therefore requires the defaults. The tables list shape keys only.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Short words of the table below, by the key they stand for; other keys are written out.
+# Short names in the table below and the keys that they mean; all other keys are written in full.
 _WORDS = {
     "kv_heads": "num_key_value_heads",
     "mlp": "intermediate_size",
@@ -175,7 +175,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
     "muse_glimmer_vision": _shape(1536, 50, 16, mlp=8960, patch_size=14),
 }
 
-# Vision parts that go by the type of the whole.
+# Vision parts that are named by the type of the wrapping model.
 _SAME = {
     "qwen3_vl_moe": "qwen3_vl_vision",
     "qwen3_vl": "qwen3_vl_vision",

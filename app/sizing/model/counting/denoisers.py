@@ -1,4 +1,4 @@
-"""Networks that paint a picture in steps: FLUX.1 and Stable Diffusion 3."""
+"""Networks that generate a picture in denoising steps: FLUX.1 and Stable Diffusion 3."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Layers = tuple[int, ...]
 
 
 def _timestep(inventory: Inventory, width: int, pooled: int, *, guidance: bool) -> None:
-    """Step, guidance and pooled text become one vector."""
+    """Add the matrices that combine step, guidance and pooled text into one vector."""
     for role, inputs in (("time", 256), *((("guidance", 256),) if guidance else ()), ("pooled_text", pooled)):
         _outside(inventory, f"{role}.1", inputs, width)
         _outside(inventory, f"{role}.2", width, width)
 
 
 def _outside(inventory: Inventory, role: str, inputs: int, outputs: int) -> None:
-    """A matrix outside the blocks."""
+    """Add a matrix outside the blocks."""
     inventory.linear(role, Part.OTHER, inputs, outputs, ONCE, bias=True, quantised=False, per=Per.NEVER)
 
 
@@ -35,7 +35,9 @@ def _feed_forward(inventory: Inventory, prefix: str, width: int, on: Layers) -> 
 def _denoiser_law(
     usual: Usual, *, width: int, layers: int, patch: int, side: int, macs: float, last_text_macs: float = 0.0
 ) -> SampleLaw:
-    """Pixels are compressed eight to one a side before patches are cut; text tokens join the image's."""
+    """The law of a denoiser. The image encoder reduces each side eightfold before patches are cut; text tokens join the
+    image's.
+    """
     return SampleLaw(
         unit="picture",
         width=side,
@@ -55,7 +57,7 @@ def _denoiser_law(
 
 
 def read_flux(config: Config, name: str) -> ModelArchitecture:
-    """FLUX.1: blocks with separate weights for image and text, then blocks that share them; guidance is distilled.
+    """FLUX.1: blocks with separate weights for image and text, then blocks with shared weights; guidance is distilled.
 
     Source: the model definition of the diffusers library.
     Check: FLUX.1-dev, the elements of its blocks and TFLOP of a step at 1024 with 512 text tokens.
@@ -107,12 +109,12 @@ def read_flux(config: Config, name: str) -> ModelArchitecture:
 
 
 def _all_active(model: ModelArchitecture) -> ModelArchitecture:
-    """Image and text each pass their own copy of a block, so every copy is active."""
+    """The model with every copy of a block active, because image and text each pass their own copy."""
     return replace(model, tensors=tuple(replace(t, used=t.copies) for t in model.tensors))
 
 
 def read_sd3(config: Config, name: str) -> ModelArchitecture:
-    """Stable Diffusion 3: joint blocks, the last without a text side; some with a second attention on the image.
+    """Stable Diffusion 3: joint blocks, the last without a text side, and some with a second attention on the image.
 
     Source: Esser et al. 2024 (arXiv:2403.03206) and the model definition of the diffusers library.
     Check: SD3 medium.
@@ -148,7 +150,9 @@ def read_sd3(config: Config, name: str) -> ModelArchitecture:
 
 
 def _joint_blocks(inventory: Inventory, width: int, layers: int, twice: Layers, *, qk_norm: int) -> None:
-    """Blocks of Stable Diffusion 3: a side for the image, one for the text, a second attention in `twice`."""
+    """Add the blocks of Stable Diffusion 3: an image side, a text side, and a second attention in the layers
+    `twice`.
+    """
     every, most = tuple(range(layers)), tuple(range(layers - 1))
     for prefix, on, out in (("", every, every), ("text.", every, most), ("second.", twice, twice)):
         for role in ("q_proj", "k_proj", "v_proj"):
@@ -167,7 +171,7 @@ def _joint_blocks(inventory: Inventory, width: int, layers: int, twice: Layers, 
 
 
 def _with_second_attention(law: SampleLaw, width: int, layers: int, patch: int) -> SampleLaw:
-    """A second attention that image positions alone pass."""
+    """The law with a second attention that only image positions pass."""
     text = SD3.text_tokens
     per_image_position = 2 * 4.0 * width * width * layers
     images = (law.width // (LATENT_PIXELS * patch)) ** 2

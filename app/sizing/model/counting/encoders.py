@@ -1,4 +1,4 @@
-"""Encoders: one pass over a text, no cache. BERT and its relatives, embeddings and rerankers."""
+"""Encoders such as BERT, for embeddings and reranking: one pass over a text, without a cache."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class EncoderFamily:
     bias: bool = True
     gated: bool = False
     positions: bool = True
-    types: int | None = 2  # where the file does not say; None: no such table
+    types: int | None = 2  # default rows of the token-type table; None if the type has no such table
     norm_vectors: int = 2
-    pooler: bool = True  # of the bare model
+    pooler: bool = True  # whether the bare model has a pooler
 
 
 FAMILIES: Mapping[str, EncoderFamily] = {
@@ -40,13 +40,13 @@ FAMILIES: Mapping[str, EncoderFamily] = {
 
 
 def labels(reader: Reader) -> int:
-    """Classes of a classifier: stated, or as many as are named."""
+    """Classes of a classifier: the stated number, or the number of named labels."""
     named = reader.find("id2label")
     return reader.integer("num_labels", len(named) if isinstance(named, Mapping) and named else 2)
 
 
 def read_encoder(config: Config, name: str) -> ModelArchitecture:
-    """Counts of an encoder with the head its `architectures` names.
+    """Counts of an encoder with the head that its `architectures` names.
 
     Source: Devlin et al. 2018 (arXiv:1810.04805) and the model definitions of the transformers library.
     Check: BERT-base with its masked-language head.
@@ -63,7 +63,7 @@ def read_encoder(config: Config, name: str) -> ModelArchitecture:
     inventory = Inventory()
     width = reader.size("embedding_size", hidden_size) if family in ("electra", "albert") else hidden_size
     _embeddings(inventory, reader, spec, family, vocabulary=vocabulary, width=width, hidden_size=hidden_size)
-    shared = family == "albert"  # one layer's weights serve every layer
+    shared = family == "albert"  # all layers share the weights of one
     every, used = ((0,), layers) if shared else (tuple(range(layers)), 1)
     geglu = config.get("feed_forward_type") == "geglu"
     _blocks(inventory, spec, every, hidden_size=hidden_size, mlp_width=mlp_width, used=used, geglu=geglu)
@@ -104,7 +104,7 @@ def _blocks(
     used: int,
     geglu: bool,
 ) -> None:
-    """Attention and MLP; GEGLU's two products have no bias."""
+    """Add attention and MLP. The two input products of GEGLU have no bias."""
     for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
         inventory.linear(role, Part.ATTENTION, hidden_size, hidden_size, layers, bias=spec.bias, used=used)
     for role in ("gate_proj", "up_proj") if spec.gated or geglu else ("up_proj",):
@@ -113,7 +113,9 @@ def _blocks(
 
 
 def _attention(reader: Reader, family: str, hidden_size: int, heads: int, layers: int) -> tuple[AttentionGroup, ...]:
-    """Every position sees every other; ModernBERT's local layers see a window."""
+    """Attention groups: every position attends to every other, except in ModernBERT's local layers, which have a
+    window.
+    """
     every = reader.size("global_attn_every_n_layers", 3) if family == "modernbert" else 1
     whole = sum(i % every == 0 for i in range(layers))
     window = float(reader.size("local_attention", 128)) if family == "modernbert" else None
@@ -147,7 +149,7 @@ def _embeddings(
 
 
 def _relative(inventory: Inventory, reader: Reader, family: str, hidden_size: int, heads: int) -> None:
-    """Learned relative positions: buckets per head (MPNet), or vectors that are projected like keys (DeBERTa)."""
+    """Add learned relative positions: buckets per head (MPNet), or vectors that are projected like keys (DeBERTa)."""
     if family == "mpnet":
         inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
     if family == "deberta-v2" and reader.flag("relative_attention"):
@@ -164,7 +166,7 @@ def _relative(inventory: Inventory, reader: Reader, family: str, hidden_size: in
 
 
 def _once(inventory: Inventory, role: str, inputs: int, outputs: int, *, bias: bool = True) -> None:
-    """A matrix of the head: multiplied once per text, not per token."""
+    """Add a matrix of the head, which is multiplied once per text, not per token."""
     inventory.linear(role, Part.HEAD, inputs, outputs, ONCE, bias=bias, quantised=False, per=Per.NEVER)
 
 
@@ -203,7 +205,7 @@ def _head(
 def _task_adapters(
     inventory: Inventory, reader: Reader, hidden_size: int, mlp_width: int, layers: int, vocabulary: int
 ) -> None:
-    """Jina v3 carries low-rank adapters for five tasks on every matrix and table."""
+    """Add the low-rank adapters of Jina v3: five tasks, on every matrix and table."""
     rank = reader.size("lora_rank", 4)
     tasks = reader.find("lora_adaptations")
     count = len(tasks) if isinstance(tasks, list) and tasks else 5

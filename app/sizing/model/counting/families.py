@@ -1,7 +1,7 @@
-"""What a configuration file does not say: the blocks of each decoder's model type.
+"""Block structure of each decoder's model type, which configuration files do not state.
 
-Source: the model definitions of the transformers library, and of the repositories that bring
-their own; every type is held against an instantiated model or a registered total in tests.
+Source: the model definitions of the transformers library and of repositories that bring their own code. Tests
+compare every type with an instantiated model or a registered total.
 """
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from dataclasses import dataclass, replace
 class Family:
     """How a model type builds its blocks.
 
-    Flags given as strings are keys to read from the configuration; `norms` counts normalisation
-    layers per block and `norm_vectors` the vectors each owns (RMSNorm 1, LayerNorm with bias 2).
-    A key that ends in "!" is on unless the file says otherwise.
-    `qk_norm` is "head" (one vector of the head's size for q and k each), "head_with_bias", "full"
-    (the width of all heads), or a key that switches such a norm on, with a colon: "use_qk_norm:head".
+    Flags given as strings are configuration keys. A key that ends in "!" is on unless the file turns it off. `norms`
+    counts normalization layers per block, and `norm_vectors` the vectors of each (RMSNorm 1, LayerNorm with bias 2).
+    `qk_norm` is "head" (one vector of the head size for q and one for k), "head_with_bias", "full" (the width of all
+    heads), or a key that turns such a norm on, followed by a colon: "use_qk_norm:head".
     """
 
     qkv_bias: bool | str = False
@@ -29,21 +28,21 @@ class Family:
     norm_vectors: int = 1
     final_norm: bool = True
     qk_norm: str = ""
-    tied: bool = False  # where the file does not say
+    tied: bool = False  # whether the head is tied if the file does not say
     always_tied: bool = False
     head_bias: bool | str = False
-    positions: str = ""  # key of a learned position table
+    positions: str = ""  # configuration key with the rows of a learned position table
     extra_positions: int = 0
     embedding_norm: bool = False
     fused_qkv: bool = False
     fused_gate_up: bool = False
-    window_every: int = 0  # every n-th layer is full, the others keep a window; 1: every layer keeps a window
+    window_every: int = 0  # every n-th layer is full and the others windowed; 1: every layer is windowed
     query_gate: bool = False  # the query projection also emits an output gate
     sinks: bool = False
     expert_bias: bool = False
     router_bias: bool = False
     shared_gate: bool = False
-    head_dim: int = 0  # where the file does not say and it is not hidden_size / heads
+    head_dim: int = 0  # head size if the file does not say and it differs from hidden_size / heads
 
 
 _LLAMA = Family(qkv_bias="attention_bias", out_bias="attention_bias", mlp_bias="mlp_bias")
@@ -52,7 +51,7 @@ _QWEN3 = Family(qkv_bias="attention_bias", out_bias="attention_bias", qk_norm="h
 _QWEN3_5 = replace(_QWEN3, query_gate=True, shared_gate=True, head_dim=256)
 
 FAMILIES: Mapping[str, Family] = {
-    # Llama-shaped: gated MLP, RMSNorm, biases by the file
+    # Llama-like: gated MLP, RMSNorm, biases as the file states
     "llama": _LLAMA,
     "mistral": replace(_LLAMA, window_every=1),
     "ministral": replace(_LLAMA, window_every=1),
@@ -117,7 +116,7 @@ FAMILIES: Mapping[str, Family] = {
     "mllama_text_model": Family(),
     "nemotron-nas": _LLAMA,
     "minicpm3": Family(tied=True),
-    # plain MLP, LayerNorm
+    # Plain MLP, LayerNorm
     "phi": replace(_GPT, norms=1, head_bias=True, qk_norm="qk_layernorm:head_with_bias"),
     "starcoder2": Family(
         qkv_bias="use_bias",
@@ -143,7 +142,7 @@ FAMILIES: Mapping[str, Family] = {
     "falcon": Family(
         qkv_bias="bias", out_bias="bias", mlp_bias="bias", gated=False, norm_vectors=2, tied=True, fused_qkv=True
     ),
-    # mixtures of experts
+    # Mixtures of experts
     "mixtral": Family(window_every=1),
     "qwen2_moe": Family(qkv_bias=True, shared_gate=True),
     "qwen3_moe": _QWEN3,
@@ -190,7 +189,7 @@ FAMILIES: Mapping[str, Family] = {
     "llama4_text": Family(qkv_bias="attention_bias", out_bias="attention_bias"),
     "phimoe": Family(qkv_bias="attention_bias", out_bias="attention_bias", norm_vectors=2, head_bias="lm_head_bias"),
     "mimo_v2_flash": Family(qkv_bias="attention_bias", out_bias=False),
-    # recurrent and hybrid
+    # Recurrent and hybrid
     "mamba": Family(norms=1, tied=True),
     "falcon_mamba": Family(norms=1),
     "mamba2": Family(norms=1, tied=True),
@@ -205,7 +204,7 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3_5_moe_text": _QWEN3_5,
 }
 
-# A wrapping file names the whole; these are the text models inside, where the text part does not say.
+# Text models inside wrapping models, for files whose text part states no type.
 TEXT_OF: Mapping[str, str] = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",

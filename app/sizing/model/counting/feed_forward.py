@@ -1,4 +1,4 @@
-"""What follows the mixer: a dense MLP, routed experts with or without shared ones, or both."""
+"""The feed-forward part of a layer: a dense MLP, routed experts with or without shared experts, or both."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from app.sizing.model.counting.families import Family
 from app.sizing.model.tensors import Inventory, Part
 
 Layers = tuple[int, ...]
-_SHARED_BIAS = ("nemotron_h", "ernie4_5_moe")  # whose shared experts have the biases of a dense MLP
+_SHARED_BIAS = ("nemotron_h", "ernie4_5_moe")  # families whose shared experts have the biases of a dense MLP
 
 
 @dataclass(frozen=True, slots=True)
 class Experts:
-    """Routing of a model: layers that route, experts, experts per token, width active per token."""
+    """Expert routing of a model: routing layers, experts, experts per token, and MLP width active per token."""
 
     layers: int = 0
     count: int = 0
@@ -36,10 +36,10 @@ def mlp(
     fused: bool = False,
     prefix: str = "",
 ) -> None:
-    """A dense MLP: gated 3 h f, plain 2 h f.
+    """Add a dense MLP: 3hf elements if gated, 2hf otherwise.
 
     Source: Shazeer 2020 (arXiv:2002.05202) for the gated form.
-    Check: Llama-3.1-8B, 3 * 4096 * 14336 a layer.
+    Check: Llama-3.1-8B, 3 * 4096 * 14336 per layer.
         >>> LLAMA_8B.parts["mlp"] // 32
         176160768
     """
@@ -53,7 +53,7 @@ def mlp(
 
 
 def dense_width(reader: Reader, family: str, hidden_size: int) -> int:
-    """Width of the dense MLP, by each family's own reading of its keys."""
+    """Width of the dense MLP; some families have their own keys and rules."""
     if family == "llama4_text":
         return reader.size("intermediate_size_mlp", reader.size("intermediate_size"))
     if family == "minimax_m3":
@@ -76,20 +76,22 @@ def dense_width(reader: Reader, family: str, hidden_size: int) -> int:
 
 
 def _one(value: Any) -> Any:
-    """Hunyuan lists the same value for each layer."""
+    """The single value of a list of equal values, because Hunyuan lists one value per layer."""
     return value[0] if isinstance(value, list) and value and len(set(map(str, value))) == 1 else value
 
 
 def experts(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, layers: Layers
 ) -> Experts:
-    """Routed experts, their router and the shared ones of all routing layers.
+    """Add the routed experts, their router and the shared experts of all routing layers.
 
-    Inactive per token are (E - k) experts. Raises UnreadableConfiguration where k exceeds E.
+    E - k experts are inactive per token. Raises UnreadableConfiguration if k exceeds E.
     """
     count, k = reader.size("num_experts"), reader.size("experts_per_token")
     if k > count:
-        raise UnreadableConfiguration(f"{k} experts per token were asked of {count}.", key="num_experts_per_tok")
+        raise UnreadableConfiguration(
+            f"The configuration routes each token to {k} experts but has only {count}.", key="num_experts_per_tok"
+        )
     mlp_width = (
         dense_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
     )

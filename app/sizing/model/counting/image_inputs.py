@@ -1,6 +1,6 @@
-"""How each family cuts an image up: patches for the tower, tokens for the language model.
+"""How each model family divides an image: patches for the vision tower, tokens for the language model.
 
-Source: the image processors of the transformers library; the most tiles and tokens are their defaults.
+Source: the image processors of the transformers library; the maximum tiles and tokens are their defaults.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from app.sizing.model.counting.tower import Tower
 from app.sizing.model.encoder import ImageInput
 
-MOST_TOKENS = 16_384  # of an image that is read at its own size
+MOST_TOKENS = 16_384  # maximum tokens of an image that is read at its own size
 
 
 def _side(tower: Tower) -> int:
-    """Side of the image the file names; 0 where it names none."""
+    """Side of the image that the file states, pixels; 0 if it states none."""
     size = tower.reader.find("image_size")
     return int(size[0]) if isinstance(size, list) and size else int(size) if isinstance(size, int) else 0
 
@@ -48,7 +48,7 @@ def _mistral3(tower: Tower) -> ImageInput:
 
 
 def _own_size(tower: Tower) -> ImageInput:
-    """An image read at its own size (Qwen-VL, Kimi, Muse)."""
+    """Image input of models that read an image at its own size (Qwen-VL, Kimi, Muse)."""
     merge = tower.reader.find("merge_size") or tower.reader.find("spatial_merge_size")
     return ImageInput(tower.patch_pixels, merge if isinstance(merge, int) else 2, max_tokens=MOST_TOKENS)
 
@@ -72,5 +72,5 @@ _BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
 
 
 def image_input(kind: str, tower: Tower) -> ImageInput:
-    """Patches and tokens of an image, by the type of the wrapping model."""
+    """Rule for the patches and tokens of an image, by the type of the wrapping model."""
     return _BY_TYPE.get(kind, _own_size)(tower)

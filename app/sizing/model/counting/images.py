@@ -14,7 +14,7 @@ def read_vit(config: Config, name: str) -> ModelArchitecture:
     """ViT with a class token and a classifier.
 
     Source: Dosovitskiy et al. 2020 (arXiv:2010.11929).
-    Check: ViT-B/16 with 1 000 classes.
+    Check: ViT-B/16 with 1,000 classes.
         >>> registered("google/vit-base-patch16-224").total_params
         86567656
     """
@@ -45,7 +45,7 @@ def read_vit(config: Config, name: str) -> ModelArchitecture:
 
 
 def read_dinov2(config: Config, name: str) -> ModelArchitecture:
-    """DINOv2: a ViT with two layer scales a block and, in the giant, a gated MLP."""
+    """DINOv2: a ViT with two layer scales per block and, in the giant model, a gated MLP."""
     reader = Reader(config, "dinov2")
     h, layers = reader.size("hidden_size"), reader.size("num_hidden_layers")
     patch, side, channels = reader.size("patch_size"), reader.size("image_size"), reader.size("num_channels", 3)
@@ -64,12 +64,12 @@ def read_dinov2(config: Config, name: str) -> ModelArchitecture:
 
 
 def read_clip(config: Config, name: str) -> ModelArchitecture:
-    """CLIP: a tower for images, one for texts, and a projection from each. A sample is an image."""
+    """CLIP: a tower for images, a tower for texts, and a projection from each. A sample is an image."""
     return _two_towers(config, name, "clip")
 
 
 def read_siglip(config: Config, name: str) -> ModelArchitecture:
-    """SigLIP: as CLIP, with biases, a pooling head and no projections of its own."""
+    """SigLIP: like CLIP, but with biases, a pooling head and no image projection."""
     return _two_towers(config, name, "siglip")
 
 
@@ -97,7 +97,7 @@ def _two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
         inventory.linear("visual_projection", Part.ENCODER_TOWER, h, width, ONCE, quantised=False, per=Per.NEVER)
     inventory.linear("text_projection", Part.HEAD, w, width, ONCE, bias=not clip, quantised=False, per=Per.NEVER)
     inventory.vector("logit_scale", Part.OTHER, 1 if clip else 2)
-    pooled = 0.0 if clip else 2.0 * h * h  # the pooling head's keys and values
+    pooled = 0.0 if clip else 2.0 * h * h  # keys and values of the pooling head
     macs = block_macs(h, f, layers) + first + pooled
     law = image_law(side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers)
     heads = vision.size("num_attention_heads")

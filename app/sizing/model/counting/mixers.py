@@ -1,8 +1,8 @@
-"""Recurrent mixers: projections are matrices, the rest is small, and a sequence keeps a constant state.
+"""Recurrent mixers: projections are matrices, and each sequence has a state of constant size.
 
-States hold the convolution's tail in 16 bit and the recurrence in 32; FLOPs beyond the matrices are
-those of the sequential form. Sources: Gu & Dao 2023 (arXiv:2312.00752), Dao & Gu 2024
-(arXiv:2405.21060), Yang et al. 2024 (arXiv:2412.06464), Kimi Linear (arXiv:2510.26692).
+States hold the tail of the convolution in 16 bit and the recurrence in 32 bit. FLOPs beyond the matrices are those
+of the sequential form. Sources: Gu & Dao 2023 (arXiv:2312.00752), Dao & Gu 2024 (arXiv:2405.21060), Yang et al. 2024
+(arXiv:2412.06464), Kimi Linear (arXiv:2510.26692).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _constant(inventory: Inventory, layers: Layers, *, state_bytes: float, flops
 
 
 def mamba1(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
-    """Selective state space, per channel of the width: state 2 width kernel + 4 width state bytes."""
+    """Add a selective state space model with a state per channel: 2 width kernel + 4 width state bytes."""
     jamba = reader.find("mamba_d_state") is not None or reader.model_type == "jamba"
     width = reader.integer("intermediate_size", 0) if not jamba else 0
     width = width or hidden_size * reader.size("mamba_expand" if jamba else "expand", 2)
@@ -51,7 +51,7 @@ def mamba1(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layer
 
 
 def mamba2(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
-    """State space with scalar decay per head: 2 (width + 2 groups state) kernel + 4 width state bytes.
+    """Add a state space model with a scalar decay per head: 2 (width + 2 groups state) kernel + 4 width state bytes.
 
     Source: Dao & Gu 2024 (arXiv:2405.21060).
     Check: Mamba-2 130M, 24 layers of 24 heads of 64, a state of 128, a kernel of 4.
@@ -98,7 +98,7 @@ def mamba2(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layer
 
 
 def gated_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
-    """Gated delta rule: a matrix per value head; the narrow gates stay in 16 bit."""
+    """Add a gated delta rule with one state matrix per value head. The narrow gates stay in 16 bit."""
     key_heads, key_size = reader.size("linear_num_key_heads"), reader.size("linear_key_head_dim")
     value_heads, value_size = reader.size("linear_num_value_heads"), reader.size("linear_value_head_dim")
     kernel, key_width, value_width = (
@@ -122,7 +122,7 @@ def gated_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: 
 
 
 def kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
-    """Delta rule with a decay per channel; the output gate is of low or of full rank."""
+    """Add a delta rule with one decay per channel. The output gate has low or full rank."""
     linear = reader.part("linear_attn_config")
     heads, size, kernel = linear.size("num_heads"), linear.size("head_dim"), linear.size("short_conv_kernel_size", 4)
     width = heads * size
@@ -149,7 +149,7 @@ def kimi_delta(inventory: Inventory, reader: Reader, hidden_size: int, layers: L
 
 
 def lightning(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
-    """Linear attention with a fixed decay per head, normed and gated."""
+    """Add linear attention with a fixed decay per head, a norm and an output gate."""
     heads = reader.size("num_attention_heads")
     size = reader.size("head_dim", hidden_size // heads)
     inventory.linear("qkv_proj", PART, hidden_size, 3 * heads * size, layers)
@@ -160,7 +160,7 @@ def lightning(inventory: Inventory, reader: Reader, hidden_size: int, layers: La
 
 
 def short_convolution(inventory: Inventory, reader: Reader, hidden_size: int, layers: Layers) -> None:
-    """A gated convolution over a few tokens."""
+    """Add a gated convolution over a few tokens."""
     kernel, bias = reader.size("conv_L_cache", 3), reader.flag("conv_bias")
     inventory.linear("in_proj", PART, hidden_size, 3 * hidden_size, layers, bias=bias)
     inventory.linear("out_proj", PART, hidden_size, hidden_size, layers, bias=bias)

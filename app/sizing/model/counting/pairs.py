@@ -1,4 +1,4 @@
-"""Encoder-decoders: the source is read once, then tokens are generated that look back at it (T5, BART, Whisper)."""
+"""Encoder-decoders: the encoder reads the source once, then the decoder generates tokens (T5, BART, Whisper)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.sizing.model.sample import SampleLaw
 from app.sizing.model.tensors import Inventory, Part, Per
 
 Layers = tuple[int, ...]
-FRAMES_PER_SECOND = 50.0  # Whisper: 1 500 positions for 30 s, always padded
+FRAMES_PER_SECOND = 50.0  # Whisper: 1,500 positions per 30 s, always padded
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class PairFamily:
     norm_vectors: int = 2
     embedding_norm: bool = True
     extra_positions: int = 2
-    learned_positions: bool = True  # else computed, and no parameter
+    learned_positions: bool = True  # False: positions are computed and have no parameters
     final_norms: bool = False
 
 
@@ -41,7 +41,7 @@ FAMILIES: Mapping[str, PairFamily] = {
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two stacks of layers; the one that crosses is the decoder."""
+    """One of the two stacks of layers. The stack with cross-attention (`crosses`) is the decoder."""
 
     layers: int
     hidden_size: int
@@ -55,14 +55,14 @@ class Side:
 
     @property
     def per(self) -> Per:
-        """What its matrices are multiplied for."""
+        """Unit for which the matrices of this stack are multiplied."""
         return Per.TOKEN if self.crosses else Per.SOURCE
 
 
 def _block(inventory: Inventory, spec: PairFamily, side: Side) -> None:
-    """Self-attention, attention to the encoder where it crosses, and a plain MLP.
+    """Add self-attention, cross-attention in the decoder, and a plain MLP.
 
-    Keys and values of the encoder's output are projected once per source position, not per token.
+    Keys and values of the encoder output are projected once per source position, not per token.
     """
     h, every = side.hidden_size, side.every
     for prefix in ("", "decoder.cross.") if side.crosses else ("",):
@@ -86,7 +86,7 @@ def _pair(
     vocabulary: int,
     tied: bool,
 ) -> ModelArchitecture:
-    """The model of two sides."""
+    """The model of an encoder and a decoder."""
     macs = 2.0 * decoder.heads_width
     return ModelArchitecture(
         name=name,
@@ -107,7 +107,7 @@ def _pair(
 
 
 def read_bart(config: Config, name: str) -> ModelArchitecture:
-    """BART's shape, which Whisper shares behind two convolutions.
+    """BART and models of its shape. Whisper adds two convolutions in front of the encoder.
 
     Source: Lewis et al. 2019 (arXiv:1910.13461), Radford et al. 2022 (arXiv:2212.04356).
     Check: Whisper large-v3 and BART-base.
@@ -130,7 +130,7 @@ def read_bart(config: Config, name: str) -> ModelArchitecture:
     inventory.vector("final_norms", Part.NORMS, 4 * h if spec.final_norms else 0)
     tied = reader.flag("tie_word_embeddings!")
     inventory.head(h, vocabulary, tied=tied)
-    if not tied and not speech:  # each side then keeps a table of its own beside the common one
+    if not tied and not speech:  # each stack then has its own table in addition to the shared one
         inventory.table("embed_tokens_encoder", vocabulary, h)
         inventory.table("embed_tokens_decoder", vocabulary, h)
     model = _pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
@@ -139,7 +139,7 @@ def read_bart(config: Config, name: str) -> ModelArchitecture:
 
 
 def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, hidden_size: int, *, speech: bool) -> int:
-    """Position tables of both sides, and the convolutions over speech; the decoder's longest context."""
+    """Add the position tables of both stacks and the convolutions over speech; return the decoder's longest context."""
     if speech:
         mels, source = reader.size("num_mel_bins", 80), reader.size("max_source_positions", 1500)
         context = reader.size("max_target_positions", 448)
@@ -157,10 +157,12 @@ def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, hidden_si
 
 
 def _whisper(model: ModelArchitecture, reader: Reader, hidden_size: int, layers: int) -> ModelArchitecture:
-    """Speech in windows of 30 s: one pass of the encoder, then a pass of the decoder for each token of text."""
+    """The model with the law of speech in windows of 30 s: one encoder pass per window, then one decoder pass per text
+    token.
+    """
     window = reader.size("max_source_positions", 1500) / FRAMES_PER_SECOND
     positions = window * FRAMES_PER_SECOND
-    cross = 2.0 * 2 * hidden_size * hidden_size * model.num_layers  # keys and values of the encoder's output
+    cross = 2.0 * 2 * hidden_size * hidden_size * model.num_layers  # FLOPs of keys and values of the encoder output
     convolutions = 2.0 * (reader.size("num_mel_bins", 80) * hidden_size * 3 * 2 + hidden_size * hidden_size * 3)
     encoder = (
         positions * (2 * model.source_matmul_params + cross + convolutions) + 4 * hidden_size * layers * positions**2
@@ -184,10 +186,10 @@ def _whisper(model: ModelArchitecture, reader: Reader, hidden_size: int, layers:
 
 
 def read_t5(config: Config, name: str) -> ModelArchitecture:
-    """T5 and its multilingual and instruction-tuned relatives.
+    """T5 and its multilingual and instruction-tuned variants.
 
-    Whether the head is tied follows the file; v1.1, Flan and mT5 store an own head although newer
-    libraries write the contrary.
+    The file says whether the head is tied. v1.1, Flan and mT5 store a separate head, although newer libraries write
+    the contrary.
 
     Source: Raffel et al. 2019 (arXiv:1910.10683).
     Check: T5-small.
@@ -212,7 +214,7 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
 
 
 def _t5_side(inventory: Inventory, side: Side, *, gated: bool) -> None:
-    """Layers of one side; the decoder's also look at the encoder's output."""
+    """Add the layers of one stack. Decoder layers also attend to the encoder output."""
     h, inner, every, per = side.hidden_size, side.heads_width, side.every, side.per
     for prefix in ("", "cross.") if side.crosses else ("",):
         for role in ("q_proj", "k_proj", "v_proj"):

@@ -1,4 +1,4 @@
-"""Quantisation a configuration states: how the checkpoint is published."""
+"""The quantization that a configuration states for its published checkpoint."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from app.sizing.model.counting.configuration import Config
 from app.sizing.model.formats import MXFP4_BITS, NF4_BITS, NF4_DOUBLE_QUANTISED_BITS, NVFP4_BITS, NativeQuantisation
 
-# What quantised repositories leave in 16 bit beside norms, routers, embeddings and the head.
+# Roles that quantized repositories can leave in 16 bit, in addition to norms, routers, embeddings and the head.
 _ATTENTION = r"^attention\."
 _DENSE = r"^mlp\."
 _SHARED = r"^shared_experts\."
@@ -19,7 +19,7 @@ def _whole(value: Any, default: int) -> int:
 
 
 def _kept(patterns: Any) -> tuple[str, ...]:
-    """Roles that a list of module names leaves wide."""
+    """Roles that a list of module names excludes from quantization."""
     text = " ".join(str(p) for p in patterns) if isinstance(patterns, list) else ""
     found = []
     if "self_attn" in text or "attention" in text:
@@ -32,10 +32,10 @@ def _kept(patterns: Any) -> tuple[str, ...]:
 
 
 def native_quantisation(config: Config) -> NativeQuantisation | None:
-    """The quantisation of the checkpoint, or None where it is published in 16 bit.
+    """The quantization of the checkpoint, or None if it is published in 16 bit.
 
-    Known are fp8 (per tensor or in blocks), mxfp4, compressed-tensors, awq, gptq, modelopt and
-    bitsandbytes; another method is read as the bits it states.
+    Known methods are fp8 (per tensor or in blocks), mxfp4, compressed-tensors, awq, gptq, modelopt and bitsandbytes.
+    For another method, the stated number of bits is used.
     """
     stated: Any = config.get("quantization_config")
     if not isinstance(stated, Mapping):
@@ -78,7 +78,7 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
 
 
 def _compressed(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuantisation:
-    """compressed-tensors: the weights of its first group say width, type and scales."""
+    """Quantization of compressed-tensors: the weights of the first group state width, type and scales."""
     weights: Any = stated
     groups = stated.get("config_groups")
     if isinstance(groups, Mapping) and groups:

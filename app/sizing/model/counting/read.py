@@ -1,8 +1,8 @@
-"""The way in: a configuration of any known model type becomes the counts of a model.
+"""Entry point: a configuration of any known model type becomes the counts of a model.
 
-A type is counted only where its blocks are known; an unknown one is refused with what is missing,
-never taken for a Llama. Formulas and switches come from the model definitions of the transformers
-and diffusers libraries; tests hold them against instantiated models and registered totals.
+A type is counted only if its blocks are known. An unknown type is rejected with a message about the missing
+information; it is never treated as a Llama. Formulas and switches come from the model definitions of the
+transformers and diffusers libraries. Tests compare them with instantiated models and registered totals.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ READERS: Mapping[str, Callable[[Config, str], ModelArchitecture]] = {
     "flux": denoisers.read_flux,
     "sd3": denoisers.read_sd3,
 }
-# Files of the diffusers library name a class instead of a type.
+# Model classes that files of the diffusers library name instead of a type.
 _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
 MAX_PARAMETERS = 10**15
-MOST_KINDS = 8  # of attention layers; each is worked out for every plan, published models have up to 5
-MOST_TENSORS = 1024  # published models have up to 60
+MOST_KINDS = 8  # maximum kinds of attention layer, each evaluated for every plan; published models have up to 5
+MOST_TENSORS = 1024  # maximum kinds of tensor; published models have up to 60
 
 
 def known_types() -> list[str]:
-    """Every `model_type` that can be counted."""
+    """Every `model_type` that can be counted, sorted."""
     return sorted({*FAMILIES, *TEXT_OF, *READERS})
 
 
@@ -62,9 +62,9 @@ def is_known(config: Config) -> bool:
 def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
     """Counts of a model from its configuration.
 
-    A value of a kind that no file of its type holds (a word where a list belongs) may surface anywhere in
-    the reading; whatever it breaks there is the file's fault, and said so. Raises UnreadableConfiguration naming the
-    key or the model type that stands in the way.
+    A value of the wrong type (a word instead of a list) can fail anywhere while the file is read. Such failures are
+    reported as errors of the file. Raises UnreadableConfiguration and names the key or the model type that prevents
+    the count.
 
     Source: the model definitions of the transformers and diffusers libraries.
     Check: Llama-3.1-70B.
@@ -75,27 +75,28 @@ def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
         model = _read(config, name)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
         raise UnreadableConfiguration(
-            f"The configuration has a value of a kind that files of type {str(_type_of(config))[:60]!r} do not have "
-            f"({type(error).__name__}: {str(error)[:80]}). Paste the file as it is published.",
+            f"The configuration has a value that is invalid for files of type {str(_type_of(config))[:60]!r} "
+            f"({type(error).__name__}: {str(error)[:80]}). Send the file exactly as published.",
             key="huggingface_config",
         ) from error
     if not isinstance(model.total_params, int) or not 1 <= model.total_params + model.mtp_params <= MAX_PARAMETERS:
         raise UnreadableConfiguration(
-            f"The configuration describes a model of {model.total_params:,} parameters; from 1 to {MAX_PARAMETERS:,} "
-            "can be sized.",
+            f"The configuration describes a model of {model.total_params:,} parameters. Models of 1 to "
+            f"{MAX_PARAMETERS:,} parameters can be sized.",
             key="huggingface_config",
         )
     if len(model.attention) > MOST_KINDS or len(model.tensors) > MOST_TENSORS:
         raise UnreadableConfiguration(
-            f"The configuration describes {len(model.attention):,} different kinds of attention layer in "
-            f"{len(model.tensors):,} kinds of tensor; up to {MOST_KINDS} in {MOST_TENSORS:,} can be sized.",
+            f"The configuration describes {len(model.attention):,} kinds of attention layer and "
+            f"{len(model.tensors):,} kinds of tensor. At most {MOST_KINDS} kinds of attention layer and "
+            f"{MOST_TENSORS:,} kinds of tensor can be sized.",
             key="huggingface_config",
         )
     return replace(model, reranks=True) if _scores_pairs(config) else model
 
 
 def _scores_pairs(config: Config) -> bool:
-    """Whether a file is of a model that gives one score: a classifier of a single class."""
+    """Whether the file describes a reranker: a sequence classifier with a single class."""
     heads = config.get("architectures")
     named = isinstance(heads, list) and any("SequenceClassification" in str(head) for head in heads)
     return named and config.get("num_labels", 1) == 1
@@ -109,16 +110,15 @@ def _read(config: Config, name: str) -> ModelArchitecture:
     family = text.get("model_type", outer)
     if not isinstance(family, str):
         raise UnreadableConfiguration(
-            "The configuration lacks 'model_type', without which its blocks are unknown. Accepted: "
+            "The configuration lacks 'model_type', which determines the blocks of the model. Accepted types: "
             f"{', '.join(known_types())}.",
             key="model_type",
         )
     family = TEXT_OF.get(family, family)
     if family not in FAMILIES:
         raise UnreadableConfiguration(
-            f"The model type {family[:60]!r} is not one whose blocks are known, and guessing them would give wrong "
-            f"counts. Give a configuration of a known type ({', '.join(known_types())}), or only the size as "
-            "parameters_billion.",
+            f"The blocks of model type {family[:60]!r} are not known, so its tensors cannot be counted. Send a "
+            f"configuration of a known type ({', '.join(known_types())}), or only the size as parameters_billion.",
             key="model_type",
         )
     model = read_decoder(text, family, name, nested=nested)
@@ -129,8 +129,9 @@ def _read(config: Config, name: str) -> ModelArchitecture:
 
 
 def without_generation(model: ModelArchitecture) -> ModelArchitecture:
-    """A decoder that reads its input once and generates nothing: embeddings and rerankers keep no cache and skip the
-    head.
+    """The decoder as a model that reads its input once and generates nothing.
+
+    Embedding models and rerankers keep no cache and skip the output head.
     """
     tensors = tuple(replace(t, per=Per.NEVER) if t.part is Part.HEAD else t for t in model.tensors)
     groups = tuple(replace(g, kv_elements=0.0, index_elements=0.0) for g in model.attention)

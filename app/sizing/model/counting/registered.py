@@ -1,7 +1,7 @@
-"""Counts of a registered model: from its configuration, or from the facts that were counted on the network itself.
+"""Counts of a registered model, from its configuration or from facts that were counted on the network itself.
 
-Networks without a closed form here (image nets, some denoisers) bring their parameters and FLOPs as counted on the
-instantiated network; their work on other sizes of sample follows from those.
+Networks without a closed form here (image networks, some denoisers) have registered parameters and FLOPs that were
+counted on the instantiated network. Their work on samples of other sizes follows from those.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ _DENOISERS = ("unet", "transformer", "denoiser")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredFacts:
-    """What a registry knows of a model. `components` are the parameters of the parts of a pipeline, by name.
+    """Facts that the registry holds about a model.
 
-    `footprint` counts the operations of a forward: bytes by kind, and kernels.
-    `image_flops` is one forward pass over an image of `side` pixels, `step_flops` one denoising step.
+    `components` are the parameters of the parts of a pipeline, by name. `footprint` counts the operations of a
+    forward pass: bytes by kind, and kernels. `image_flops` is one forward pass over an image of `side` pixels, and
+    `step_flops` one denoising step.
     """
 
     name: str
@@ -49,15 +50,14 @@ class RegisteredFacts:
     side: int | None = None
     image_flops: float | None = None
     step_flops: float | None = None
-    footprint: Mapping[str, float] | None = None  # of training on one sample, 16 bit
+    footprint: Mapping[str, float] | None = None  # training footprint of one sample in 16 bit, by field of `Footprint`
     components: Mapping[str, int] = field(default_factory=dict)
 
 
 def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
-    """The counts of a registered model.
+    """The counts of a registered model, in closed form if its blocks are known.
 
-    Source: counted, in closed form where the blocks are known.
-    Check: BERT reads, Llama writes.
+    Check: BERT is an encoder, Qwen a decoder.
         >>> registered("google-bert/bert-base-uncased").kind.value, registered("Qwen/Qwen3-32B").kind.value
         ('encoder', 'decoder')
     """
@@ -76,9 +76,9 @@ def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
 
 
 def _with_components(model: ModelArchitecture, components: Mapping[str, int]) -> ModelArchitecture:
-    """A denoiser with the text encoders and image decoder that run once beside it."""
-    beside = sum(v for k, v in components.items() if k not in _DENOISERS)
-    tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, 1, beside, ONCE)
+    """The denoiser with the text encoders and image decoder of its pipeline, which run once per sample."""
+    other_params = sum(v for k, v in components.items() if k not in _DENOISERS)
+    tensor = Tensor("text_encoders_and_image_decoder", Part.ENCODER_TOWER, 1, other_params, ONCE)
     model = replace(model, tensors=(*model.tensors, tensor))
     assert model.law is not None
     reads_text = sum(v for k, v in components.items() if k.startswith("text_encoder"))
@@ -87,7 +87,7 @@ def _with_components(model: ModelArchitecture, components: Mapping[str, int]) ->
 
 
 def _counted(facts: RegisteredFacts) -> ModelArchitecture:
-    """A network known by its counted parameters and FLOPs."""
+    """A network that is known by its registered parameters and FLOPs."""
     config = facts.config
     family = str(config.get("model_type", facts.family))
     heads, size = config.get("num_attention_heads"), config.get("attention_head_dim")
@@ -109,9 +109,9 @@ def _counted(facts: RegisteredFacts) -> ModelArchitecture:
 
 
 def _image_network(facts: RegisteredFacts, family: str) -> SampleLaw:
-    """FLOPs of one image, in proportion to its pixels."""
+    """The law of an image network: FLOPs are proportional to the pixels."""
     if facts.side is None or facts.image_flops is None:
-        raise ValueError(f"{facts.name}: an image network brings its resolution and the FLOPs of an image")
+        raise ValueError(f"{facts.name}: an image network needs a registered resolution and the FLOPs of an image")
     depths = facts.config.get("depths")
     depth = sum(depths) if isinstance(depths, list) else int(FIGURES.unstated_image_layers)
     network = IMAGE_NETWORKS.get(family, Network.TRANSFORMER)
@@ -129,15 +129,16 @@ def _image_network(facts: RegisteredFacts, family: str) -> SampleLaw:
 
 
 def _footprint(facts: RegisteredFacts, flops: float) -> Footprint | None:
-    """Training on a sample of the usual size, where operations were counted."""
+    """Training footprint of a sample of the usual size, or None if its operations were not counted."""
     if facts.footprint is None:
         return None
     return Footprint(flops=flops, **facts.footprint)
 
 
 def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
-    """FLOPs of a denoising step: in proportion to the pixels for a UNet, matrices and attention over positions
-    otherwise.
+    """The law of a denoising step.
+
+    FLOPs of a UNet are proportional to the pixels. Other denoisers have matrices and attention over positions.
     """
     usual = DENOISERS.get(family, OTHER_DENOISER)
     side = facts.side or IMAGE_SIDE
@@ -162,10 +163,10 @@ def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
 
 
 def _transformer_denoiser(law: SampleLaw, usual: Usual, facts: RegisteredFacts) -> SampleLaw:
-    """A step over latent positions and text tokens, attention told apart from the matrices.
+    """The law of a step over latent positions and text tokens, with attention separate from the matrices.
 
-    Where no step was counted, a position passes attention and an MLP of four times the width, 12 times the squared
-    width in all; image and text may each have their own copy of a block.
+    If no step was counted, a position passes attention and an MLP of four times the width: 12 times the squared
+    width in all. Image and text may each have their own copy of a block.
     """
     config: Mapping[str, Any] = facts.config
     layers = int(config.get("num_layers") or config["n_layers"]) + int(config.get("num_single_layers") or 0)
@@ -186,5 +187,5 @@ def _transformer_denoiser(law: SampleLaw, usual: Usual, facts: RegisteredFacts) 
         flops_per_pair=pairs,
         layers=layers,
         width_of_positions=wide,
-        basis="" if counted else "work of a step estimated from width and depth",
+        basis="" if counted else "work per step estimated from width and depth",
     )

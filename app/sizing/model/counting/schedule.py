@@ -1,4 +1,4 @@
-"""Which mixer and which feed-forward each layer has: patterns, periods and lists of the configuration."""
+"""The mixer and the feed-forward part of each layer, from patterns, periods and lists in the configuration."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from app.sizing.model.counting.families import Family
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One layer: how it mixes tokens ("full", "window", "mamba2", ..., "" for none) and what follows ("mlp", "moe",
+    """One layer: its mixer ("full", "window", "mamba2", ..., "" for none) and its feed-forward part ("mlp", "moe",
     "both", "").
 
-    `kv_heads` and `width` stand only where a layer differs from its model's own.
+    `kv_heads` and `width` are set only if the layer differs from the rest of the model.
     """
 
     mixer: str
@@ -43,7 +43,7 @@ _NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
 
 
 def window_tokens(reader: Reader, family: str) -> float | None:
-    """Tokens a windowed layer keeps; None where the file keeps them all."""
+    """Tokens that a windowed layer keeps, or None if it keeps all."""
     key = {"llama4_text": "attention_chunk_size", "gpt_neo": "window_size"}.get(family, "sliding_window")
     window = reader.find(key)
     if window is None:
@@ -63,7 +63,9 @@ def _mixer(reader: Reader, spec: Family, family: str, layers: int, linear: str) 
         unknown = sorted({str(t) for t in types} - MIXER_NAMES.keys())
         if unknown:
             raise UnreadableConfiguration(
-                f"'layer_types' has {unknown[0][:40]!r}; known are {', '.join(sorted(MIXER_NAMES))}.", key="layer_types"
+                f"'layer_types' has the unknown value {unknown[0][:40]!r}. Known values: "
+                f"{', '.join(sorted(MIXER_NAMES))}.",
+                key="layer_types",
             )
         names = [MIXER_NAMES[t] for t in types]
         if window is None:
@@ -89,13 +91,13 @@ def _mixer(reader: Reader, spec: Family, family: str, layers: int, linear: str) 
     every = pattern if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0 else spec.window_every
     if every == 1:
         return ["window"] * layers
-    if every < 0:  # the windowed layer comes first
+    if every < 0:  # each period starts with a windowed layer
         return ["full" if (i + 1) % -every == 0 else "window" for i in range(layers)]
     return ["window" if every and (i + 1) % every else "full" for i in range(layers)]
 
 
 def _routed(reader: Reader, family: str, layers: int) -> list[bool]:
-    """Which layers route to experts."""
+    """For each layer, whether it routes to experts."""
     if not reader.integer("num_experts", 0) > 1:
         return [False] * layers
     words = reader.layer_list("mlp_layer_types", layers)
@@ -141,7 +143,7 @@ def _nemotron_h(reader: Reader, layers: int) -> list[Layer]:
         pattern = "".join(_NEMOTRON_WORDS.get(str(w), "?") for w in words)
     if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - _NEMOTRON.keys():
         raise UnreadableConfiguration(
-            "nemotron_h needs 'hybrid_override_pattern' with one of M, *, - or E per layer.",
+            "nemotron_h needs 'hybrid_override_pattern' with one character (M, *, - or E) per layer.",
             key="hybrid_override_pattern",
         )
     return [_NEMOTRON[c] for c in pattern]
@@ -159,7 +161,7 @@ def _kimi_linear(reader: Reader, layers: int) -> list[Layer]:
 
 
 def _nas(reader: Reader, layers: int) -> list[Layer]:
-    """Searched architectures: each layer has its own heads and width, or a single matrix, or nothing."""
+    """Layers of searched architectures: each has its own heads and width, or a single matrix, or nothing."""
     blocks = reader.layer_list("block_configs", layers)
     if blocks is None or not all(isinstance(b, Mapping) for b in blocks):
         raise UnreadableConfiguration(
@@ -184,7 +186,11 @@ def _mimo_v2(reader: Reader, layers: int) -> list[Layer]:
 
 
 def _gemma4(reader: Reader, layers: int) -> list[Layer]:
-    """The last layers may reuse earlier caches, with an MLP twice as wide; experts stand beside the dense MLP."""
+    """Layers of Gemma 4.
+
+    The last layers may reuse earlier caches and then have an MLP of twice the width. Experts run in addition to the
+    dense MLP.
+    """
     mixers = _mixer(reader, Family(window_every=6), "gemma4_text", layers, "")
     shared = reader.integer("num_kv_shared_layers", 0)
     after = "both" if reader.flag("enable_moe_block") else "mlp"
@@ -247,9 +253,9 @@ _LINEAR = {"qwen3_next": "gated_delta", "qwen3_5_text": "gated_delta", "qwen3_5_
 
 
 def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[Layer]:
-    """The layers in order.
+    """The layers of a model in order.
 
-    Raises UnreadableConfiguration where a pattern does not fit the number of layers.
+    Raises UnreadableConfiguration if a pattern does not fit the number of layers.
     """
     own = _BY_FAMILY.get(family)
     if own is not None:
@@ -260,7 +266,7 @@ def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[La
 
 
 def alike(layers: list[Layer], key: Callable[[Layer], Any]) -> dict[Any, tuple[int, ...]]:
-    """Layer indices by what `key` says of them, in order of first appearance."""
+    """Layer indices grouped by the value of `key`, in order of first appearance."""
     found: dict[Any, list[int]] = {}
     for i, layer in enumerate(layers):
         found.setdefault(key(layer), []).append(i)

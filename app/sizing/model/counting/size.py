@@ -1,4 +1,4 @@
-"""A shape from nothing but the size: the usual proportions of the catalogue's dense decoders."""
+"""A shape from the parameter count alone: the usual proportions of the catalog's dense decoders."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.figures import FIGURES
 from app.sizing.model.sample import SampleWork, estimated_footprint
 from app.sizing.model.tensors import ONCE, Part, Tensor
+from app.sizing.words import percent
 
 # layers = 0.1113 N^0.2561 and hidden_size = 0.3206 N^0.4110: least squares on logarithms over the
-# catalogue's distinct dense decoders of 0.1 billion and more since July 2023; a test fits them again.
+# catalog's distinct dense decoders of at least 0.1 billion parameters since July 2023; a test repeats the fit.
 LAYERS = (0.1113, 0.2561)
 HIDDEN_SIZE = (0.3206, 0.4110)
-VOCABULARY = 128_256  # the median
-KV_HEADS = 8  # of two in three
-# Errors of the rule over those models: median and 90th percentile of |ratio - 1| by quantity.
+VOCABULARY = 128_256  # tokens, the median of those models
+KV_HEADS = 8  # key/value heads of two in three of those models
+# Errors of the rule over those models by quantity: median and 90th percentile of |ratio - 1|.
 ERROR = {"num_hidden_layers": (0.14, 0.36), "hidden_size": (0.11, 0.30), "kv_cache_bytes_per_token": (0.36, 1.28)}
 
 
 def assumed_architecture(parameters: float) -> ModelArchitecture:
-    """A dense decoder of the usual proportions where only the size is known.
+    """A dense decoder of the usual proportions, for a model of which only the size is known.
 
-    Depth and width follow the power laws above, with 8 key/value heads of 128 (64 below a width of
-    2 048) and a vocabulary of 128 256 that takes a fifth of the parameters at most; the head is
-    tied below 3 billion; the MLP takes what is left, so that the total is the size given to
-    within rounding.
+    Depth and width follow the power laws above. There are 8 key/value heads of 128 (64 below a width of 2,048). The
+    vocabulary is 128,256 tokens but takes a fifth of the parameters at most. The head is tied below 3 billion
+    parameters. The MLP takes the remaining parameters, so that the total equals the given size to within rounding.
 
-    Source: fitted to the catalogue.
-    Limits: no mixtures of experts; errors as in `ERROR`.
+    Source: fitted to the catalog.
+    Limits: no mixtures of experts; `RULE_ERRORS` lists the errors.
     Check: 8 billion, layers and width.
         >>> model = assumed_architecture(8e9)
         >>> model.num_layers, model.hidden_size
@@ -65,9 +65,9 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
     model = read_architecture(config, name=f"{parameters / 1e9:g}B")
     kv = ERROR["kv_cache_bytes_per_token"]
     text = (
-        f"only the size is known: a dense decoder of {layers} layers, width {h}, {m} key/value heads of {d} and "
-        f"{vocabulary:,} tokens was assumed; over the catalogue this rule's cache per token is off by {kv[0]:.0%} "
-        f"(median), up to {kv[1]:.0%} for one model in ten"
+        f"only the size is known; assumed is a dense decoder with {layers} layers, hidden size {h:,}, "
+        f"{m} key/value heads of {d} and {vocabulary:,} tokens in the vocabulary. Cache memory per token may be off "
+        f"by {percent(kv[0])} (median); for one model in ten the error exceeds {percent(kv[1])}"
     )
     return replace(model, assumed=(text,), shape_is_assumed=True, source="shape assumed from the size")
 
@@ -75,11 +75,13 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
 def sample_architecture(
     parameters: float, flops: float, activation_bytes: float | None, assumed: Assumptions
 ) -> ModelArchitecture:
-    """A network of which only the parameters and the FLOPs of one sample are known, and its activations at best."""
+    """A network of which only the parameters and the FLOPs of one sample are known, and optionally its activation
+    bytes.
+    """
     activations = activation_bytes
     if activations is None:
         activations = 2 * flops / assumed.sample_flops_per_activation
-    note = "activation memory of a sample was estimated from its FLOPs"
+    note = "activation memory of a sample is estimated from its FLOPs"
     return ModelArchitecture(
         name=f"{parameters / 1e9:g}B on samples",
         kind=ModelKind.SAMPLES,

@@ -14,7 +14,7 @@ SAMPLES_PER_S = 16_000.0
 
 
 def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
-    """wav2vec 2.0 and HuBERT: convolutions over the waveform at 16 kHz, then an encoder at 50 positions a second.
+    """wav2vec 2.0 and HuBERT: convolutions over the waveform at 16 kHz, then an encoder at 50 positions per second.
 
     Source: Baevski et al. 2020 (arXiv:2006.11477), Hsu et al. 2021 (arXiv:2106.07447).
     Check: wav2vec2-base with a letter head.
@@ -63,13 +63,15 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
 
 
 def _waveform(inventory: Inventory, reader: Reader) -> tuple[int, float, float]:
-    """The convolutions over the waveform: their last channels, positions a second, multiply-adds a second."""
+    """Add the convolutions over the waveform; return (output channels, positions per second, multiply-adds per
+    second).
+    """
     dims = reader.sizes("conv_dim", most=10**6, default=(512,) * 7)
     kernels = reader.sizes("conv_kernel", most=1000, default=(10, 3, 3, 3, 3, 2, 2))
     strides = reader.sizes("conv_stride", most=1000, default=(5, 2, 2, 2, 2, 2, 2))
     if not len(dims) == len(kernels) == len(strides):
         raise UnreadableConfiguration(
-            "'conv_dim', 'conv_kernel' and 'conv_stride' need one entry for each convolution.", key="conv_dim"
+            "'conv_dim', 'conv_kernel' and 'conv_stride' must each have one entry per convolution.", key="conv_dim"
         )
     before, rate, convolved = 1, SAMPLES_PER_S, 0.0
     bias, every_norm = reader.flag("conv_bias"), reader.find("feat_extract_norm") == "layer"
@@ -83,7 +85,7 @@ def _waveform(inventory: Inventory, reader: Reader) -> tuple[int, float, float]:
 
 
 def _quantiser(inventory: Inventory, reader: Reader, hidden_size: int, channels: int) -> None:
-    """The codebooks that pre-training contrasts with."""
+    """Add the codebooks of contrastive pre-training."""
     groups, codes = reader.size("num_codevector_groups", 2), reader.size("num_codevectors_per_group", 320)
     size, projected = reader.size("codevector_dim", 256), reader.size("proj_codevector_dim", 256)
     inventory.vector("codevectors", Part.OTHER, codes * size)

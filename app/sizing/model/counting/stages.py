@@ -1,4 +1,4 @@
-"""Blocks of convolutional networks by name, and the networks that are lists of them."""
+"""Named blocks of convolutional networks, and networks that are lists of such blocks."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from app.sizing.model.sample import Network, SampleLaw
 from app.sizing.model.tensors import ONCE, Part, Per, Tensor
 
 MOST_SIZE = 16_384
-FRAMES_PER_S = 100.0  # of a spectrogram, one every 10 ms
+FRAMES_PER_S = 100.0  # frames per second of a spectrogram, one every 10 ms
 
 
 class Stage:
-    """One entry of a list of stages: `times` blocks of a kind, the first with the stride.
+    """One entry of a list of stages: `times` blocks of one kind, the first with the stride.
 
-    `joins` are channels of earlier signals that are projected and added to each block's output; `in` and `size` put
-    the block on a signal of its own, from which the walk goes on unless `side` says that it branches off.
+    `joins` lists the channels of earlier signals that are projected and added to each block's output. `in` and
+    `size` give the block a different input signal. Later stages continue from its output, unless `side` marks the
+    stage as a branch.
     """
 
     def __init__(self, entry: Mapping[str, Any]) -> None:
@@ -31,7 +32,9 @@ class Stage:
     def number(self, name: str, default: int | None = None) -> int:
         value = self.entry.get(name, default)
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= 10**7:
-            raise UnreadableConfiguration(f"A stage needs {name!r} as a whole number.", key="stages")
+            raise UnreadableConfiguration(
+                f"{name!r} of every stage must be a whole number from 0 to {10**7}.", key="stages"
+            )
         return value
 
     def word(self, name: str, default: str) -> str:
@@ -56,7 +59,9 @@ def _conv(net: Counted, s: Stage, stride: int) -> None:
 
 
 def _shortcut(net: Counted, before: Signal, out: int, stride: int, *, affine: bool) -> None:
-    """The projection beside a block whose width or side changes; the walk stays on the block's own signal."""
+    """Count the shortcut projection of a block whose width or side changes; the current signal stays the block's
+    output.
+    """
     if before.channels == out and stride == 1:
         return
     own, net.signal = net.signal, before
@@ -65,7 +70,9 @@ def _shortcut(net: Counted, before: Signal, out: int, stride: int, *, affine: bo
 
 
 def _residual(net: Counted, s: Stage, stride: int) -> None:
-    """Two convolutions, or three of which the middle one is `inner` wide; the stride lies in the 3 x 3."""
+    """Count two 3 x 3 convolutions, or three with an `inner` width in the middle. The 3 x 3 convolution has the
+    stride.
+    """
     before, out, inner, affine = net.signal, s.number("out"), s.number("inner", 0), s.flag("affine")
     if inner:
         net.convolve(inner, 1, affine=affine)
@@ -81,7 +88,7 @@ def _residual(net: Counted, s: Stage, stride: int) -> None:
 
 
 def _inverted(net: Counted, s: Stage, stride: int) -> None:
-    """Widened, convolved channel by channel, narrowed again (MobileNetV2, EfficientNet)."""
+    """Count an inverted bottleneck: widen, convolve each channel, narrow (MobileNetV2, EfficientNet)."""
     before, out, act = net.signal, s.number("out"), s.word("act", "silu")
     wide = before.channels * s.number("expand", 6)
     if wide != before.channels:
@@ -91,7 +98,7 @@ def _inverted(net: Counted, s: Stage, stride: int) -> None:
 
 
 def _fused(net: Counted, s: Stage, stride: int) -> None:
-    """Widened by a whole convolution in place of two (EfficientNetV2)."""
+    """Count a fused inverted bottleneck: one full convolution widens the signal instead of two (EfficientNetV2)."""
     before, out, act = net.signal, s.number("out"), s.word("act", "silu")
     wide = before.channels * s.number("expand", 4)
     if wide == before.channels:
@@ -104,7 +111,9 @@ def _fused(net: Counted, s: Stage, stride: int) -> None:
 
 
 def _narrow(net: Counted, s: Stage, before: Signal, out: int, stride: int) -> None:
-    """The end of a widened block; it squeezes to a share of what came in or, `wide`, of what it widened to."""
+    """Count the end of a widened block. It squeezes to a share of the input channels or, with `wide`, of the widened
+    channels.
+    """
     share = s.number("squeeze", 0)
     if share:
         net.squeeze(max(1, (net.signal.channels if s.flag("wide") else before.channels) // share))
@@ -114,7 +123,7 @@ def _narrow(net: Counted, s: Stage, before: Signal, out: int, stride: int) -> No
 
 
 def _separable(net: Counted, s: Stage, stride: int) -> None:
-    """Channel by channel, then across channels."""
+    """Count a separable convolution: per channel, then across channels."""
     net.convolve(
         net.signal.channels, s.number("kernel", 3), stride=stride, groups=net.signal.channels, norm=False, act="none"
     )
@@ -130,7 +139,7 @@ def _enlarge(net: Counted, s: Stage, stride: int) -> None:
 
 
 def _linear(net: Counted, s: Stage, _: int) -> None:
-    """A matrix over the mean of all places, or over each of `places`."""
+    """Count a matrix over the mean of all grid points, or over each of `places`."""
     if "places" not in s.entry:
         net.average()
     net.convolve(s.number("out"), 1, bias=True, norm=False, act=s.word("act", "none"))
@@ -149,7 +158,7 @@ BLOCKS: Mapping[str, Callable[[Counted, Stage, int], None]] = {
 
 
 def _joined(net: Counted, joins: Sequence[int]) -> None:
-    """Earlier signals, projected to this one's channels and added."""
+    """Count earlier signals that are projected to the current channels and added."""
     own = net.signal
     for channels in joins:
         net.signal = Signal(int(channels), own.size, kept=True)
@@ -160,18 +169,20 @@ def _joined(net: Counted, joins: Sequence[int]) -> None:
 
 
 def walk(net: Counted, entries: Sequence[Any]) -> Counted:
-    """Every stage in turn."""
+    """Count every stage in turn."""
     for entry in entries:
         if not isinstance(entry, Mapping) or entry.get("block") not in BLOCKS:
             raise UnreadableConfiguration(
-                f"Every stage is an object with a 'block' of {', '.join(BLOCKS)}.", key="stages"
+                f"Every stage must be an object whose 'block' is one of {', '.join(BLOCKS)}.", key="stages"
             )
         s = Stage(entry)
         own, before, net.frozen = net.signal, net.macs, s.flag("frozen")
         _moved(net, s)
         for time in range(s.number("times", 1)):
             if net.layers > MAX_LAYERS:
-                raise UnreadableConfiguration(f"More than {MAX_LAYERS} layers are not counted.", key="stages")
+                raise UnreadableConfiguration(
+                    f"The stages describe more than {MAX_LAYERS} layers, which is the maximum.", key="stages"
+                )
             BLOCKS[entry["block"]](net, s, max(1, s.number("stride", 1)) if time == 0 else 1)
         if net.signal.places == 1 or "places" in entry:
             net.fixed_macs += net.macs - before
@@ -184,7 +195,9 @@ def walk(net: Counted, entries: Sequence[Any]) -> Counted:
 
 
 def _moved(net: Counted, s: Stage) -> None:
-    """The signal that a stage says it works on, where that is not the last one's: another level, or several joined."""
+    """Set the input signal of a stage if it differs from the last output: another level, or several signals
+    concatenated.
+    """
     own = net.signal
     size = own.size
     if "places" in s.entry:
@@ -200,7 +213,7 @@ def _moved(net: Counted, s: Stage) -> None:
 
 
 def network(net: Counted, name: str, family: str, law: SampleLaw) -> ModelArchitecture:
-    """A counted network on samples of its usual size."""
+    """The model of a counted network on samples of its usual size."""
     params = (
         Tensor("convolutions", Part.OTHER, 1, net.convolution_params, ONCE, quantised=True, per=Per.NEVER),
         Tensor("norms", Part.NORMS, net.norm_params, 1, ONCE),
@@ -221,7 +234,7 @@ def network(net: Counted, name: str, family: str, law: SampleLaw) -> ModelArchit
 
 
 def law_of(net: Counted, size: tuple[int, ...]) -> SampleLaw:
-    """Work in proportion to the frames, pixels or voxels of a sample."""
+    """The law of a counted network: work is proportional to the frames, pixels or voxels of a sample."""
     places = float(math.prod(size))
     law = SampleLaw(
         unit=("speech", "image", "volume")[len(size) - 1],
@@ -237,13 +250,17 @@ def law_of(net: Counted, size: tuple[int, ...]) -> SampleLaw:
 
 
 def read_stages(config: Config, name: str) -> ModelArchitecture:
-    """A network given as its stages: `size` of its input (one number for sound, two or three for pictures and
-    volumes), `channels`, and the list.
+    """A network given as a list of stages.
+
+    `size` is the size of its input: one number for audio, two for images, three for volumes. `channels` are the
+    input channels, and `stages` is the list of blocks.
     """
     reader = Reader(config, "stages")
     size = tuple(reader.sizes("size", most=MOST_SIZE))
     entries = config.get("stages")
     if not 1 <= len(size) <= 3 or not isinstance(entries, list):
-        raise UnreadableConfiguration("'size' has one to three numbers, 'stages' is a list.", key="stages")
+        raise UnreadableConfiguration(
+            "'size' must be a list of one to three numbers, and 'stages' must be a list.", key="stages"
+        )
     net = walk(Counted(Signal(reader.size("channels", 3), size)), entries)
     return network(net, name, str(config.get("family", "stages")), law_of(net, size))

@@ -1,4 +1,4 @@
-"""One vision tower under count: patches, blocks, matrices of the projector behind it."""
+"""Counts one vision tower: patches, blocks, and the matrices of its projector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ PART = Part.ENCODER_TOWER
 
 @dataclass(slots=True)
 class Tower:
-    """A tower's shape and what was counted of it; `text_width` is the hidden size of the language model behind it."""
+    """Shape and counted tensors of a vision tower. `text_width` is the hidden size of the language model that reads its
+    output.
+    """
 
     inventory: Inventory
     reader: Reader
@@ -26,7 +28,7 @@ class Tower:
 
     @property
     def outer(self) -> Reader:
-        """The whole file's own keys."""
+        """Reader of the whole file."""
         return Reader(self.config)
 
     @property
@@ -37,17 +39,17 @@ class Tower:
         return (int(side) // self.patch_pixels) ** 2
 
     def matrix(self, role: str, inputs: int, outputs: int, *, bias: bool = True, copies: int = 1) -> None:
-        """One of the projector: multiplied once per image token."""
+        """Add a matrix of the projector, multiplied once per image token."""
         self.inventory.linear(
             role, PART, inputs, outputs, ONCE, bias=bias, quantised=False, per=Per.IMAGE_TOKEN, copies=copies
         )
 
     def small(self, role: str, size: int) -> None:
-        """Learnable elements that nothing multiplies."""
+        """Add learnable elements that nothing multiplies."""
         self.inventory.vector(role, PART, size)
 
     def patches(self, *, bias: bool, frames: int = 1, channels: int = 3) -> None:
-        """The convolution that turns a patch into a vector."""
+        """Add the convolution that turns a patch into a vector."""
         size = channels * frames * self.patch_pixels**2
         self.inventory.linear(
             "patch_embedding", PART, size, self.width, ONCE, bias=bias, quantised=False, per=Per.NEVER
@@ -65,9 +67,9 @@ class Tower:
         layers: int | None = None,
         heads_width: int | None = None,
     ) -> None:
-        """Transformer blocks; `norms` counts normalisation vectors a block, `extra` other elements of it.
+        """Add transformer blocks. `norms` counts normalization vectors per block, and `extra` other elements per block.
 
-        Check: CLIP ViT-L/14 multiplies 24 * (4 * 1024^2 + 2 * 1024 * 4096) elements a patch.
+        Check: CLIP ViT-L/14 multiplies 24 * (4 * 1024^2 + 2 * 1024 * 4096) elements per patch.
             >>> registered("llava-hf/llava-1.5-7b-hf").source_matmul_params
             301989888.0
         """
@@ -88,6 +90,6 @@ class Tower:
 
 
 def attention_pool(inventory: Inventory, hidden_size: int, mlp_width: int) -> None:
-    """SigLIP's pooling head: one learned query attends to all patches."""
+    """Add SigLIP's pooling head, in which one learned query attends to all patches."""
     h, f = hidden_size, mlp_width
     inventory.vector("pool", PART, h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h)

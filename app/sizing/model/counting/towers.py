@@ -1,4 +1,4 @@
-"""Vision towers and the projectors that lead to the language model: tensors, work per patch, tokens per image."""
+"""Vision towers and their projectors to the language model: tensors, work per patch, tokens per image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.sizing.model.tensors import Inventory
 
 
 def _clip(tower: Tower) -> None:
-    """OpenAI's tower: class token, learned positions, a norm before and after."""
+    """Add OpenAI's CLIP tower: class token, learned positions, a norm before and after."""
     positions = tower.positions
     tower.patches(bias=False)
     tower.small("class_and_positions", tower.width + (positions + 1) * tower.width)
@@ -53,8 +53,10 @@ def _llama4(tower: Tower) -> None:
 
 
 def _mllama(tower: Tower) -> None:
-    """Tiles with learned positions per aspect ratio; the last layers are gated; five layers' states are kept beside the
-    last.
+    """Add the tower of Llama 3.2 Vision.
+
+    Tiles have learned positions per aspect ratio. The last layers are gated. The states of five layers are kept in
+    addition to the last.
     """
     reader, width = tower.reader, tower.width
     tiles, extra = reader.size("max_num_tiles", 4), reader.size("num_global_layers", 8)
@@ -153,7 +155,7 @@ def _gemma4(tower: Tower) -> None:
 
 
 def _gemma4_audio(tower: Tower, audio: Reader) -> None:
-    """The small model's conformer for speech: two half feed-forwards around attention and a convolution."""
+    """Add the small model's conformer for speech: two half feed-forward parts around attention and a convolution."""
     width, layers, kernel = (
         audio.size("hidden_size", 1024),
         audio.size("num_hidden_layers", 12),
@@ -192,7 +194,7 @@ def _phi3_v(tower: Tower) -> None:
 
 
 Build = Callable[[Tower], None]
-# By the wrapping model's type: the tower (None: by its own type) and the projector behind it.
+# By the wrapping model's type: the tower (None: selected by its own type) and its projector.
 _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "llava": (None, projectors.llava),
     "llava_next": (None, projectors.newline),
@@ -219,7 +221,7 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "phi3_v": (_phi3_v, None),
 }
 _TOWERS: Mapping[str, Build] = {"clip_vision_model": _clip, "siglip_vision_model": _siglip, "pixtral": _pixtral}
-# Phi-3-vision's file leaves its tower out: CLIP ViT-L/14 at 336.
+# The tower of Phi-3-vision, which its file does not describe: CLIP ViT-L/14 at 336.
 _PHI3_V = {
     "hidden_size": 1024,
     "intermediate_size": 4096,
@@ -246,7 +248,7 @@ _DEFAULT_TYPE = {
 
 
 def _vision_part(config: Config, kind: str) -> Reader:
-    """The tower's own keys, wherever the file keeps them.
+    """Reader of the tower's keys, wherever the file stores them.
 
     Raises UnreadableConfiguration for a tower whose blocks are not known.
     """
@@ -256,8 +258,8 @@ def _vision_part(config: Config, kind: str) -> Reader:
         reader = Reader(_PHI3_V)
     if kind not in _BY_TYPE or (_BY_TYPE[kind][0] is None and own not in _TOWERS):
         raise UnreadableConfiguration(
-            f"The vision tower {own[:60]!r} of a {kind[:60]!r} is not one that can be counted. Known wrapping types: "
-            f"{', '.join(sorted(_BY_TYPE))}; leave vision_config out to size the language model alone.",
+            f"The vision tower {own[:60]!r} of model type {kind[:60]!r} is not supported. Supported model types: "
+            f"{', '.join(sorted(_BY_TYPE))}. Omit vision_config to size the language model alone.",
             key="vision_config",
         )
     prefixed = {k.removeprefix("vt_"): v for k, v in reader.config.items() if k.startswith("vt_")}
@@ -265,7 +267,7 @@ def _vision_part(config: Config, kind: str) -> Reader:
 
 
 def _tower(config: Config, kind: str, reader: Reader, text_width: int) -> Tower:
-    """An empty tower of the shape the file states."""
+    """An empty tower of the shape that the file states."""
     width = reader.find("embed_dim") if reader.model_type.startswith("qwen2_vl") or kind == "qwen2_vl" else None
     width = width if isinstance(width, int) else reader.size("hidden_size")
     layers = reader.size("num_hidden_layers" if reader.find("depth") is None else "depth")

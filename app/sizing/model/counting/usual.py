@@ -1,4 +1,4 @@
-"""How networks that paint or read pictures are usually run: what a request leaves out, by family."""
+"""Usual settings of networks that generate or read pictures, by family, for values that a request omits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 
 from app.sizing.model.sample import Network
 
-LATENT_PIXELS = 8  # side of the square of pixels that an image encoder makes one latent position of
-CELL_PIXELS = 16  # side of the square of pixels that makes a position: eight to one by the encoder, two by the patch
-FRAMES_PER_POSITION = 4  # of a clip, by the encoder
-TEXT_ENCODER_TOKENS = 77  # CLIP's prompt
-IMAGE_SIDE = 1024
+LATENT_PIXELS = 8  # side, in pixels, of the square that an image encoder turns into one latent position
+CELL_PIXELS = 16  # side, in pixels, of the square behind one position: a factor 8 of the encoder, 2 of the patch
+FRAMES_PER_POSITION = 4  # frames of a clip that the encoder turns into one latent frame
+TEXT_ENCODER_TOKENS = 77  # prompt tokens of CLIP
+IMAGE_SIDE = 1024  # pixels
 
 
 @dataclass(frozen=True, slots=True)
 class Usual:
-    """Denoising steps, guidance (above 1 the network is evaluated twice a step), text tokens and size of a family.
+    """Usual denoising steps, guidance, text tokens and sample size of a family.
+
+    With guidance above 1, the network is evaluated twice per step.
 
     Source: the example calls of each model card and the defaults of the diffusers pipelines, 2026-11.
     """
