@@ -1,4 +1,4 @@
-"""A client of the Headroom service: typed answers, retries, pages of lists. Needs httpx2 alone."""
+"""Client of the Headroom service: typed answers, retries and pagination. Its only dependency is httpx2."""
 
 from headroom_client.client import Headroom
 from headroom_client.problems import HeadroomError, NotReached

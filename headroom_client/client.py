@@ -1,4 +1,4 @@
-"""Calls of the service, one method each."""
+"""Methods for the calls of the service, one per call."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ Json = Mapping[str, Any]
 
 
 class Headroom:
-    """A service at an address, or behind an `http` client that is given.
+    """Client of the service at a URL, or behind an `http` client that the caller passes.
 
-    A search takes tens of milliseconds, `sensitivity` up to 20 seconds: `timeout_s` is of one request.
+    Parameters:
+        timeout_s: timeout of one request, s. A search takes tens of milliseconds, `sensitivity` up to 20 s.
+        retries: retries of a request when the service is busy or unreachable.
     """
 
     def __init__(
@@ -39,51 +41,52 @@ class Headroom:
         self.close()
 
     def close(self) -> None:
-        """Give back the connections; those of a client that was given stay open."""
+        """Close the connections. An `http` client that the caller passed stays open."""
         if self._own:
             self._http.close()
 
     def recommend(self, request: Json) -> answers.RecommendResponse:
-        """Ranked hardware for a workload."""
+        """Recommend hardware for a workload."""
         return cast(answers.RecommendResponse, self._post("/recommend", request))
 
     def estimate(self, request: Json) -> answers.EstimateShown:
-        """What a workload does on a deployment that is given."""
+        """Estimate a workload on a given deployment."""
         return cast(answers.EstimateShown, self._post("/estimate", request))
 
     def compare(self, request: Json) -> answers.CompareResponse:
-        """Options of one workload, or the phases of one model, side by side."""
+        """Compare options of one workload, or the phases of one model, side by side."""
         return cast(answers.CompareResponse, self._post("/compare", request))
 
     def diagnose(self, request: Json) -> answers.DiagnoseResponse:
-        """What slows a deployment that runs, from what was observed there."""
+        """Diagnose why a running deployment is slow, from its metrics or logs."""
         return cast(answers.DiagnoseResponse, self._post("/diagnose", request))
 
     def inspect(self, model: str | Json, **further: Any) -> answers.InspectResponse:
-        """The counts of a model: a name, or {"huggingface_config": {...}}."""
+        """Count a model's parameters and sizes. `model` is a name or {"huggingface_config": {...}}."""
         return cast(answers.InspectResponse, self._post("/catalog/models/inspect", {"model": model, **further}))
 
     def recommendation(self, identity: str) -> answers.RecommendResponse:
-        """A stored answer."""
+        """Fetch a stored answer."""
         return cast(answers.RecommendResponse, self._get(f"/recommendations/{identity}"))
 
     def recommendations(self, **filters: Any) -> Iterator[dict[str, Any]]:
-        """Stored answers, the newest first: label, reference, cost_centre, status, model, accelerator, created_after,
-        created_before.
+        """Iterate over stored answers, newest first.
+
+        Filters: label, reference, cost_centre, status, model, accelerator, created_after, created_before.
         """
         return self._pages("/recommendations", filters)
 
     def sensitivity(self, identity: str) -> answers.SensitivityShown:
-        """What would make another type first, and what would cost less."""
+        """Changes that would make another accelerator rank first, and changes that would lower the cost."""
         return cast(answers.SensitivityShown, self._get(f"/recommendations/{identity}/sensitivity"))
 
     def reprice(self, identity: str, *, rank: int = 1) -> answers.RepriceResponse:
-        """A stored answer against the prices of today."""
+        """Compare a stored answer with current prices."""
         path = f"/recommendations/{identity}/reprice"
         return cast(answers.RepriceResponse, self._transport.send("POST", path, query={"rank": rank}).json())
 
     def status(self, identity: str) -> answers.StatusShown:
-        """Where a stored answer stands, with its history and the ETag that a change takes."""
+        """Approval status of a stored answer, with its history and the ETag that a change must send."""
         return cast(answers.StatusShown, self._get(f"/recommendations/{identity}/status"))
 
     def set_status(
@@ -96,20 +99,20 @@ class Headroom:
         superseded_by: str | None = None,
         etag: str | None = None,
     ) -> answers.StatusShown:
-        """Move a stored answer on; without `etag` from wherever it stands now."""
+        """Change the approval status. Without `etag` the change applies to the current status, whichever it is."""
         tag = etag or str(self.status(identity)["etag"])
-        said = {"status": status, "by": by, "note": note, "superseded_by": superseded_by}
-        body = {k: v for k, v in said.items() if v is not None}
-        moved = self._transport.send("PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag})
-        return cast(answers.StatusShown, moved.json())
+        fields = {"status": status, "by": by, "note": note, "superseded_by": superseded_by}
+        body = {k: v for k, v in fields.items() if v is not None}
+        changed = self._transport.send("PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag})
+        return cast(answers.StatusShown, changed.json())
 
     def bill_of_materials(self, identity: str, *, rank: int = 1, **further: Any) -> answers.MaterialsShown:
-        """The lines of one ranked option."""
+        """Bill of materials of one ranked option."""
         path = f"/recommendations/{identity}/bill-of-materials"
         return cast(answers.MaterialsShown, self._get(path, rank=rank, **further))
 
     def export(self, identity: str, form: str, *, rank: int = 1, **further: Any) -> bytes:
-        """The same as a file: csv, xlsx, cxml, oci, ubl, html or json."""
+        """Bill of materials as a file: csv, xlsx, cxml, oci, ubl, html or json."""
         path = f"/recommendations/{identity}/bill-of-materials"
         return self._transport.send("GET", path, query={"rank": rank, "format": form, **further}).content
 
@@ -119,17 +122,19 @@ class Headroom:
         return cast(answers.HandoffShown, self._get(path, target=target, rank=rank, **further))
 
     def catalog(self, what: str, **filters: Any) -> Iterator[dict[str, Any]]:
-        """A list of the catalogue, page by page: accelerators, systems, offers, prices, models, engines, frameworks,
-        schedulers, providers, regions or assumptions.
+        """Iterate over a list of the catalog, page by page.
+
+        `what` is accelerators, systems, offers, prices, models, engines, frameworks, schedulers, providers, regions
+        or assumptions.
         """
         return self._pages(f"/catalog/{what}", filters)
 
-    def support(self, **asked: Any) -> answers.SupportAnswer:
-        """Whether an engine runs a model in a format on an accelerator, and who says so."""
-        return cast(answers.SupportAnswer, self._get("/catalog/support", **asked))
+    def support(self, **query: Any) -> answers.SupportAnswer:
+        """Whether an engine supports a model and format on an accelerator, with the source."""
+        return cast(answers.SupportAnswer, self._get("/catalog/support", **query))
 
     def ready(self) -> dict[str, Any]:
-        """Whether the service answers, and what from."""
+        """Readiness of the service, with its catalog version."""
         return cast(dict[str, Any], self._get("/readyz"))
 
     def _get(self, path: str, **query: Any) -> Any:

@@ -1,18 +1,18 @@
-"""What goes wrong: a problem that the service tells (RFC 9457), or no service."""
+"""Errors of the client: a problem document of the service (RFC 9457), or no connection."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-TOLD = 3  # places of a request that a message names
+TOLD = 3  # maximum number of further errors in a message
 
 
 class HeadroomError(Exception):
-    """The service refused a request, and says what would be accepted.
+    """The service rejected a request. The message names the accepted values.
 
-    `status` is that of HTTP, `problem` the whole problem document, `errors` its pointers into the request, `others`
-    those of them that the detail does not carry, `request_id` what the service logged it under.
+    `status` is the HTTP status, `problem` the whole problem document, `errors` its JSON pointers into the request,
+    `others` the errors that the detail does not mention, and `request_id` the id in the service's log.
     """
 
     def __init__(self, status: int, problem: Mapping[str, Any], request_id: str | None = None) -> None:
@@ -25,9 +25,9 @@ class HeadroomError(Exception):
 
     @property
     def kind(self) -> str:
-        """The last part of the problem's `type`."""
+        """Last part of the problem's `type` URI."""
         return str(self.problem.get("type", "")).rsplit("/", 1)[-1]
 
 
 class NotReached(Exception):
-    """No answer came, however often it was asked."""
+    """No answer arrived after all retries."""

@@ -1,7 +1,7 @@
-"""Requests over HTTP, sent again where the service was busy or not reached.
+"""Sends HTTP requests and retries them when the service is busy or unreachable.
 
-All calls may be sent again: the same request is answered, and stored, once; a change of status carries the ETag of the
-status that it changes.
+Every call is safe to retry: the service answers and stores the same request once, and a status change carries the
+ETag of the status that it changes.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ BUSY = (429, 502, 503, 504)
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.25, 20.0
 
 
-def wait_s(attempt: int, told: str | None) -> float:
-    """Seconds before the next attempt: as long as the service said, else twice as long each time, spread by half."""
-    if told and told.isdigit():
-        return min(float(told), LONGEST_WAIT_S)
+def wait_s(attempt: int, retry_after: str | None) -> float:
+    """Seconds before the next attempt: the `Retry-After` value, or a delay that doubles with each attempt, reduced by
+    up to half at random.
+    """
+    if retry_after and retry_after.isdigit():
+        return min(float(retry_after), LONGEST_WAIT_S)
     longest: float = min(FIRST_WAIT_S * 2.0**attempt, LONGEST_WAIT_S)
     return longest * random.uniform(0.5, 1.0)
 
 
 class Transport:
-    """Sends requests through an HTTP client and raises what comes back as problems."""
+    """Sends requests through an HTTP client and raises problem responses as errors."""
 
     def __init__(self, http: httpx2.Client, *, retries: int, sleep: Callable[[float], None] = time.sleep) -> None:
         self.http, self._retries, self._sleep = http, retries, sleep
@@ -42,30 +44,30 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx2.Response:
-        """The response to a request that was accepted.
+        """Send a request and return the successful response.
 
-        Raises HeadroomError for one that was not, NotReached where no answer came.
+        Raises HeadroomError if the service rejected it, NotReached if no answer arrived.
         """
-        given = {k: v for k, v in (query or {}).items() if v is not None}
+        parameters = {k: v for k, v in (query or {}).items() if v is not None}
         for attempt in range(self._retries + 1):
             last = attempt == self._retries
             try:
-                found = self.http.request(method, path, json=body, params=given, headers=dict(headers or {}))
-            except httpx2.TransportError as trouble:
+                response = self.http.request(method, path, json=body, params=parameters, headers=dict(headers or {}))
+            except httpx2.TransportError as error:
                 if last:
-                    raise NotReached(f"{self.http.base_url} does not answer: {trouble}") from trouble
+                    raise NotReached(f"{self.http.base_url} does not answer: {error}") from error
                 self._sleep(wait_s(attempt, None))
                 continue
-            if found.status_code not in BUSY or last:
+            if response.status_code not in BUSY or last:
                 break
-            self._sleep(wait_s(attempt, found.headers.get("Retry-After")))
-        if found.is_success:
-            return found
-        raise HeadroomError(found.status_code, problem_of(found), found.headers.get("X-Request-ID"))
+            self._sleep(wait_s(attempt, response.headers.get("Retry-After")))
+        if response.is_success:
+            return response
+        raise HeadroomError(response.status_code, problem_of(response), response.headers.get("X-Request-ID"))
 
 
 def problem_of(response: httpx2.Response) -> dict[str, Any]:
-    """The problem document of a response; one of its text where it is none."""
+    """Problem document of a response; a response that is not JSON becomes one with its text as detail."""
     try:
         problem = response.json()
     except ValueError:

@@ -1,7 +1,8 @@
-"""Who may compute: a fixed few at once, a short line before them, and no work that nobody waits for.
+"""Admission control: limits how many answers are computed at once and how many requests wait.
 
-Arithmetic holds the interpreter, so more threads than cores only take turns on it, each with its own memory. A line
-that grows without end would answer everybody late; a full one turns newcomers away at once, with when to come back.
+Arithmetic holds the interpreter lock, so more threads than cores only take turns, each with its own memory. An
+unbounded queue would answer every request late. A full queue rejects new requests at once with a `Retry-After`. Work
+stops when no client waits for it any more.
 """
 
 from __future__ import annotations
@@ -30,17 +31,17 @@ from app.work import Abandoned, Elsewhere, OutOfTime, heard_by, stage
 
 P = ParamSpec("P")
 
-OF_THE_LAST = 0.9  # how much of the mean seconds of an answer stays with each new one
+OF_THE_LAST = 0.9  # weight of the previous mean in the moving average of seconds per answer
 REASONS: dict[type[Exception], telemetry.Shed] = {
     Overloaded: "overloaded",
     TooManyAtOnce: "too-many-at-once",
     OutOfTime: "out-of-time",
 }
-LATE_S = 1.0  # how long after its deadline a request may still find the next stage
+LATE_S = 1.0  # seconds after the deadline that a job still has to reach its next stage and stop there
 
 
 class Clock:
-    """When the work of a request must end, and how long each of its stages took; another thread sets `abandoned`."""
+    """Deadline of one request's work and the time spent in each stage. Another thread may set `abandoned`."""
 
     def __init__(self, limit_s: float) -> None:
         self.abandoned = False
@@ -49,7 +50,7 @@ class Clock:
         self._until = self._since + limit_s
 
     def enter(self, stage: str) -> str:
-        """A stage begins. Raises Abandoned and OutOfTime."""
+        """Starts a stage and returns the name of the previous one. Raises Abandoned and OutOfTime."""
         if self.abandoned:
             raise Abandoned
         if time.monotonic() > self._until:
@@ -59,7 +60,7 @@ class Clock:
         return before
 
     def leave(self, before: str) -> None:
-        """The stage has ended, and that before goes on."""
+        """Ends the current stage and resumes the previous one."""
         now = time.monotonic()
         if self._stage:
             self.stages_s[self._stage] = self.stages_s.get(self._stage, 0.0) + now - self._since
@@ -67,26 +68,26 @@ class Clock:
 
 
 class Job:
-    """What is computed once for everybody who asks it meanwhile."""
+    """One computation, shared by every request that asks the same question while it runs."""
 
     def __init__(self, key: Hashable, request: Request, compute: Callable[[], Response], limit_s: float) -> None:
         self.key, self.compute = key, compute
         self.address, self.route = address_of(request), route_of(request.scope)
         self.clock, self.since = Clock(limit_s), time.monotonic()
-        self.context = copy_context()  # of the request that asked first: its lines of the log, its trace
+        self.context = copy_context()  # log context and trace of the request that asked first
         self.listener = traced(self.clock)
         self.future: Future[Response] = Future()
         self.asking = 0
 
 
 class Admission:
-    """Answers computed at once, the line before them, and what one request may take."""
+    """Thread pool for answers, the queue before it, and the time limit of one request."""
 
     def __init__(self, *, at_once: int, most_waiting: int, limit_s: float, name: telemetry.Line = "short") -> None:
         self._name = name
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="search")
         self._at_once, self._most_waiting, self._limit_s = at_once, most_waiting, limit_s
-        self._lock = threading.Lock()  # held for a few steps alone
+        self._lock = threading.Lock()  # held for a few operations only
         self._line: deque[Job] = deque()
         self._jobs: dict[Hashable, Job] = {}
         self._running = 0
@@ -94,14 +95,15 @@ class Admission:
 
     @property
     def waiting(self) -> int:
-        """Requests in the line."""
+        """Number of requests in the queue."""
         return len(self._line)
 
     async def answer(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
-        """What `compute` returns or raises, once its turn has come; who asks by the same key meanwhile gets the same.
-        What it wants from another host is waited for outside of the line.
+        """Returns what `compute` returns, once a thread is free. Requests with the same key share one computation.
 
-        Raises Overloaded, TooManyAtOnce, OutOfTime, and Malformed where the client has gone.
+        A request that waits for another host waits outside the queue. Raises Overloaded, TooManyAtOnce, OutOfTime,
+        whatever
+        `compute` raises, and MalformedRequest if the client has disconnected.
         """
         until = time.monotonic() + self._limit_s
         try:
@@ -125,7 +127,7 @@ class Admission:
                 return _own(answer.result())
             if gone.done():
                 telemetry.shed("client-gone")
-                raise Malformed(400, "client-disconnected", "The connection closed before the answer was there.")
+                raise Malformed(400, "client-disconnected", "The connection closed before the answer was ready.")
             raise OutOfTime
         finally:
             gone.cancel()
@@ -133,7 +135,7 @@ class Admission:
             answer.cancel()
 
     def _joined(self, key: Hashable, request: Request, compute: Callable[[], Response]) -> Job:
-        """The job of a question: one that is under way, or a new one, in the line or at once."""
+        """Returns the running or queued job with this key, or adds a new one and starts it if a thread is free."""
         with self._lock:
             job = self._jobs.get(key)
             if job is None:
@@ -148,18 +150,20 @@ class Admission:
             return job
 
     def _is_full(self) -> bool:
-        """Whether a newcomer would wait in too long a line, or for longer than leaves time for its work."""
+        """True if the queue is full, or if a new request would wait longer than half of the time limit."""
         if self._running < self._at_once:
             return False
         return len(self._line) >= self._most_waiting or self._clear_s(1) > self._limit_s / 2
 
     def _make_room(self, address: str) -> None:
-        """Turn away the newest of the address that has the most places, or the newcomer where none has more."""
+        """Rejects the newest job of the address with the most places in the queue, or the new request if none has
+        more.
+        """
         places = Counter(job.address for job in self._line)
         greediest, most = max(places.items(), key=lambda each: each[1], default=("", 0))
         if most <= places[address] + 1:
             raise Overloaded(
-                "More is asked of this service than it can compute just now; ask again shortly.",
+                "The service is at capacity. Retry after the time in Retry-After.",
                 retry_after_s=self._again_s(),
             )
         last = next(job for job in reversed(self._line) if job.address == greediest)
@@ -167,17 +171,17 @@ class Admission:
         self._jobs.pop(last.key, None)
         last.future.set_exception(
             TooManyAtOnce(
-                "This address has most of the questions that wait here; ask fewer at a time.",
+                "Your address has the most waiting requests. Send fewer requests at a time.",
                 retry_after_s=self._again_s(),
             )
         )
 
     def _clear_s(self, more: int = 0) -> float:
-        """Seconds until those who wait now, and so many more, have been answered."""
+        """Seconds until the queue, with `more` further jobs, has been answered."""
         return (len(self._line) + more) * self._mean_s / self._at_once
 
     def _again_s(self) -> int:
-        """Seconds after which to ask again."""
+        """Seconds after which the client may retry: the `Retry-After` value, at least 1."""
         return max(1, math.ceil(self._clear_s()))
 
     def _start(self) -> None:
@@ -188,12 +192,12 @@ class Admission:
         telemetry.line(self._name, waiting=len(self._line), computing=self._running)
 
     def _compute(self, job: Job) -> None:
-        """One job, in a thread; then the next."""
-        began, found, failed = time.monotonic(), None, None
+        """Runs one job in a thread, then starts the next."""
+        began, response, failed = time.monotonic(), None, None
         telemetry.waited(self._name, began - job.since)
         try:
             with heard_by(job.listener), stage("answer"):
-                found = job.compute()
+                response = job.compute()
         except BaseException as error:
             failed = error
         telemetry.worked(job.route, job.clock.stages_s)
@@ -204,11 +208,11 @@ class Admission:
             self._start()
         if failed is not None:
             job.future.set_exception(failed)
-        elif found is not None:
-            job.future.set_result(found)
+        elif response is not None:
+            job.future.set_result(response)
 
     def _left(self, job: Job) -> None:
-        """One of those who asked has its answer, or waits no longer; the work of nobody is given up."""
+        """Counts out one waiting request. Abandons the job if it was the last one and no answer exists yet."""
         with self._lock:
             job.asking -= 1
             if job.asking or job.future.done():
@@ -223,23 +227,23 @@ class Admission:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One request's way to be computed."""
+    """Access of one request to the thread pool."""
 
     admission: Admission
     request: Request
 
     async def shared(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
-        """An answer that follows from the arguments alone: equal questions are computed once."""
+        """Computes an answer that depends on the arguments alone: equal questions are computed once."""
         key = (compute, args, tuple(kwargs.items()))
         return await self.admission.answer(self.request, key, lambda: compute(*args, **kwargs))
 
     async def alone(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
-        """An answer of this request's own, as it changes something."""
+        """Computes an answer for this request only, because the computation changes stored data."""
         return await self.admission.answer(self.request, object(), lambda: compute(*args, **kwargs))
 
 
 async def _there(wanted: Elsewhere, until: float) -> None:
-    """Returns once something has come from another host. Raises OutOfTime."""
+    """Waits for an answer from another host. Raises OutOfTime."""
     coming = asyncio.wrap_future(wanted.awaited)
     await asyncio.wait({coming}, timeout=max(0.0, until - time.monotonic()))
     if not coming.done():
@@ -247,18 +251,18 @@ async def _there(wanted: Elsewhere, until: float) -> None:
 
 
 async def _gone(request: Request) -> None:
-    """Returns when the client has closed its connection; its body was read before."""
+    """Returns when the client has closed its connection. The body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def address_of(request: Request) -> str:
-    """Who asks."""
+    """Returns the client's IP address, or an empty string if it is unknown."""
     return request.client.host if request.client else ""
 
 
 def _own(answer: Response) -> Response:
-    """An answer with headers of its own: whoever sends it may add some."""
+    """Copies a response with its own headers, because each sender may add some."""
     own = copy.copy(answer)
     own.raw_headers = list(answer.raw_headers)
     return own

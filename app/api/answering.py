@@ -1,4 +1,4 @@
-"""A recommendation as a document: its identity, what it says, how it is kept."""
+"""Builds, identifies and stores recommendations."""
 
 from __future__ import annotations
 
@@ -33,38 +33,45 @@ NOT_STORED = {"Headroom-Stored": "false"}
 
 
 class NoLongerAsked(Unanswerable):
-    """A stored request that this version of the service does not take any more."""
+    """Raised for a stored request that this version of the service no longer accepts."""
 
     code = "request-no-longer-taken"
 
 
 def identity_of(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
-    """Digest of the request, the snapshot, the day and the engine; the canonical request beside it. How an answer is
-    shown and ranked by default is the same request where it is spelled out; a figure that is asked for is told as
-    asked. What the caller files it under sets requests apart, as each is approved and ordered by itself; no figure of
-    the answer follows from it.
+    """Returns the id of a recommendation and the canonical request, as JSON bytes.
+
+    The id is a digest of engine, catalog version, day and canonical request. The canonical request contains the
+    fields
+    that differ from their defaults, so a default that is spelled out does not change the id. A figure written in
+    another
+    way does change it, because answers echo the request as sent. Labels and references are included: each filed
+    answer is
+    approved and ordered on its own, although no figure depends on them.
     """
-    said, usual = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
-    told = {name: value for name, value in said.items() if value != usual[name].default}
+    explicit, known = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
+    changed = {name: value for name, value in explicit.items() if value != known[name].default}
     day = (request.as_of or today).isoformat()
-    canonical = orjson.dumps(told, option=orjson.OPT_SORT_KEYS)
+    canonical = orjson.dumps(changed, option=orjson.OPT_SORT_KEYS)
     digest = hashlib.sha256(b"|".join((engine_version().encode(), snapshot.encode(), day.encode(), canonical)))
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 
 def request_of(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
-    """The request of a stored answer, with fields replaced, or left out by None. Raises NoLongerAsked."""
-    said = {name: value for name, value in {**stored["request"], **changes}.items() if value is not None}
+    """Returns the request of a stored answer, with `changes` applied; a change to None removes the field. Raises
+    UnsupportedStoredRequest.
+    """
+    fields = {name: value for name, value in {**stored["request"], **changes}.items() if value is not None}
     try:
-        return RecommendRequest.model_validate_json(orjson.dumps(said), strict=True)
+        return RecommendRequest.model_validate_json(orjson.dumps(fields), strict=True)
     except ValidationError:
-        raise NoLongerAsked("This version of the service does not take the request of this answer any more.") from None
+        raise NoLongerAsked("This version of the service no longer accepts the stored request of this answer.") from None
 
 
 def answer_to(
     request: RecommendRequest, directory: Directory, snapshots: SnapshotStore, answers: AnswerStore, today: date
 ) -> Kept:
-    """The stored answer to a request, or a new one."""
+    """Returns the stored answer to a request, or computes and stores a new one."""
     market = directory.market
     identity, canonical = identity_of(request, market.version, today)
     known = answers.known(identity)
@@ -88,7 +95,7 @@ def kept_answer(
     directory: Directory,
     answers: AnswerStore,
 ) -> Kept:
-    """A new answer as it is sent, stored under its identity with what its bills need."""
+    """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
     market = directory.market
     with stage("words"):
         document = answer_json(
@@ -118,18 +125,20 @@ def kept_answer(
 
 
 def _first(supply: Document) -> dict[str, str | None]:
-    """The first rank in few words; nothing where nothing was feasible."""
+    """Returns accelerators and title of the first-ranked option for the filing list; None where no option is
+    feasible.
+    """
     lots = supply["ranks"][0] if supply["ranks"] else []
     types = dict.fromkeys(lot["accelerator"]["sku"] for lot in lots)
     return {"accelerators": " ".join(types) or None, "option": title_of(lots) or None}
 
 
 def catalog_json(market: Snapshot) -> dict[str, str]:
-    """Which catalogue an answer rests on."""
+    """Returns the catalog version and price date that an answer is based on."""
     return {"snapshot": market.version, "prices_as_of": market.prices_as_of}
 
 
 def with_doubts(document: Document, request: RecommendRequest | EstimateRequest) -> Document:
-    """The answer with what of the request looks as if another unit was meant, before all other warnings."""
-    found = [notice_json(doubt) for doubt in doubts(request)]
-    return {**document, "warnings": [*found, *document.get("warnings", [])]} if found else document
+    """Adds the warnings about suspicious input values before all other warnings of an answer."""
+    warnings = [notice_json(doubt) for doubt in doubts(request)]
+    return {**document, "warnings": [*warnings, *document.get("warnings", [])]} if warnings else document

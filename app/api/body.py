@@ -1,4 +1,4 @@
-"""Reads a request body strictly: size, time, encoding, depth and JSON's dark corners first, schema second."""
+"""Reads request bodies strictly: size, time, encoding, nesting depth and ambiguous JSON first, then the schema."""
 
 from __future__ import annotations
 
@@ -28,24 +28,26 @@ FORM = ("application/x-www-form-urlencoded",)
 
 
 async def read_body(request: Request) -> bytes:
-    """The raw body, within the size and time that settings allow; only plain JSON media types."""
+    """Returns the raw body, within the size and time limits of the settings. Accepts only JSON media types."""
     return await read_raw(request, JSON, request.app.state.settings.max_body_bytes)
 
 
 async def read_pasted_body(request: Request) -> bytes:
-    """The same of a body that may hold pasted texts."""
+    """Returns the raw body of a call that accepts pasted metrics and logs, which has a higher size limit."""
     return await read_raw(request, JSON, request.app.state.settings.max_pasted_bytes)
 
 
 async def read_raw(request: Request, kinds: tuple[str, ...], limit: int) -> bytes:
-    """The raw body of one of some media types, of so many bytes, within the time that settings allow."""
+    """Returns the raw body if its media type is one of `media_types` and its size is at most `limit` bytes. Raises
+    MalformedRequest.
+    """
     deadline = request.app.state.settings.body_deadline_s
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in kinds and not (kind.startswith("application/") and kind.endswith(kinds)):
         raise Malformed(415, "unsupported-media-type", f"Send the body as {kinds[0]}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Malformed(415, "unsupported-encoding", "Send the body without content encoding.")
-    too_large = Malformed(413, "body-too-large", f"The body may be at most {limit:,} bytes.")
+        raise Malformed(415, "unsupported-encoding", "Send the body uncompressed, without a Content-Encoding header.")
+    too_large = Malformed(413, "body-too-large", f"The body exceeds the limit of {limit:,} bytes.")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > limit:
         raise too_large
@@ -66,22 +68,22 @@ async def read_raw(request: Request, kinds: tuple[str, ...], limit: int) -> byte
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form; of one that stands twice the last."""
+    """Returns the fields of a form. If a field occurs twice, the last value counts."""
     raw = await read_raw(request, FORM, request.app.state.settings.max_body_bytes)
     try:
         return dict(parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
     except ValueError:
         raise Malformed(
-            400, "malformed-form", f"The form is not UTF-8, or has more than {MAX_FIELDS} fields."
+            400, "malformed-form", f"The form is not UTF-8 or has more than {MAX_FIELDS} fields."
         ) from None
 
 
 async def no_body(request: Request) -> None:
-    """Refuse a body where none is taken, so that nothing that was sent goes unread."""
+    """Rejects a body on calls that take none, so that no input is silently ignored."""
     async for chunk in request.stream():
         if chunk:
             raise Malformed(
-                400, "no-body-taken", "This call takes no body; what it takes goes into the query: ?rank=2."
+                400, "no-body-taken", "This call takes no body. Send its parameters in the query, such as ?rank=2."
             )
 
 
@@ -92,12 +94,12 @@ def _refuse(detail: str) -> Malformed:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = dict(pairs)
     if len(keys) != len(pairs):
-        raise _refuse("An object has the same key twice; which value is meant cannot be known.")
+        raise _refuse("An object contains the same key twice. Send each key once.")
     return keys
 
 
 def _constant(_: str) -> Any:
-    raise _refuse("NaN and Infinity are not numbers of JSON; leave the field out or send a finite number.")
+    raise _refuse("NaN and Infinity are not valid JSON numbers. Send a finite number or omit the field.")
 
 
 def _float(text: str) -> float:
@@ -115,13 +117,15 @@ def _int(text: str) -> int:
 
 STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 BRACKET = re.compile(r"[\[\]{}]")
-# Controls, what turns the direction of text or breaks its lines, halves of pairs.
+# Control characters, bidirectional controls, line separators and lone surrogates.
 NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
 def _check(value: Any, pasted: frozenset[str]) -> None:
-    """Strings must be plain text: no control characters, which those of pasted fields may have, no lone surrogates."""
+    """Raises MalformedRequest if a string contains control characters or lone surrogates. Pasted fields may contain
+    control characters.
+    """
     stack = [(value, NOT_PLAIN)]
     while stack:
         node, refused = stack.pop()
@@ -132,13 +136,13 @@ def _check(value: Any, pasted: frozenset[str]) -> None:
             stack.extend((held, NOT_PLAIN) for held in node)
         elif isinstance(node, str) and refused.search(node):
             raise _refuse(
-                "A string holds a control character, one that turns or breaks lines, or half of a character pair; only "
-                "plain text is taken."
+                "A string contains a control character, a bidirectional or line-break character, or a lone surrogate. "
+                "Send plain text."
             )
 
 
 def _depth(text: str) -> int:
-    """Deepest nesting of brackets outside strings."""
+    """Returns the deepest nesting of brackets outside strings."""
     depth = deepest = 0
     for bracket in BRACKET.findall(STRING.sub("", text)):
         depth += 1 if bracket in "[{" else -1
@@ -147,9 +151,11 @@ def _depth(text: str) -> int:
 
 
 def document_of(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
-    """The body as a document; Malformed says what JSON it is not. Fields named in `pasted` hold texts of lines."""
+    """Returns the body as a JSON document. `pasted` names the fields that may contain multi-line text. Raises
+    MalformedRequest.
+    """
     if not raw.strip():
-        raise _refuse("The body is empty; a JSON object is needed.")
+        raise _refuse("The body is empty. Send a JSON object.")
     if raw[:3] == b"\xef\xbb\xbf" or b"\x00" in raw[:4]:
         raise _refuse("The body must be UTF-8 without a byte-order mark.")
     try:
@@ -169,7 +175,7 @@ def document_of(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
 
 
 def parsed(raw: bytes, model: type[M], pasted: frozenset[str] = frozenset()) -> M:
-    """The body as a wire model, strictly."""
+    """Validates the body strictly against `model`. Raises MalformedRequest and InvalidBody."""
     document = document_of(raw, pasted)
     try:
         return model.model_validate_json(raw, strict=True)

@@ -1,4 +1,4 @@
-"""From a request to compare to the options that the core compares: each is a whole question of its own."""
+"""Expands a compare request into options, each a complete question for the sizing core."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
+from app.api.fields import UNKNOWN_FIELD
 from app.api.merging import merged
 from app.api.problems import validation_errors
 from app.api.questions import estimate_question, recommend_question
@@ -29,7 +30,9 @@ PHASES, WORKLOAD = "#/phases/", "/workload"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One option: where it stands in the request, the whole question that it is, and that in the core's values."""
+    """One option of a comparison: its JSON pointer, the fields that it sets itself, the full request and the core's
+    question.
+    """
 
     pointer: str
     own: Mapping[str, Any]
@@ -40,8 +43,8 @@ class Asked:
 def asked_options(
     document: Part, request: CompareRequest, directory: Directory, snapshots: SnapshotStore, today: date
 ) -> list[Asked]:
-    """Every option in full; raises what is wrong with one, with its place in the request."""
-    found = []
+    """Returns every option as a complete question. Errors carry the pointer into the compare request."""
+    options = []
     for pointer, name, own, body in _bodies(document, request):
         model = EstimateRequest if "deployment" in body else RecommendRequest
         try:
@@ -51,17 +54,17 @@ def asked_options(
             else:
                 option = Option(name, recommend_question(whole, directory, snapshots, today))
         except ValidationError as error:
-            told = validation_errors(error.errors(include_url=False), body, model)
-            detail = f"{quoted(name)}: {told[0]['detail']}"
-            raise Unanswerable(detail, errors=placed(told, pointer, own)) from None
+            errors = placed(validation_errors(error.errors(include_url=False), body, model), pointer, own)
+            detail = f"{quoted(name)}: {errors[0]['detail']}"
+            raise Unanswerable(detail, errors=errors) from None
         except AppError as error:
             raise of_option(error, name, pointer, own) from None
-        found.append(Asked(pointer, own, whole, option))
-    return found
+        options.append(Asked(pointer, own, whole, option))
+    return options
 
 
 def _bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str, Part, Part]]:
-    """Where each option stands, its name, what it says itself, and the body that it is for /recommend or /estimate."""
+    """Yields pointer, name, own fields and complete request body of each option."""
     shared = {name: document[name] for name in SHARED if name in document}
     limits = document.get("constraints", {})
     of_best = {"objective": document.get("objective", "cost")}
@@ -92,18 +95,22 @@ def _bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str,
 
 
 def of_option(error: AppError, name: str, pointer: str, own: Mapping[str, Any]) -> AppError:
-    """An error of one option, as one of the request that compares it."""
-    told = placed(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
-    return type(error)(f"{quoted(name)}: {error.detail}", **{**error.facts, "errors": told})
+    """Returns an error of one option with its pointers rewritten to the compare request."""
+    errors = placed(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
+    return type(error)(f"{quoted(name)}: {error.detail}", **{**error.facts, "errors": errors})
 
 
 def placed(errors: list[dict[str, str]], pointer: str, own: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Errors where the caller wrote what they speak of: in the option itself, or in what all options share."""
-    return [{**e, "pointer": _place(e["pointer"], pointer, own)} for e in errors]
+    """Rewrites error locations to where the caller wrote the value: in the option itself, or in the shared part."""
+    moved = [(e, _place(e["pointer"], pointer, own)) for e in errors]
+    return [
+        {**e, "pointer": place, "detail": e["detail"].replace(f"{UNKNOWN_FIELD} {e['pointer']}", f"{UNKNOWN_FIELD} {place}")}
+        for e, place in moved
+    ]
 
 
 def _place(where: str, pointer: str, own: Mapping[str, Any]) -> str:
-    """Where in the request a place of an option's question was written."""
+    """Returns the pointer in the compare request that corresponds to a pointer in one option's question."""
     path = where.removeprefix("#")
     if pointer.startswith(PHASES):
         return f"{pointer}{path.removeprefix(WORKLOAD)}" if path.startswith(WORKLOAD) else where
@@ -111,7 +118,7 @@ def _place(where: str, pointer: str, own: Mapping[str, Any]) -> str:
 
 
 def _said(own: Mapping[str, Any], path: str) -> bool:
-    """Whether the option itself has what a path leads to."""
+    """True if the option itself contains the value at `path`."""
     node: Any = own
     for step in path.split("/")[1:]:
         if isinstance(node, list) and step.isdigit() and int(step) < len(node):

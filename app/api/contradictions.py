@@ -1,4 +1,4 @@
-"""Requests whose parts exclude one another: refused with the contradiction."""
+"""Rejects requests whose fields contradict each other or the catalog."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ CLOUD, ON_PREM, OWNED = Environment.CLOUD.value, Environment.ON_PREM.value, Pric
 
 
 def contradiction(pointer: str, detail: str) -> Conflict:
-    """A conflict with its place."""
+    """Returns a Conflict with its JSON pointer."""
     return Conflict(detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
 def check_sets(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], directory: Directory) -> None:
-    """Refuse constraints that contradict one another; `written` is what the caller wrote."""
+    """Raises Conflict if constraints contradict each other. `written` are the constraints as the caller wrote them."""
     _accelerators(c, written, by_pattern, directory)
     _ways(c, directory)
     if c.providers and c.regions and (c.environments == [CLOUD] or _rents_only(c.providers, directory)):
@@ -25,7 +25,8 @@ def check_sets(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[s
         if served and served.isdisjoint(c.regions):
             raise contradiction(
                 "#/constraints/regions",
-                f"{listed(c.providers)} offers nothing in {listed(written.regions)}, but in {listed(sorted(served))}.",
+                f"{listed(c.providers)} has no offers in {listed(written.regions)}. "
+                f"Available regions: {listed(sorted(served))}.",
             )
 
 
@@ -36,61 +37,68 @@ def _accelerators(
     both = [slug for slug in outright if slug in c.exclude_accelerators]
     if both and (len(both) == len(outright) or not {*written.exclude_accelerators}.isdisjoint(written.accelerators)):
         raise contradiction(
-            "#/constraints/exclude_accelerators", f"{listed(both)} is both in accelerators and in exclude_accelerators."
+            "#/constraints/exclude_accelerators",
+            f"{listed(both)} is in both accelerators and exclude_accelerators. Remove it from one of them.",
         )
     if c.accelerators and {*c.accelerators} <= {*c.exclude_accelerators}:
         raise contradiction(
             "#/constraints/exclude_accelerators",
-            "exclude_accelerators leaves nothing of accelerators: everything named is excluded.",
+            "exclude_accelerators excludes every entry of accelerators. Remove at least one of them.",
         )
     segments_of = {a.slug: a.segments for a in directory.market.accelerators}
     if c.accelerators and c.segments and all({*c.segments}.isdisjoint(segments_of[slug]) for slug in c.accelerators):
         sold = listed(sorted({segment for slug in c.accelerators for segment in segments_of[slug]}))
         raise contradiction(
-            "#/constraints/segments", f"Nothing in accelerators is sold for {listed(c.segments)}, but for {sold}."
+            "#/constraints/segments",
+            f"No accelerator in accelerators is sold in segment {listed(c.segments)}. Their segments: {sold}.",
         )
     vendor_of = {a.slug: a.vendor.lower() for a in directory.market.accelerators}
     others = [slug for slug in outright if c.vendors and vendor_of[slug] not in c.vendors]
     if others:
         raise contradiction(
             "#/constraints/vendors",
-            f"{listed(others)} is not made by {listed(c.vendors)}: name its maker among vendors, or leave vendors out.",
+            f"{listed(others)} is not made by {listed(c.vendors)}. Add its maker to vendors, or omit vendors.",
         )
     if c.accelerators and c.vendors and all(vendor_of[slug] not in c.vendors for slug in c.accelerators):
-        raise contradiction("#/constraints/vendors", f"Nothing in accelerators is made by {listed(c.vendors)}.")
+        raise contradiction(
+            "#/constraints/vendors", f"No accelerator in accelerators is made by {listed(c.vendors)}. Omit one of the two."
+        )
 
 
 def _rents_only(providers: list[str], directory: Directory) -> bool:
-    """Whether none of these sells machines."""
+    """True if none of these providers sells machines."""
     return not any(s.provider in providers for s in directory.market.systems.values() if s.environment == ON_PREM)
 
 
 def _ways(c: ConstraintsSpec, directory: Directory) -> None:
-    """Cloud and owned; who rents and who sells."""
+    """Checks that environments, pricing models and providers can be combined: cloud or owned, rented or sold."""
     if c.environments == [CLOUD] and c.pricing_models == [OWNED]:
         raise contradiction(
-            "#/constraints/pricing_models", "pricing_models owned buys machines; environments cloud only rents them."
+            "#/constraints/pricing_models",
+            "pricing_models owned requires a purchase, but environments cloud only rents. Change one of them.",
         )
     if c.environments == [ON_PREM] and c.pricing_models and OWNED not in c.pricing_models:
         raise contradiction(
             "#/constraints/pricing_models",
-            "environments on_prem buys machines: pricing_models must hold owned, or be left out.",
+            "environments on_prem requires a purchase. Add owned to pricing_models, or omit pricing_models.",
         )
     if not c.providers:
         return
     rents = any(provider in directory.sold_in for provider in c.providers)
     if c.environments == [CLOUD] and not rents:
         raise contradiction(
-            "#/constraints/providers", f"{listed(c.providers)} rents nothing out; environments is cloud."
+            "#/constraints/providers",
+            f"{listed(c.providers)} does not rent out machines, but environments is cloud. Change one of them.",
         )
     if c.environments == [ON_PREM] and _rents_only(c.providers, directory):
         raise contradiction(
-            "#/constraints/providers", f"{listed(c.providers)} sells no machines; environments is on_prem."
+            "#/constraints/providers",
+            f"{listed(c.providers)} does not sell machines, but environments is on_prem. Change one of them.",
         )
 
 
 def check_deployment(d: DeploymentSpec, directory: Directory) -> None:
-    """Refuse a deployment whose offer is no offer of its provider, or of another accelerator."""
+    """Raises Conflict if a deployment's offer does not match its provider, region or accelerator."""
     offer = d.offer
     if offer is None:
         return
@@ -98,17 +106,20 @@ def check_deployment(d: DeploymentSpec, directory: Directory) -> None:
     owned = offer.pricing_model == OWNED
     if owned and provider is not None and _rents_only([provider], directory):
         raise contradiction(
-            f"{at}/pricing_model", f"{provider} sells no machines: pricing_model owned needs a maker's."
+            f"{at}/pricing_model",
+            f"{provider} does not sell machines. For pricing_model owned, name a seller or omit the provider.",
         )
     if provider is not None and provider in directory.sold_in and not owned and offer.region is not None:
         served = directory.sold_in[provider]
         if offer.region not in (ON_PREM, *served):
             raise contradiction(
-                f"{at}/region", f"{provider} offers nothing in {offer.region}; it does in {listed(sorted(served))}."
+                f"{at}/region",
+                f"{provider} has no offers in {offer.region}. Available regions: {listed(sorted(served))}.",
             )
     if offer.instance_type is not None:
         carried = {o.accelerator for o in directory.market.offers if o.instance_type == offer.instance_type}
         if carried and d.accelerator not in carried:
             raise contradiction(
-                f"{at}/instance_type", f"{offer.instance_type} carries {listed(sorted(carried))}, not {d.accelerator}."
+                f"{at}/instance_type",
+                f"{offer.instance_type} contains {listed(sorted(carried))}, not {d.accelerator}.",
             )

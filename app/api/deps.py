@@ -1,4 +1,4 @@
-"""What routes need, as annotated dependencies: asynchronous, because a plain one costs a hop to a thread each."""
+"""Dependencies of the routes. They are asynchronous because FastAPI runs each synchronous dependency in a thread."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def _today(request: Request) -> date:
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[SnapshotStore, Depends(_store)]
 AtTurn = Annotated[Turn, Depends(_turn)]
-AtLongTurn = Annotated[Turn, Depends(_long_turn)]  # of answers that ask many questions, or read much
+AtLongTurn = Annotated[Turn, Depends(_long_turn)]  # for answers that evaluate many questions or read long texts
 Answers = Annotated[AnswerStore, Depends(_answers)]
 Notices = Annotated[Outbox, Depends(_outbox)]
 AtDesk = Annotated[Desk | None, Depends(_desk)]
@@ -78,7 +78,9 @@ def resolve_model(
     *,
     pointer: str = "#/workload/model",
 ) -> ModelArchitecture:
-    """The counts of whatever way a model was named; an error of its name says where it stands."""
+    """Returns the architecture of a model given by name, by configuration or by size. Errors of a name carry
+    `pointer`.
+    """
     if isinstance(reference, str):
         try:
             return snapshots.model(reference)

@@ -1,7 +1,8 @@
-"""What an OpenAPI document needs so that people can read it and generators make good clients of it.
+"""Post-processes the OpenAPI document for readers and client generators.
 
-Names for unions and sets of words, a description with unit and default for every field, answers that may gain fields,
-and defaults as words: generators take a field with a `default` for one that is always there.
+Unions and enumerations get names, and every field gets a description with unit and default. Response schemas may
+gain
+fields. Defaults are stated in descriptions because generators treat a field with a `default` as always present.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from app.api.schemas.base import NAMED
 
 Schema = dict[str, Any]
 REF = "#/components/schemas/"
-BESIDE = ("description", "default", "title")  # what a field says of itself beside its type
-# Of a name that ends so, or has these words, the unit.
+BESIDE = ("description", "default", "title")  # annotations of a field, next to its type
+# Pattern of a field's name, and the unit that it implies.
 UNITS: tuple[tuple[str, str], ...] = (
     (r"_gbit_per_s(_per_node)?$", "Gbit/s"),
     (r"_gb_per_s$", "GB/s (10^9 bytes)"),
@@ -55,34 +56,34 @@ UNITS: tuple[tuple[str, str], ...] = (
 
 @cache
 def texts() -> dict[str, dict[str, str]]:
-    """What fields mean: of every schema, and of one."""
+    """Returns the field descriptions by schema name; `any` holds those shared by all schemas."""
     return tomllib.loads(resources.files("app.api.schemas").joinpath("fields.toml").read_text(encoding="utf-8"))
 
 
 def unit_of(name: str) -> str | None:
-    """The unit that a field's name says."""
+    """Returns the unit implied by a field's name, or None."""
     return next((unit for pattern, unit in UNITS if re.search(pattern, name)), None)
 
 
 def _holds_numbers(schema: Schema) -> bool:
-    """Whether a field is a number, or a list of them."""
+    """True if a field is a number or a list of numbers."""
     parts = [schema, schema.get("items", {}), *schema.get("anyOf", ()), *schema.get("oneOf", ())]
     return any(part.get("type") in ("number", "integer") for part in parts)
 
 
 def described(name: str, field: Schema, text: str | None, *, default: Any = None, unit: str | None = None) -> str:
-    """A field's description with its unit, and its default where that is a plain value."""
-    said = (text or "").strip()
+    """Returns a field's description with its unit, and its default if that is a plain value."""
+    description = (text or "").strip()
     unit = unit_of(name) or unit if _holds_numbers(field) else None
-    if unit and unit != "1" and not re.search(rf"\b{re.escape(unit.split(' ')[0])}\b", said):
-        said += f" Unit: {unit}."
-    if default not in (None, "", [], {}) and not isinstance(default, dict | list) and "Default" not in said:
-        said += f" Default: {json.dumps(default) if not isinstance(default, str) else default}."
-    return said
+    if unit and unit != "1" and not re.search(rf"\b{re.escape(unit.split(' ')[0])}\b", description):
+        description += f" Unit: {unit}."
+    if default not in (None, "", [], {}) and not isinstance(default, dict | list) and "Default" not in description:
+        description += f" Default: {json.dumps(default) if not isinstance(default, str) else default}."
+    return description
 
 
 def _below(schema: Schema) -> Iterator[tuple[Schema, Any]]:
-    """Places that hold a schema: what holds it, and under which key."""
+    """Yields each nested schema as (container, key)."""
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
             yield schema, key
@@ -94,20 +95,20 @@ def _below(schema: Schema) -> Iterator[tuple[Schema, Any]]:
             yield schema[key], i
 
 
-def name_parts(schema: Schema, found: dict[str, Schema]) -> Schema:
-    """The schema with each named union and set of words as a reference; what they are is put into `found`."""
+def name_parts(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+    """Replaces named unions and enumerations in a schema by references and collects them in `definitions`."""
     for holder, key in _below(schema):
-        holder[key] = name_parts(holder[key], found)
+        holder[key] = name_parts(holder[key], definitions)
     name = schema.pop(NAMED, None)
     if name is None:
         return schema
     own = {key: schema.pop(key) for key in BESIDE if key in schema}
-    found.setdefault(name, {"title": name, **schema})
+    definitions.setdefault(name, {"title": name, **schema})
     return {"$ref": REF + name, **{key: value for key, value in own.items() if key != "title"}}
 
 
 def shown_example(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
-    """An example of a named union or set: its first word, or that of its last part."""
+    """Returns an example of a named union or enumeration: its first value, or that of a part that has one."""
     if "enum" in schema:
         return schema["enum"][0]
     if "examples" in schema:
@@ -118,7 +119,7 @@ def shown_example(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
 
 
 def tidy(schema: Schema, *, open_: bool) -> None:
-    """Without null for a default and made-up titles; in answers further fields are allowed."""
+    """Removes generated titles and null defaults. With `open_`, allows additional properties."""
     for holder, key in _below(schema):
         holder[key].pop("title", None)
         tidy(holder[key], open_=open_)
@@ -128,7 +129,7 @@ def tidy(schema: Schema, *, open_: bool) -> None:
 
 
 def tell(name: str, schema: Schema) -> None:
-    """Describe every field of a component."""
+    """Adds a description to every field of a component."""
     own, common, unit = texts().get(name, {}), texts()["any"], texts()["units"].get(name)
     for field, shape in schema.get("properties", {}).items():
         text = shape.get("description") or own.get(field) or common.get(field)
@@ -136,52 +137,53 @@ def tell(name: str, schema: Schema) -> None:
 
 
 def reachable(node: Any, schemas: Mapping[str, Schema]) -> set[str]:
-    """Names of the components that something refers to, through others too."""
-    waiting, found = set(re.findall(rf'"{REF}([^"]+)"', json.dumps(node))), set()
+    """Returns the names of all components that `node` refers to, directly or indirectly."""
+    waiting, names = set(re.findall(rf'"{REF}([^"]+)"', json.dumps(node))), set()
     while waiting:
         name = waiting.pop()
-        found.add(name)
-        waiting |= set(re.findall(rf'"{REF}([^"]+)"', json.dumps({**schemas[name], "examples": None}))) - found
-    return found
+        names.add(name)
+        waiting |= set(re.findall(rf'"{REF}([^"]+)"', json.dumps({**schemas[name], "examples": None}))) - names
+    return names
 
 
 def finished(document: Schema) -> Schema:
-    """The document, ready for readers and generators."""
+    """Returns the finished OpenAPI document for readers and client generators."""
     schemas: dict[str, Schema] = document["components"]["schemas"]
-    found: dict[str, Schema] = {}
+    definitions: dict[str, Schema] = {}
     for name, schema in list(schemas.items()):
-        schemas[name] = name_parts(schema, found)
+        schemas[name] = name_parts(schema, definitions)
     operations = [operation for path in document["paths"].values() for operation in path.values()]
     notices = [operation for path in document.get("webhooks", {}).values() for operation in path.values()]
     for operation in (*operations, *notices):
-        _tell_parameters(operation, found)
-    schemas |= found
+        _tell_parameters(operation, definitions)
+    schemas |= definitions
     answers = reachable([*(operation["responses"] for operation in operations), *notices], schemas)
-    asked = reachable([operation.get("requestBody", {}) for operation in operations], schemas)
+    request_schemas = reachable([operation.get("requestBody", {}) for operation in operations], schemas)
     for name, schema in schemas.items():
         tell(name, schema)
-        tidy(schema, open_=name in answers and name not in asked)
-    for name in found:
+        tidy(schema, open_=name in answers and name not in request_schemas)
+    for name in definitions:
         schemas[name].setdefault("description", texts()["named"].get(name, ""))
         schemas[name].setdefault("examples", [shown_example(schemas[name], schemas)])
     return document
 
 
-def _tell_parameters(operation: Schema, found: dict[str, Schema]) -> None:
-    """Describe parameters; their defaults stay, as generators leave parameters optional. Bodies lose their unnamed
-    parts.
+def _tell_parameters(operation: Schema, definitions: dict[str, Schema]) -> None:
+    """Describes the parameters of an operation and replaces named parts of its body by references.
+
+    Parameters keep their defaults, because generators treat them as optional.
     """
     for media in operation.get("requestBody", {}).get("content", {}).values():
-        media["schema"] = name_parts(media["schema"], found)
+        media["schema"] = name_parts(media["schema"], definitions)
     for parameter in operation.get("parameters", ()):
         schema = parameter["schema"]
-        if {"type": "null"} in schema.get("anyOf", ()):  # what is absent is left out, never null
+        if {"type": "null"} in schema.get("anyOf", ()):  # an absent parameter is omitted, never null
             (only,) = [part for part in schema.pop("anyOf") if part != {"type": "null"}]
             schema |= only
             schema.pop("default", None)
-        said = parameter.get("description") or schema.pop("description", None)
-        said = said or texts()["parameters"].get(parameter["name"])
-        parameter["description"] = described(parameter["name"], schema, said, default=schema.get("default"))
+        description = parameter.get("description") or schema.pop("description", None)
+        description = description or texts()["parameters"].get(parameter["name"])
+        parameter["description"] = described(parameter["name"], schema, description, default=schema.get("default"))
         for key in ("title", "description"):
             schema.pop(key, None)
-        parameter["schema"] = name_parts(schema, found)
+        parameter["schema"] = name_parts(schema, definitions)

@@ -1,4 +1,4 @@
-"""One example of every status of every operation, for the OpenAPI document."""
+"""Provides one example per response status of every operation, for the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -23,24 +23,27 @@ REF = "#/components/schemas/"
 EXAMPLES = "#/components/examples/"
 STORED = "/recommendations/{id}"
 UNKNOWN: dict[str, AppError] = {
-    "UnknownModel": UnknownModel("No model called 'gpt-9' is in the catalogue. Nearest: gpt-j.", nearest=["gpt-j"]),
+    "UnknownModel": UnknownModel("Unknown model 'gpt-9': it is not in the catalog. Did you mean gpt-j?", nearest=["gpt-j"]),
     "UnknownRecommendation": unknown(),
-    "UnknownAccelerator": UnknownAccelerator("No accelerator of the catalogue is called 'h900'.", nearest=[]),
+    "UnknownAccelerator": UnknownAccelerator("Unknown accelerator 'h900'.", nearest=[]),
 }
 STATES: dict[int, tuple[str, AppError]] = {
     409: (
         "NotAllowed",
-        NotAllowed("This recommendation is draft, so it cannot be made ordered.", allowed=["approved", "superseded"]),
+        NotAllowed(
+            "This recommendation is draft and cannot become ordered. Allowed next: approved or superseded.",
+            allowed=["approved", "superseded"],
+        ),
     ),
-    412: ("Stale", Stale("The status has changed since it was read.", etag='"status-2"')),
-    429: ("TooManyAtOnce", TooManyAtOnce("This address has most of the questions that wait here.")),
-    428: ("Unguarded", Unguarded("Send If-Match with the ETag of the status that you have read.")),
+    412: ("Stale", Stale("The status has changed since you read it.", etag='"status-2"')),
+    429: ("TooManyAtOnce", TooManyAtOnce("Your address has the most waiting requests. Send fewer requests at a time.")),
+    428: ("Unguarded", Unguarded("Send If-Match with the ETag of the status that you read.")),
 }
 UNREAD: dict[int, tuple[str, Malformed]] = {
-    413: ("BodyTooLarge", Malformed(413, "body-too-large", "The body may be at most 65,536 bytes.")),
+    413: ("BodyTooLarge", Malformed(413, "body-too-large", "The body exceeds the limit of 65,536 bytes.")),
     415: ("NotJson", Malformed(415, "unsupported-media-type", "Send the body as application/json.")),
 }
-# Of answers that are no JSON, how they begin.
+# First characters of responses that are not JSON, by media type.
 TEXTS = {
     "text/csv": "line_no,kind,goods,sku,description,quantity,unit,unit_price,line_total\r\n",
     "application/xml": "<?xml version='1.0' encoding='UTF-8'?>\n",
@@ -48,7 +51,7 @@ TEXTS = {
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "a workbook",
     "text/html": "<!doctype html>\n",
     "text/xml": '<cXML payloadID="1" timestamp="2026-11-20T08:00:00+00:00"><Response>'
-    '<Status code="401" text="Unauthorized">The sender is not known.</Status></Response></cXML>',
+    '<Status code="401" text="Unauthorized">Unknown sender.</Status></Response></cXML>',
 }
 
 
@@ -65,14 +68,14 @@ def _unread(error: Malformed) -> Any:
 
 
 def refusals() -> Schema:
-    """Every example of a problem, by its name."""
+    """Returns every example of a problem response by its name."""
     invalid = [{"pointer": "#/limit", "detail": "Input should be greater than or equal to 1"}]
     return {
         "MalformedJson": _unread(Malformed(400, "malformed-json", "The body is not JSON: unexpected end of data.")),
         "NoBodyTaken": _unread(Malformed(400, "no-body-taken", "This call takes no body.")),
         "UnknownCursor": _unread(unknown_cursor()),
         "Invalid": _value(unprocessable(invalid, 1)),
-        "NotReady": _value(problem(503, code="not-ready", detail="The catalogue is not loaded.")),
+        "NotReady": _value(problem(503, code="not-ready", detail="The catalog is not loaded yet.")),
         **{name: _of(error, 404) for name, error in UNKNOWN.items()},
         **{name: _of(error, status) for status, (name, error) in STATES.items()},
         **{name: _unread(error) for name, error in UNREAD.values()},
@@ -80,7 +83,7 @@ def refusals() -> Schema:
 
 
 def refusal_of(status: int, path: str, method: str) -> str:
-    """The name of the example of a status of an operation."""
+    """Returns the name of the problem example for a status of an operation."""
     if status == 400:
         return "UnknownCursor" if method == "get" else "NoBodyTaken" if path.endswith("/reprice") else "MalformedJson"
     if status == 404:
@@ -97,7 +100,7 @@ def refusal_of(status: int, path: str, method: str) -> str:
 
 
 def show(document: Schema) -> None:
-    """Put an example beside every answer: refusals and shown schemas are kept once, among the components."""
+    """Adds an example to every response. Problem and schema examples are stored once, in the components."""
     components = document["components"]
     kept: Schema = components.setdefault("examples", {})
     kept |= refusals()

@@ -1,4 +1,4 @@
-"""Where the fields of a request stand: for a name that is misspelt, or right in another place."""
+"""Locates the fields of a request, to explain a misspelled or misplaced field name."""
 
 from __future__ import annotations
 
@@ -9,72 +9,85 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
+from app.sizing.words import together
+
 Models = tuple[type[BaseModel], ...]
+UNKNOWN_FIELD = "Unknown field"
+TOP_LEVEL = "the request"  # stands for the empty path
 MOST_PLACES = 3
 LEAST_LIKENESS = 0.6
 
 
 @cache
 def models_in(annotation: Any) -> Models:
-    """Models that a field may hold, through unions, lists and annotations."""
+    """Returns the models in a type annotation, including those in unions, lists and Annotated."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return (annotation,)
     if get_origin(annotation) is Literal:
         return ()
-    return tuple(dict.fromkeys(found for part in get_args(annotation) for found in models_in(part)))
+    return tuple(dict.fromkeys(model for part in get_args(annotation) for model in models_in(part)))
 
 
 def phase_of(model: type[BaseModel]) -> str | None:
-    """Of a workload, the phase it is of."""
+    """Returns the phase of a workload model, or None for other models."""
     field = model.model_fields.get("phase")
     return get_args(field.annotation)[0] if field is not None and get_origin(field.annotation) is Literal else None
 
 
 def models_at(root: type[BaseModel], location: Sequence[Any]) -> Models:
-    """Models that may stand at a place; steps that are no fields choose among several: the tag of a phase."""
+    """Returns the models at a location of the request. A location step that is a phase tag selects among several
+    models.
+    """
     models: Models = (root,)
     for step in location:
-        held: list[Any] = [model.model_fields[step].annotation for model in models if step in model.model_fields]
-        below = tuple(found for annotation in held for found in models_in(annotation))
+        annotations: list[Any] = [model.model_fields[step].annotation for model in models if step in model.model_fields]
+        below = tuple(found for annotation in annotations for found in models_in(annotation))
         models = below or tuple(m for m in models if phase_of(m) == step) or models
     return models
 
 
 @cache
 def places(root: type[BaseModel]) -> dict[str, tuple[str, ...]]:
-    """Every field of a request by its name, as dotted paths; of a phase's own the phase."""
-    found: dict[str, dict[str, None]] = {}
+    """Maps every field name of a request to the dotted paths of its parents, marked with the phase where one
+    applies.
+    """
+    paths_by_name: dict[str, dict[str, None]] = {}
     for name, path in _walked(root, "", ()):
-        found.setdefault(name, {})[path] = None
-    return {name: tuple(paths) for name, paths in found.items()}
+        paths_by_name.setdefault(name, {})[path] = None
+    return {name: tuple(paths) for name, paths in paths_by_name.items()}
 
 
 def _walked(model: type[BaseModel], path: str, above: Models) -> Iterator[tuple[str, str]]:
     phase = phase_of(model)
     for name, field in model.model_fields.items():
-        yield name, (path or "the request") + (f" of phase {phase}" if phase is not None else "")
-        held: Any = field.annotation
-        for below in models_in(held):
+        yield name, (path or TOP_LEVEL) + (f" of phase {phase}" if phase is not None else "")
+        annotation: Any = field.annotation
+        for below in models_in(annotation):
             if below not in above:
                 yield from _walked(below, f"{path}.{name}" if path else name, (*above, model))
 
 
 def misplaced(root: type[BaseModel], location: Sequence[Any]) -> str:
-    """What to say of a field that does not stand where it was put."""
+    """Returns the error text for an unknown field: the closest accepted field, or the accepted fields."""
     name = str(location[-1])[:80]
     here = sorted({field for model in models_at(root, location[:-1]) for field in model.model_fields})
     close = difflib.get_close_matches(name.lower(), here, n=1, cutoff=LEAST_LIKENESS)
     if close and close[0].replace("_", "") == name.lower().replace("_", "").replace("-", ""):
-        return f"no such field here; did you mean {close[0]}?"
+        return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
     elsewhere = places(root).get(name)
     if elsewhere:
         nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MOST_PLACES]
-        return f"no such field here; {name} is a field of {', '.join(nearest)}"
+        return f"{UNKNOWN_FIELD}. Did you mean {together([_field_path(place, name) for place in nearest], 'or')}?"
     if close:
-        return f"no such field here; did you mean {close[0]}?"
+        return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
     near = difflib.get_close_matches(name.lower(), places(root), n=1, cutoff=LEAST_LIKENESS)
     if near:
-        return (
-            f"no such field here; did you mean {near[0]}, a field of {', '.join(places(root)[near[0]][:MOST_PLACES])}?"
-        )
-    return f"no such field here; accepted: {', '.join(here)}" if here else "no such field here"
+        paths = [_field_path(place, near[0]) for place in places(root)[near[0]][:MOST_PLACES]]
+        return f"{UNKNOWN_FIELD}. Did you mean {together(paths, 'or')}?"
+    return f"{UNKNOWN_FIELD}. Accepted fields: {', '.join(here)}" if here else UNKNOWN_FIELD
+
+
+def _field_path(place: str, name: str) -> str:
+    """Returns the dotted path of a field from its entry in `field_places`, with the phase in brackets if any."""
+    path, _, phase = place.partition(" of phase ")
+    return (name if path == TOP_LEVEL else f"{path}.{name}") + (f" (phase {phase})" if phase else "")

@@ -1,4 +1,4 @@
-"""Between the wire and the filing of answers: what a search means in names of the catalogue, what guards a change."""
+"""Translates filing searches to catalog names and checks the precondition of status changes."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ OF_LISTS = ("limit", "cursor", "model", "accelerator")
 
 
 def sought(asked: RecommendationFilter, snapshots: SnapshotStore) -> Sought:
-    """What is looked for. Models and accelerators are found under the name typed and under the catalogue's own."""
-    said = asked.model_dump(exclude=set(OF_LISTS))
+    """Returns the search to run. Models and accelerators match under the name as typed and under their catalog name."""
+    criteria = asked.model_dump(exclude=set(OF_LISTS))
     if asked.model is not None:
-        said["models"] = {asked.model, snapshots.identity(asked.model)}
+        criteria["models"] = {asked.model, snapshots.identity(asked.model)}
     if asked.accelerator is not None:
-        said["accelerators"] = {asked.accelerator, *snapshots.directory().named(asked.accelerator).accelerators}
-    return Sought(**said)
+        criteria["accelerators"] = {asked.accelerator, *snapshots.directory().named(asked.accelerator).accelerators}
+    return Sought(**criteria)
 
 
 def check_guarded(if_match: str | None, tag: str) -> None:
-    """A change is made to the state that was read. Raises Unguarded and Stale."""
+    """Checks that a change applies to the version that the client read. Raises Unguarded and Stale."""
     if if_match is None:
         raise Unguarded(
-            "Send If-Match with the ETag of the status that you change: GET /recommendations/{id}/status has it."
+            "Send If-Match with the ETag of the status that you change. GET /recommendations/{id}/status returns it."
         )
     if tag not in (sent := [t.strip() for t in if_match.split(",")]) and "*" not in sent:
-        raise Stale(f"The status has changed since it was read: its ETag is {tag} now. Read it again.", etag=tag)
+        raise Stale(f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag)

@@ -1,4 +1,4 @@
-"""What filters of lists mean: names however people write them, as the values that rows hold."""
+"""Resolves list filters: any spelling of a name becomes the values that rows contain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
-from app.api.naming import listed
+from app.api.naming import did_you_mean, listed
 from app.catalog.directory import WILD, Directory, close_to, machine_key, run_together
 from app.catalog.lists import held
 from app.catalog.names import engine_slug, quoted
@@ -18,7 +18,7 @@ Values = tuple[str, ...]
 def values_of(
     session: Session, what: str, filters: Mapping[str, str | None], directory: Directory
 ) -> dict[str, Values]:
-    """Of each filter that is given the values it means; UnknownName for one that no row could have."""
+    """Returns the matching row values for each filter that is set. Raises UnknownName if no row can match."""
     return {
         name: _value_of(session, what, name, typed, directory) for name, typed in filters.items() if typed is not None
     }
@@ -26,24 +26,25 @@ def values_of(
 
 def _value_of(session: Session, what: str, name: str, typed: str, directory: Directory) -> Values:
     if name == "accelerator":
-        found = directory.matching(typed) if WILD.search(typed) else directory.named(typed).accelerators
-        close = () if found else directory.nearest(typed)
+        values = directory.matching(typed) if WILD.search(typed) else directory.named(typed).accelerators
+        close = () if values else directory.nearest(typed)
         known: Sequence[str] = ()
     else:
         known = held(session, what, name)
-        found = meant(name, typed, known, directory)
-        close = () if found else close_to(typed, known)
-    if not found:
-        told = f"Nearest: {', '.join(close)}." if close else f"There are {listed(known)}." if known else ""
-        detail = f"No {name.replace('_', ' ')} of this list is called {quoted(typed)}. {told}".rstrip()
+        values = meant(name, typed, known, directory)
+        close = () if values else close_to(typed, known)
+    if not values:
+        hint = did_you_mean(close) if close else f" Accepted: {listed(known)}." if known else ""
+        detail = f"Unknown {name.replace('_', ' ')} {quoted(typed)}.{hint}"
         raise UnknownName(detail, errors=[{"pointer": f"query/{name}", "detail": detail}], nearest=list(close))
-    return found
+    return values
 
 
 def meant(name: str, typed: str, known: Sequence[str], directory: Directory) -> Values:
-    """Which of the values of a column a name means: itself, in another spelling, by what it is called as well.
+    """Returns the values of a column that a name matches: exactly, in another spelling, or by an alias.
 
-    Check: "Reserved 1Y" means reserved_1y, "Amazon" as a provider aws, "trt-llm" as an engine tensorrt-llm.
+    Check: "Reserved 1Y" matches reserved_1y, the provider "Amazon" matches aws, the engine "trt-llm" matches
+    tensorrt-llm.
     """
     if typed in known:
         return (typed,)

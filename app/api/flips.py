@@ -1,4 +1,6 @@
-"""What would make another type first: the request changed in one place and asked again, to the nearest that does."""
+"""Breakpoints of a recommendation: the smallest change of one parameter that makes another accelerator type rank
+first.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ from app.catalog.directory import Directory
 from app.catalog.snapshot import SnapshotStore
 from app.errors import AppError
 from app.sizing.answer.money import price_words
+from app.sizing.product_names import format_name
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer
 from app.sizing.turning import nearest_turn
@@ -24,14 +27,14 @@ from app.sizing.workload import InferenceWorkload
 
 Part = dict[str, Any]
 NOTHING = "nothing"
-# Sets of formats that a service may be restricted to or allowed beyond what is usual.
+# Sets of weight formats that are tried for a service.
 FORMATS = (("bf16", "fp16"), ("fp8",), ("int4-awq", "int4-gptq", "nvfp4", "mxfp4"))
 MOST_ASKED = 80
 
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """What is first: the type (or that it is two pools, or nothing), and what it costs in words."""
+    """First-ranked option: accelerator type (or a pair of pools, or nothing), its name and its price as text."""
 
     type: str
     name: str
@@ -40,7 +43,7 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Flip:
-    """A change of the request that makes another type first; `value` is None where no number is moved."""
+    """A change of the request that makes another type rank first. `value` is None if no number changes."""
 
     knob: str
     text: str
@@ -53,7 +56,7 @@ class Flip:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """A number that was moved so far without another type coming first."""
+    """A range of one parameter within which the same type stays first."""
 
     knob: str
     text: str
@@ -63,7 +66,7 @@ class Hold:
 
 @dataclass(slots=True)
 class Asker:
-    """Asks a request changed in one place; what was asked once is not asked again."""
+    """Answers a request with one part changed and caches the results."""
 
     request: RecommendRequest
     directory: Directory
@@ -72,22 +75,26 @@ class Asker:
     known: dict[bytes, First] = field(default_factory=dict)
 
     def first(self, patch: Part) -> First:
-        """What is first of the request with a patch; nothing where it is no question."""
+        """Returns the first-ranked option for the request with a patch; `NO_OPTION` if the patched request is not
+        valid.
+        """
         key = orjson.dumps(patch, option=orjson.OPT_SORT_KEYS)
         if key not in self.known:
             self.known[key] = self._ask(patch)
         return self.known[key]
 
     def answer(self, patch: Part) -> Answer:
-        """What comes first of the request with a patch."""
-        said = merged(self.request.model_dump(mode="json", exclude_unset=True), patch)
-        said |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
-        changed = RecommendRequest.model_validate_json(orjson.dumps(said), strict=True)
+        """Returns the recommendation for the request with a patch, limited to the first rank."""
+        body = merged(self.request.model_dump(mode="json", exclude_unset=True), patch)
+        body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
+        changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
         question = recommend_question(changed, self.directory, self.snapshots, self.today)
         return recommend(replace(question, briefly=True), self.directory.market)
 
     def answered(self, patch: Part) -> Answer | None:
-        """The same; None where it is no question, or nothing meets the limits."""
+        """Returns the recommendation for the request with a patch; None if it is invalid or no option meets the
+        limits.
+        """
         try:
             answer = self.answer(patch)
         except (AppError, ValueError):
@@ -107,18 +114,18 @@ class Asker:
 
 
 def flips_of(asker: Asker, rivals: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
-    """What is first, every change found that makes another first, and what was moved in vain."""
+    """Returns the current first option, every breakpoint found, and the ranges in which nothing changes."""
     now = asker.first({})
     question = recommend_question(asker.request, asker.directory, asker.snapshots, asker.today)
     flips: list[Flip] = []
     holds: list[Hold] = []
     for knob in knobs_of(asker.request, question, rivals):
-        found = list(_of_knob(asker, knob, now)) if len(asker.known) < MOST_ASKED else []
-        flips += found
+        nearest = list(_of_knob(asker, knob, now)) if len(asker.known) < MOST_ASKED else []
+        flips += nearest
         tried = [v for steps in knob.steps for v in steps]
-        if not found and tried and len(asker.known) < MOST_ASKED:
+        if not nearest and tried and len(asker.known) < MOST_ASKED:
             low, high = min(*tried, knob.now), max(*tried, knob.now)
-            text = f"{knob.label} from {knob.amount(low)} to {knob.amount(high)}: {now.name} stays first."
+            text = f"{knob.label} from {knob.amount(low)} to {knob.amount(high)}: {now.name} still ranks first."
             holds.append(Hold(knob.name, text[0].upper() + text[1:], low, high))
     if isinstance(question.workload, InferenceWorkload):
         flips += _of_formats(asker, now, question.constraints.weight_formats)
@@ -126,7 +133,7 @@ def flips_of(asker: Asker, rivals: list[tuple[str, str]]) -> tuple[First, list[F
 
 
 def _of_knob(asker: Asker, knob: Knob, now: First) -> Iterator[Flip]:
-    """The nearest change of one number in each direction."""
+    """Yields the nearest breakpoint of one parameter in each direction."""
     for steps in knob.steps:
         turn = nearest_turn(lambda v: asker.first(_moved(knob, v)).type, knob.now, steps, knob.closeness)
         if turn is None:
@@ -138,31 +145,32 @@ def _of_knob(asker: Asker, knob: Knob, now: First) -> Iterator[Flip]:
 
 
 def _moved(knob: Knob, value: float) -> Part:
-    """What changes of the request at a value; nothing where it is the one there is."""
+    """Returns the patch for a parameter value; empty for the current value."""
     return {} if value == knob.now else knob.patch(value)
 
 
 def _of_formats(asker: Asker, now: First, asked: tuple[str, ...]) -> Iterator[Flip]:
-    """Formats of the weights that make another type first."""
+    """Yields the weight formats that make another type rank first."""
     for formats in FORMATS:
         if set(asked) == set(formats):
             continue
         patch: Part = {"constraints": {"weight_formats": [*formats]}}
         then = asker.first(patch)
         if then.type not in (now.type, NOTHING):
-            yield Flip("weight_formats", _told(f"weights in {' or '.join(formats)}", then, now), then.type, patch)
+            words = f"weights in {' or '.join(map(format_name, formats))}"
+            yield Flip("weight_formats", _told(words, then, now), then.type, patch)
 
 
 def _told(moved: str, then: First, now: First) -> str:
-    """A change and what comes of it."""
+    """Returns one sentence on a change and its consequence."""
     lead = moved[0].upper() + moved[1:]
     if then.type == NOTHING:
-        return f"{lead}: nothing meets the limits any more."
+        return f"{lead}: no option meets the limits."
     if now.type == NOTHING:
-        return f"{lead}: {then.name} does what was asked, {then.price}."
-    return f"{lead}: {then.name} is first ({then.price}) in place of {now.name} ({now.price} as asked)."
+        return f"{lead}: {then.name} meets the limits at {then.price}."
+    return f"{lead}: {then.name} ranks first ({then.price}) instead of {now.name} ({now.price} in this request)."
 
 
 def _value(value: float) -> float:
-    """As it stands in the patch."""
+    """Rounds a value to the four digits used in the patch."""
     return float(f"{value:.4g}")

@@ -1,7 +1,8 @@
-"""The outermost layer: every request gets an id, is counted, logged and traced, and whatever breaks under it ends here.
+"""Outermost middleware: assigns request ids, counts, logs and traces every request, and handles every unexpected error.
 
-Ids go out with the answer: X-Request-ID, taken from the request where it is one, and the trace of the W3C's
-traceparent. A line of the log has the template of the route and the path, never the query, a body or a token.
+Each response carries X-Request-ID, taken from the request if valid, and the W3C trace context. A log line contains
+the
+route template and the path, never the query, a body or a token.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from app.causes import cause
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 UNMATCHED = "unmatched"
 PROBES = frozenset(("/livez", "/readyz", "/metrics"))
-GONE = 499  # what proxies call an answer that nobody was there for
+GONE = 499  # status that proxies log when the client closed the connection before the response
 OFF, ON, ALL = "off", "on", "all"
 
 _ID = re.compile(rb"[A-Za-z0-9._-]{8,64}")
@@ -39,7 +40,7 @@ _current: ContextVar[Seen | None] = ContextVar("request", default=None)
 
 @dataclass(slots=True)
 class Seen:
-    """One request and what was answered."""
+    """Ids, trace context and response state of one request."""
 
     request_id: str
     trace_id: str
@@ -52,18 +53,18 @@ class Seen:
     complete: bool = False
 
     def is_part_of(self, span: Span) -> None:
-        """Its ids are those of the span that is exported."""
+        """Takes over the ids of the span that is exported."""
         own = span.get_span_context()
         self.trace_id, self.span_id = f"{own.trace_id:032x}", f"{own.span_id:016x}"
         self.flags = f"{own.trace_flags:02x}"
 
     @property
     def trace(self) -> str:
-        """As traceparent and traceresponse tell it."""
+        """Returns the trace context in the format of the traceparent and traceresponse headers."""
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"
 
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What every answer has: what names the request, and that its type is the one it says."""
+        """Returns the headers that every response carries: request id, trace, and no content sniffing."""
         return [
             (b"x-request-id", self.request_id.encode()),
             (b"traceresponse", self.trace.encode()),
@@ -72,7 +73,7 @@ class Seen:
 
 
 def seen(headers: Iterable[tuple[bytes, bytes]]) -> Seen:
-    """A request by its headers: an id or a trace that is none, or that is sent twice, is as if it were not there."""
+    """Creates the record of a request from its headers. An invalid or repeated id or traceparent is ignored."""
     ids, parents = [], []
     for name, value in headers:
         if name == b"x-request-id":
@@ -87,7 +88,8 @@ def seen(headers: Iterable[tuple[bytes, bytes]]) -> Seen:
 
 
 def parent_of(sent: bytes) -> tuple[str, str, str] | None:
-    """Trace, span and flags of a traceparent; None where it is not one (W3C Trace Context, 3.2).
+    """Returns trace id, span id and flags of a traceparent header; None if it is invalid (W3C Trace Context, section
+    3.2).
 
     Check:
         >>> parent_of(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -95,26 +97,26 @@ def parent_of(sent: bytes) -> tuple[str, str, str] | None:
         >>> parent_of(b"00-00000000000000000000000000000000-00f067aa0ba902b7-01") is None
         True
     """
-    found = _PARENT.fullmatch(sent)
-    if found is None:
+    match = _PARENT.fullmatch(sent)
+    if match is None:
         return None
-    version, trace, span, flags, further = found.groups()
+    version, trace, span, flags, further = match.groups()
     if (version == b"00" and further) or not int(trace, 16) or not int(span, 16):
         return None
     return trace.decode(), span.decode(), f"{int(flags, 16) & 1:02x}"
 
 
 def passed_on() -> dict[str, str]:
-    """Headers of what is asked on behalf of the request that is being answered: its id, and its place in the trace."""
+    """Returns the headers for outgoing calls made on behalf of the current request: its id and its trace context."""
     request = _current.get()
     return {} if request is None else {"X-Request-ID": request.request_id, "traceparent": request.trace}
 
 
 def route_of(scope: Scope) -> str:
-    """The template of the path that was asked, as /recommendations/{id}; of files the folder they are served from."""
+    """Returns the route template of a request, such as /recommendations/{id}, or the folder of a static file."""
     if (route := scope.get("route")) is not None:
         return str(getattr(route, "path", UNMATCHED))
-    above = scope.get("app_root_path")  # set where a path leads into a folder
+    above = scope.get("app_root_path")  # set for mounted static folders
     if above is not None:
         return str(scope["root_path"]).removeprefix(above)
     plain = "endpoint" in scope and not scope.get("path_params")
@@ -122,18 +124,18 @@ def route_of(scope: Scope) -> str:
 
 
 def broke(scope: Scope, error: Exception) -> None:
-    """Count what nobody expected, and tell of it in one line."""
+    """Counts an unexpected error and logs it in one line."""
     telemetry.broke()
     log.error("unexpected_error", route=route_of(scope), **cause(error))
 
 
 def method_of(scope: Scope) -> str:
-    """The method; one that nobody knows is `other`."""
+    """Returns the HTTP method, or `other` for an unknown one."""
     return scope["method"] if scope["method"] in METHODS else "other"
 
 
 class Front:
-    """Wraps the whole application."""
+    """ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, *, access_log: str, tracer: Tracer | None = None) -> None:
         self._app, self._access_log, self._tracer = app, access_log, tracer
@@ -169,8 +171,12 @@ class Front:
             structlog.contextvars.unbind_contextvars("request_id", "trace_id")
 
     async def _answered(self, request: Seen, scope: Scope, receive: Receive, send: Send) -> None:
-        """The answer of the application. What it raises is told in one line, and goes no further: where nothing was
-        sent yet a problem was, and the connection stays; where an answer is left half-way the server ends it.
+        """Runs the application and records status and size of the response.
+
+        An exception that reaches this layer is logged in one line and goes no further. If no response had started,
+        an error
+        response was already sent and the connection stays open. If the response was cut off, the server closes the
+        connection.
         """
 
         async def sending(message: Message) -> None:
@@ -190,7 +196,7 @@ class Front:
             broke(scope, error)
 
     def _noted(self, request: Seen, scope: Scope) -> None:
-        """Count and log a request that has ended."""
+        """Counts and logs a request that has ended."""
         seconds = time.perf_counter() - request.began
         method, route = method_of(scope), route_of(scope)
         request.status = request.status or GONE
@@ -210,6 +216,6 @@ class Front:
 
 
 def install(app: FastAPI, *, access_log: str, tracer: Tracer | None = None) -> None:
-    """Put the layer around all others, that which makes a problem of what nobody expected among them."""
+    """Puts this layer around all others, including the one that turns unexpected errors into problem responses."""
     build: Any = app.build_middleware_stack
     app.build_middleware_stack = lambda: Front(build(), access_log=access_log, tracer=tracer)  # type: ignore[method-assign]

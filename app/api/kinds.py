@@ -1,4 +1,4 @@
-"""Every kind of problem that is answered, and the page that its type leads to."""
+"""Lists every kind of problem response and renders the page that its type links to."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAGE = """<!doctype html>
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What happened and what to do, in words; `status` is that of HTTP."""
+    """One kind of problem: HTTP status, title, what happened and what to do."""
 
     status: int
     title: str
@@ -39,13 +39,13 @@ class Kind:
 
 @cache
 def kinds() -> dict[str, Kind]:
-    """Kinds of problems by the last part of their type."""
+    """Returns the kinds of problems by the last part of their type URI."""
     text = resources.files("app.api.schemas").joinpath("problems.toml").read_text(encoding="utf-8")
-    return {slug: Kind(**told) for slug, told in tomllib.loads(text).items()}
+    return {slug: Kind(**fields) for slug, fields in tomllib.loads(text).items()}
 
 
 def page_of(slug: str) -> str:
-    """The page of one kind; KeyError where there is none."""
+    """Returns the HTML page of one kind of problem. Raises KeyError if there is none."""
     kind = kinds()[slug]
     body = (
         f"<p>{escape(kind.happened)}</p>\n<h2>What to do</h2>\n<p>{escape(kind.remedy)}</p>\n"
@@ -56,7 +56,7 @@ def page_of(slug: str) -> str:
 
 
 def page_of_all() -> str:
-    """Every kind on one page."""
+    """Returns the HTML page that lists every kind of problem."""
     rows = "\n".join(
         f'<tr><td>{kind.status}</td><td><a href="/problems/{slug}">{slug}</a></td><td>{escape(kind.happened)}</td></tr>'
         for slug, kind in kinds().items()

@@ -1,4 +1,4 @@
-"""A request changed in places: a JSON merge patch."""
+"""Applies JSON merge patches to requests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ Part = dict[str, Any]
 
 
 def merged(whole: Part, patch: Part) -> Part:
-    """A JSON merge patch (RFC 7396): members replace, null removes, objects are merged in turn."""
-    found = dict(whole)
+    """Returns `whole` with a JSON merge patch applied (RFC 7396): members replace, null removes, objects merge
+    recursively.
+    """
+    result = dict(whole)
     for name, value in patch.items():
         if value is None:
-            found.pop(name, None)
+            result.pop(name, None)
         elif isinstance(value, dict):
-            below = found.get(name)
-            found[name] = merged(below if isinstance(below, dict) else {}, value)
+            below = result.get(name)
+            result[name] = merged(below if isinstance(below, dict) else {}, value)
         else:
-            found[name] = value
-    return found
+            result[name] = value
+    return result

@@ -1,4 +1,4 @@
-"""Names of a request as the catalogue has them; or everything that is wrong with them, each with its place."""
+"""Resolves the names in a request to catalog names, and collects every naming error with its location."""
 
 from __future__ import annotations
 
@@ -17,21 +17,27 @@ from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
 from app.sizing.hardware.support.builds import BUILDS
+from app.sizing.words import together
 
 MOST_TOLD = 20
 MOST_CHOICES = 8
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first few of several names, and how many there are beyond."""
+    """Returns the first few names as text, with the number of further names."""
     more = len(names) - MOST_CHOICES
     return ", ".join(names[:MOST_CHOICES]) + (f" and {more} more" if more > 0 else "")
 
 
-def beginning(names: Sequence[str]) -> str:
-    """What several names begin with alike.
+def did_you_mean(close: Sequence[str]) -> str:
+    """Returns the closest names as a question with a leading space; empty if there are none."""
+    return f" Did you mean {together(close, 'or')}?" if close else ""
 
-    Check: of "nvidia-h100-nvl-94gb" and "nvidia-h100-pcie-80gb" it is "nvidia-h100-".
+
+def beginning(names: Sequence[str]) -> str:
+    """Returns the common prefix of several names.
+
+    Check: for "nvidia-h100-nvl-94gb" and "nvidia-h100-pcie-80gb" it is "nvidia-h100-".
     """
     first, last = min(names), max(names)
     alike = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
@@ -40,14 +46,14 @@ def beginning(names: Sequence[str]) -> str:
 
 @cache
 def engines_known(evident: tuple[str, ...]) -> Mapping[str, str]:
-    """Engines and frameworks with a record, a build or evidence, by how they are written run together."""
+    """Returns engines and frameworks with a record, a build or evidence, by their normalized spelling."""
     aliases = {run_together(alias): name for alias, name in ALIASES.items()}
     return aliases | {run_together(name): name for name in (*BUILDS, *ENGINES, *evident)}
 
 
 @dataclass(frozen=True, slots=True)
 class Misnamed:
-    """One name that means nothing, or too much."""
+    """One name that matches nothing, or more than one entry."""
 
     error: type[AppError]
     pointer: str
@@ -57,7 +63,7 @@ class Misnamed:
 
 
 class Naming:
-    """Looks names up and gathers what is wrong with them."""
+    """Resolves names and collects the errors."""
 
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
@@ -67,11 +73,11 @@ class Naming:
 
     @property
     def _enough(self) -> bool:
-        """Whether nobody will be told of further problems."""
+        """True if the response would not show any further errors."""
         return len(self.problems) >= MOST_TOLD
 
     def raise_problems(self) -> None:
-        """Raise the first of what is wrong, with all of it among its facts."""
+        """Raises the first error, with all errors in its facts."""
         if not self.problems:
             return
         first, more = self.problems[0], len(self.problems) - 1
@@ -79,66 +85,67 @@ class Naming:
             "errors": [{"pointer": p.pointer, "detail": p.detail} for p in self.problems[:MOST_TOLD]]
         }
         facts |= {"nearest": list(first.nearest)} if not first.choices else {"choices": list(first.choices)}
-        raise first.error(first.detail + (f" {more} more: see errors." if more else ""), **facts)
+        count = f" ({more} more error{'s' if more > 1 else ''})" if more else ""
+        raise first.error(first.detail + count, **facts)
 
     def accelerator(self, name: str, pointer: str, *, how_many: str = "total_accelerators") -> Named | None:
-        """The one accelerator of a name, with the machine it may have named."""
-        found = Named(self.directory.matching(name)) if WILD.search(name) else self.directory.named(name)
-        if len(found.accelerators) != 1:
-            self._not_one(name, found.accelerators, pointer)
+        """Returns the one accelerator with this name, and the system if the name implies one. None after an error."""
+        match = Named(self.directory.matching(name)) if WILD.search(name) else self.directory.named(name)
+        if len(match.accelerators) != 1:
+            self._not_one(name, match.accelerators, pointer)
             return None
-        if found.count not in (None, 1):
+        if match.count not in (None, 1):
             self.add(
                 UnknownName,
                 pointer,
-                f"{quoted(name)} says how many as well: name {found.accelerators[0]} alone and give the number in "
-                f"{how_many}.",
-                nearest=found.accelerators,
+                f"{quoted(name)} includes a count. Send {match.accelerators[0]} and set the count in {how_many}.",
+                nearest=match.accelerators,
             )
-        return found
+        return match
 
-    def _not_one(self, name: str, found: tuple[str, ...], pointer: str) -> None:
-        if found:
-            together = beginning(found) + "*"
-            whole = self.directory.matching(together) == found
+    def _not_one(self, name: str, matches: tuple[str, ...], pointer: str) -> None:
+        if matches:
+            together = beginning(matches) + "*"
+            whole = self.directory.matching(together) == matches
             self.add(
                 AmbiguousName,
                 pointer,
-                f"{quoted(name)} fits {len(found)} accelerators: {listed(found)}. Name one"
-                + (f"; lists also take {together} for all of them." if whole else "."),
-                choices=found[:MOST_CHOICES],
+                f"{quoted(name)} matches {len(matches)} accelerators: {listed(matches)}. Choose one."
+                + (f" In a list, {together} selects all of them." if whole else ""),
+                choices=matches[:MOST_CHOICES],
             )
             return
         close = () if self._enough else self.directory.nearest(name)
-        hint = f" Nearest: {', '.join(close)}." if close else ""
-        what = "fits the pattern" if WILD.search(name) else "is called"
+        what = "No accelerator matches the pattern" if WILD.search(name) else "Unknown accelerator"
         self.add(
             UnknownAccelerator,
             pointer,
-            f"No accelerator of the catalogue {what} {quoted(name)}.{hint} GET /catalog/accelerators lists all.",
+            f"{what} {quoted(name)}.{did_you_mean(close)} GET /catalog/accelerators lists all.",
             nearest=close,
         )
 
     def accelerators(self, names: Sequence[str], pointer: str) -> tuple[list[str], list[str]]:
-        """Those that a list means, and of them those named outright; a pattern means all that fit it."""
+        """Returns all accelerators that a list matches, and those named exactly. A pattern matches every name that fits
+        it.
+        """
         every: dict[str, None] = {}
         outright: dict[str, None] = {}
         for i, name in enumerate(names):
             if WILD.search(name) and (fit := self.directory.matching(name)):
                 every |= dict.fromkeys(fit)
-            elif (found := self.accelerator(name, f"{pointer}/{i}", how_many="max_accelerators")) is not None:
-                outright |= dict.fromkeys(found.accelerators)
+            elif (match := self.accelerator(name, f"{pointer}/{i}", how_many="max_accelerators")) is not None:
+                outright |= dict.fromkeys(match.accelerators)
         return [*(every | outright)], [*outright]
 
     def one_of(self, what: str, name: str, known: Mapping[str, str], pointer: str, where: str) -> str:
-        """A name of a closed list, however it is written."""
+        """Returns the entry of a closed list that matches a name in any spelling. Adds an error if there is none."""
         names = sorted({*known.values()})
-        found = name if name in names else known.get(run_together(name))
-        if found is None:
+        entry = name if name in names else known.get(run_together(name))
+        if entry is None:
             close = () if self._enough else close_to(name, names)
-            told = f"Nearest: {', '.join(close)}." if close else f"There are {listed(names)}."
-            self.add(UnknownName, pointer, f"No {what} is called {quoted(name)}. {told} {where}", nearest=close)
-        return found or name
+            hint = did_you_mean(close) or f" Accepted: {listed(names)}."
+            self.add(UnknownName, pointer, f"Unknown {what} {quoted(name)}.{hint} {where}", nearest=close)
+        return entry or name
 
     def provider(self, name: str, pointer: str) -> str:
         return self.one_of("provider", name, self.directory.providers, pointer, "GET /catalog/providers lists all.")
@@ -149,52 +156,50 @@ class Naming:
         return slug if slug in self.engines.values() else self.one_of(what, name, self.engines, pointer, where)
 
     def regions(self, name: str, pointer: str) -> tuple[str, ...]:
-        """Regions that a name, a pattern, a country or an area means."""
-        found = self.directory.regions_named(name)
-        if not found:
+        """Returns the regions that a name, a pattern, a country or an area matches."""
+        matches = self.directory.regions_named(name)
+        if not matches:
             close = () if self._enough else close_to(name, self.directory.regions)
-            told = f" Nearest: {', '.join(close)}." if close else ""
-            what = "fits the pattern" if WILD.search(name) else "is called"
+            what = "No region matches the pattern" if WILD.search(name) else "Unknown region"
             self.add(
                 UnknownName,
                 pointer,
-                f"No region {what} {quoted(name)}.{told} Countries and areas (DE, EU, US, asia) are taken too; "
-                "GET /catalog/regions lists all.",
+                f"{what} {quoted(name)}.{did_you_mean(close)} Countries and areas (DE, EU, US, asia) are also "
+                "accepted. GET /catalog/regions lists all.",
                 nearest=close,
             )
-        return found
+        return matches
 
     def assumptions(self, overrides: Mapping[str, float]) -> None:
-        """Check that every number to replace is one that was chosen, and within its range."""
+        """Checks that every overridden assumption exists and that its value is within the allowed range."""
         for name, value in overrides.items():
             pointer = f"#/assumptions/{escaped(name)}"
             if name not in BY_NAME:
                 close = close_to(name, BY_NAME)
-                told = f" Nearest: {', '.join(close)}." if close else ""
                 self.add(
                     UnknownName,
                     pointer,
-                    f"There is no assumption named {quoted(name)}.{told} GET /catalog/assumptions lists all.",
+                    f"Unknown assumption {quoted(name)}.{did_you_mean(close)} GET /catalog/assumptions lists all.",
                     nearest=close,
                 )
                 continue
             low, high = Assumptions.bounds(name)
             if not low <= value <= high:
                 unit = BY_NAME[name].metadata["unit"]
-                said = "" if unit == "1" else f" {unit}"
+                unit_text = "" if unit == "1" else f" {unit}"
                 doubt = doubted(name, "less_than_equal" if value > high else "greater_than_equal", value, {"le": high})
-                self.add(Unanswerable, pointer, f"{name} must be from {low:g} to {high:g}{said}{doubt}.")
+                self.add(Unanswerable, pointer, f"{name} must be between {low:g} and {high:g}{unit_text}{doubt}.")
 
     def add(self, error: type[AppError], pointer: str, detail: str, **names: tuple[str, ...]) -> None:
-        """Note what is wrong with a name; `nearest` or `choices` are what would be taken in its place."""
+        """Adds an error; `nearest` or `choices` are the names that would be accepted instead."""
         self.problems.append(Misnamed(error, pointer, detail, **names))
 
 
 def constraints_named(spec: ConstraintsSpec, naming: Naming, at: str) -> tuple[ConstraintsSpec, tuple[str, ...]]:
-    """Constraints in names of the catalogue, and the accelerators among them that only a pattern brought in."""
+    """Returns constraints with catalog names, and the accelerators that only a pattern matched."""
     every, outright = naming.accelerators(spec.accelerators, f"{at}/accelerators")
     excluded, _ = naming.accelerators(spec.exclude_accelerators, f"{at}/exclude_accelerators")
-    vendors, where = naming.directory.vendors, "GET /catalog/accelerators names the maker of each."
+    vendors, where = naming.directory.vendors, "GET /catalog/accelerators lists the vendors."
     regions = [naming.regions(name, f"{at}/regions/{i}") for i, name in enumerate(spec.regions)]
     changed = spec.model_copy(
         update={
@@ -206,14 +211,14 @@ def constraints_named(spec: ConstraintsSpec, naming: Naming, at: str) -> tuple[C
                 for i, name in enumerate(spec.vendors)
             ],
             "engines": [naming.engine(name, f"{at}/engines/{i}") for i, name in enumerate(spec.engines)],
-            "regions": [*dict.fromkeys(name for found in regions for name in found)],
+            "regions": [*dict.fromkeys(name for names in regions for name in names)],
         }
     )
     return changed, tuple(slug for slug in every if slug not in outright)
 
 
 def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> DeploymentSpec:
-    """A deployment in names of the catalogue; a machine named as the accelerator is the system."""
+    """Returns a deployment with catalog names. A machine given as the accelerator becomes the system."""
     changed = placed(spec, spec.accelerator, naming, at)
     if spec.engine is not None:
         changed["engine"] = naming.engine(spec.engine, f"{at}/engine")
@@ -232,15 +237,15 @@ def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> Deploymen
 
 
 def placed(spec: ReplicaSpec, accelerator: str, naming: Naming, at: str) -> dict[str, Any]:
-    """Accelerator, machine and offer in names of the catalogue."""
-    found = naming.accelerator(accelerator, f"{at}/accelerator")
+    """Returns accelerator, system and offer of a replica with catalog names."""
+    match = naming.accelerator(accelerator, f"{at}/accelerator")
     changed: dict[str, Any] = {}
-    if found is not None:
-        changed["accelerator"] = found.accelerators[0]
+    if match is not None:
+        changed["accelerator"] = match.accelerators[0]
         if spec.system is not None:
-            changed["system"] = _system(spec.system, found.accelerators[0], naming, f"{at}/system")
-        elif found.system is not None:
-            changed["system"] = found.system
+            changed["system"] = _system(spec.system, match.accelerators[0], naming, f"{at}/system")
+        elif match.system is not None:
+            changed["system"] = match.system
     if spec.offer is not None:
         offer: dict[str, Any] = {}
         if spec.offer.provider is not None:
@@ -259,49 +264,54 @@ def placed(spec: ReplicaSpec, accelerator: str, naming: Naming, at: str) -> dict
 
 
 def _one_region(name: str, naming: Naming, pointer: str) -> str:
-    found = naming.regions(name, pointer)
-    if len(found) > 1:
+    matches = naming.regions(name, pointer)
+    if len(matches) > 1:
         naming.add(
             AmbiguousName,
             pointer,
-            f"{quoted(name)} fits {len(found)} regions: {listed(found)}. A deployment stands in one.",
-            choices=found[:MOST_CHOICES],
+            f"{quoted(name)} matches {len(matches)} regions: {listed(matches)}. A deployment runs in one region. "
+            "Choose one.",
+            choices=matches[:MOST_CHOICES],
         )
-    return found[0] if found else name
+    return matches[0] if matches else name
 
 
 def _system(name: str, accelerator: str, naming: Naming, pointer: str) -> str:
-    """The machine of a name, which must carry the accelerator."""
+    """Returns the system with this name, which must contain the accelerator."""
     systems = naming.market.systems
     slug = name.lower() if name.lower() in systems else naming.directory.systems.get(machine_key(name), "")
     if slug in systems and systems[slug].accelerator == accelerator:
         return slug
     carriers = [s.slug for s in systems.values() if s.accelerator == accelerator]
     close = close_to(name, carriers) or tuple(carriers[:5])
-    why = f"carries {systems[slug].accelerator}, not {accelerator}" if slug in systems else "is not in the catalogue"
+    why = (
+        f"System {quoted(name)} contains {systems[slug].accelerator}, not {accelerator}"
+        if slug in systems
+        else f"Unknown system {quoted(name)}"
+    )
     naming.add(
         UnknownSystem,
         pointer,
-        f"The system {quoted(name)} {why}. With {accelerator}: {listed(close)}. GET /catalog/systems lists all.",
+        f"{why}. Systems with {accelerator}: {listed(close)}. GET /catalog/systems lists all.",
         nearest=close,
     )
     return name
 
 
 def economics_named(spec: EconomicsSpec, naming: Naming) -> EconomicsSpec:
-    """Money with the accelerators that discounts are of in names of the catalogue; a name outdoes a pattern."""
+    """Returns economics with catalog names in the discounts. An exact name overrides a pattern."""
     named: dict[str, float] = {}
     fitting: dict[str, float] = {}
     for name, share in spec.discounts.items():
         if WILD.search(name) and (fit := naming.directory.matching(name)):
             fitting |= dict.fromkeys(fit, share)
-        elif (found := naming.accelerator(name, f"#/economics/discounts/{escaped(name)}")) is not None:
-            named |= dict.fromkeys(found.accelerators, share)
+        elif (match := naming.accelerator(name, f"#/economics/discounts/{escaped(name)}")) is not None:
+            named |= dict.fromkeys(match.accelerators, share)
     return spec.model_copy(update={"discounts": fitting | named})
 
 
 def recommend_named(request: RecommendRequest, directory: Directory) -> tuple[RecommendRequest, tuple[str, ...]]:
-    """The request in names of the catalogue, and the accelerators in it that only a pattern brought in."""
+    """Returns the request with catalog names, and the accelerators that only a pattern matched."""
     naming = Naming(directory)
     constraints, by_pattern = constraints_named(request.constraints, naming, "#/constraints")
     economics = economics_named(request.economics, naming)
@@ -311,7 +321,7 @@ def recommend_named(request: RecommendRequest, directory: Directory) -> tuple[Re
 
 
 def estimate_named(request: EstimateRequest, directory: Directory) -> EstimateRequest:
-    """The request in names of the catalogue."""
+    """Returns the request with catalog names."""
     naming = Naming(directory)
     deployment = deployment_named(request.deployment, naming, "#/deployment")
     economics = economics_named(request.economics, naming)

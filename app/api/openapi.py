@@ -1,4 +1,4 @@
-"""The OpenAPI document: request bodies are read raw, so their schemas are declared here."""
+"""Builds the OpenAPI document. Request bodies are read raw, so their schemas are declared here."""
 
 from __future__ import annotations
 
@@ -31,56 +31,56 @@ BODIES: tuple[type[BaseModel], ...] = (
 )
 
 DESCRIPTION = """\
-Headroom sizes hardware for AI work: describe a workload, get the hardware that runs it, how many, laid out
-how, with what memory, speed, latency, energy and cost, how sure that is, and why everything else was turned down.
+Headroom sizes hardware for AI workloads. Describe a workload; get ranked hardware options with quantity, layout, \
+memory, throughput, latency, energy, cost and confidence, and the reasons for every rejected option.
 
-Units are in the names: `_gib` is 2^30 bytes, `_gb` 10^9, fractions run from 0 to 1, money is USD. Every error is
-`application/problem+json` (RFC 9457), and every answer has an `X-Request-ID` to ask about it by. Requests take no
-fields beside those shown; answers may gain fields.
+Field names contain units: `_gib` is 2^30 bytes, `_gb` is 10^9 bytes. Fractions range from 0 to 1; money is in USD. \
+Errors are `application/problem+json` (RFC 9457). Every response has an `X-Request-ID`; quote it in bug reports. \
+Unknown request fields are rejected; responses may gain fields.
 
-The service asks nobody who they are: let a proxy in front of it do that. Only buyers' systems that punch out prove
-themselves, by a secret that settings name, and notices to webhooks are signed."""
+The service has no built-in login: run it behind an authenticating proxy. Procurement systems authenticate with a \
+shared secret from the settings. Webhook notices are signed."""
 TAGS = [
-    {"name": "sizing", "description": "Ask what hardware a workload takes."},
-    {"name": "filing", "description": "Find stored answers again, approve and order them."},
-    {"name": "exports", "description": "An answer as a bill of materials, or as files that start it."},
-    {"name": "procurement", "description": "How buyers' systems open a session, and what webhooks are told."},
-    {"name": "catalogue", "description": "What exists, what it costs and what was assumed."},
-    {"name": "accuracy", "description": "How far predictions are from published measurements."},
-    {"name": "operations", "description": "For whoever runs the service."},
+    {"name": "sizing", "description": "Size hardware for a workload."},
+    {"name": "filing", "description": "Search, approve and order stored answers."},
+    {"name": "exports", "description": "Export an answer as a bill of materials or as deployment files."},
+    {"name": "procurement", "description": "Punch-out sessions for procurement systems, and webhooks."},
+    {"name": "catalogue", "description": "Hardware, models, software, prices and assumptions."},
+    {"name": "accuracy", "description": "Prediction errors against published measurements."},
+    {"name": "operations", "description": "Health checks for operators."},
 ]
 SCHEMES = {
     "ociUser": {
         "type": "apiKey",
         "in": "query",
         "name": "USERNAME",
-        "description": "The buyer's user of an OCI call, as settings name it.",
+        "description": "The buyer's user name for OCI calls, as set in the settings.",
     },
     "ociPassword": {
         "type": "apiKey",
         "in": "query",
         "name": "PASSWORD",
-        "description": "The password of that user. Let the buyer's system POST it: addresses are written into logs.",
+        "description": "The password of that user. Prefer POST: URLs end up in logs.",
     },
     "webhookSignature": {
         "type": "apiKey",
         "in": "header",
         "name": "webhook-signature",
-        "description": "Of what this service sends: v1, and HMAC-SHA256 of id.timestamp.body by the secret, "
-        "after Standard Webhooks.",
+        "description": "Signature of notices that this service sends: v1, and the HMAC-SHA256 of id.timestamp.body "
+        "with the shared secret (Standard Webhooks).",
     },
 }
-# A cXML request carries its shared secret inside the document, an OCI form its password in a field: neither is a
-# scheme that OpenAPI knows.
+# A cXML request carries its shared secret in the document, and an OCI form carries its password in a field. OpenAPI
+# has no scheme for either.
 GUARDED: dict[str, list[dict[str, list[str]]]] = {"ociVisit": [{"ociUser": [], "ociPassword": []}]}
 
 
 ETAG = {
-    "description": "What names this state of the answer. Of a status, a change of it sends it back as If-Match.",
+    "description": "Version of the response. To change a status, send the ETag of the status as If-Match.",
     "schema": {"type": "string"},
 }
-LAST_MODIFIED = {"description": "When the answer was first stored.", "schema": {"type": "string"}}
-# Beside the lists of a catalogue snapshot, which carry an ETag each.
+LAST_MODIFIED = {"description": "Time at which the answer was first stored.", "schema": {"type": "string"}}
+# Response headers by operation id. The catalog lists carry an ETag as well.
 HEADERS: dict[str, dict[str, Any]] = {
     "accuracy": {"ETag": ETAG},
     "getRecommendation": {"ETag": ETAG, "Last-Modified": LAST_MODIFIED},
@@ -90,14 +90,14 @@ HEADERS: dict[str, dict[str, Any]] = {
 
 
 class ProblemError(Shown):
-    """One place of a request and what is wrong there."""
+    """Pointer to an invalid part of the request, and the reason."""
 
     pointer: str
     detail: str
 
 
 class Problem(Shown):
-    """RFC 9457. Further members carry facts for programs."""
+    """Error response after RFC 9457. Further members carry machine-readable facts."""
 
     model_config = {"extra": "allow"}
 
@@ -109,31 +109,31 @@ class Problem(Shown):
 
 
 def body_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The declared request body of a route that reads its body raw."""
+    """Returns the declared request body of a route that reads its body raw."""
     reference = {"$ref": REF.format(model=model.__name__)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """Declared problem answers of a route."""
+    """Returns the declared problem responses of a route."""
     content = {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}}}
     texts = {
-        400: "The body is not well-formed JSON, or the cursor is not one of this service.",
-        404: "Something named does not exist.",
-        409: "The state of what is changed does not allow it.",
-        412: "What is changed has changed since it was read.",
+        400: "The body is not well-formed JSON, or this service did not issue the cursor.",
+        404: "A named resource does not exist.",
+        409: "The current status does not allow this change.",
+        412: "The resource has changed since you read it.",
         413: "The body is too large.",
-        415: "The body is not plain JSON.",
-        422: "The request breaks its schema or contradicts itself.",
-        428: "The change does not say, by If-Match, what it changes.",
-        429: "Most of the questions that wait here are of this address; `Retry-After` says when to ask again.",
-        503: "No catalogue, no database, or too much asked at once; `Retry-After` says when to ask again.",
+        415: "The body is not uncompressed JSON.",
+        422: "The request violates its schema or contradicts itself.",
+        428: "The If-Match header is missing.",
+        429: "Your address has the most waiting requests. Retry after the time in `Retry-After`.",
+        503: "Catalog or database unavailable, or the service is at capacity. Retry after the time in `Retry-After`.",
     }
     return {s: {"description": texts[s], "content": content} for s in statuses}
 
 
 def _secure(document: dict[str, Any]) -> None:
-    """Say who proves what: nobody, but for what GUARDED names and this service's own notices."""
+    """Declares the security schemes: none by default, except for the operations in GUARDED and the signed webhooks."""
     document["components"]["securitySchemes"] = SCHEMES
     document["security"] = []
     for room, guards in (("paths", GUARDED), ("webhooks", None)):
@@ -145,7 +145,7 @@ def _secure(document: dict[str, Any]) -> None:
 
 
 def _headed(document: dict[str, Any]) -> None:
-    """Say which headers answers carry that a client sends back or keeps."""
+    """Declares the response headers that clients send back or store."""
     for item in document["paths"].values():
         for operation in item.values():
             name: str = operation["operationId"]
@@ -155,7 +155,7 @@ def _headed(document: dict[str, Any]) -> None:
 
 
 def install(app: FastAPI) -> None:
-    """Build and encode the document once, with the schemas of raw bodies among its components."""
+    """Builds and encodes the document once, with the schemas of raw bodies among its components."""
 
     def document() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -196,4 +196,4 @@ def install(app: FastAPI) -> None:
             body = encoded()
         return Response(body, media_type="application/json")
 
-    app.add_route("/openapi.json", sent, include_in_schema=False)  # in a thread: the first takes long
+    app.add_route("/openapi.json", sent, include_in_schema=False)  # runs in a thread: the first call takes long

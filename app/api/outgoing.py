@@ -1,4 +1,4 @@
-"""What every answer passes on its way out: HEAD, ETag, compression, and leave for pages of other origins to read it."""
+"""Middleware for responses: HEAD, ETag, compression and CORS."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from fastapi.middleware.gzip import GZipMiddleware
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COMPRESSION = 4  # of gzip
-EXPOSED = ("ETag", "Location", "Retry-After", "X-Request-ID")  # what a page of another origin may read beside the body
+COMPRESSION = 4  # gzip level
+EXPOSED = ("ETag", "Location", "Retry-After", "X-Request-ID")  # headers that pages of other origins may read
 OF_A_BODY = ("content-length", "content-type", "content-encoding")
 
 
 class Headed:
-    """HEAD is asked like GET; the body is left out."""
+    """Answers HEAD like GET, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -34,11 +34,11 @@ class Headed:
         try:
             await self._app(asked, receive, send_without_body)
         finally:
-            scope.update({**asked, "method": "HEAD"})  # with the route that was found
+            scope.update({**asked, "method": "HEAD"})  # includes the matched route
 
 
 class Conditional:
-    """What is read has an ETag, and is not sent to who has it already."""
+    """Adds an ETag to GET responses and answers 304 if the client already has this version."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -51,9 +51,9 @@ class Conditional:
 
 
 class Answer:
-    """One answer: its beginning waits for the body that its ETag is made of, where it comes whole.
+    """One response. Its start is delayed until the first part of the body is available for the ETag.
 
-    `known` are the ETags that the client has; None where none is asked for.
+    `known` are the ETags that the client sent; None if the method is not GET.
     """
 
     def __init__(self, send: Send, known: str | None) -> None:
@@ -75,13 +75,13 @@ class Answer:
         await self._send({**message, "body": b""} if self._same else message)
 
     def _is_known(self, headers: MutableHeaders, first: Message) -> bool:
-        """Whether the client has this; its headers are then those of a 304."""
+        """True if the client already has this version. The headers then become those of a 304."""
         if "etag" not in headers:
             if first.get("more_body") or "no-store" in headers.get("cache-control", ""):
                 return False
             headers["ETag"] = f'W/"{hashlib.sha256(first.get("body", b"")).hexdigest()[:24]}"'
-        told = [tag.strip().removeprefix("W/") for tag in (self._known or "").split(",")]
-        if headers["etag"].removeprefix("W/") not in told and told != ["*"]:
+        known = [tag.strip().removeprefix("W/") for tag in (self._known or "").split(",")]
+        if headers["etag"].removeprefix("W/") not in known and known != ["*"]:
             return False
         for name in OF_A_BODY:
             del headers[name]
@@ -89,8 +89,10 @@ class Answer:
 
 
 def install(app: FastAPI, origins: Sequence[str], compress_from_bytes: int) -> None:
-    """Compress answers of at least so many bytes for clients that take gzip; let pages of these origins call."""
-    app.add_middleware(Conditional)  # an ETag is of what is not compressed yet
+    """Compresses responses of at least `compress_from_bytes` for clients that accept gzip, and allows CORS calls from
+    `origins`.
+    """
+    app.add_middleware(Conditional)  # innermost: the ETag is that of the uncompressed body
     app.add_middleware(GZipMiddleware, minimum_size=compress_from_bytes, compresslevel=COMPRESSION)
     if origins:
         app.add_middleware(

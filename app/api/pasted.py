@@ -1,4 +1,4 @@
-"""Pasted text beside figures that were told: what it is of, what goes before what, and where they contradict."""
+"""Combines pasted metrics and logs with the figures that the caller gave, and reports contradictions."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ GROUPS: dict[str, type[BaseModel]] = {
     "training": TrainingObservedSpec,
     "devices": DevicesObservedSpec,
 }
-SAME = 0.1  # up to which two figures are one, measured twice
+SAME = 0.1  # relative difference up to which two figures agree
 
 
 @dataclass(frozen=True, slots=True)
 class Pasted:
-    """All that was observed, and what was read for it."""
+    """All observed figures, and what the pasted text contributed to them."""
 
     observed: Observed
     reading: Reading | None = None
@@ -38,33 +38,35 @@ class Pasted:
 
     @property
     def shown(self) -> dict[str, object]:
-        """What an answer says of the text."""
+        """Returns the fields of the response that describe the pasted text."""
         return {} if self.reading is None else reading_json(self.reading, self.notes, GROUPS)
 
 
 def observed_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Snapshot) -> Pasted:
-    """What was told and what was read. Raises what says that a text cannot be read, and where it stands."""
-    told = spec.to_observed()
+    """Returns the figures given by the caller and those read from pasted text. Errors carry the location of the
+    text.
+    """
+    explicit = spec.to_observed()
     if not spec.scrapes and spec.log is None:
-        return Pasted(told)
+        return Pasted(explicit)
     reading = Reading()
     runs = runs_of(spec, question, deployment, market)
     if spec.scrapes:
         at = "exposition" if spec.exposition is not None else "expositions"
         with_time = [at_s for _, at_s in spec.scrapes if at_s is not None]
         if len(spec.scrapes) > 1 and len(with_time) < len(spec.scrapes):
-            raise refused("at_s", "Give at_s with the exposition too: there is more than one.")
+            raise refused("at_s", "Set at_s for every exposition if you send more than one.")
         reading += read_at(at, lambda: metrics(spec.scrapes, runs))
     if spec.log is not None:
         text = spec.log
         reading += read_at("log", lambda: log(text, runs, spec.format))
     check_phase_of(reading, question)
     reading = possible(reading)
-    return Pasted(over(told, reading.observed()), reading, tuple(contradictions(told, reading)))
+    return Pasted(over(explicit, reading.observed()), reading, tuple(contradictions(explicit, reading)))
 
 
 def read_at(field: str, read: Callable[[], Reading]) -> Reading:
-    """What a text says; what cannot be read is refused where it stands."""
+    """Returns what a text contains. Errors carry the location of the text."""
     try:
         return read()
     except Unanswerable as error:
@@ -73,24 +75,24 @@ def read_at(field: str, read: Callable[[], Reading]) -> Reading:
 
 
 def refused(field: str, detail: str) -> Unanswerable:
-    """A field of `observed` that does not go with the others."""
+    """Returns an error for a field of `observed` that cannot be combined with the others."""
     return Unanswerable(detail, errors=[{"pointer": f"#/observed/{field}", "detail": detail}])
 
 
 def check_phase_of(reading: Reading, question: Question) -> None:
-    """Refuse metrics of a service with a run, and a run's log with a service."""
+    """Rejects service metrics for a training run, and a training log for a service."""
     serves = isinstance(question.workload, InferenceWorkload)
     wrong = next((f for f in reading.figures if f.group == ("training" if serves else "service")), None)
     if wrong is not None:
         kind, other = ("service", "training run") if serves else ("training run", "service")
         field = "log" if serves or "log" in wrong.source else "exposition"
-        raise refused(field, f"The text is of a {other} ({wrong.source}), and the workload is a {kind}.")
+        raise refused(field, f"The text describes a {other} ({wrong.source}), but the workload is a {kind}.")
 
 
 def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Snapshot) -> Runs:
-    """What the text can be of: the deployment in full, and a step of the workload."""
-    found = estimate(question, deployment, market)
-    d, p = found.deployment, found.performance
+    """Returns the run that the text can describe: the complete deployment and one step of the workload."""
+    result = estimate(question, deployment, market)
+    d, p = result.deployment, result.performance
     replicas = d.replicas or 1
     step = None if p is None or not p.step_time_s or not p.tokens_per_s else p.step_time_s * p.tokens_per_s
     workload = question.workload
@@ -106,7 +108,7 @@ def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, mark
 
 
 def possible(reading: Reading) -> Reading:
-    """The figures that can be told; of the others it is said that they are left out."""
+    """Returns the reading without impossible figures; a note lists each omitted figure."""
     figures, notes = [], []
     for f in reading.figures:
         spec = GROUPS[f.group]
@@ -114,19 +116,19 @@ def possible(reading: Reading) -> Reading:
         try:
             spec.model_validate({name: f.value * times})
         except ValidationError:
-            notes.append(f"{f.group}.{name} is read as {figure(f.value * times)} ({f.source}): left out, it cannot be.")
+            notes.append(f"{f.group}.{name}: ignored the impossible value {figure(f.value * times)} ({f.source}).")
         else:
             figures.append(f)
     return replace(reading, figures=tuple(figures), notes=(*notes, *reading.notes))
 
 
-def contradictions(told: Observed, reading: Reading) -> Iterator[str]:
-    """Figures that were told and are read otherwise."""
+def contradictions(explicit: Observed, reading: Reading) -> Iterator[str]:
+    """Yields a note for each figure whose given value differs from the value read."""
     for f in reading.figures:
-        said = getattr(getattr(told, f.group), f.quantity)
-        if isinstance(said, float | int) and abs(said - f.value) > SAME * max(abs(said), abs(f.value)):
+        sent = getattr(getattr(explicit, f.group), f.quantity)
+        if isinstance(sent, float | int) and abs(sent - f.value) > SAME * max(abs(sent), abs(f.value)):
             name, times = wire_name(f, GROUPS[f.group])
             yield (
-                f"{f.group}.{name} is told as {figure(said * times)} and read as {figure(f.value * times)} "
-                f"({f.source}); what was told is taken."
+                f"{f.group}.{name}: you sent {figure(sent * times)}, but the text contains {figure(f.value * times)} "
+                f"({f.source}). Your value is used."
             )

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents: one place maps families to statuses."""
+"""Renders errors as RFC 9457 problem responses and maps error families to HTTP statuses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from app.api.doubts import doubted, meant
-from app.api.fields import misplaced, models_in
+from app.api.fields import UNKNOWN_FIELD, misplaced, models_in
 from app.api.kinds import kinds
 from app.catalog.names import quoted
 from app.causes import cause
@@ -49,7 +49,7 @@ log = structlog.get_logger("headroom")
 
 
 class Malformed(Exception):
-    """A body that cannot be read at all, with the status that says why."""
+    """A request that cannot be read, with its HTTP status and problem code."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(detail)
@@ -57,12 +57,12 @@ class Malformed(Exception):
 
 
 def unknown_cursor() -> Malformed:
-    """A cursor that this service did not give."""
-    return Malformed(400, "unknown-cursor", "The cursor is not one that a list answered; start without it.")
+    """Returns the error for a cursor that this service did not issue."""
+    return Malformed(400, "unknown-cursor", "Unknown cursor. Start without a cursor and follow next_cursor.")
 
 
 class Invalid(Exception):
-    """A body that was read and breaks its schema."""
+    """A body that was read but violates its schema."""
 
     def __init__(self, error: ValidationError, document: Any, model: type[BaseModel]) -> None:
         super().__init__("invalid body")
@@ -77,7 +77,7 @@ def problem(
     headers: dict[str, str] | None = None,
     **facts: Any,
 ) -> Response:
-    """A problem document as a response; `code` is one of the kinds."""
+    """Returns a problem response; `code` is one of the problem kinds."""
     body = {
         "type": f"/problems/{code}",
         "title": kinds()[code].title,
@@ -89,13 +89,15 @@ def problem(
 
 
 def escaped(step: Any) -> str:
-    """One step of a pointer."""
+    """Escapes one step of a JSON pointer."""
     return str(step)[:80].replace("~", "~0").replace("/", "~1").encode("ascii", "replace").decode()
 
 
 def pointer(location: Sequence[Any], document: Any, *, missing: bool = True) -> str:
-    """RFC 6901 pointer of a validation error: steps that are not in the document are the schema's own, but for the
-    last of a field that is missing.
+    """Returns the RFC 6901 pointer of a validation error.
+
+    Location steps that are not in the document belong to the schema and are dropped, except for the last step of a
+    missing field.
     """
     node, parts = document, []
     for i, step in enumerate(location):
@@ -111,41 +113,52 @@ def pointer(location: Sequence[Any], document: Any, *, missing: bool = True) -> 
 
 
 def validation_errors(errors: Sequence[Any], document: Any, model: type[BaseModel]) -> list[dict[str, str]]:
-    """At most twenty errors, each with a pointer and a sentence; of what was sent only short names."""
+    """Returns at most twenty errors, each with a pointer and a message. Messages repeat only short names of the
+    input.
+    """
     shown = []
     for e in errors[:MAX_ERRORS]:
         where = pointer(e["loc"], document, missing=e["type"] == "missing")
         if e["type"] == "union_tag_invalid":
             where += "/" + str(e["ctx"]["discriminator"]).strip("'")
-        shown.append({"pointer": where, "detail": sentence(e, model)})
+        shown.append({"pointer": where, "detail": located(sentence(e, model), where)})
     return shown
 
 
+def located(message: str, place: str) -> str:
+    """Returns the message with its location if it is about an unknown field: "Unknown field #/limt."."""
+    return message.replace(UNKNOWN_FIELD, f"{UNKNOWN_FIELD} {place}", 1) if message.startswith(UNKNOWN_FIELD) else message
+
+
 def sentence(error: Any, model: type[BaseModel] | None = None) -> str:
-    """A validation message, with what was probably meant; of the value it rejects only a name or a fraction."""
+    """Returns a validation message with a hint on what was probably meant. It repeats only a name or a fraction of the
+    input.
+    """
     context = error.get("ctx") or {}
     kind, value = error["type"], error.get("input")
     if kind == "union_tag_invalid":
-        return f"accepted for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
+        return f"Accepted values for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
     if kind == "extra_forbidden":
-        return misplaced(model, error["loc"]) if model is not None else "no such field here"
+        return misplaced(model, error["loc"]) if model is not None else UNKNOWN_FIELD
     said = str(error["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and isinstance(value, str):
-        return f"{quoted(value)} is not taken; {meant(value, context['expected'])}"
+        return f"{quoted(value)} is not accepted. {meant(value, context['expected'])}"
     return said + doubted(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
 
 
 def parameters_of(request: Request) -> type[BaseModel] | None:
-    """The model of a call's query, where it has one."""
+    """Returns the query parameter model of a route, or None."""
     taken = request.scope["route"].dependant.query_params
     return next((model for p in taken for model in models_in(p.field_info.annotation)), None)
 
 
 def parameter_errors(errors: Sequence[Any], request: Request) -> list[dict[str, str]]:
-    """The same of a path's and a query's parameters: `query/limit` says where."""
+    """Returns the errors of path and query parameters, with locations such as `query/limit`."""
     model = parameters_of(request)
+    places = ["/".join(str(p)[:80] for p in e["loc"]) for e in errors[:MAX_ERRORS]]
     return [
-        {"pointer": "/".join(str(p)[:80] for p in e["loc"]), "detail": sentence(e, model)} for e in errors[:MAX_ERRORS]
+        {"pointer": place, "detail": located(sentence(e, model), place)}
+        for e, place in zip(errors, places, strict=False)
     ]
 
 
@@ -173,8 +186,8 @@ async def invalid_parameters(request: Request, error: RequestValidationError) ->
 
 async def http_error(request: Request, error: HTTPException) -> Response:
     detail = {
-        404: "There is nothing at this path; /docs lists what there is.",
-        405: f"This path does not take {request.method[:20]}.",
+        404: "Unknown path. /docs lists all paths.",
+        405: f"This path does not support {request.method[:20]}. The Allow header lists the supported methods.",
     }.get(error.status_code, str(error.detail))
     headers = dict(error.headers) if error.headers else None
     if error.status_code == 405:
@@ -184,7 +197,9 @@ async def http_error(request: Request, error: HTTPException) -> Response:
 
 
 def allowed(request: Request) -> dict[str, str]:
-    """Every method of a documented path: the framework names those of the first route that has it."""
+    """Returns the Allow header with every method of a path. The framework itself names only those of the first matching
+    route.
+    """
     path = getattr(request.scope.get("route"), "path", None)
     methods = request.app.openapi()["paths"].get(path, {})
     return {"Allow": ", ".join(sorted(m.upper() for m in methods))} if methods else {}
@@ -194,7 +209,7 @@ async def out_of_time(_: Request, __: OutOfTime) -> Response:
     return problem(
         503,
         code="out-of-time",
-        detail="The answer took longer to compute than a request may; its work was given up.",
+        detail="The computation exceeded the time limit and was stopped. Retry later or send a smaller request.",
         headers={"Retry-After": "5"},
     )
 
@@ -204,23 +219,23 @@ async def database_error(_: Request, error: DatabaseError) -> Response:
     return problem(
         503,
         code="database-unavailable",
-        detail="The catalogue's database does not answer; try again shortly.",
+        detail="The catalog database is not available. Retry after the time in Retry-After.",
         headers={"Retry-After": "2"},
     )
 
 
 async def unexpected(request: Request, _: Exception) -> Response:
-    """The layer in front of all tells of it in the log."""
+    """Returns a 500 response. RequestMiddleware logs the error."""
     return problem(
         500,
         code="internal-error",
-        detail="Something went wrong here; it has been logged.",
+        detail="An internal error occurred and was logged. Report it with its request_id if it persists.",
         request_id=getattr(request.state, "request_id", None),
     )
 
 
 def install(app: FastAPI) -> None:
-    """Register every handler: asynchronous, as a plain one would wait for a thread."""
+    """Registers every handler. They are asynchronous because FastAPI runs synchronous handlers in a thread."""
     handlers: dict[type[Exception], Any] = {
         AppError: app_error,
         Malformed: malformed,
@@ -236,9 +251,11 @@ def install(app: FastAPI) -> None:
 
 
 def unprocessable(errors: list[dict[str, str]], count: int) -> Response:
-    """A request that breaks its schema: the first place in the detail, the others in `errors`."""
+    """Returns a 422 response: the first error in the detail, all errors in `errors`."""
     first, more = errors[0], count - 1
-    said = f"At {first['pointer']}: {first['detail'].rstrip('.')}."
+    text = first["detail"]
+    detail = text if text.startswith(UNKNOWN_FIELD) else f"At {first['pointer']}: {text}"
+    detail += "" if detail.endswith((".", "?")) else "."
     if more:
-        said += f" There {'is 1 more error' if more == 1 else f'are {more:,} more errors'}."
-    return problem(422, code="invalid-request", detail=said, errors=errors)
+        detail += f" ({more:,} more error{'s' if more > 1 else ''})"
+    return problem(422, code="invalid-request", detail=detail, errors=errors)

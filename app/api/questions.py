@@ -1,4 +1,6 @@
-"""From a request to the question that the core answers: names, contradictions, the model, the format it names."""
+"""Turns a request into a question for the sizing core: resolves names, checks contradictions, reads the model and its
+format.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ from app.catalog.snapshot import SnapshotStore
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelKind
+from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
@@ -27,7 +30,7 @@ from app.sizing.workload.companions import Companion
 def recommend_question(
     request: RecommendRequest, directory: Directory, snapshots: SnapshotStore, today: date
 ) -> Question:
-    """What is asked, in names of the catalogue; raises what is wrong with it."""
+    """Returns the question of a recommend request with catalog names. Raises every error of the request."""
     check_phase(request)
     named, by_pattern = recommend_named(request, directory)
     check_sets(named.constraints, request.constraints, by_pattern, directory)
@@ -43,7 +46,9 @@ def recommend_question(
 def estimate_question(
     request: EstimateRequest, directory: Directory, snapshots: SnapshotStore, today: date
 ) -> tuple[Question, Deployment]:
-    """What is asked and the deployment to judge, in names of the catalogue; raises what is wrong with them."""
+    """Returns the question and the deployment of an estimate request with catalog names. Raises every error of the
+    request.
+    """
     check_phase(request)
     check_recipe(request)
     check_scheduler(request)
@@ -60,24 +65,24 @@ def estimate_question(
 def companions_of(
     request: RecommendRequest | EstimateRequest, snapshots: SnapshotStore, assumed: Assumptions
 ) -> tuple[Companion, ...]:
-    """The models to be packed beside the one asked about, by names that tell them apart."""
+    """Returns the models that share the accelerators with the main model, under unique names."""
     if not isinstance(request.workload, InferenceSpec):
         return ()
-    found: dict[str, Companion] = {}
+    companions: dict[str, Companion] = {}
     for i, spec in enumerate(request.workload.companions):
         pointer = f"#/workload/companions/{i}"
         model = resolve_model(spec.model, snapshots, assumed, pointer=f"{pointer}/model")
         check_units(spec.alone, model, at=pointer)
         name = spec.name or model.name
-        if name in found:
-            detail = f"Two companions are called {quoted(name)}; give each a name of its own."
+        if name in companions:
+            detail = f"Two companions have the name {quoted(name)}. Give each a unique name."
             raise Unanswerable(detail, errors=[{"pointer": f"{pointer}/name", "detail": detail}])
-        found[name] = Companion(name, spec.alone.to_workload(model, assumed))
-    return tuple(found.values())
+        companions[name] = Companion(name, spec.alone.to_workload(model, assumed))
+    return tuple(companions.values())
 
 
 def in_the_format_named(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
-    """The question with the format that the model's name says, where nobody named another.
+    """Returns the question with the weight format that the model's name implies, unless the request sets one.
 
     "TheBloke/Llama-2-70B-AWQ" is served in int4-awq.
     """
@@ -92,6 +97,6 @@ def in_the_format_named(question: Question, request: RecommendRequest | Estimate
     formats = formats_in(name)
     if not formats:
         return question
-    note = f"weights are in {' or '.join(formats)}, as the name says"
-    kept = replace(workload, model=replace(workload.model, assumed=(*workload.model.assumed, note)))
-    return replace(question, workload=kept, constraints=replace(question.constraints, weight_formats=formats))
+    note = f"weight format {' or '.join(map(format_name, formats))} taken from the model name"
+    updated = replace(workload, model=replace(workload.model, assumed=(*workload.model.assumed, note)))
+    return replace(question, workload=updated, constraints=replace(question.constraints, weight_formats=formats))

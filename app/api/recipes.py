@@ -1,4 +1,4 @@
-"""A training recipe that does not go with the rest of its request: refused with what does."""
+"""Rejects a training recipe that contradicts the rest of its request."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ from app.sizing.hardware.recipes import OF_ADAPTERS
 from app.sizing.hardware.recipes.record import GRADIENTS, WEIGHTS
 
 AT, VERSION_AT = "#/deployment/recipe", "#/deployment/framework_version"
-PURE = "bf16-true"  # precision in which nothing is 32 bit
+PURE = "bf16-true"  # precision that keeps nothing in 32 bits
 OFFLOADED = "offloaded"
 
 
 def check_recipe(request: EstimateRequest) -> None:
-    """Refuse words of a recipe that contradict the layout, the method or the precision."""
+    """Rejects recipe settings that contradict the layout, the method or the precision."""
     d, workload = request.deployment, request.workload
-    found = [*_version(d)]
+    errors = [*_version(d)]
     if d.recipe is not None and not isinstance(workload, InferenceSpec):
-        found += [*_layout(d, d.recipe), *_method(d.recipe, workload), *_precision(d.recipe, workload)]
-    refuse(found)
+        errors += [*_layout(d, d.recipe), *_method(d.recipe, workload), *_precision(d.recipe, workload)]
+    refuse(errors)
 
 
 def _version(d: DeploymentSpec) -> Iterable[Refused]:
-    said = d.framework_version
-    if said is None:
+    version = d.framework_version
+    if version is None:
         return
     if d.framework is None:
-        yield Refused(VERSION_AT, "framework_version goes with framework: name it too.")
-    elif release_of(said) is None:
+        yield Refused(VERSION_AT, "framework_version requires framework. Set both.")
+    elif release_of(version) is None:
         yield Refused(
             VERSION_AT,
-            f"framework_version {said!r} has no major and minor number: write it as 0.6 or 0.6.1, or leave it out for "
-            "today's.",
+            f"framework_version {version!r} has no major and minor number. Write it as 0.6 or 0.6.1, or omit it for "
+            "the current version.",
         )
 
 
 def _layout(d: DeploymentSpec, recipe: RecipeSpec) -> Iterable[Refused]:
-    asked, said = d.activation_checkpointing, recipe.to_recipe().layout
-    if None not in (asked, said) and asked != said:
+    checkpointing, implied = d.activation_checkpointing, recipe.to_recipe().layout
+    if None not in (checkpointing, implied) and checkpointing != implied:
         yield Refused(
             f"{AT}/recomputation",
-            f"recipe.recomputation {recipe.recomputation} is activation_checkpointing {said}, not {asked}: give one of "
-            "them, or both alike.",
+            f"recipe.recomputation {recipe.recomputation} means activation_checkpointing {implied}, not "
+            f"{checkpointing}. Omit one of them, or make them match.",
         )
     offloaded = recipe.optimizer_implementation == OFFLOADED
     if recipe.optimizer_implementation is not None and d.optimizer_offload not in (None, offloaded):
         yield Refused(
             f"{AT}/optimizer_implementation",
-            f"recipe.optimizer_implementation {recipe.optimizer_implementation} does not go with optimizer_offload "
-            f"{str(d.optimizer_offload).lower()}: give one of them.",
+            f"recipe.optimizer_implementation {recipe.optimizer_implementation} contradicts optimizer_offload "
+            f"{str(d.optimizer_offload).lower()}. Omit one of them.",
         )
 
 
@@ -63,17 +63,17 @@ def _method(recipe: RecipeSpec, workload: TrainingSpec | FineTuningSpec) -> Iter
     for name in OF_ADAPTERS:
         if getattr(recipe, name) is not None and name not in taken:
             goes = "method qlora" if name == OF_ADAPTERS[-1] else "method lora or qlora"
-            yield Refused(f"{AT}/{name}", f"recipe.{name} goes with {goes}; this run is {method}.")
+            yield Refused(f"{AT}/{name}", f"recipe.{name} requires {goes}; this run uses method {method}.")
 
 
 def _precision(recipe: RecipeSpec, workload: TrainingSpec | FineTuningSpec) -> Iterable[Refused]:
     if workload.precision != PURE:
         return
     for name, goes, words in (("weights", "16bit", WEIGHTS), ("gradients", "as_weights", GRADIENTS)):
-        said = getattr(recipe, name)
-        if said not in (None, goes):
+        setting = getattr(recipe, name)
+        if setting not in (None, goes):
             yield Refused(
                 f"{AT}/{name}",
-                f"recipe.{name} {said} ({words[said]}) does not go with precision {PURE}, which keeps nothing in "
-                "32 bit: precision bf16 does.",
+                f"recipe.{name} {setting} ({words[setting]}) contradicts precision {PURE}, which keeps nothing in "
+                "32 bits. Use precision bf16 instead.",
             )

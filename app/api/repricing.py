@@ -1,4 +1,4 @@
-"""A stored answer at prices of today: what its machines come to, and what would be recommended in their place."""
+"""Prices a stored answer again with today's catalog."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MACHINES = ("system", "nodes")
 
 @dataclass(frozen=True, slots=True)
 class MachinesToday:
-    """The machines of then as they are had today: `bill` is None where nobody prices them, and `text` says so."""
+    """Today's bill for the machines of a stored answer; `bill` is None if they have no price, and `text` says why."""
 
     bill: Bill | None
     text: str
@@ -41,30 +41,30 @@ class MachinesToday:
 def machines_today(
     stored: Document, rank: int, directory: Directory, snapshots: SnapshotStore, today: date
 ) -> MachinesToday:
-    """The option of a rank, with its offer; without it where that is no longer on sale."""
+    """Returns today's price of the option at `rank`: with its original offer, or without it if the offer has ended."""
     deployment = stored["recommendations"][rank - 1]["deployment"]
     refused = ""
     for which, listing in enumerate(listings(deployment)):
         try:
-            question, found = _judged(stored, listing, directory, snapshots, today)
+            question, result = _judged(stored, listing, directory, snapshots, today)
         except AppError as error:
             refused = refused or error.detail
             continue
-        if found.cost is not None and found.cost.usd_per_hour is not None:
-            text = "" if which == 0 else "It is no longer sold as it was: these are the least expensive of the same."
-            return MachinesToday(_bill(stored, question, found, directory, today), text)
-    return MachinesToday(None, refused or "Nobody prices these machines today.")
+        if result.cost is not None and result.cost.usd_per_hour is not None:
+            text = "" if which == 0 else "The original offer has ended. These are the cheapest equivalent machines."
+            return MachinesToday(_bill(stored, question, result, directory, today), text)
+    return MachinesToday(None, refused or "No current price exists for these machines.")
 
 
 def listings(deployment: Document) -> Iterator[dict[str, Any]]:
-    """A deployment as it was had; had the same way from anybody; had any way."""
+    """Yields a deployment with its original offer, then with any provider, then with any pricing model."""
     yield {**deployment}
     yield without(deployment, LISTING)
     yield without(deployment, (*LISTING, "pricing_model"))
 
 
 def without(deployment: Document, of_offer: tuple[str, ...]) -> dict[str, Any]:
-    """A deployment, and each of its pools, without parts of their offer and without the machine that was sold so."""
+    """Returns a deployment, including its pools, without the given offer fields and without its system."""
     kept = {name: value for name, value in deployment.items() if name not in MACHINES}
     if deployment.get("offer") is not None:
         kept["offer"] = {name: value for name, value in deployment["offer"].items() if name not in of_offer}
@@ -76,20 +76,20 @@ def without(deployment: Document, of_offer: tuple[str, ...]) -> dict[str, Any]:
 def _judged(
     stored: Document, deployment: Document, directory: Directory, snapshots: SnapshotStore, today: date
 ) -> tuple[Question, Estimate]:
-    asked = stored["request"]
-    body = {name: asked[name] for name in ("workload", "economics", "assumptions") if name in asked}
-    sure = {name: value for name, value in asked.get("constraints", {}).items() if name == "confidence"}
+    stored_request = stored["request"]
+    body = {name: stored_request[name] for name in ("workload", "economics", "assumptions") if name in stored_request}
+    sure = {name: value for name, value in stored_request.get("constraints", {}).items() if name == "confidence"}
     try:
         whole = {**body, "deployment": deployment, "constraints": sure}
         request = EstimateRequest.model_validate_json(orjson.dumps(whole), strict=True)
     except ValidationError:
-        raise NoLongerAsked("This version of the service does not take the deployment of then any more.") from None
+        raise NoLongerAsked("This version of the service no longer accepts the stored deployment.") from None
     question, named = estimate_question(request, directory, snapshots, today)
     return question, estimate(question, named, directory.market)
 
 
-def _bill(stored: Document, question: Question, found: Estimate, directory: Directory, today: date) -> Bill:
-    """The bill of a deployment as an answer of today would have it."""
+def _bill(stored: Document, question: Question, result: Estimate, directory: Directory, today: date) -> Bill:
+    """Returns the bill of a deployment as today's answer would show it."""
     market = directory.market
     document = {
         "id": stored["id"],
@@ -97,7 +97,7 @@ def _bill(stored: Document, question: Question, found: Estimate, directory: Dire
         "as_of": today.isoformat(),
         "catalog": catalog_json(market),
         "request": stored["request"],
-        "recommendations": [estimate_json(found, trace=False)],
+        "recommendations": [estimate_json(result, trace=False)],
     }
-    supply = orjson.loads(orjson.dumps(estimate_supply(found, question, market, directory.purchasing)))
+    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, market, directory.purchasing)))
     return replace(bill_of(document, supply, 1, Settlement()), rank=1)

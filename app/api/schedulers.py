@@ -1,4 +1,4 @@
-"""Settings of a scheduler that contradict the rest of a deployment: refused with what does not."""
+"""Rejects scheduler settings that contradict the rest of a deployment."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from app.api.schemas.pools import PoolsSpec
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import EstimateRequest
 
-ALIKE = {"max_sequences": "max_batch", "max_batched_tokens": "max_batched_tokens"}  # of a deployment
+# Scheduler settings and the deployment fields with the same meaning.
+ALIKE = {"max_sequences": "max_batch", "max_batched_tokens": "max_batched_tokens"}
 
 
 def check_scheduler(request: EstimateRequest) -> None:
-    """Refuse one setting that is said twice, in two ways; of each pool too."""
+    """Rejects a setting that is given twice with different values, for the deployment and for each pool."""
     d, pools = request.deployment, request.deployment.pools
-    found = [*_twice(d, "deployment")]
+    errors = [*_twice(d, "deployment")]
     for name in () if pools is None else PoolsSpec.model_fields:
-        found += _twice(getattr(pools, name), f"deployment.pools.{name}")
-    refuse(found)
+        errors += _twice(getattr(pools, name), f"deployment.pools.{name}")
+    refuse(errors)
 
 
-def _twice(said: ReplicaSpec, of: str) -> Iterable[Refused]:
-    for name, other in ALIKE.items() if said.scheduler is not None else ():
-        one, two = getattr(said.scheduler, name), getattr(said, other)
+def _twice(spec: ReplicaSpec, of: str) -> Iterable[Refused]:
+    for name, other in ALIKE.items() if spec.scheduler is not None else ():
+        one, two = getattr(spec.scheduler, name), getattr(spec, other)
         if None not in (one, two) and one != two:
-            text = f"scheduler.{name} is {one:,} and {of}.{other}, the same setting, {two:,}: give one of them."
+            text = f"scheduler.{name} ({one:,}) contradicts {of}.{other} ({two:,}), the same setting. Omit one of them."
             yield Refused(f"#/{of.replace('.', '/')}/scheduler/{name}", text)

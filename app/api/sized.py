@@ -1,4 +1,6 @@
-"""An answer in the size of a default one: what can be read elsewhere goes first, what decides goes last."""
+"""Fits a default answer into its size limit: removes what other endpoints can return first and the decisive parts
+last.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from app.sizing.assumptions.serving import ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 
 MAX_BYTES = 29_999
-LARGEST_REQUEST_COUNTED = (
-    2_000  # what a caller sent beyond this, such as a model's configuration, and own words, come on top
-)
+# Bytes of the echoed request that count towards MAX_BYTES. A larger request, such as a pasted model configuration, and
+# the caller's own labels come on top.
+LARGEST_REQUEST_COUNTED = 2_000
 ROOM_TO_SAY_SO = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
 MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
@@ -36,7 +38,7 @@ ROOMS = (
     ServingAssumptions,
     TrainingAssumptions,
 )
-# Figures of the inside, least decisive first: GET /catalog/assumptions lists what is usual.
+# Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
 INNER = tuple(field.name for room in ROOMS for field in reversed(fields(room)))
 
 Document = dict[str, Any]
@@ -47,9 +49,9 @@ def json_bytes(document: Any) -> bytes:
 
 
 def within_size(document: Document) -> bytes:
-    """The answer in 30 KB, leaner step by step until it is."""
-    asked = {name: value for name, value in document["request"].items() if name not in OWN_WORDS}
-    words, rest = len(json_bytes(document["request"])) - len(json_bytes(asked)), len(json_bytes(asked))
+    """Returns the answer as JSON within 30 KB, reduced step by step until it fits."""
+    counted = {name: value for name, value in document["request"].items() if name not in OWN_WORDS}
+    words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
     room = MAX_BYTES + words + max(0, rest - LARGEST_REQUEST_COUNTED)
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
@@ -63,7 +65,7 @@ def within_size(document: Document) -> bytes:
 
 
 def _without(droppable: Callable[[Document], list[Document]], room: int) -> Callable[[Document], Document]:
-    """A step that drops of a list as many as need be."""
+    """Returns a step that drops as many entries of a list as necessary."""
 
     def step(document: Document) -> Document:
         excess = len(json_bytes(document)) + ROOM_TO_SAY_SO - room
@@ -90,7 +92,7 @@ def _last_misses(document: Document) -> list[Document]:
 
 
 def _ranked(change: Callable[[Document], Document], *, after: int) -> Callable[[Document], Document]:
-    """A step that changes every rank after one."""
+    """Returns a step that changes every rank below the first `after` ranks."""
 
     def step(document: Document) -> Document:
         ranks = document["recommendations"]
@@ -103,92 +105,94 @@ def _misses(most: int) -> Callable[[Document], Document]:
     return lambda document: {**document, "rejected": document["rejected"][:most]}
 
 
-def _briefly(told: Document) -> Document:
-    """Memory and where it stands; POST /estimate says the rest."""
-    return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in ALWAYS_TOLD]}
+def _briefly(option: Document) -> Document:
+    """Keeps the reasons on memory and comparison; POST /estimate returns the rest."""
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_TOLD]}
 
 
-def _without_standing(told: Document) -> Document:
-    """Without where its machines stand; what is promised is the same of every rank, and POST /estimate says it."""
-    return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] != "placement"]}
+def _without_standing(option: Document) -> Document:
+    """Removes the placement reason. The redundancy is the same for all ranks, and POST /estimate returns it."""
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] != "placement"]}
 
 
-def _without_neighbours(told: Document) -> Document:
-    """Without the published results beside it; POST /estimate says them."""
-    return {**told, "nearest_measurements": []}
+def _without_neighbours(option: Document) -> Document:
+    """Removes the published measurements nearest to the option; POST /estimate returns them."""
+    return {**option, "nearest_measurements": []}
 
 
-def _without_bill(told: Document) -> Document:
-    """Without the lines of its cost; POST /estimate says them."""
-    return {**told, "cost": {**told["cost"], "parts": None}}
+def _without_bill(option: Document) -> Document:
+    """Removes the cost lines; POST /estimate returns them."""
+    return {**option, "cost": {**option["cost"], "parts": None}}
 
 
-def _without_alternatives(told: Document) -> Document:
-    """Without other ways to have it; POST /estimate says them."""
-    return {key: value for key, value in told.items() if key != "alternatives"}
+def _without_alternatives(option: Document) -> Document:
+    """Removes the other acquisition options; POST /estimate returns them."""
+    return {key: value for key, value in option.items() if key != "alternatives"}
 
 
-def _without_other_levels(told: Document) -> Document:
-    """Of confidences the one asked for; POST /estimate says the others."""
-    sure = told["confidence"]
+def _without_other_levels(option: Document) -> Document:
+    """Keeps the requested confidence level only; POST /estimate returns the others."""
+    sure = option["confidence"]
     asked = [level for level in sure["by_level"] if level["confidence"] == sure["asked"]]
-    return {**told, "confidence": {**sure, "by_level": asked}}
+    return {**option, "confidence": {**sure, "by_level": asked}}
 
 
-def _without_means(told: Document) -> Document:
-    """Without the intervals of means beside those of medians; POST /estimate says them."""
-    speed = told.get("performance", {})
+def _without_means(option: Document) -> Document:
+    """Removes the intervals of means that accompany those of medians; POST /estimate returns them."""
+    speed = option.get("performance", {})
     kept = [i for i in speed.get("intervals", []) if "statistic" in i or not i["quantity"].endswith("_ms")]
-    return {**told, "performance": {**speed, "intervals": kept}} if "intervals" in speed else told
+    return {**option, "performance": {**speed, "intervals": kept}} if "intervals" in speed else option
 
 
-def _without_intervals(told: Document) -> Document:
-    """With the interval of its rate alone; POST /estimate says the others."""
-    speed = {key: value for key, value in told.get("performance", {}).items() if key != "intervals"}
-    return {**told, "performance": speed} if speed else told
+def _without_intervals(option: Document) -> Document:
+    """Removes all performance intervals; POST /estimate returns them."""
+    speed = {key: value for key, value in option.get("performance", {}).items() if key != "intervals"}
+    return {**option, "performance": speed} if speed else option
 
 
-def _only_compared(told: Document) -> Document:
-    """Of its reasons those that set it beside the first; POST /estimate says the others."""
-    return {**told, "explanation": [reason for reason in told["explanation"] if reason["code"] in COMPARED]}
+def _only_compared(option: Document) -> Document:
+    """Keeps only the reasons that compare the option with the first; POST /estimate returns the others."""
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in COMPARED]}
 
 
 def _with_minutes(parts: int) -> Callable[[Document], Document]:
-    """Of each loss the minutes that part it into so many at most, its ends among them; POST /estimate has all."""
+    """Returns a step that thins the minutes of each failure to about `parts` intervals, including both ends; POST
+    /estimate returns all.
+    """
 
     def kept(minutes: list[Document]) -> list[Document]:
         return [*minutes[: -1 : max(1, -(-len(minutes) // parts))], minutes[-1]]
 
-    def step(told: Document) -> Document:
-        day = told.get("day")
+    def step(option: Document) -> Document:
+        day = option.get("day")
         if day is None:
-            return told
+            return option
         losses = [{**loss, "minutes": kept(loss["minutes"])} for loss in day["failures"]]
-        return {**told, "day": {**day, "failures": losses}}
+        return {**option, "day": {**day, "failures": losses}}
 
     return step
 
 
-def _with_half_the_curve(told: Document) -> Document:
-    """With every other point of the load curve, its ends among them; POST /estimate has all."""
-    speed = told.get("performance", {})
+def _with_half_the_curve(option: Document) -> Document:
+    """Keeps every other point of the load curve, including both ends; POST /estimate returns all."""
+    speed = option.get("performance", {})
     curve = speed.get("load_curve")
     if not curve:
-        return told
+        return option
     points = curve["points"]
     kept = [*points[:-1:2], points[-1]]
-    return {**told, "performance": {**speed, "load_curve": {**curve, "points": kept}}}
+    return {**option, "performance": {**speed, "load_curve": {**curve, "points": kept}}}
 
 
 def _without_metrics(document: Document) -> Document:
-    """The OpenAPI document says what they mean."""
+    """Removes the descriptions of the metrics; the OpenAPI document explains them."""
     return {k: v for k, v in document.items() if k != "metrics"}
 
 
 def _without_whys(document: Document) -> Document:
-    """What was chosen without why; GET /catalog/assumptions says it."""
-    told = [{**a, "source": "chosen"} if a["source"].startswith("chosen") else a for a in document["assumptions"]]
-    return {**document, "assumptions": told}
+    """Removes the reasons of assumed values; GET /catalog/assumptions lists them."""
+    shortened = [{**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]]
+    return {**document, "assumptions": shortened}
 
 
 STEPS: tuple[Callable[[Document], Document], ...] = (

@@ -1,5 +1,6 @@
-"""Spans of a request and its stages, sent to a collector where the OTEL_ variables name one; nothing of it is imported
-where they do not. A collector that fails is told of in the log, and waited for by nobody.
+"""OpenTelemetry spans of requests and their stages, exported if the OTEL_ environment variables name a collector.
+
+Without a collector, no exporter is imported. A failing collector is logged and never delays a request.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from app.work import Listener
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
-LAST_S = 2.0  # that a collector has when the service ends
+LAST_S = 2.0  # seconds for the last export when the service stops
 
 log = structlog.get_logger("headroom")
 _tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
 def provider_of(environment: Mapping[str, str] = os.environ) -> TracerProvider | None:
-    """What makes spans and exports them; None where no collector is named, or exporting is switched off."""
+    """Returns the provider that creates and exports spans; None if no collector is set or export is disabled."""
     off = (
         environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
     )
@@ -54,13 +55,13 @@ def _exporting() -> TracerProvider:
 
     named = OTELResourceDetector().detect().attributes.get("service.name", "headroom")
     resource = Resource.create({"service.name": named, "service.version": version("headroom")})
-    provider = Provider(resource=resource, shutdown_on_exit=False)  # which waits for half a minute
+    provider = Provider(resource=resource, shutdown_on_exit=False)  # a shutdown on exit would wait for 30 s
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return provider
 
 
 def end(provider: TracerProvider | None) -> None:
-    """Export what is left, as far as that takes a moment."""
+    """Exports the remaining spans within a short time limit."""
     if provider is not None:
         last = threading.Thread(target=provider.shutdown, daemon=True)  # type: ignore[attr-defined]
         last.start()
@@ -68,13 +69,13 @@ def end(provider: TracerProvider | None) -> None:
 
 
 def tracer_of(provider: TracerProvider | None) -> Tracer | None:
-    """What starts the spans of this service."""
+    """Returns the tracer of this service, or None without a provider."""
     return None if provider is None else provider.get_tracer("headroom", version("headroom"))
 
 
 @contextmanager
 def request_span(tracer: Tracer, parent: tuple[str, str, str] | None) -> Iterator[Span]:
-    """The span of a request, under that of whoever asked; what runs inside is a part of it."""
+    """Runs the block inside the span of a request, as a child of the caller's span if there is one."""
     above = Context()
     if parent is not None:
         of = SpanContext(int(parent[0], 16), int(parent[1], 16), is_remote=True, trace_flags=_flags(parent[2]))
@@ -94,7 +95,7 @@ def _flags(sent: str) -> trace.TraceFlags:
 
 
 def told(span: Span, *, method: str, route: str, status: int, request_id: str) -> None:
-    """What a span says of a request that has ended: never its query, body or path."""
+    """Sets the attributes of a finished request on its span; never its query, body or path."""
     span.update_name(f"{method} {route}")
     span.set_attributes(
         {
@@ -109,25 +110,25 @@ def told(span: Span, *, method: str, route: str, status: int, request_id: str) -
 
 
 class _Stages:
-    """Hears the stages of a request's work beside another listener, and makes a span of each."""
+    """Listener that forwards the stages of a request to another listener and creates a span for each."""
 
-    def __init__(self, beside: Listener, tracer: Tracer) -> None:
-        self._beside, self._tracer = beside, tracer
+    def __init__(self, listener: Listener, tracer: Tracer) -> None:
+        self._listener, self._tracer = listener, tracer
         self._above = trace.set_span_in_context(trace.get_current_span())
         self._open: list[Span] = []
 
     def enter(self, stage: str) -> str:
-        before = self._beside.enter(stage)
+        before = self._listener.enter(stage)
         above = trace.set_span_in_context(self._open[-1]) if self._open else self._above
         self._open.append(self._tracer.start_span(stage, context=above))
         return before
 
     def leave(self, before: str) -> None:
         self._open.pop().end()
-        self._beside.leave(before)
+        self._listener.leave(before)
 
 
 def traced(listener: Listener) -> Listener:
-    """The listener, with a span of each stage where the request that this is called in has one."""
+    """Returns the listener, extended by a span per stage if the current request is traced."""
     tracer = _tracer.get()
     return listener if tracer is None else _Stages(listener, tracer)

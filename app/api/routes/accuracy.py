@@ -1,4 +1,4 @@
-"""GET /accuracy: how far the engine's predictions are from published measurements."""
+"""GET /accuracy: prediction errors against published measurements."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = APIRouter(tags=["accuracy"])
 
 @lru_cache(maxsize=1)
 def accuracy_body(market: Snapshot) -> bytes:
-    """The answer of one snapshot; it is large and the same for everybody."""
+    """Returns the response for one catalog version. It is cached because it is large and the same for every client."""
     return orjson.dumps(accuracy_json(market.version, report_on(market.evidence.rows), calibration_notes()))
 
 
@@ -29,12 +29,14 @@ def accuracy_body(market: Snapshot) -> bytes:
     operation_id="accuracy",
     response_model=AccuracyResponse,
     responses=problems(503),
-    summary="How far predictions are from published measurements",
+    summary="Get prediction errors against published measurements",
 )
 def get_accuracy(snapshots: Snapshots) -> Response:
-    """Errors by metric, engine, accelerator family, format, model size, load and source. Every figure is given
-    twice: for sources that the fit never saw, and in sample; beside them bias, the share of results inside
-    their 80 % interval, and the rows that are furthest off.
+    """Returns prediction errors by metric, engine, accelerator family, format, model size, load and source. Each figure
+    is
+    given twice: for sources that were not used in calibration, and in sample. The response also includes the bias,
+    the
+    share of results inside their 80 % interval, and the rows with the largest errors.
     """
     return Response(
         accuracy_body(snapshots.market()), media_type="application/json", headers={"Cache-Control": "no-cache"}

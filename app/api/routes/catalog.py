@@ -1,4 +1,6 @@
-"""GET /catalog/...: what exists and what it costs, with filters and pages; POST /catalog/models/inspect."""
+"""GET /catalog/...: accelerators, systems, prices, models and engines, with filters and pages; POST
+/catalog/models/inspect.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ LIST_PROBLEMS = problems(400, 422, 503)
 
 
 def after(cursor: str | None, *, whole: bool) -> Any:
-    """The last key of the page before; Malformed for a cursor this service did not give."""
+    """Returns the last key of the previous page. Raises MalformedRequest for a cursor that this service did not
+    issue.
+    """
     if cursor is None:
         return None
     try:
@@ -51,7 +55,7 @@ def _listed(
     what: str,
     convert: wire.RowJson,
 ) -> Response:
-    """One page as JSON."""
+    """Returns one page of a catalog list as JSON."""
     directory = snapshots.directory()
     given = filters.model_dump(exclude={"limit", "cursor", "q"})
     search = getattr(filters, "q", None)
@@ -66,96 +70,96 @@ def _listed(
 
 
 def page_of(items: Sequence[Any], following: str | None) -> Response:
-    """Items with the cursor of the next page; a client asks each time whether they are what it has."""
+    """Returns items with the cursor of the next page. Clients must revalidate the response on each use."""
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
-    told = orjson.dumps({"items": items, "next_cursor": cursor})
-    return Response(told, media_type="application/json", headers={"Cache-Control": "no-cache"})
+    body = orjson.dumps({"items": items, "next_cursor": cursor})
+    return Response(body, media_type="application/json", headers={"Cache-Control": "no-cache"})
 
 
 @router.get(
     "/accelerators",
     operation_id="listAccelerators",
-    summary="Accelerator types with rates, memory, links, power and price",
+    summary="List accelerator types",
     response_model=wire.AcceleratorList,
     responses=LIST_PROBLEMS,
 )
 def list_accelerators(
     filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
-    """Accelerator types with dense rates, memory as reported, links, power and price range."""
+    """Lists accelerator types with dense compute rates, usable memory, interconnect, power and price range."""
     return _listed(sessions, snapshots, filters, "accelerators", wire.accelerator_json)
 
 
 @router.get(
     "/systems",
     operation_id="listSystems",
-    summary="Machines that carry accelerators",
+    summary="List servers and workstations with accelerators",
     response_model=wire.SystemList,
     responses=LIST_PROBLEMS,
 )
 def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
-    """Servers, workstations, instance types and pod slices that carry accelerators."""
+    """Lists servers, workstations, instance types and pod slices that contain accelerators."""
     return _listed(sessions, snapshots, filters, "systems", wire.system_json)
 
 
 @router.get(
     "/offers",
     operation_id="listOffers",
-    summary="Current prices by the hour",
+    summary="List current hourly prices",
     response_model=wire.OfferList,
     responses=LIST_PROBLEMS,
 )
 def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
-    """Current prices by provider, region, instance type and pricing model."""
+    """Lists current prices by provider, region, instance type and pricing model."""
     return _listed(sessions, snapshots, filters, "offers", wire.offer_json)
 
 
 @router.get(
     "/prices",
     operation_id="listPrices",
-    summary="Earlier prices as they were observed",
+    summary="List price history",
     response_model=wire.PriceList,
     responses=LIST_PROBLEMS,
 )
 def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
-    """Earlier prices as they were observed."""
+    """Lists earlier prices as observed at the time."""
     return _listed(sessions, snapshots, filters, "prices", wire.price_json)
 
 
 @router.get(
     "/models",
     operation_id="listModels",
-    summary="Models and the names they are found by",
+    summary="List models and their aliases",
     response_model=wire.ModelList,
     responses=LIST_PROBLEMS,
 )
 def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
-    """Models with their parameter counts and the aliases people type."""
+    """Lists models with their parameter counts and the aliases under which they can be requested."""
     return _listed(sessions, snapshots, filters, "models", wire.model_json)
 
 
 @router.get(
     "/engines",
     operation_id="listEngines",
-    summary="Which engines run where, with which formats",
+    summary="List engines by accelerator family and format",
     response_model=wire.EngineList,
     responses=LIST_PROBLEMS,
 )
 def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
-    """Engines and frameworks by accelerator family and phase, with the formats that run end to end."""
+    """Lists engines and frameworks by accelerator family and phase, with the formats that they support end to end."""
     return _listed(sessions, snapshots, filters, "engines", wire.engine_json)
 
 
 @router.get(
     "/assumptions",
     operation_id="listAssumptions",
-    summary="Every number that was chosen rather than derived",
+    summary="List all assumptions",
     response_model=wire.AssumptionList,
     responses=problems(400, 422),
 )
 def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
-    """Every number the engine chose rather than derived: range, reason, source and date. A request replaces any of them
-    under `assumptions`, by its name.
+    """Lists every assumed number with range, reason, source and date. To replace one in a request, set it by name in
+    `assumptions`.
     """
     last = after(page.cursor, whole=False) or ""
     items = [a for a in Assumptions.all() if str(a["name"]) > last]
@@ -167,18 +171,18 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
 @router.post(
     "/models/inspect",
     operation_id="inspectModel",
-    summary="Count the parameters, memory and FLOPs of a model",
+    summary="Count parameters, memory and FLOPs of a model",
     response_model=InspectResponse,
     openapi_extra=body_of(InspectRequest),
     responses=problems(400, 404, 413, 415, 422, 429, 503),
 )
 async def inspect_model(raw: RawBody, snapshots: Snapshots, turn: AtTurn) -> Response:
-    """All counts of a model: a name, a pasted configuration, or a size."""
+    """Returns all counts of a model given by name, by pasted configuration or by size."""
     return await turn.shared(inspected, raw, snapshots)
 
 
 def inspected(raw: bytes, snapshots: SnapshotStore) -> Response:
-    """What is counted of a model."""
+    """Computes the counts of a model."""
     request = parsed(raw, InspectRequest)
     snapshots.market()
     assumed = Assumptions()

@@ -32,20 +32,21 @@ router = APIRouter(tags=["sizing"])
     response_model=CompareResponse,
     openapi_extra=body_of(CompareRequest),
     responses=problems(400, 404, 413, 415, 422, 429, 503),
-    summary="Options side by side, and what sets them apart",
+    summary="Compare deployments, constraints or phases",
 )
 async def post_compare(
     raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtLongTurn, today: Today
 ) -> Response:
-    """One workload on named deployments or within other limits, or one model in several phases: every figure side by
-    side, the factors that a difference in cost is the product of, and the month in which buying, renting, committing
-    or a hosted API overtakes another. Where the best is looked for, it is stored as by /recommend.
+    """Compares one workload on several deployments or under several constraints, or one model in several phases. The
+    response
+    lists every figure side by side, the factors that explain each difference in cost, and the month in which buying,
+    renting, committing or a hosted API becomes the cheapest. Recommended options are stored as by POST /recommend.
     """
     return await turn.shared(compared, raw, answers, snapshots, today)
 
 
 def compared(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
-    """The options, judged and compared."""
+    """Computes and compares the options."""
     request = parsed(raw, CompareRequest)
     directory = snapshots.directory()
     market = directory.market
@@ -59,7 +60,7 @@ def compared(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: 
 
 
 def outcome(asked: Asked, market: Snapshot) -> Outcome:
-    """What came of an option; an error says which."""
+    """Returns the result of one option. Errors name the option."""
     try:
         return outcome_of(asked.option, market)
     except AppError as error:
@@ -69,12 +70,12 @@ def outcome(asked: Asked, market: Snapshot) -> Outcome:
 def stored(
     options: list[Asked], comparison: Comparison, directory: Directory, answers: AnswerStore, today: date
 ) -> dict[str, str]:
-    """Ids of the recommendations among the options, which are kept as those of /recommend are."""
+    """Stores the recommended options as POST /recommend does and returns their ids by option name."""
     ids = {}
-    for asked, found in zip(options, comparison.outcomes, strict=True):
-        if found.answer is None or not isinstance(asked.request, RecommendRequest):
+    for asked, result in zip(options, comparison.outcomes, strict=True):
+        if result.answer is None or not isinstance(asked.request, RecommendRequest):
             continue
         identity, canonical = identity_of(asked.request, directory.market.version, today)
-        kept_answer(asked.request, identity, canonical, found.question, found.answer, directory, answers)
-        ids[found.name] = identity
+        kept_answer(asked.request, identity, canonical, result.question, result.answer, directory, answers)
+        ids[result.name] = identity
     return ids

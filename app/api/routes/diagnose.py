@@ -28,33 +28,34 @@ router = APIRouter(tags=["sizing"])
     response_model=DiagnoseResponse,
     openapi_extra=body_of(DiagnoseRequest),
     responses=problems(400, 404, 413, 415, 422, 429, 503),
-    summary="What is wrong with what runs, and what it costs",
+    summary="Diagnose a running service or training run",
 )
 async def post_diagnose(raw: RawPastedBody, snapshots: Snapshots, turn: AtLongTurn, today: Today) -> Response:
-    """What was observed of a service or a run beside what is expected of its hardware at that load: findings ranked by
-    what they cost, each with its evidence, its likely cause, what to change, and what not to buy.
+    """Compares observed figures of a service or training run with those expected of its hardware at the same load.
+    Returns
+    findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
     """
     return await turn.shared(diagnosed, raw, snapshots, today)
 
 
 def diagnosed(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
-    """One deployment, diagnosed."""
+    """Computes the diagnosis of one deployment."""
     request = parsed(raw, DiagnoseRequest, PASTED)
     check_observed(request)
     directory = snapshots.directory()
     question, deployment = estimate_question(request, directory, snapshots, today)
     pasted = observed_of(request.observed, question, deployment, directory.market)
-    found = diagnose(question, deployment, directory.market, pasted.observed)
-    return Response(json_bytes({**diagnosis_json(found), **pasted.shown}), media_type="application/json")
+    diagnosis = diagnose(question, deployment, directory.market, pasted.observed)
+    return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.shown}), media_type="application/json")
 
 
 def check_observed(request: DiagnoseRequest) -> None:
-    """Refuse what does not go together."""
+    """Raises Unanswerable for fields that do not apply to the phase or to this call."""
     serves = request.workload.phase == "inference"
     other = "training" if serves else "service"
     if getattr(request.observed, other) is not None:
-        detail = f"observed.{other} does not go with phase {request.workload.phase}."
+        detail = f"observed.{other} does not apply to phase {request.workload.phase}. Omit it."
         raise Unanswerable(detail, errors=[{"pointer": f"#/observed/{other}", "detail": detail}])
     if request.maximize is not None:
-        detail = "maximize goes with /estimate: what runs has its size."
+        detail = "maximize applies to POST /estimate only. Omit it."
         raise Unanswerable(detail, errors=[{"pointer": "#/maximize", "detail": detail}])

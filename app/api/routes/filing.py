@@ -1,4 +1,6 @@
-"""GET /recommendations, GET /recommendations/{id}/status, PATCH /recommendations/{id}: finding and moving answers."""
+"""GET /recommendations, GET /recommendations/{id}/status, PATCH /recommendations/{id}: stored answers and their
+status.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ from app.api.sized import json_bytes
 from app.catalog.filing import FilingRow, change_status, get_filing, in_utc, list_changes, list_filings
 
 router = APIRouter(tags=["filing"])
-AnswerId = Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")]
+AnswerId = Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")]
 IfMatch = Annotated[
-    str | None, Header(alias="If-Match", max_length=200, description="The status' ETag, or * for whatever it is.")
+    str | None, Header(alias="If-Match", max_length=200, description="ETag of the status, or * for any version.")
 ]
 
 
@@ -30,15 +32,17 @@ IfMatch = Annotated[
     operation_id="listRecommendations",
     response_model=wire.RecommendationList,
     responses=problems(400, 422, 503),
-    summary="Stored answers, the newest first",
+    summary="List stored answers, newest first",
 )
 def list_recommendations(
     sought: Annotated[wire.RecommendationFilter, Query()], sessions: Sessions, snapshots: Snapshots
 ) -> Response:
-    """Found by the words of their requests, by status, by model, by what is first, and by when they were stored."""
+    """Searches stored answers by label, reference or cost center, status, model, first-ranked accelerator and time of
+    storage.
+    """
     with sessions() as session:
-        found = filing.sought(sought, snapshots)
-        rows, more = list_filings(session, found, after=_after(sought.cursor), limit=sought.limit)
+        search = filing.sought(sought, snapshots)
+        rows, more = list_filings(session, search, after=_after(sought.cursor), limit=sought.limit)
         items = [wire.filed_json(row) for row in rows]
     return page_of(items, _key(rows[-1]) if more else None)
 
@@ -48,14 +52,14 @@ def list_recommendations(
     operation_id="getRecommendationStatus",
     response_model=wire.StatusShown,
     responses=problems(404, 422, 503),
-    summary="How far a stored answer has come",
+    summary="Get the approval status of a stored answer",
 )
 def get_status(id: AnswerId, sessions: Sessions) -> Response:
-    """Its status with who moved it there, and the ETag that a change of it takes."""
+    """Returns the approval status, who changed it and when, and the ETag that a change must send as If-Match."""
     with sessions() as session:
         row = get_filing(session, id)
-        told, tag = wire.status_json(row, list_changes(session, id)), wire.tag_of(row)
-    return Response(json_bytes(told), media_type="application/json", headers={"ETag": tag, "Cache-Control": "no-cache"})
+        body, tag = wire.status_json(row, list_changes(session, id)), wire.tag_of(row)
+    return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag, "Cache-Control": "no-cache"})
 
 
 @router.patch(
@@ -64,13 +68,14 @@ def get_status(id: AnswerId, sessions: Sessions) -> Response:
     response_model=wire.StatusShown,
     openapi_extra=body_of(wire.StatusChange),
     responses=problems(400, 404, 409, 412, 413, 415, 422, 428, 503),
-    summary="Approve, order or supersede a stored answer",
+    summary="Change the approval status of a stored answer",
 )
 def change_recommendation(
     id: AnswerId, raw: RawBody, sessions: Sessions, outbox: Notices, if_match: IfMatch = None
 ) -> Response:
-    """Draft becomes approved, approved ordered; approval can be taken back, and whatever stands be superseded. The
-    answer's bytes and those of its exports stay as they are.
+    """Changes the approval status: draft to approved, approved to ordered. You can withdraw an approval and supersede
+    any
+    answer. The stored answer and its exports do not change.
     """
     change = parsed(raw, wire.StatusChange).to_change()
     with sessions() as session, session.begin():
@@ -79,8 +84,8 @@ def change_recommendation(
         change_status(session, row, change)
         session.refresh(row)
         outbox.note_status(session, row, change)
-        told, tag = wire.status_json(row, list_changes(session, id)), wire.tag_of(row)
-    return Response(json_bytes(told), media_type="application/json", headers={"ETag": tag})
+        body, tag = wire.status_json(row, list_changes(session, id)), wire.tag_of(row)
+    return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag})
 
 
 def _key(row: FilingRow) -> str:
@@ -88,7 +93,9 @@ def _key(row: FilingRow) -> str:
 
 
 def _after(cursor: str | None) -> tuple[datetime, str] | None:
-    """When the last of the page before was stored, and its id; Malformed for a cursor this service did not give."""
+    """Returns the time of storage and the id of the previous page's last row. Raises MalformedRequest for an unknown
+    cursor.
+    """
     last = after(cursor, whole=False)
     if last is None:
         return None

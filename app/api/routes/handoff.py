@@ -1,4 +1,4 @@
-"""GET /recommendations/{id}/deployment: the files that start one ranked option and measure it."""
+"""GET /recommendations/{id}/deployment: files that deploy and benchmark one ranked option."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ router = APIRouter(tags=["exports"])
 
 
 class UnknownFile(NotFound):
-    """A file that a hand-off does not have."""
+    """Raised for a file that a deployment package does not contain."""
 
     code = "unknown-file"
 
@@ -31,15 +31,16 @@ class UnknownFile(NotFound):
     operation_id="getDeployment",
     response_model=HandoffShown,
     responses=problems(404, 422, 503),
-    summary="The files that start one ranked option",
+    summary="Get deployment files for one ranked option",
 )
 def get_deployment(
-    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     asked: Annotated[HandoffQuery, Query()],
     answers: Answers,
 ) -> Response:
-    """Scripts and manifests with the values of the option, the benchmark that verifies it, and what is left to do.
-    They are made of the stored answer alone and hold no secrets. With `file` that file is sent as it is.
+    """Returns scripts and manifests for the option, a benchmark that verifies it, and the remaining manual steps. They
+    are
+    generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
     body, supply = answers.whole(id)
     option = option_of(orjson.loads(body), orjson.loads(supply), asked.rank)
@@ -55,8 +56,8 @@ def get_deployment(
 
 
 def file_of(made: Handoff, name: str) -> File:
-    """One file of a hand-off. Raises UnknownFile."""
+    """Returns one file of a deployment package. Raises UnknownFile."""
     for file in made.files:
         if file.name == name:
             return file
-    raise UnknownFile(f"There is no such file for {made.target}. There are {', '.join(f.name for f in made.files)}.")
+    raise UnknownFile(f"Unknown file for target {made.target}. Available: {', '.join(f.name for f in made.files)}.")

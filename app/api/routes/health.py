@@ -1,4 +1,4 @@
-"""Liveness, readiness, the documentation and the page: nothing here asks another host."""
+"""Liveness, readiness, API documentation and the web page. No request here calls another host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.api.problems import problem
 from app.api.schemas.health import AliveShown, ReadyShown
 from app.errors import NotFound
 
-FIRST_LOOKS, LOOK_S = 250, 0.02  # how long and how often to see whether the first catalogue is there
+FIRST_LOOKS, LOOK_S = 250, 0.02  # number and interval (in seconds) of checks for the first catalog
 
 router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
@@ -26,13 +26,13 @@ CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 )
-# Swagger UI writes styles into its elements.
+# Swagger UI uses inline styles.
 DOCS_POLICY = CONTENT_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 
 
-@router.get("/livez", operation_id="livez", response_model=AliveShown, summary="The process answers")
+@router.get("/livez", operation_id="livez", response_model=AliveShown, summary="Check process liveness")
 async def livez() -> JSONResponse:
-    """No input or output, and no thread: the process runs."""
+    """Returns ok if the process runs. Uses no I/O and no thread."""
     return JSONResponse({"status": "ok"})
 
 
@@ -41,24 +41,24 @@ async def livez() -> JSONResponse:
     operation_id="readyz",
     response_model=ReadyShown,
     responses=problems(503),
-    summary="A catalogue is loaded and the database answers",
+    summary="Check service readiness",
 )
 async def readyz(request: Request, snapshots: Snapshots) -> Response:
-    """Ready to take traffic: a catalogue is in memory and its database answered when it was last asked."""
+    """Returns ok if the process can take traffic: a catalog is loaded and its database answered the last query."""
     if getattr(request.state, "draining", False):
-        detail = "This process is draining: it stops, and takes no new work."
+        detail = "This process is shutting down and accepts no new requests."
         return problem(503, code="draining", detail=detail, headers={"Retry-After": "2"})
     for _ in range(FIRST_LOOKS):
         if not snapshots.standing().loading:
             break
         await asyncio.sleep(LOOK_S)
-    found = snapshots.standing()
-    if found.market is None or found.why_not:
-        log.warning("not_ready", cause=found.why_not)
-        detail = f"The catalogue cannot be relied on: {found.why_not}."
+    standing = snapshots.standing()
+    if standing.market is None or standing.why_not:
+        log.warning("not_ready", cause=standing.why_not)
+        detail = f"The catalog is not ready: {standing.why_not}."
         return problem(503, code="not-ready", detail=detail, headers={"Retry-After": "2"})
-    told = {"status": "ready", "snapshot": found.market.version, "prices_as_of": found.market.prices_as_of}
-    return JSONResponse(told)
+    state = {"status": "ready", "snapshot": standing.market.version, "prices_as_of": standing.market.prices_as_of}
+    return JSONResponse(state)
 
 
 def static_text(name: str) -> str:
@@ -66,7 +66,7 @@ def static_text(name: str) -> str:
 
 
 def install(app: FastAPI) -> None:
-    """Serve /docs and the page from the package's own files."""
+    """Serves /docs, the page and the problem pages from the package's own files."""
     app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
     pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
 
@@ -88,5 +88,5 @@ def install(app: FastAPI) -> None:
     @app.get("/problems/{slug}", include_in_schema=False)
     def one_problem(slug: str) -> HTMLResponse:
         if slug not in kinds():
-            raise NotFound("There is no problem of this type; /problems lists all.")
+            raise NotFound("Unknown problem type. /problems lists all types.")
         return page(page_of(slug), CONTENT_POLICY)

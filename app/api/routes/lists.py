@@ -1,4 +1,4 @@
-"""GET /catalog/providers, /regions, /frameworks and /schedulers, below /catalog: lists of names and what they mean."""
+"""GET /catalog/providers, /regions, /frameworks and /schedulers: names that requests accept, and their meaning."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LIST_PROBLEMS = problems(400, 422, 503)
 
 
 def _page(page: Page, directory: Directory, key: str, items: Callable[[Directory], wire.Items]) -> Response:
-    """One page of a list in the order of a key."""
+    """Returns one page of a list, ordered by `key`."""
     last = after(page.cursor, whole=False)
     rest = [item for item in items(directory) if last is None or str(item[key]) > last]
     shown = rest[: page.limit]
@@ -31,46 +31,48 @@ def _page(page: Page, directory: Directory, key: str, items: Callable[[Directory
 @router.get(
     "/providers",
     operation_id="listProviders",
-    summary="Who rents machines out or sells them",
+    summary="List hardware providers",
     response_model=wire.ProviderList,
     responses=LIST_PROBLEMS,
 )
 def list_providers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
-    """Who rents machines out or sells them: what constraints.providers and offers may name."""
+    """Lists the providers that rent out or sell machines: the values of constraints.providers and of a deployment's
+    offer.
+    """
     return _page(page, snapshots.directory(), "provider", wire.providers_json)
 
 
 @router.get(
     "/regions",
     operation_id="listRegions",
-    summary="Where machines are rented out",
+    summary="List provider regions",
     response_model=wire.RegionList,
     responses=LIST_PROBLEMS,
 )
 def list_regions(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
-    """Regions as providers name them, with their country: what constraints.regions may name."""
+    """Lists the providers' regions with their country: the values of constraints.regions."""
     return _page(page, snapshots.directory(), "region", wire.regions_json)
 
 
 @router.get(
     "/frameworks",
     operation_id="listFrameworks",
-    summary="Training frameworks and how they keep memory",
+    summary="List training frameworks",
     response_model=wire.FrameworkList,
     responses=LIST_PROBLEMS,
 )
 def list_frameworks(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
-    """What trains: methods, runtimes and kinds of model of each framework."""
+    """Lists training frameworks with their methods, runtimes and supported kinds of model."""
     return _page(page, snapshots.directory(), "framework", wire.frameworks_json)
 
 
 @router.get(
     "/schedulers",
     operation_id="listSchedulers",
-    summary="How serving engines schedule by themselves",
+    summary="List default scheduler settings of serving engines",
     response_model=schedulers.SchedulerList,
     responses=LIST_PROBLEMS,
 )
 def list_schedulers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
-    """How engines schedule when nothing is set, by version: step sizes, policy, preemption, and where it was read."""
+    """Lists the default scheduler settings of each engine version: step sizes, policy, preemption and source."""
     return _page(page, snapshots.directory(), "engine", schedulers.schedulers_json)

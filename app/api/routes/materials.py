@@ -1,4 +1,4 @@
-"""GET /recommendations/{id}/bill-of-materials: one ranked option in a buyer's own format."""
+"""GET /recommendations/{id}/bill-of-materials: one ranked option in a procurement format."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from app.export.ubl import ubl_bytes
 
 router = APIRouter(tags=["exports"])
 
-# Of each format: media type, ending of the file, writer.
+# Media type, file extension and writer of each format.
 FORMATS: dict[str, tuple[str, str, Callable[[Bill], bytes]]] = {
     "json": ("application/json", "json", lambda bill: json_bytes(materials_json(bill))),
     "csv": ("text/csv; charset=utf-8; header=present", "csv", csv_bytes),
@@ -33,8 +33,8 @@ FORMATS: dict[str, tuple[str, str, Callable[[Bill], bytes]]] = {
     "ubl": ("application/xml", "xml", ubl_bytes),
     "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx", xlsx_bytes),
 }
-SHOWN = ("json", "html")  # by a browser; others are files
-# A page to print needs nothing but its own style.
+SHOWN = ("json", "html")  # formats that a browser displays; others download as files
+# A printable page needs only its inline styles.
 ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 TEXT = {"schema": {"type": "string"}}
 WRITTEN = {"content": {kind.partition(";")[0]: TEXT for kind, _, _ in FORMATS.values() if "json" not in kind}}
@@ -46,24 +46,25 @@ WRITTEN["content"]["text/html"] = TEXT
     operation_id="getBillOfMaterials",
     response_model=MaterialsShown,
     responses={**problems(404, 422, 503), 200: WRITTEN},
-    summary="What one ranked option is made of, to be bought",
+    summary="Get the bill of materials of one ranked option",
 )
 def get_bill_of_materials(
-    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     asked: Annotated[MaterialsQuery, Query()],
     answers: Answers,
 ) -> Response:
-    """Lines with quantity, unit, price, who stands behind it and how old it is, part numbers and commodity codes: as
-    JSON, CSV, a workbook with live formulas, a cXML PunchOutOrderMessage, OCI fields as a form sends them, a UBL
-    RequestForQuotation, or a decision memo with a quote request to print. It is made of the stored answer alone:
-    prices that move later do not move it.
+    """Returns lines with quantity, unit, price, price source and age, part numbers and commodity codes. Formats: JSON,
+    CSV, a
+    workbook with formulas, cXML PunchOutOrderMessage, OCI form fields, UBL RequestForQuotation, or a printable
+    decision
+    memo with a quote request. The bill is generated from the stored answer, so later price changes do not affect it.
     """
     body, supply = (orjson.loads(kept) for kept in answers.whole(id))
     settlement = asked.settlement()
     bill = bill_of(body, supply, asked.rank, settlement)
     if asked.format == "html":
-        beside = [bill_of(body, supply, rank, settlement) for rank in options_shown(body, asked.rank)]
-        return _file(html_bytes(body, beside, bill), bill, "html", "text/html", "html", ALONE)
+        others = [bill_of(body, supply, rank, settlement) for rank in options_shown(body, asked.rank)]
+        return _file(html_bytes(body, others, bill), bill, "html", "text/html", "html", ALONE)
     media_type, ending, written = FORMATS[asked.format]
     return _file(written(bill), bill, asked.format, media_type, ending)
 
@@ -71,7 +72,7 @@ def get_bill_of_materials(
 def _file(
     content: bytes, bill: Bill, kind: str, media_type: str, ending: str, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A document under the name that it is kept under."""
+    """Returns a document with its file name."""
     way = "inline" if kind in SHOWN else "attachment"
     name = f"bill-of-materials-{bill.answer}-{bill.rank}.{ending}"
     named = {"Content-Disposition": f'{way}; filename="{name}"', **(headers or {})}

@@ -1,4 +1,4 @@
-"""GET /metrics: what the workers counted, for Prometheus."""
+"""GET /metrics: counters of all workers in the Prometheus format."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 async def metrics() -> Response:
-    """All of them, whichever worker answers; read in a thread that requests do not wait for."""
+    """Returns the metrics of all workers, whichever worker answers. A separate thread reads them, so requests do not
+    wait.
+    """
     text = await asyncio.to_thread(telemetry.exposition)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4, headers=NOT_KEPT)
 
 
 def install(app: FastAPI, *, on: bool) -> None:
-    """Serve it where settings say so. No part of the API: it is for whoever runs the service."""
+    """Serves /metrics if the settings enable it. It is for operators and not part of the API document."""
     if on:
         app.get("/metrics", include_in_schema=False)(metrics)

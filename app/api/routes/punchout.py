@@ -1,4 +1,4 @@
-"""POST /procurement/punchout (cXML) and /procurement/oci: how a buyer's system opens a session."""
+"""POST /procurement/punchout (cXML) and /procurement/oci: entry points for procurement systems."""
 
 from __future__ import annotations
 
@@ -33,36 +33,37 @@ HTML = {"text/html": {"schema": {"type": "string"}}}
 @router.post(
     "/procurement/punchout",
     operation_id="punchout",
-    responses={200: {"description": "A cXML Response; its Status says how it went.", "content": CXML}},
+    responses={200: {"description": "A cXML Response. Its Status contains the result.", "content": CXML}},
     openapi_extra={"requestBody": {"required": True, "content": CXML}},
     response_class=Response,
-    summary="Open a punch-out session by a cXML PunchOutSetupRequest",
+    summary="Open a punch-out session with a cXML PunchOutSetupRequest",
 )
 async def post_punchout(request: Request, desk: AtDesk) -> Response:
-    """The sender's shared secret is one that settings name for its identity. The answer is a PunchOutSetupResponse with
-    the start page of a session, or a Status that says why not: 400 what is missing, 401 the secret, 403 where the
-    basket should go, 406 what is no XML that is taken, 409 a document that has ordered already, 450 what is not
-    offered, 560 the database.
+    """Opens a session if the shared secret matches the one set for the sender's identity. Returns a
+    PunchOutSetupResponse with
+    the session's start page, or a Status with the reason: 400 incomplete request, 401 wrong secret, 403 return
+    address not
+    allowed, 406 unsupported XML, 409 document already ordered, 450 operation not offered, 560 database unavailable.
     """
     now = datetime.now(UTC)
     try:
         raw = await read_raw(request, XML, request.app.state.settings.max_body_bytes)
-        told = await run_in_threadpool(_there(desk).opened, raw, now=now)
+        reply = await run_in_threadpool(_there(desk).opened, raw, now=now)
     except Refused as error:
-        told = _status(error.status, error.detail, now)
+        reply = _status(error.status, error.detail, now)
     except Malformed as error:
-        told = _status(BAD_REQUEST, error.detail, now)
+        reply = _status(BAD_REQUEST, error.detail, now)
     except DatabaseError:
-        told = _status(TEMPORARY_ERROR, "The database does not answer; try again shortly.", now)
+        reply = _status(TEMPORARY_ERROR, "The database is not available. Retry shortly.", now)
     except Exception as error:
         broke(request.scope, error)
-        told = _status(INTERNAL_ERROR, "Something went wrong here; it has been logged.", now)
-    return Response(told, media_type="text/xml; charset=utf-8", headers=PRIVATE)
+        reply = _status(INTERNAL_ERROR, "An internal error occurred and was logged.", now)
+    return Response(reply, media_type="text/xml; charset=utf-8", headers=PRIVATE)
 
 
 def _there(desk: Desk | None) -> Desk:
     if desk is None:
-        raise Refused(NOT_IMPLEMENTED, "Punch-out is not set up here: settings name no buyer, or no public URL.")
+        raise Refused(NOT_IMPLEMENTED, "Punch-out is not configured: the settings contain no buyer or no public URL.")
     return desk
 
 
@@ -71,14 +72,14 @@ def _status(status: int, detail: str, now: datetime) -> bytes:
     return status_bytes(f"{now.timestamp():.6f}", now.isoformat(timespec="seconds"), status, detail)
 
 
-# Fields of an OCI call by name, with what each is.
+# Fields of an OCI call and their descriptions.
 OCI = {
-    "USERNAME": "The buyer's user, as settings name it.",
+    "USERNAME": "The buyer's user name, as set in the settings.",
     "PASSWORD": "The password of that user.",
-    "HOOK_URL": "Where the browser posts the basket.",
-    "~OkCode": "Goes back as it came.",
-    "~CALLER": "Goes back as it came.",
-    "~TARGET": "The frame that the basket goes to; _top where none is named.",
+    "HOOK_URL": "URL to which the browser posts the basket.",
+    "~OkCode": "Returned unchanged with the basket.",
+    "~CALLER": "Returned unchanged with the basket.",
+    "~TARGET": "Frame that receives the basket; _top if omitted.",
 }
 STRING = {"type": "string"}
 OCI_FORM = {
@@ -91,8 +92,8 @@ ENTRY: dict[str, Any] = {
     "response_class": HTMLResponse,
     "status_code": 303,
     "responses": {
-        303: {"description": "The start page of a session."},
-        **{status: {"description": "Why not, as a page.", "content": HTML} for status in (400, 401, 403, 404, 503)},
+        303: {"description": "Redirect to the session's start page."},
+        **{status: {"description": "HTML page with the reason.", "content": HTML} for status in (400, 401, 403, 404, 503)},
     },
 }
 
@@ -100,15 +101,15 @@ ENTRY: dict[str, Any] = {
 @router.get(
     "/procurement/oci",
     operation_id="ociVisit",
-    summary="Open a session by an OCI call",
+    summary="Open a session with an OCI call",
     openapi_extra={
         "parameters": [{"name": n, "in": "query", "description": said, "schema": STRING} for n, said in OCI.items()]
     },
     **ENTRY,
 )
 async def get_oci(request: Request, desk: AtDesk) -> Response:
-    """USERNAME, PASSWORD and HOOK_URL, as SAP sends them. A password in an address is written into many logs: where the
-    buyer's system can, let it POST.
+    """Takes USERNAME, PASSWORD and HOOK_URL, as SAP sends them. Use POST where possible: passwords in URLs end up in
+    logs.
     """
     return await _entered(desk, request.query_params)
 
@@ -116,14 +117,14 @@ async def get_oci(request: Request, desk: AtDesk) -> Response:
 @router.post(
     "/procurement/oci",
     operation_id="ociVisitByForm",
-    summary="Open a session by an OCI call that posts a form",
+    summary="Open a session with an OCI form",
     openapi_extra={
         "requestBody": {"required": True, "content": {FORM[0]: {"schema": OCI_FORM}}},
     },
     **ENTRY,
 )
 async def post_oci(request: Request, desk: AtDesk) -> Response:
-    """The same fields in the body."""
+    """Takes the same fields as a form in the body."""
     try:
         fields = await read_form(request)
     except Malformed as error:
@@ -139,5 +140,5 @@ async def _entered(desk: Desk | None, fields: Mapping[str, str]) -> Response:
         status = 404 if error.status == NOT_IMPLEMENTED else error.status
         return page_of(refused_page("No session", error.detail), status=status)
     except DatabaseError:
-        return page_of(refused_page("No session", "The database does not answer; try again shortly."), status=503)
+        return page_of(refused_page("No session", "The database is not available. Retry shortly."), status=503)
     return Response(status_code=303, headers={"Location": address, **PRIVATE})

@@ -31,18 +31,20 @@ router = APIRouter(tags=["sizing"])
     response_model=RecommendResponse,
     openapi_extra=body_of(RecommendRequest),
     responses=problems(400, 404, 413, 415, 422, 429, 503),
-    summary="Rank the hardware that can run a workload",
+    summary="Recommend hardware for a workload",
 )
 async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
-    """Which hardware, how much of it, laid out how, what it will do and cost, how sure that is, and
-    why the rest was turned down. The same request on the same catalogue snapshot is the same answer,
-    byte for byte on the same day, and is stored under its id.
+    """Returns ranked hardware options with quantity, layout, performance, cost and confidence, and the reasons for
+    every
+    rejected option. The answer is stored under its id. The same request on the same catalog version and day returns
+    the
+    same bytes.
     """
     return await turn.shared(recommended, raw, answers, snapshots, today)
 
 
 def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
-    """The stored answer to a request, or a new one."""
+    """Returns the stored answer to a request, or computes a new one."""
     request = parsed(raw, RecommendRequest)
     kept = answer_to(request, snapshots.directory(), snapshots, answers, today)
     return Response(kept.body, media_type="application/json", headers=NOT_STORED if not kept.stored else None)
@@ -54,18 +56,17 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
     response_model=EstimateShown,
     openapi_extra=body_of(EstimateRequest),
     responses=problems(400, 404, 413, 415, 422, 429, 503),
-    summary="What one deployment would do",
+    summary="Estimate one deployment",
 )
 async def post_estimate(raw: RawBody, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
-    """Memory, speed, latency, energy and cost of a workload on one deployment. A deployment taken
-    from a recommendation gives back that recommendation's numbers; what is left out is chosen well
-    and echoed.
+    """Returns memory, throughput, latency, energy and cost of a workload on one deployment. A deployment copied from a
+    recommendation reproduces its figures. Settings that you omit are chosen for you and returned.
     """
     return await turn.shared(estimated, raw, snapshots, today)
 
 
 def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
-    """One deployment, judged."""
+    """Computes the estimate of one deployment."""
     directory = snapshots.directory()
     request = parsed(raw, EstimateRequest)
     question, deployment = estimate_question(request, directory, snapshots, today)
@@ -81,12 +82,12 @@ def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
     operation_id="getRecommendation",
     response_model=RecommendResponse,
     responses=problems(404, 422, 503),
-    summary="A stored answer, byte for byte",
+    summary="Get a stored answer",
 )
 def get_recommendation_by_id(
-    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")], answers: Answers
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")], answers: Answers
 ) -> Response:
-    """The answer as it was given. Last-Modified says when it was first stored."""
+    """Returns the stored answer unchanged. Last-Modified is the time at which it was first stored."""
     body, stored_at = answers.get(id)
     headers = {
         "Last-Modified": format_datetime(stored_at, usegmt=True),

@@ -1,4 +1,4 @@
-"""POST /recommendations/{id}/reprice: an old answer against the catalogue of today."""
+"""POST /recommendations/{id}/reprice: a stored answer at today's prices."""
 
 from __future__ import annotations
 
@@ -31,25 +31,26 @@ router = APIRouter(tags=["sizing"])
     response_model=RepriceResponse,
     responses=problems(400, 404, 422, 429, 503),
     dependencies=[Depends(no_body)],
-    summary="A stored answer at prices of today",
+    summary="Price a stored answer again",
 )
 async def post_reprice(
-    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     asked: Annotated[RepriceQuery, Query()],
     answers: Answers,
     snapshots: Snapshots,
     turn: AtTurn,
     today: Today,
 ) -> Response:
-    """The machines of then at prices of today, line by line with what moved and why; and what the same request is
-    answered today, which is stored. The old answer and its status stay as they are; posted again on the same day it is
-    the same. It takes no body.
+    """Returns today's price of the stored option, line by line with the reason for each change, and today's answer to
+    the same
+    request, which is stored. The old answer and its status do not change. Repeated calls on one day return the same
+    result. The call takes no body.
     """
     return await turn.shared(repriced, id, asked.rank, answers, snapshots, today)
 
 
 def repriced(identity: str, rank: int, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
-    """Price the machines of a stored answer again, and ask its request again."""
+    """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.whole(identity))
     directory = snapshots.directory()
     machines = {}

@@ -1,4 +1,4 @@
-"""GET /recommendations/{id}/sensitivity: what would make another type first."""
+"""GET /recommendations/{id}/sensitivity: changes that make another accelerator type rank first."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ router = APIRouter(tags=["sizing"])
     operation_id="getSensitivity",
     response_model=SensitivityShown,
     responses=problems(404, 422, 429, 503),
-    summary="What would make another type first",
+    summary="Find the changes that make another accelerator rank first",
 )
 async def get_sensitivity(
-    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="As the answer gave it.")],
+    id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     answers: Answers,
     snapshots: Snapshots,
     turn: AtLongTurn,
 ) -> Response:
-    """Load, lengths, limits, confidence, prices and formats are moved one at a time, and the request is asked again
-    until the nearest change is found that makes another type of accelerator first. Patterns that cost less and were
-    left open are asked too. Takes some seconds. Prices are today's; their ages are counted to the day of the answer.
+    """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
+    makes
+    another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
+    seconds.
+    Uses today's prices; their age counts to the date of the answer.
     """
     return await turn.shared(moved, id, answers, snapshots)
 
 
 def cheaper_patterns(asker: Asker) -> tuple[list[Saving], int]:
-    """Patterns that the question left open and that save money, and how many were asked."""
+    """Returns the open patterns that save money, and the number of patterns tested."""
     question = recommend_question(asker.request, asker.directory, asker.snapshots, asker.today)
     patterns = list(patterns_of(asker.request, question, asker.snapshots.smaller_model))
     now = asker.answered({})
@@ -53,7 +55,7 @@ def cheaper_patterns(asker: Asker) -> tuple[list[Saving], int]:
 
 
 def moved(identity: str, answers: AnswerStore, snapshots: SnapshotStore) -> Response:
-    """Ask the request of a stored answer again, changed in one place at a time."""
+    """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get(identity)[0])
     request = request_of(stored)
     directory = snapshots.directory()

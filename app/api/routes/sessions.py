@@ -1,4 +1,4 @@
-"""The pages of a punch-out session: choose a stored answer or ask anew, see its options, carry one home."""
+"""Pages of a punch-out session: choose a stored answer or request a new one, see its options, return a basket."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from app.catalog.snapshot import SnapshotStore
 from app.db import DatabaseError
 from app.errors import AppError, NotAllowed, NotFound
 from app.export.goods import bill_of
-from app.export.lines import Bill
+from app.export.lines import FILING_LABELS, Bill
 from app.export.money import Settlement
 from app.procurement.desk import Desk, UnknownSession
-from app.procurement.pages import SOUGHT, handover_page, options_page, policy, refused_page, start_page
+from app.procurement.pages import handover_page, options_page, policy, refused_page, start_page
 
 router = APIRouter(tags=["procurement"])
 
@@ -37,13 +37,13 @@ Fields = Mapping[str, str]
 
 
 def page_of(text: str, *, status: int = 200, content_policy: str = CLOSED) -> Response:
-    """A page that nobody keeps and that tells nobody where it is."""
+    """Returns an HTML page that is neither cached nor revealed in referrers."""
     return HTMLResponse(text, status, headers={**PRIVATE, "Content-Security-Policy": content_policy})
 
 
 @router.get("/procurement/sessions/{token}", include_in_schema=False)
 async def get_session(request: Request, token: str, desk: AtDesk, answers: Answers, sessions: Sessions) -> Response:
-    """What the session may choose from: stored answers, or the options of one."""
+    """Shows the stored answers, or the options of one answer."""
     try:
         return await run_in_threadpool(shown, desk, token, answers, sessions, request.query_params)
     except (AppError, DatabaseError) as error:
@@ -61,13 +61,15 @@ async def post_session(
     turn: AtTurn,
     today: Today,
 ) -> Response:
-    """A question, or the basket on its way home, or that there is none."""
+    """Handles a new question, a basket to return, or leaving without one."""
     try:
         fields = await read_form(request)
         if "model" in fields:
             return await turn.alone(asked, desk, token, fields, answers, snapshots, sessions, today)
         if not {"recommendation", "leave"} & set(fields):
-            return page_of(refused_page("Not understood", "Neither a basket, nor a question, nor leave."), status=400)
+            return page_of(
+                refused_page("Invalid form", "The form contains no basket, no question and no leave field."), status=400
+            )
         return await run_in_threadpool(taken, desk, token, answers, fields)
     except (AppError, Malformed, DatabaseError) as error:
         return _refused(error)
@@ -75,21 +77,23 @@ async def post_session(
 
 def _refused(error: AppError | Malformed | DatabaseError) -> Response:
     if isinstance(error, DatabaseError):
-        return page_of(refused_page("Try again shortly", "The database does not answer."), status=503)
+        return page_of(refused_page("Retry shortly", "The database is not available."), status=503)
     if isinstance(error, Malformed):
-        return page_of(refused_page("Not understood", error.detail), status=error.status)
+        return page_of(refused_page("Invalid form", error.detail), status=error.status)
     status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, NotAllowed) else 422
     return page_of(refused_page(kinds()[error.code].title, error.detail), status=status)
 
 
 def _there(desk: Desk | None) -> Desk:
     if desk is None:
-        raise UnknownSession("Punch-out is not set up here.")
+        raise UnknownSession("Punch-out is not configured.")
     return desk
 
 
 def shown(desk: Desk | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields) -> Response:
-    """Stored answers; the options of one where it is named, or where the session came with a basket of it."""
+    """Returns the page with the stored answers, or with the options of the answer that is named or in the session's
+    basket.
+    """
     visit, buyer = _there(desk).visit(token, now=datetime.now(UTC))
     basket = visit.facts.get("basket")
     named = fields.get("recommendation") or (basket[0] if basket and "all" not in fields else None)
@@ -101,24 +105,24 @@ def shown(desk: Desk | None, token: str, answers: AnswerStore, sessions: Session
     return page_of(text, content_policy=content_policy)
 
 
-def _choice(visit: Visit, token: str, sessions: Sessions, told: Fields, wrong: str = "") -> str:
-    label, reference, cost_centre = (told.get(name) or None for name in SOUGHT)
+def _choice(visit: Visit, token: str, sessions: Sessions, fields: Fields, wrong: str = "") -> str:
+    label, reference, cost_centre = (fields.get(name) or None for name in FILING_LABELS)
     sought = Sought(label=label, reference=reference, cost_centre=cost_centre)
     with sessions() as session:
         rows, _ = list_filings(session, sought, after=None, limit=LISTED)
         standing = [row for row in rows if row.status != Status.SUPERSEDED]
-        return start_page(visit, token, standing, wrong=wrong, told=told)
+        return start_page(visit, token, standing, wrong=wrong, told=fields)
 
 
 def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bill]]:
-    """A stored answer and the bills of its ranks."""
+    """Returns a stored answer and the bills of its ranks."""
     body, supply = (orjson.loads(kept) for kept in answers.whole(named))
     ranks = range(1, len(body["recommendations"]) + 1)
     return body, [bill_of(body, supply, rank, Settlement()) for rank in ranks]
 
 
 def taken(desk: Desk | None, token: str, answers: AnswerStore, fields: Fields) -> Response:
-    """The form that carries a basket home."""
+    """Returns the form that sends a basket to the buyer's system."""
     bill = None
     if "recommendation" in fields:
         rank = fields.get("rank", "1")
@@ -137,7 +141,7 @@ def asked(
     sessions: Sessions,
     today: date,
 ) -> Response:
-    """An answer to the three questions, stored like any other; what is wrong with them stands above them."""
+    """Answers the form and stores the answer. On an error, returns the form with the error above it."""
     visit, buyer = _there(desk).visit(token, now=datetime.now(UTC))
     try:
         sent = recommended(orjson.dumps(_question(fields)), answers, snapshots, today)
@@ -153,7 +157,7 @@ def asked(
 
 
 def _question(fields: Fields) -> dict[str, Any]:
-    """The body of POST /recommend that a form stands for."""
+    """Returns the POST /recommend body that corresponds to the form."""
     users = {"count": _figure(fields, "users"), "requests_per_hour_each": _figure(fields, "requests")}
     traffic = {"users": users, "input_tokens": 800, "output_tokens": 300}
     workload = {"phase": "inference", "model": fields.get("model", ""), "traffic": traffic}
@@ -161,8 +165,8 @@ def _question(fields: Fields) -> dict[str, Any]:
 
 
 def _figure(fields: Fields, name: str) -> float | str:
-    told = fields.get(name, "")
+    text = fields.get(name, "")
     try:
-        return float(told)
+        return float(text)
     except ValueError:
-        return told
+        return text

@@ -1,4 +1,4 @@
-"""GET /catalog/support: whether an engine or framework runs on an accelerator, by which rule, and who says so."""
+"""GET /catalog/support: whether an engine or framework runs on an accelerator, the rule that applies and its source."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
 @router.get(
     "/support",
     operation_id="support",
-    summary="What one engine runs on one accelerator",
+    summary="Check support of an engine on an accelerator",
     response_model=SupportAnswer,
     responses=problems(404, 422, 503),
 )
 def get_support(query: Annotated[SupportQuery, Query()], snapshots: Snapshots) -> Response:
-    """Whether software runs: `documented` (a source says so), `expected` (it follows from rules) or `refused` (the rule
-    that forbids it). Every format, phase, method and kind of model that is left out is answered for.
+    """Returns whether the software runs: `documented` (a source says so), `expected` (derived from rules) or `refused`
+    (a rule
+    forbids it). Omitted filters (format, phase, method, kind of model) return every value.
     """
     naming = Naming(snapshots.directory())
     engine, named = naming.engine(query.engine, "engine"), naming.accelerator(query.accelerator, "accelerator")
@@ -36,6 +37,6 @@ def get_support(query: Annotated[SupportQuery, Query()], snapshots: Snapshots) -
     market, (slug,) = naming.market, named.accelerators
     task = None if query.kind is None else ModelTask(query.kind)
     asked = PairAsked(market.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
-    found = [support_json(f) for f in answered(asked, market.software)]
-    body = {"accelerator": slug, "engine": engine, "items": found}
+    items = [support_json(f) for f in answered(asked, market.software)]
+    body = {"accelerator": slug, "engine": engine, "items": items}
     return Response(orjson.dumps(body), media_type="application/json")

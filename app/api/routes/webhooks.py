@@ -1,4 +1,4 @@
-"""What this service posts to others, for the document: /openapi.json lists it under `webhooks`."""
+"""Webhooks that this service sends, for the `webhooks` section of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from app.catalog.outbox import STATUS, STORED
 
 router = APIRouter(tags=["procurement"])
 
-Id = Annotated[str, Header(alias="webhook-id", description="Of the event, the same at every try.")]
-Timestamp = Annotated[int, Header(alias="webhook-timestamp", description="When it was sent, seconds since 1970.")]
-Signature = Annotated[str, Header(alias="webhook-signature", description="v1, and HMAC-SHA256 of id.timestamp.body.")]
+Id = Annotated[str, Header(alias="webhook-id", description="Id of the event, the same for every retry.")]
+Timestamp = Annotated[int, Header(alias="webhook-timestamp", description="Time of sending in seconds since 1970.")]
+Signature = Annotated[
+    str, Header(alias="webhook-signature", description="v1, and the HMAC-SHA256 of id.timestamp.body.")
+]
 ANSWERS: dict[int | str, dict[str, Any]] = {
-    410: {"description": "Nobody wants it any more: it is given up."},
-    "default": {"description": "Any other: it is tried again later."},
+    410: {"description": "The receiver no longer wants this event; it is not retried."},
+    "default": {"description": "Any other status: the event is retried later."},
 }
 
 
@@ -24,7 +26,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
     STORED, operation_id="recommendationStored", status_code=204, responses=ANSWERS, summary="An answer was stored"
 )
 def stored(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
-    """Any 2xx within 10 s is delivery; anything else is tried again, but for 410."""
+    """Sent after an answer was stored. Reply with a 2xx status within 10 s. Any other reply is retried, except 410."""
 
 
 @router.post(
@@ -32,7 +34,9 @@ def stored(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -
     operation_id="recommendationStatus",
     status_code=204,
     responses=ANSWERS,
-    summary="A stored answer was moved on",
+    summary="An approval status changed",
 )
 def status(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
-    """The same after somebody approved, ordered or superseded it."""
+    """Sent after the status of an answer changed to approved, ordered or superseded. Replies as for the stored
+    event.
+    """

@@ -1,4 +1,4 @@
-"""The answer of GET /accuracy: how far predictions are from published results."""
+"""Schemas of GET /accuracy: errors of predictions against published results."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ class SliceShown(Shown):
     rows: int
     sources: int
     unseen_source: ErrorsShown = Field(
-        description="Each source predicted by a fit that never saw it: the honest figure."
+        description="Errors if each source is predicted by a fit that excludes it; use these to judge accuracy."
     )
     in_sample: ErrorsShown
     coverage: float = Field(description="Share of unseen results inside their 80 % interval.")
-    width: float = Field(description="High over low of those intervals, in the median.")
+    width: float = Field(description="Median ratio of the interval's upper to its lower end.")
     interval_score: float = Field(
-        description="Width in logarithms, and ten times by how far results are outside: less is better."
+        description="Logarithmic width plus ten times the distance of results outside the interval; lower is better."
     )
-    kept: float = Field(description="Back-test: share of unseen results as good as what was planned for at 80 %.")
+    kept: float = Field(description="Back-test: share of unseen results at least as good as the 80 % confidence plan.")
 
 
 class WorstShown(Shown):
@@ -44,13 +44,13 @@ class WorstShown(Shown):
 
     measurement: str
     source: str
-    link: str | None = Field(description="Where the source can be read, if it is in a public repository.")
+    link: str | None = Field(description="URL of the source, if it is in a public repository.")
     model: str
     accelerator: str
     engine: str
     metric: str
     measured: float
-    predicted: float = Field(description="By a fit that never saw the source.")
+    predicted: float = Field(description="Prediction of a fit that excludes the source.")
     unit: str
 
 
@@ -64,8 +64,9 @@ class CacheShown(Shown):
 
 
 class ScaleUpsShown(Shown):
-    """Runs published at several sizes: percentage points of efficiency that predictions without their source are off.\
-"""
+    """Errors of predicted scaling for runs published at several sizes, in percentage points of efficiency. Each
+    prediction excludes its source.
+    """
 
     pairs: int
     median_points: float
@@ -73,27 +74,27 @@ class ScaleUpsShown(Shown):
 
 
 class PeaksShown(Shown):
-    """Peaks of memory of one part of the published runs, each predicted without its source."""
+    """Errors of predicted peak memory for one part of the published runs; each prediction excludes its source."""
 
-    part: str = Field(description="What the runs are told apart by.")
+    part: str = Field(description="Property that defines the slice.")
     value: str
     rows: int
     sources: int
     median: float = Field(description="Median absolute relative error.")
     p90: float
     bias: float = Field(description="Median of predicted over measured.")
-    too_low: float = Field(description="Share predicted more than a tenth too low.")
-    too_low_with_reserve: float = Field(description="The same with what a recommended plan keeps free.")
-    inside: float = Field(description="Share inside their 80 % interval.")
-    width: float = Field(description="High over low of those intervals, in the median.")
+    too_low: float = Field(description="Share predicted more than 10 % too low.")
+    too_low_with_reserve: float = Field(description="The same including the memory that a recommended plan keeps free.")
+    inside: float = Field(description="Share of results inside their 80 % interval.")
+    width: float = Field(description="Median ratio of the interval's upper to its lower end.")
 
 
 class RunsShown(Shown):
-    """Published runs asked as /estimate is, with their own layouts."""
+    """Published runs estimated by /estimate with their own layouts."""
 
     asked: int
-    misfits: int = Field(description="Those answered not to fit in memory.")
-    by_source: dict[str, list[int]] = Field(description="Misfits and runs asked, of each source that has any.")
+    misfits: int = Field(description="Number of runs predicted not to fit in memory.")
+    by_source: dict[str, list[int]] = Field(description="Misfits and estimated runs for each source with misfits.")
 
 
 class AccuracyResponse(Shown):
@@ -108,26 +109,31 @@ class AccuracyResponse(Shown):
     scaling: ScaleUpsShown
     peaks: list[PeaksShown]
     runs: RunsShown
-    left_out: dict[str, int] = Field(description="Published rows of serving that were not compared, by reason.")
+    left_out: dict[str, int] = Field(
+        description="Number of published serving results that were not compared, by reason."
+    )
     training_left_out: dict[str, int] = Field(
-        description="Published rows of training that were not compared, by reason."
+        description="Number of published training results that were not compared, by reason."
     )
     reasons: dict[str, str] = Field(
-        description="Accelerator families that are far off for an unseen source, with the reason."
+        description="Accelerator families with large errors for unseen sources, with the reason."
     )
-    set_aside: dict[str, str] = Field(description="Rows compared and not fitted, with the reason.")
+    excluded: dict[str, str] = Field(
+        description="Results that are compared but excluded from the fit, with the reason."
+    )
 
 
 DEFINITIONS = {
-    "throughput": "tokens/s of a whole deployment under load: generated, or prompt and generated, as the source counts",
-    "tpot": "seconds per token after the first, of a request in the middle of the run",
-    "ttft": "seconds from sending a request to its first token, queueing included",
-    "single_stream": "tokens/s of one request alone",
-    "prefill": "prompt tokens/s of one request alone",
-    "e2e": "seconds of a static batch, first prompt token to last generated token",
+    "throughput": "tokens/s of a whole deployment under load: generated tokens, or prompt and generated tokens, as in "
+    "the source",
+    "tpot": "seconds per token after the first, for a request in the middle of the run",
+    "ttft": "seconds from sending a request to its first token, including queueing",
+    "single_stream": "tokens/s of a single request without other load",
+    "prefill": "prompt tokens/s of a single request without other load",
+    "e2e": "seconds of a static batch from the first prompt token to the last generated token",
     "training": "tokens/s of one accelerator in training or fine-tuning, whole optimizer steps",
     "training_samples": "samples/s of one accelerator in training: images and the like",
-    "training_memory": "peak memory of one accelerator in training, counted as the source counts it: by the allocator "
+    "training_memory": "peak memory of one accelerator in training, as in the source: reported by the allocator "
     "or by the driver",
 }
 
@@ -167,7 +173,7 @@ def _worst(c: Compared) -> dict[str, Any]:
 
 
 def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """The report as it is sent; `notes` is the calibration's own account of what it left out."""
+    """The accuracy report as JSON. `notes` lists what the calibration excluded, with reasons."""
     off = sorted(abs(log["predicted_bytes"] / log["measured_bytes"] - 1) for log in notes["kv_cache"])
     return {
         "snapshot": snapshot,
@@ -187,5 +193,5 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         "runs": notes["runs"],
         "training_left_out": notes["training_left_out"],
         "reasons": dict(FAMILY_REASONS),
-        "set_aside": notes["set_aside"],
+        "excluded": notes["set_aside"],
     }

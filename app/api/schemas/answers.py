@@ -1,4 +1,4 @@
-"""Answers on the wire: the shapes that are documented. `conversion.py` fills them."""
+"""Schemas of recommendations and estimates as documented in OpenAPI. `conversion.py` builds the JSON."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
 class SpeculativeShown(Shown):
-    """Speculative decoding, as it was asked for."""
+    """Speculative decoding, as requested."""
 
     method: DraftingName
     draft_tokens: int
@@ -40,7 +40,7 @@ class SpeculativeShown(Shown):
 
 
 class DeploymentShown(ReplicaShown):
-    """Complete: posted back to /estimate it gives the same numbers."""
+    """A complete deployment: sent back to /estimate, it gives the same numbers."""
 
     engine: str | None = None
     engine_version: str | None = None
@@ -64,43 +64,45 @@ class IntervalShown(Shown):
     """The 80 % interval of one figure."""
 
     quantity: str
-    statistic: StatisticName = Field("mean", description="Of a latency its percentile.")
+    statistic: StatisticName = Field("mean", description="Statistic of a latency: its mean or a percentile.")
     low: float
     high: float
 
 
 class LevelShown(Shown):
-    """What is needed so that everything asked holds with a confidence; null where no number of these would do."""
+    """Hardware needed to meet all requirements at one confidence level; null if no number of these accelerators is
+    enough.
+    """
 
     confidence: float
     total_accelerators: int | None
     usd_per_hour: float | None = None
-    usd_total: float | None = Field(None, description="Of a run, at the duration that holds with this confidence.")
+    usd_total: float | None = Field(None, description="Cost of a run at the duration with this confidence.")
 
 
 class ConfidenceShown(Shown):
-    """How sure this deployment is to do what was asked."""
+    """Probability that this deployment meets the requirements."""
 
     asked: float
-    meets_slo: float | None = Field(None, description="Probability that it carries the load within the limits.")
-    meets_deadline: float | None = Field(None, description="Probability that the run is done in time.")
+    meets_slo: float | None = Field(None, description="Probability that it serves the load within the latency limits.")
+    meets_deadline: float | None = Field(None, description="Probability that the run meets its deadline.")
     fits: float = Field(description="Probability that it fits in memory.")
     by_level: list[LevelShown]
 
 
 class VerificationShown(Shown):
-    """The one benchmark that would settle most."""
+    """The one benchmark that would reduce the uncertainty most."""
 
     command: str
     accelerator: str
     accelerators: int
     minutes: float
-    usd: float | None = Field(description="Rent of the machines for so long, where a price is known.")
-    decides: str = Field(description="Which result changes the decision, and what knowing it saves.")
+    usd: float | None = Field(description="Rental cost of the machines for this time, if a price is known.")
+    decides: str = Field(description="Which result would change the decision, and how much that saves.")
 
 
 class BreakdownShown(Shown):
-    """Seconds of one optimizer step, by what they go to; they sum to it."""
+    """Time of one optimizer step by component, in seconds; the components sum to the step time."""
 
     compute: float
     exposed_communication: float
@@ -110,21 +112,21 @@ class BreakdownShown(Shown):
 
 
 class ClusterShown(Shown):
-    """What a cluster must bring beside its accelerators and its storage, whose rates are required_storage and
+    """What a cluster needs in addition to its accelerators and storage. The storage rates are required_storage and
     required_ingest.
     """
 
     network_gbit_per_s_per_node: float | None = Field(
-        None, description="As the layout assumes; absent within one machine or domain."
+        None, description="Network bandwidth that the layout assumes; absent within one machine or domain."
     )
-    checkpoint_capacity_tb: float = Field(description="Of the checkpoints that are kept.")
+    checkpoint_capacity_tb: float = Field(description="Storage for the checkpoints that are kept.")
     host_memory_gib_per_node: float
     power_kw: float
     cooling_kw: float
 
 
 class MaximumShown(Shown):
-    """The largest value that fits, and the least found that does not."""
+    """The largest value that fits, and the smallest tested value that does not."""
 
     quantity: str
     value: float
@@ -133,9 +135,10 @@ class MaximumShown(Shown):
 
 
 class PerformanceShown(Shown):
-    """Whole deployment, spares idle; for a request rate, throughputs are its capacity within the SLO.
+    """Performance of the whole deployment with idle spares. For a request rate, throughputs are the capacity within the
+    SLO.
 
-    TTFT includes queueing; TPOT leaves the first token out; e2e is a whole request.
+    TTFT includes queueing; TPOT excludes the first token; e2e is a whole request.
     """
 
     output_tokens_per_s: float | None = None
@@ -143,16 +146,18 @@ class PerformanceShown(Shown):
     prefill_tokens_per_s: float | None = None
     requests_per_s_capacity: float | None = None
     samples_per_s: float | None = None
-    utilization_at_peak: float | None = Field(None, description="Absent where nothing is carried within the limits.")
-    overloaded: bool | None = Field(None, description="Of serving: more is asked than is carried within the limits.")
+    utilization_at_peak: float | None = Field(None, description="Absent if no load meets the limits.")
+    overloaded: bool | None = Field(
+        None, description="Serving only: the requested load exceeds the capacity within the limits."
+    )
     batch_at_peak: float | None = None
     ttft_ms: PercentilesShown | None = None
     tpot_ms: PercentilesShown | None = None
     e2e_ms: PercentilesShown | None = None
     simulation: SimulationShown | None = Field(
-        None, description="Of the first recommendation and of POST /estimate; null of work that is not simulated."
+        None, description="In the first recommendation and in POST /estimate; null for work that is not simulated."
     )
-    load_curve: LoadCurveShown | None = Field(None, description="Of the same.")
+    load_curve: LoadCurveShown | None = Field(None, description="In the same answers as simulation.")
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None
@@ -170,27 +175,30 @@ class PerformanceShown(Shown):
     checkpoint_interval_minutes: float | None = None
     checkpoint_stall_s: float | None = None
     cluster: ClusterShown | None = None
-    pools: SplitShown | None = Field(None, description="Of prefill and decode in pools of their own.")
+    pools: SplitShown | None = Field(None, description="Load of separate prefill and decode pools.")
     interval: IntervalShown
     intervals: list[IntervalShown] = Field(
-        [], description="80 % intervals of the other figures: latencies in ms, memory in GiB, cost in USD, days."
+        [], description="80 % intervals of the other quantities: latencies in ms, memory in GiB, cost in USD, days."
     )
     basis: BasisName = Field(
-        description="measured: a published result of the same stack, size and load; calibrated: fitted to results of "
-        "its parts; roofline: nothing comparable was published."
+        description="measured: based on a published result with the same stack, size and load; calibrated: fitted to "
+        "results of its components; roofline: no comparable result was published."
     )
 
 
 class CostShown(Shown):
-    """What the deployment costs to rent or to buy and run."""
+    """Cost of renting the deployment, or of buying and running it."""
 
     usd_per_hour: float | None
     usd_per_day: float | None = Field(
-        None, description="Where the day's hours are told: as it is paid, replicas following the load. Ranks by cost."
+        None,
+        description="With a daily profile: daily cost of the fleet that follows the load. The objective cost ranks by "
+        "it.",
     )
     usd_per_month: float | None
     usd_per_million_tokens: float | None = Field(
-        None, description="Of a million input and output tokens together, at the average load; training: of the run's."
+        None,
+        description="Cost per million input and output tokens at the average load; for training, tokens of the run.",
     )
     usd_per_million_samples: float | None = None
     usd_total: float | None
@@ -201,12 +209,12 @@ class CostShown(Shown):
     tco_usd: float | None
     price: PriceShown | None
     parts: list[PartShown] | None = Field(
-        description="The bill: every figure above adds up from it. Null of later ranks of a long answer."
+        description="The bill from which every figure above is computed. Null for later ranks of a long answer."
     )
 
 
 class EvidenceShown(Shown):
-    """The number behind a reason."""
+    """The number that supports a reason."""
 
     quantity: str
     value: float
@@ -222,7 +230,7 @@ class ReasonShown(Shown):
 
 
 class StepShown(Shown):
-    """One formula with its numbers: it can be computed again."""
+    """One evaluated formula with its inputs, so that readers can recompute it."""
 
     name: str
     formula: str
@@ -233,11 +241,12 @@ class StepShown(Shown):
 
 
 class NearestShown(Shown):
-    """A published result near this deployment, with what the engine predicts for it."""
+    """A published result for a similar deployment, with the predicted value."""
 
     source: str
     distance: float = Field(
-        description="0: the same; 0.3: another engine, format or twice the size; above 1.5: another vendor."
+        description="Dissimilarity. 0: the same; 0.3: another engine, format or twice the size; above 1.5: another "
+        "vendor.",
     )
     quantity: str
     measured: float
@@ -246,58 +255,65 @@ class NearestShown(Shown):
 
 
 class NoticeShown(Shown):
-    """Something to look at before anything is bought."""
+    """A point to check before you buy."""
 
     code: str
     text: str
 
 
 class AssumedShown(Shown):
-    """What an answer rests on beside what its request had to say: chosen, derived, or given in place of what would
-    have been chosen. GET /catalog/assumptions has every number that may be replaced.
+    """A value that the answer is based on but the request did not have to set: assumed, derived, or set by the request
+    instead of the default. GET /catalog/assumptions lists every number that a request may replace.
     """
 
     name: str
     value: Annotated[float | str, Field(examples=[0.7]), Component("AssumedValue")]
     unit: str
     reason: str
-    asked: bool = Field(description="Whether the request gave it, as a field or under its assumptions.")
-    source: str = Field(description="Where the value is from; of what was asked for, the request.")
-    range: list[float] | None = Field(description="The least and the most it may be; null of a text.")
+    asked: bool = Field(description="True if the request set it, as a field or under assumptions.")
+    source: str = Field(description="Source of the value; `request` if the request set it.")
+    range: list[float] | None = Field(description="Smallest and largest allowed value; null for text.")
 
 
 class EstimateShown(Shown):
-    """What one deployment would do. Without `fits` there is a reason and, where known, the memory."""
+    """Predicted result of one deployment. If `fits` is false, it has a reason and, if known, the memory."""
 
     deployment: DeploymentShown
     fits: bool
     support: SupportName | None = Field(
-        None, description="How surely the software runs there: `documented`, or `expected` from the rules alone."
+        None, description="Support of the software: `documented`, or `expected` from the rules alone."
     )
-    rule: str | None = Field(None, description="The rule that keeps it from running, where one does.")
+    rule: str | None = Field(None, description="The rule that prevents it from running, if any.")
     memory: MemoryShown | None = None
     performance: PerformanceShown | None = None
     bottleneck: BottleneckName | None = None
     cost: CostShown | None = None
-    alternatives: list[AlternativeShown] | None = Field(None, description="Of each way the cheapest that is firm.")
+    alternatives: list[AlternativeShown] | None = Field(None, description="The cheapest firm price of each way to pay.")
     confidence: ConfidenceShown | None = None
     explanation: list[ReasonShown]
-    summary: str | None = Field(None, description="Of POST /estimate: what it is, does and costs, in sentences.")
-    warnings: list[NoticeShown] | None = Field(None, description="Of POST /estimate.")
-    verification: VerificationShown | None = Field(None, description="Of POST /estimate.")
-    assumptions: list[AssumedShown] | None = Field(None, description="Of POST /estimate.")
+    summary: str | None = Field(
+        None, description="In POST /estimate: summary of the deployment, its performance and cost."
+    )
+    warnings: list[NoticeShown] | None = Field(None, description="Only in POST /estimate.")
+    verification: VerificationShown | None = Field(None, description="Only in POST /estimate.")
+    assumptions: list[AssumedShown] | None = Field(None, description="Only in POST /estimate.")
     nearest_measurements: list[NearestShown]
-    hosted_api: HostedApiShown | None = Field(None, description="Of POST /estimate.")
-    packing: PackingShown | None = Field(None, description="With the companions asked for; of the first rank.")
+    hosted_api: HostedApiShown | None = Field(None, description="Only in POST /estimate.")
+    packing: PackingShown | None = Field(
+        None, description="Packing with the requested companions; only in the first rank."
+    )
     day: DayShown | None = Field(
-        None, description="Of the first recommendation and of POST /estimate, where the hours of a day are told."
+        None,
+        description="In the first recommendation and in POST /estimate, if the request describes the hours of a day.",
     )
     classes: SharedShown | None = Field(
-        None, description="Of the first recommendation and of POST /estimate, where traffic.classes share the service."
+        None, description="In the first recommendation and in POST /estimate, if traffic.classes share the service."
     )
-    scaling: ScalingShown | None = Field(None, description="Of training: days and money against accelerators.")
-    maximum: MaximumShown | None = Field(None, description="Where the request asked to maximize something.")
-    metrics: Metrics | None = Field(None, description="What each metric means, as load testers define it.")
+    scaling: ScalingShown | None = Field(
+        None, description="Training only: duration and cost by number of accelerators."
+    )
+    maximum: MaximumShown | None = Field(None, description="Present if the request set maximize.")
+    metrics: Metrics | None = Field(None, description="Definition of each metric, as load testers use it.")
     trace: list[StepShown] | None = None
 
 
@@ -306,7 +322,7 @@ class RecommendationShown(EstimateShown):
 
     rank: int
     score: float
-    support: SupportName = Field(description="How surely the software runs there.")
+    support: SupportName = Field(description="Support of the software: documented or expected.")
     memory: MemoryShown
     performance: PerformanceShown
     bottleneck: BottleneckName
@@ -315,26 +331,26 @@ class RecommendationShown(EstimateShown):
 
 
 class RejectedShown(Shown):
-    """An accelerator type that was turned down, and by how much."""
+    """A rejected accelerator type, with the missed requirement."""
 
     accelerator: str
     code: str
     text: str
-    rule: str | None = Field(None, description="The rule of what runs where that forbids it.")
+    rule: str | None = Field(None, description="The support rule that forbids it, if any.")
     needed: float | None = None
     available: float | None = None
     unit: str | None = None
 
 
 class CatalogShown(Shown):
-    """The version of the catalogue and how new its prices are."""
+    """Version of the catalog and age of its prices."""
 
     snapshot: str
     prices_as_of: str
 
 
 class ConsideredShown(Shown):
-    """How much was judged before the ranking."""
+    """Number of accelerator types and plans evaluated before the ranking."""
 
     accelerators: int
     plans: int
@@ -342,35 +358,37 @@ class ConsideredShown(Shown):
 
 
 class ChangeShown(Shown):
-    """A change of the question and what it would do."""
+    """A change to the request and its effect."""
 
     change: str
     effect: str
     request: RequestPatch | None = Field(
-        None, description="Merged into the request (RFC 7396) it makes another accelerator first."
+        None, description="Merge this into the request (RFC 7396) to rank another accelerator first."
     )
 
 
 class RecommendResponse(Shown):
-    """Ranked, explained hardware; the same request on the same snapshot is the same answer, byte for byte."""
+    """Ranked hardware options with reasons. The same request on the same catalog version gives the same answer, byte
+    for byte.
+    """
 
     id: str
     created_at: str = Field(
-        description="When the catalogue snapshot that this answer rests on was published. The same request on the same "
-        "snapshot is one answer, so this is its date; GET /recommendations/{id} says in Last-Modified when it was "
-        "first stored."
+        description="Publication time of the catalog version that this answer is based on. The same request on the "
+        "same version gives the same answer. The Last-Modified header of GET /recommendations/{id} says when the "
+        "answer was first stored."
     )
     catalog: CatalogShown
-    as_of: str = Field(description="Day to which the ages of prices are counted.")
+    as_of: str = Field(description="Day that price ages refer to.")
     request: dict[str, Any] = Field(
-        description="As the caller gave it; posted again it is the same answer while catalogue and engine are the same."
+        description="The request as sent. Sent again, it gives the same answer while catalog and engine are unchanged."
     )
     summary: str
     assumptions: list[AssumedShown]
     assumptions_omitted: int | None = Field(
         None,
-        description="Usual figures of the inside that found no room: GET /catalog/assumptions lists "
-        "them, and rejected_limit or trace in the request have all shown.",
+        description="Number of internal default assumptions omitted for brevity. GET /catalog/assumptions lists "
+        "them; set rejected_limit or trace in the request to include all.",
     )
     warnings: list[NoticeShown]
     recommendations: list[RecommendationShown]
@@ -379,11 +397,11 @@ class RecommendResponse(Shown):
     rejected_by_code: dict[str, int]
     sensitivity: list[ChangeShown]
     verification: VerificationShown | None = None
-    cheaper_if: list[CheaperShown] | None = Field(None, description="Absent where nothing is.")
+    cheaper_if: list[CheaperShown] | None = Field(None, description="Absent if there is no cheaper option.")
     hosted_api: HostedApiShown | None = Field(
-        None, description="Where the model is hosted by others and neither regions nor providers are named."
+        None, description="Present if API providers host the model and the request names neither regions nor providers."
     )
     scaling: ScalingShown | None = Field(
-        None, description="Of training: days and money against accelerators of the first recommendation."
+        None, description="Training only: duration and cost of the first recommendation by number of accelerators."
     )
-    metrics: Metrics | None = Field(None, description="What each metric means, as load testers define it.")
+    metrics: Metrics | None = Field(None, description="Definition of each metric, as load testers use it.")

@@ -1,4 +1,4 @@
-"""What all wire models share: unknown fields refused, finite bounded numbers, plain strings."""
+"""Base classes of all schemas: unknown fields are rejected, numbers are finite and bounded, strings are printable."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-NAMED = "x-named"  # marks, in a schema that is being made, what becomes a component of its own
+NAMED = "x-named"  # schema key that marks a future named component
 
 
 @dataclass(frozen=True)
 class Component:
-    """A union or a set of words that the OpenAPI document has as a component under this name."""
+    """Marks a union or enumeration that becomes a named component of the OpenAPI document."""
 
     name: str
 
@@ -23,18 +23,18 @@ class Component:
 
 
 def shown_as(*examples: dict[str, Any]) -> ConfigDict:
-    """Settings of a model with examples of it."""
+    """Model configuration with examples for the OpenAPI document."""
     return ConfigDict(json_schema_extra={"examples": [*examples]})
 
 
 class Wire(BaseModel):
-    """A model of the wire: strict, frozen, no unknown fields."""
+    """Base class of request schemas: strict, frozen, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Shown(BaseModel):
-    """A model of an answer: documentation for readers and a check for tests."""
+    """Base class of response schemas: documents the response and lets tests validate it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,7 +46,7 @@ def _plain(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Text that every document can carry."""
+    """The text, if every document format can contain it. Raises ValueError for blank or non-printable text."""
     if not text.isprintable() or not text.strip():
         raise ValueError("must be printable text")
     return text
@@ -62,12 +62,14 @@ def _whole(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
-# A number without a fraction is an integer however it is written, as in JSON Schema: 4.0 is 4.
+# Accepts floats without a fraction as integers, as JSON Schema does: 4.0 is 4.
 WHOLE = BeforeValidator(_whole)
 
 
 def rounded(value: Any, digits: int = 6) -> Any:
-    """Numbers to six significant digits, once, at the edge; everything else as it is."""
+    """A number rounded to `digits` significant digits; any other value unchanged, and None for a number that is not
+    finite.
+    """
     if not isinstance(value, float):
         return value
     if value == 0 or not math.isfinite(value):
@@ -77,5 +79,5 @@ def rounded(value: Any, digits: int = 6) -> Any:
 
 
 def present(**values: Any) -> dict[str, Any]:
-    """The values that are not None, rounded: fields of another phase are absent."""
+    """The values that are not None, rounded: the answer omits fields that do not apply."""
     return {k: rounded(v) for k, v in values.items() if v is not None}

@@ -1,4 +1,6 @@
-"""What an answer holds beside a deployment: an API, companions on its cards, a service for each class."""
+"""JSON of what accompanies a deployment: a hosted API, companion models on its cards, and a service per traffic
+class.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from app.sizing.result import Estimate
 
 
 def beside_json(e: Estimate) -> dict[str, Any]:
-    """What is held beside a deployment, where anything is."""
+    """The accompanying parts of an estimate that it has, as JSON."""
     hosted, packing, shared = e.hosted_api, e.packing, e.shared
     return {
         **({} if hosted is None else {"hosted_api": hosted_json(hosted)}),

@@ -1,4 +1,4 @@
-"""The bill behind a cost, as it is shown."""
+"""Schema of the bill behind a cost."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from app.sizing.result import Part
 
 
 class PartShown(Shown):
-    """A line of the bill. Lines with `unit_usd` add up to the purchase, over `horizon_hours`; lines with `usd_per_hour`
-    to what is paid by the hour; `machine_kw` is the mean draw of each machine, `tokens_per_s` or `samples_per_s` the
-    rate over which cost and energy are spread.
+    """A line of the bill. Lines with `unit_usd` add up to the purchase cost, paid over `horizon_hours`; lines with
+    `usd_per_hour` add up to the hourly cost. `machine_kw` is the mean power of each machine. Cost and energy per unit
+    are divided by `tokens_per_s` or `samples_per_s`.
     """
 
     model_config = shown_as({"what": "network_gbit_per_s", "quantity": 6400, "unit_usd": 4.7})
 
     what: str
-    quantity: float = Field(description="How many; of upkeep_usd the purchase it is a share of.")
-    unit_usd: float | None = Field(None, description="Price of one, bought.")
-    usd_per_hour: float | None = Field(None, description="Of one, by the hour.")
+    quantity: float = Field(description="Number of units; for upkeep_usd, the purchase cost that it is a share of.")
+    unit_usd: float | None = Field(None, description="Purchase price of one unit.")
+    usd_per_hour: float | None = Field(None, description="Hourly price of one unit.")
 
 
 def part_json(part: Part) -> dict[str, Any]:

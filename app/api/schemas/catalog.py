@@ -1,4 +1,4 @@
-"""The catalogue on the wire: query filters, and rows in friendly units."""
+"""Schemas of the catalog: query filters, and rows in user-facing units."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from app.sizing.units import GB, GIB, TERA
 
 
 class Page(BaseModel):
-    """A page of a list; unknown parameters are refused."""
+    """A page of a list; unknown query parameters are rejected."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -31,7 +31,7 @@ class Page(BaseModel):
 
 
 class AcceleratorFilter(Page):
-    q: Words | None = Field(None, description="A name as people write it, or words of one: h100, RTX 4090, mi300.")
+    q: Words | None = Field(None, description="A name or part of a name: h100, RTX 4090, mi300.")
     vendor: Words | None = None
     kind: Words | None = None
     family: Words | None = None
@@ -53,7 +53,7 @@ class OfferFilter(Page):
 
 
 class ModelFilter(Page):
-    q: Words | None = Field(None, description="Words of an id or alias, in any order.")
+    q: Words | None = Field(None, description="Words of a model id or alias, in any order.")
     modality: Words | None = None
     family: Words | None = None
 
@@ -78,7 +78,7 @@ class Sourced(Shown):
 
 
 class AcceleratorShown(Sourced):
-    """An accelerator type: what it is, holds, reaches, takes and costs."""
+    """An accelerator type: memory, matrix rates, links, power and price."""
 
     slug: str
     name: str
@@ -94,15 +94,17 @@ class AcceleratorShown(Sourced):
     memory_type: str
     memory_gb_per_s: float | None
     unified_memory: bool
-    tflops: dict[str, float] = Field(description="Dense matrix rates by format; a missing format does not run.")
+    tflops: dict[str, float] = Field(
+        description="Dense matrix rates by number format; a missing format is not supported."
+    )
     power_w: float | None
     scaleup_link: str
-    scaleup_gb_per_s: float | None = Field(description="Each way, per accelerator.")
+    scaleup_gb_per_s: float | None = Field(description="Bandwidth per direction and accelerator.")
     scaleup_domain_size: int | None
     typical_node_size: int
-    list_price_usd: list[float] | None = Field(description="Low and high end.")
-    price_source: str | None = Field(description="Of the price.")
-    price_observed: str | None = Field(description="A day, month or year.")
+    list_price_usd: list[float] | None = Field(description="Low and high end of the price range.")
+    price_source: str | None = Field(description="Source of the price.")
+    price_observed: str | None = Field(description="Observation date of the price: a day, month or year.")
     price_confidence: TrustName | None
     training_class: bool
     confidence: TrustName
@@ -110,7 +112,7 @@ class AcceleratorShown(Sourced):
 
 
 class SystemShown(Sourced):
-    """A machine that carries accelerators: server, workstation, instance or pod slice."""
+    """A machine with accelerators: server, workstation, instance or pod slice."""
 
     slug: str
     name: str
@@ -127,10 +129,10 @@ class SystemShown(Sourced):
     power_kw: float | None
     list_price_usd: float | None
     price_kind: PriceKindName | None = Field(
-        description="Who stands behind the price: quote, list, reseller, launch or press."
+        description="Kind of price: quote, list, reseller, launch or press."
     )
-    price_source: str | None = Field(description="Of the price.")
-    price_observed: str | None = Field(description="A day, month or year.")
+    price_source: str | None = Field(description="Source of the price.")
+    price_observed: str | None = Field(description="Observation date of the price: a day, month or year.")
     price_confidence: TrustName | None
     min_quantity: int
     max_quantity: int | None
@@ -139,7 +141,7 @@ class SystemShown(Sourced):
 
 
 class OfferRowShown(Sourced):
-    """A current price of a machine by the hour."""
+    """A current hourly price of a machine."""
 
     provider: str
     region: str
@@ -149,20 +151,20 @@ class OfferRowShown(Sourced):
     accelerator: str
     accelerator_count: float
     pricing_model: PricingName
-    commitment: CommitmentName = Field(description="How long it binds: none, 1y or 3y.")
+    commitment: CommitmentName = Field(description="Length of the commitment: none, 1y or 3y.")
     usd_per_hour: float
-    price_kind: PriceKindName = Field(description="Who stands behind the price: provider, reseller or broker.")
+    price_kind: PriceKindName = Field(description="Kind of price: provider, reseller or broker.")
     confidence: TrustName
-    min_quantity: int = Field(description="Machines that are sold together at least.")
-    max_quantity: int | None = Field(description="Machines that are sold at most; null where it is not known.")
-    upfront_usd: float | None = Field(description="Of one machine, paid at the start; part of usd_per_hour.")
+    min_quantity: int = Field(description="Minimum number of machines per order.")
+    max_quantity: int | None = Field(description="Maximum number of machines; null if unknown.")
+    upfront_usd: float | None = Field(description="Upfront payment for one machine; included in usd_per_hour.")
     date_estimated: bool
     tier: str
     notes: str | None
 
 
 class ModelShown(Sourced):
-    """A model of the catalogue."""
+    """A model in the catalog."""
 
     id: str
     family: str
@@ -173,12 +175,12 @@ class ModelShown(Sourced):
     parameters: int
     active_parameters: int
     aliases: list[str]
-    origin: str = Field(description="curated, or hub: fetched on request.")
+    origin: str = Field(description="curated, or hub if it was fetched from the model hub on request.")
     confidence: TrustName
 
 
 class EngineShown(Sourced):
-    """An engine or framework on a family of accelerators, with the formats that run."""
+    """An engine or framework on one accelerator family, with the supported formats."""
 
     engine: str
     accelerator_family: str
@@ -190,7 +192,7 @@ class EngineShown(Sourced):
 
 
 class PriceRowShown(Shown):
-    """A price as it was observed on a day."""
+    """A price observed on a given day."""
 
     provider: str
     region: str
@@ -218,7 +220,7 @@ class SystemList(Shown):
 
 
 class OfferList(Shown):
-    """Current prices by the hour."""
+    """Current hourly prices."""
 
     items: list[OfferRowShown]
     next_cursor: str | None
@@ -232,21 +234,21 @@ class ModelList(Shown):
 
 
 class EngineList(Shown):
-    """Engines and frameworks on families of accelerators."""
+    """Engines and frameworks by accelerator family."""
 
     items: list[EngineShown]
     next_cursor: str | None
 
 
 class PriceList(Shown):
-    """Earlier prices as they were observed."""
+    """Price history: earlier observed prices."""
 
     items: list[PriceRowShown]
     next_cursor: str | None
 
 
 def _same(row: Any, shown: type[Shown]) -> dict[str, Any]:
-    """What is shown under the name and in the unit that it has in the catalogue."""
+    """The fields of a catalog row that the response shows with the same name and unit."""
     return {n: rounded(getattr(row, n)) for n in shown.model_fields if hasattr(row, n)}
 
 
@@ -305,7 +307,7 @@ RowJson = Callable[[Any], dict[str, Any]]
 
 
 class AssumptionShown(Shown):
-    """A chosen number of the engine: what it is where nobody replaces it, and what a request may set it to."""
+    """A numeric assumption of the engine: its default value and the range that a request may set."""
 
     name: str
     value: float
@@ -314,7 +316,7 @@ class AssumptionShown(Shown):
     high: float
     reason: str
     source: str
-    as_of: str = Field(description="Year and month of the source, or of the choice.")
+    as_of: str = Field(description="Year and month of the source or decision.")
 
 
 class AssumptionList(Shown):

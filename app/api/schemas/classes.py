@@ -1,6 +1,4 @@
-"""Several classes of traffic on one service: how a request says them, and how an answer holds them against services
-apart.
-"""
+"""Schemas of several traffic classes on one service, and of the comparison with separate services."""
 
 from __future__ import annotations
 
@@ -14,19 +12,19 @@ from app.api.schemas.slo import SloSpec
 from app.sizing.values.classes import SharedFleet
 from app.sizing.values.latencies import ClassWaits, Percentiles
 
-LENGTHS = "A number is a mean, about which lengths spread as the assumption length_p95_to_mean says."
+LENGTHS = "A number is a mean; the assumption length_p95_to_mean gives the spread."
 DIGITS = 4
 
 
 class Users(Wire):
-    """People rather than a rate; turned into peak requests by the busy-hour rule."""
+    """A number of users instead of a rate; the busy-hour rule converts it to peak requests per second."""
 
     count: Annotated[float, Field(gt=0, le=1e9)]
     requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
 
 
 class TrafficClassSpec(Wire):
-    """One class of requests: its rate is peak_requests_per_s or users."""
+    """One class of requests; its rate is peak_requests_per_s or users."""
 
     model_config = shown_as(
         {
@@ -42,47 +40,51 @@ class TrafficClassSpec(Wire):
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
     users: Users | None = None
     average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(1.0, description="As of any traffic.")
+    burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
+        1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
+    )
     input_tokens: PromptSpec | None = Field(None, description=LENGTHS)
     output_tokens: LengthSpec | None = Field(None, description=LENGTHS)
-    slo: SloSpec | None = Field(None, description="Its own limits, at its own percentile; default: the usual ones.")
+    slo: SloSpec | None = Field(None, description="Latency limits of this class. Default: typical limits for the task.")
 
     @model_validator(mode="after")
     def _one_rate(self) -> TrafficClassSpec:
         if (self.peak_requests_per_s is None) == (self.users is None):
-            raise ValueError("each class has exactly one of peak_requests_per_s and users")
+            raise ValueError("set exactly one of peak_requests_per_s and users in each class")
         peak, average = self.peak_requests_per_s, self.average_requests_per_s
         if peak is not None and average is not None and average > peak:
             raise ValueError("average_requests_per_s must not exceed the peak")
         return self
 
     def traffic(self) -> dict[str, Any]:
-        """What was said of it beside its name and limits, as traffic of its own."""
+        """The fields that the request set for this class, without name and limits."""
         return {name: getattr(self, name) for name in self.model_fields_set - {"name", "slo"}}
 
 
 class TimesShown(Shown):
-    """Milliseconds; null where the queue never empties."""
+    """Latencies in milliseconds; null if the queue never empties."""
 
     p50: float | None
     p95: float | None
 
 
 class ClassShown(Shown):
-    """One class on the service that all share."""
+    """One traffic class on the shared service."""
 
     name: str
     ttft_ms: TimesShown
     tpot_ms: TimesShown
     e2e_ms: TimesShown
-    limits_met: bool = Field(description="Its own limits at its own percentile, as predicted.")
+    limits_met: bool = Field(
+        description="True if the predicted latencies meet the limits of the class at its percentile."
+    )
     within_requests_per_s: float = Field(
-        description="Of all classes together, what the service carries before this one's limits are passed."
+        description="Load of all classes together up to which the service meets the limits of this class."
     )
 
 
 class TogetherShown(Shown):
-    """This deployment: one service for all classes."""
+    """This deployment: one shared service for all classes."""
 
     replicas: int
     usd_per_hour: float | None
@@ -90,7 +92,7 @@ class TogetherShown(Shown):
 
 
 class ApartShown(Shown):
-    """The best service for one class alone, within the same constraints; null where there is none."""
+    """The best separate service for one class under the same constraints; null if there is none."""
 
     name: str
     accelerator: str | None
@@ -99,17 +101,17 @@ class ApartShown(Shown):
 
 
 class SharedShown(Shown):
-    """One service for all classes against one for each."""
+    """One shared service compared with a separate service per class."""
 
     together: TogetherShown
     apart: list[ApartShown]
-    cheaper: str | None = Field(description="together or apart; null where a price is not known.")
+    cheaper: str | None = Field(description="together or apart; null if a price is unknown.")
     saving_usd_per_hour: float | None
     why: str
 
 
 def shared_json(found: SharedFleet) -> dict[str, Any]:
-    """Both ways and which of them costs less."""
+    """Both variants and which of them costs less, as JSON."""
     return {
         "together": {
             "replicas": found.replicas,

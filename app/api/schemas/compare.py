@@ -1,4 +1,4 @@
-"""POST /compare on the wire: options by name, and what sets them apart."""
+"""Schemas of POST /compare: named options and their differences."""
 
 from __future__ import annotations
 
@@ -39,19 +39,21 @@ Part = dict[str, Any]
 
 
 class OptionSpec(Wire):
-    """One of what is compared: a deployment to judge, or limits within which the best is looked for."""
+    """One option: a deployment to estimate, or constraints for a recommendation."""
 
     name: Annotated[Name, Field(max_length=60)]
-    deployment: DeploymentSpec | None = Field(None, description="Judged as by /estimate; without one, by /recommend.")
-    workload: Part = Field(
-        {}, description="What of the shared workload is otherwise here: members replace, null removes."
+    deployment: DeploymentSpec | None = Field(
+        None, description="Evaluated as by /estimate. If omitted, the option is evaluated as by /recommend."
     )
-    constraints: Part = Field({}, description="The same of the shared constraints; with a deployment confidence alone.")
+    workload: Part = Field(
+        {}, description="Changes to the shared workload: members replace, null removes."
+    )
+    constraints: Part = Field({}, description="Changes to the shared constraints. With a deployment, only confidence.")
     objective: ObjectiveName | None = None
 
 
 class PhasesSpec(Wire):
-    """One model in several phases: of each the workload but for phase and model."""
+    """One model in several phases; each phase has its workload without phase and model."""
 
     training: WorkloadOfPhase | None = None
     fine_tuning: WorkloadOfPhase | None = None
@@ -67,12 +69,16 @@ class CompareRequest(Wire):
     options: Annotated[list[OptionSpec], Field(min_length=2, max_length=MOST_OPTIONS)] | None = None
     model: ModelReference | None = None
     phases: PhasesSpec | None = None
-    constraints: ConstraintsSpec = Field(ConstraintsSpec(), description="Of all options; of deployments confidence.")
+    constraints: ConstraintsSpec = Field(
+        ConstraintsSpec(), description="Constraints of all options; for deployments, only confidence."
+    )
     objective: ObjectiveName = "cost"
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     as_of: AsOf | None = Field(None, description=AS_OF)
-    label: Words | None = Field(None, description=f"{LABEL} This and the next two: of every option that is stored.")
+    label: Words | None = Field(
+        None, description=f"{LABEL} Label, reference and cost center apply to every stored option."
+    )
     reference: Words | None = Field(None, description=REFERENCE)
     cost_centre: Words | None = None
 
@@ -80,82 +86,84 @@ class CompareRequest(Wire):
     def _one_form(self) -> CompareRequest:
         by_options, by_phases = (self.workload, self.options), (self.model, self.phases)
         if None in by_options and None in by_phases:
-            raise ValueError("give workload and options (two to eight), or model and phases (two or three)")
+            raise ValueError("set workload and options (two to eight), or model and phases (two or three)")
         if any(by_options) and any(by_phases):
-            raise ValueError("give workload and options, or model and phases, not parts of both")
+            raise ValueError("set either workload and options, or model and phases, not both")
         if self.phases is not None and len(self.phases.model_fields_set) < 2:
-            raise ValueError("phases: two of training, fine_tuning and inference are needed to compare")
+            raise ValueError("phases: set at least two of training, fine_tuning and inference")
         if self.options is not None and len({o.name for o in self.options}) < len(self.options):
-            raise ValueError("options: every option needs a name of its own")
+            raise ValueError("options: use a unique name for every option")
         return self
 
 
 class ReserveShown(Shown):
-    """What stands by beside what runs."""
+    """Accelerators and cost including the reserve."""
 
     total_accelerators: int
     usd_per_hour: float | None = None
 
 
 class OutcomeShown(Shown):
-    """What came of one option."""
+    """Result of one option."""
 
     name: str
-    does_it: bool = Field(description="Whether it runs and carries what was asked within the limits.")
+    does_it: bool = Field(description="True if it runs and serves the workload within the limits.")
     fits: bool
-    id: str | None = Field(None, description="Of the stored recommendation, where the best was looked for.")
+    id: str | None = Field(None, description="ID of the stored recommendation, if the option has no deployment.")
     accelerator: str | None = None
     deployment: DeploymentShown | None = None
     bottleneck: BottleneckName | None = None
     why_not: str | None = None
     with_reserve: ReserveShown | None = Field(
-        None, description="What it takes with the reserve a recommendation is planned with, where it has less."
+        None, description="Needs with the reserve of a recommendation, if the option has less."
     )
 
 
 class ComparedLineShown(Shown):
-    """One figure of all options, in their order."""
+    """One quantity for all options, in their order."""
 
     quantity: str
     unit: str
-    values: list[float | None] = Field(description="One of every option, in their order.")
-    best: str | None = Field(None, description="Of options that do what was asked; null where they are equal.")
+    values: list[float | None] = Field(description="One value per option, in their order.")
+    best: str | None = Field(
+        None, description="Best option among those that meet the requirements; null if they are equal."
+    )
 
 
 class CauseShown(Shown):
     """One cause of a difference."""
 
-    code: str = Field(description="price, speed, room, idle or work.")
-    ratio: float = Field(description="Factor of the difference; all of them multiply to it.")
+    code: str = Field(description="Cause: price, speed, room, idle or work.")
+    ratio: float = Field(description="Factor of this cause; the factors multiply to the ratio of the difference.")
     text: str
 
 
 class DifferenceShown(Shown):
-    """What one costs over the cheapest that does what was asked."""
+    """Extra cost of an option over the cheapest option that meets the requirements."""
 
     name: str
-    beside: str
+    compared_with: str
     quantity: str
     ratio: float
     causes: list[CauseShown]
 
 
 class MonthShown(Shown):
-    """What has been paid by a month."""
+    """Cumulative payments up to a month."""
 
     month: int
     usd: float
 
 
 class PathShown(Shown):
-    """One way to have the machines, month by month."""
+    """One way to acquire the machines, month by month."""
 
-    way: str = Field(description="on_demand, committed_1y, committed_3y, spot, owned or hosted_api.")
+    way: str = Field(description="Way to acquire: on_demand, committed_1y, committed_3y, spot, owned or hosted_api.")
     provider: str
-    months: list[MonthShown] = Field(description="Money spent until then.")
-    left_usd: float = Field(description="What owned machines would still sell for at the end.")
-    committed_usd: float = Field(description="What a term still asks for at the end.")
-    net_usd: float = Field(description="Spent and committed, less what is left.")
+    months: list[MonthShown] = Field(description="Cumulative payments by month.")
+    left_usd: float = Field(description="Resale value of owned machines at the end.")
+    committed_usd: float = Field(description="Remaining payments of a commitment at the end.")
+    net_usd: float = Field(description="Payments plus commitments, minus the resale value.")
 
 
 class OvertakingShown(Shown):
@@ -163,11 +171,11 @@ class OvertakingShown(Shown):
 
     way: str
     overtakes: str
-    month: float = Field(description="From which on it has cost less, resale not counted.")
+    month: float = Field(description="Month from which it has cost less, excluding resale.")
 
 
 class SpendingShown(Shown):
-    """What each way to have the machines of an option costs as months go by, least at the end first."""
+    """Cumulative cost of each way to acquire an option's machines, the cheapest at the end first."""
 
     name: str
     ways: list[PathShown]
@@ -175,7 +183,7 @@ class SpendingShown(Shown):
 
 
 class PriorityShown(Shown):
-    """What decides in one phase."""
+    """The resource that decides in one phase."""
 
     phase: str
     chosen_by: str
@@ -184,18 +192,20 @@ class PriorityShown(Shown):
 
 
 class ElsewhereShown(Shown):
-    """A phase on the accelerator that another takes."""
+    """One phase on the accelerator that another phase uses."""
 
     phase: str
     on_that_of: str
     accelerator: str
     usd: float | None
-    times: float | None = Field(description="What it would cost over what its own costs; null: it does not run there.")
+    times: float | None = Field(
+        description="Cost relative to the phase's own accelerator; null if it does not run there."
+    )
     text: str
 
 
 class CompareResponse(Shown):
-    """Options side by side."""
+    """Comparison of the options."""
 
     catalog: dict[str, str]
     as_of: str
@@ -205,12 +215,16 @@ class CompareResponse(Shown):
     differences: list[DifferenceShown]
     spending: list[SpendingShown]
     assumptions: list[AssumedShown]
-    priorities: list[PriorityShown] | None = Field(None, description="Of phases: what decides in each.")
-    elsewhere: list[ElsewhereShown] | None = Field(None, description="Of phases: each on the accelerator of another.")
+    priorities: list[PriorityShown] | None = Field(
+        None, description="Comparison of phases: the resource that decides in each phase."
+    )
+    elsewhere: list[ElsewhereShown] | None = Field(
+        None, description="Comparison of phases: each phase on the other phases' accelerators."
+    )
 
 
 def comparison_json(c: Comparison, ids: dict[str, str]) -> Part:
-    """A comparison; `ids`: of the stored recommendations, by the name of the option."""
+    """A comparison as JSON. `ids` maps names of options to ids of stored recommendations."""
     shown: Part = {
         "summary": c.summary,
         "options": [_outcome_json(o, ids.get(o.name)) for o in c.outcomes],
@@ -240,7 +254,7 @@ def _outcome_json(o: Outcome, identity: str | None) -> Part:
 
 def _difference_json(d: Difference) -> Part:
     causes = [{"code": c.code, "ratio": rounded(c.ratio), "text": c.text} for c in d.causes]
-    return {"name": d.name, "beside": d.beside, "quantity": d.quantity, "ratio": rounded(d.ratio), "causes": causes}
+    return {"name": d.name, "compared_with": d.beside, "quantity": d.quantity, "ratio": rounded(d.ratio), "causes": causes}
 
 
 def _spending_json(s: Spending) -> Part:

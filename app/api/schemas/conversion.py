@@ -1,7 +1,7 @@
-"""Values of sizing as the JSON that is sent: units and rounding, once.
+"""Converts results of the sizing engine to the JSON that is sent, with units and rounding.
 
-Answers are built as plain dictionaries and serialised directly, because building a validated
-object for every fact costs more than the search; tests hold each answer against its model in answers.py.
+Answers are built as plain dictionaries and serialized directly, because building a validated object for every fact
+costs more than the search. Tests validate each answer against its model in answers.py.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from app.sizing.result import (
 from app.sizing.units import GB, GIB, MB
 from app.sizing.values.runs import Curve, Maximum
 
-# Fields of a deployment that the wire names as the core does, in its order.
+# Deployment fields with the same name in the API and in the engine, in API order.
 SAME_IN_DEPLOYMENT = tuple(
     n for n in DeploymentShown.model_fields if n not in ("offer", "pools", "recipe", "scheduler", "speculative")
 )
 
 METRICS = {
-    "ttft_ms": "from sending a request to its first token, queueing included",
-    "tpot_ms": "mean time of a token after the first; the inter-token latency where tokens come one at a time",
-    "e2e_ms": "from sending a request to its last token: TTFT + (output tokens - 1) x TPOT",
-    "output_tokens_per_s": "generated tokens of the whole deployment, spares idle",
-    "total_tokens_per_s": "prompt and generated tokens of the whole deployment",
-    "prefill_tokens_per_s": "prompt tokens, if nothing else were computed",
+    "ttft_ms": "time from sending a request to its first token, including queueing",
+    "tpot_ms": "mean time per token after the first; equals the inter-token latency if tokens arrive one at a time",
+    "e2e_ms": "time from sending a request to its last token: TTFT + (output tokens - 1) x TPOT",
+    "output_tokens_per_s": "generated tokens per second of the whole deployment, with idle spares",
+    "total_tokens_per_s": "prompt and generated tokens per second of the whole deployment",
+    "prefill_tokens_per_s": "prompt tokens per second if the deployment only processed prompts",
 }
 
 
 def metrics_of(e: Estimate) -> dict[str, str] | None:
-    """What the metrics of a token stream mean, as load testers define them."""
+    """Definitions of the metrics as load testers use them, or None if the deployment generates no tokens."""
     return METRICS if e.performance is not None and e.performance.output_tokens_per_s is not None else None
 
 
@@ -77,18 +77,18 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
             draft_parameters_billion=option.draft_parameters / 1e9 or None,
         )
     recipe = None if d.recipe is None else present(**asdict(d.recipe)) or None
-    told = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
-    told["scheduler"] = scheduler_json(d.scheduler)
-    told["pools"] = None if d.pools is None else pools_json(d.pools, deployment_json)
-    return {k: v for k, v in told.items() if v is not None}
+    shown = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
+    shown["scheduler"] = scheduler_json(d.scheduler)
+    shown["pools"] = None if d.pools is None else pools_json(d.pools, deployment_json)
+    return {k: v for k, v in shown.items() if v is not None}
 
 
-# How the wire names quantities and counts them, by the end of their name.
+# Ending of a quantity's name in the engine, its ending in the API, and the factor between their units.
 SHOWN_IN = (("_per_s", "_per_s", 1.0), ("_s", "_ms", 1e3), ("_bytes", "_gib", 1 / GIB))
 
 
 def interval_json(i: Interval) -> dict[str, Any]:
-    """An interval in the wire's units; what is neither a time nor a size is shown as it is."""
+    """An interval as JSON, with times in ms and sizes in GiB; other quantities keep their unit."""
     name, factor = i.quantity, 1.0
     for ending, shown, times in SHOWN_IN:
         if name.endswith(ending):
@@ -99,7 +99,9 @@ def interval_json(i: Interval) -> dict[str, Any]:
 
 
 def assurance_json(a: Assurance) -> dict[str, Any]:
-    """How sure a deployment is, and what other confidences would take."""
+    """The probability that a deployment meets the requirements, and the hardware needed at other confidence levels, as
+    JSON.
+    """
     return {
         **present(asked=a.asked, meets_slo=a.meets_slo, meets_deadline=a.meets_deadline, fits=a.fits),
         "by_level": [
@@ -114,7 +116,7 @@ def assurance_json(a: Assurance) -> dict[str, Any]:
 
 
 def verification_json(v: Verification) -> dict[str, Any]:
-    """The benchmark that would settle most."""
+    """The benchmark that would reduce the uncertainty most, as JSON."""
     return {
         "command": v.command,
         "accelerator": v.accelerator,
@@ -126,7 +128,7 @@ def verification_json(v: Verification) -> dict[str, Any]:
 
 
 def notice_json(n: Notice) -> dict[str, Any]:
-    """A warning."""
+    """A warning as JSON."""
     return {"code": n.code, "text": n.text}
 
 
@@ -164,7 +166,7 @@ def maximum_json(m: Maximum) -> dict[str, Any]:
 
 
 def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any]:
-    """Speed and latencies; `simulated`: with what was simulated, where anything was."""
+    """Throughput and latencies as JSON; `simulated` adds the simulation results, if there are any."""
     same = (
         "output_tokens_per_s",
         "total_tokens_per_s",
@@ -216,7 +218,7 @@ def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any
 
 
 def cost_json(c: CostSummary) -> dict[str, Any]:
-    """Money and energy."""
+    """Cost and energy as JSON."""
     return {
         "usd_per_hour": rounded(c.usd_per_hour),
         **present(usd_per_day=c.usd_per_day),
@@ -252,7 +254,7 @@ def step_json(s: Step) -> dict[str, Any]:
 
 
 def metric_name(metric: str) -> str:
-    """A figure's name on the wire; training rates are per accelerator."""
+    """The name of a metric in the API; training rates are per accelerator."""
     if metric.startswith("training_"):
         return metric.removeprefix("training_") + "_per_accelerator"
     if metric == "peak_memory_bytes":

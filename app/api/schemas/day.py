@@ -1,4 +1,4 @@
-"""A day of a deployment on the wire."""
+"""Schemas of the load, fleet size and failures of a deployment over a day."""
 
 from __future__ import annotations
 
@@ -14,34 +14,42 @@ class HourShown(Shown):
     """One hour of the day."""
 
     requests_per_s: float
-    replicas: int = Field(description="Most that run in this hour where the fleet follows the load, spares included.")
+    replicas: int = Field(
+        description="Maximum number of running replicas in this hour if the fleet follows the load, including spares."
+    )
 
 
 class FixedShown(Shown):
-    """The fleet of one size all day."""
+    """A fleet of constant size all day."""
 
     replica_hours: float
-    usd_per_day: float | None = Field(description="Null without a price, as below.")
+    usd_per_day: float | None = Field(description="Daily cost of the fleet; null without a price.")
 
 
 class AutoscaledShown(FixedShown):
-    """A fleet that follows the load: every replica is paid for from its order on."""
+    """A fleet that follows the load; each replica is paid for from the time it is ordered."""
 
     least_replicas: int
-    warm_replicas: int = Field(description="Most that run ahead of the load, because a start takes its time.")
-    saving_share: float = Field(description="Of the money of the fixed fleet; without a price of its replica-hours.")
+    warm_replicas: int = Field(
+        description="Maximum number of replicas that run ahead of the load, because a start takes time."
+    )
+    saving_share: float = Field(
+        description="Share of the fixed fleet's cost that is saved; without a price, of its replica-hours."
+    )
     note: str
 
 
 class ScaleToZeroShown(FixedShown):
-    """The same, with nothing running while nobody asks."""
+    """An autoscaled fleet that stops all replicas when there are no requests."""
 
     idle_hours: float
-    first_request_ms: float = Field(description="Of who comes first then.")
+    first_request_ms: float = Field(
+        description="Time to first token of the first request after an idle period, including the cold start."
+    )
 
 
 class StartPartsShown(Shown):
-    """Seconds of a replica's start, by what they go to."""
+    """Start time of a replica by component, in seconds."""
 
     machine: float
     image: float
@@ -51,7 +59,7 @@ class StartPartsShown(Shown):
 
 
 class ColdStartShown(Shown):
-    """From the order of a replica to its first request."""
+    """Time from the order of a replica to its first request."""
 
     seconds: float
     ten_at_once_seconds: float
@@ -61,36 +69,43 @@ class ColdStartShown(Shown):
 class ScaleOutShown(Shown):
     """Whether replicas start as fast as the load rises."""
 
-    fast_enough: bool = Field(description="Whether what runs carries the ramp until what is ordered is there.")
+    fast_enough: bool = Field(
+        description="True if the running replicas can serve the rising load until new replicas are ready."
+    )
     steepest_requests_per_s_per_minute: float
     replicas_per_minute: float
     why: str
 
 
 class FailureMinuteShown(Shown):
-    """One minute after a loss."""
+    """One minute after a failure."""
 
     minute: int
-    capacity_share: float = Field(description="Of the replicas, spares included, what serves.")
+    capacity_share: float = Field(description="Share of the replicas, including spares, that serve requests.")
     backlog_requests: float
-    ttft_p95_ms: float | None = Field(None, description="Of who comes then; absent where nobody is served.")
+    ttft_p95_ms: float | None = Field(
+        None,
+        description="95th percentile of TTFT for requests arriving in this minute; absent if no request is served.",
+    )
 
 
 class FailureShown(Shown):
-    """A loss at the peak, minute by minute; a minute that is left out is as the one before."""
+    """A failure at the peak, minute by minute; an omitted minute equals the previous one."""
 
     what: str = Field(
-        description="replica, machine, or zone where there are several; of pools with the pool's name before it."
+        description="What fails: replica, machine or zone (if there are several); prefixed by the pool's name for "
+        "pools.",
     )
     lost_replicas: int
     minutes: list[FailureMinuteShown]
     back_after_minutes: float | None = Field(
-        description="Until all is back and nobody waits; null where machines have to be repaired or the queue stays."
+        description="Time until all replicas are back and the queue is empty; null if machines need repair or the "
+        "queue stays.",
     )
 
 
 class DayShown(Shown):
-    """A fixed fleet against one that follows the load, hour by hour, and how replicas start."""
+    """A fixed fleet compared with an autoscaled fleet, hour by hour, and how replicas start."""
 
     hours: list[HourShown]
     fixed: FixedShown
@@ -99,7 +114,7 @@ class DayShown(Shown):
     cold_start: ColdStartShown
     scale_out: ScaleOutShown
     failures: list[FailureShown]
-    cheaper: str = Field(description="fixed or autoscaled.")
+    cheaper: str = Field(description="The cheaper fleet: fixed or autoscaled.")
 
 
 def _fleet_json(fleet: FleetDay) -> dict[str, Any]:
@@ -126,7 +141,7 @@ def _failure_json(failure: Failure) -> dict[str, Any]:
 
 
 def day_json(day: Day | None) -> dict[str, Any] | None:
-    """A day of a deployment, where it has one."""
+    """A day of a deployment as JSON, or None if it has no daily profile."""
     if day is None:
         return None
     follows, zero, start, out = day.autoscaled, day.scale_to_zero, day.cold_start, day.scale_out

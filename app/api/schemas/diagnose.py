@@ -1,4 +1,4 @@
-"""POST /diagnose on the wire: what was observed of a deployment, and what is found."""
+"""Schemas of POST /diagnose: observations of a deployment, and the findings."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASE_UNITS = {"_ms": ("_s", 1e-3), "_gib": ("_bytes", float(GIB))}
 
 
 class LoadSeenSpec(Wire):
-    """Waits at a load of the whole deployment."""
+    """Latencies observed at one load of the whole deployment."""
 
     requests_per_s: Positive
     ttft_p50_ms: Positive | None = None
@@ -46,10 +46,10 @@ class LoadSeenSpec(Wire):
 
 
 class ServiceObservedSpec(Wire):
-    """Of the whole deployment; `running` and `waiting` of one replica. What is not known is left out."""
+    """Observations of the whole deployment; `running` and `waiting` are per replica. Omit what you do not know."""
 
     requests_per_s: Positive | None = None
-    peak_requests_per_s: Positive | None = Field(None, description="In the busiest ten seconds.")
+    peak_requests_per_s: Positive | None = Field(None, description="Requests per second in the busiest ten seconds.")
     output_tokens_per_s: Amount | None = None
     input_tokens_mean: Annotated[float, Field(ge=1, le=1e7)] | None = None
     output_tokens_mean: Annotated[float, Field(ge=1, le=1e7)] | None = None
@@ -69,31 +69,33 @@ class ServiceObservedSpec(Wire):
     prefix_hit_share: Share | None = None
     acceptance_rate: Annotated[float, Field(gt=0, lt=1)] | None = None
     error_share: Share | None = None
-    busiest_replica_share: Positive | None = Field(None, description="Load of the busiest replica over the mean.")
+    busiest_replica_share: Positive | None = Field(None, description="Load of the busiest replica divided by the mean.")
     cold_start_s: Positive | None = None
-    restarts_per_day: Amount | None = Field(None, description="Of one replica.")
+    restarts_per_day: Amount | None = Field(None, description="Restarts of one replica per day.")
     by_load: Annotated[list[LoadSeenSpec], Field(max_length=12)] = []
 
     def to_observed(self) -> ServiceObserved:
-        said = _in_base_units(self.model_dump(exclude={"by_load"}))
-        return ServiceObserved(**said, by_load=tuple(point.to_seen() for point in self.by_load))
+        values = _in_base_units(self.model_dump(exclude={"by_load"}))
+        return ServiceObserved(**values, by_load=tuple(point.to_seen() for point in self.by_load))
 
 
 class ScaleSpec(Wire):
-    """The speed of a run at one size."""
+    """Throughput of a run at one size."""
 
     accelerators: Positive
     tokens_per_s: Positive
 
 
 class TrainingObservedSpec(Wire):
-    """Of a run; parts are seconds of a step."""
+    """Observations of a training run; components of a step are in seconds."""
 
     step_time_s: Positive | None = None
-    tokens_per_s: Positive | None = Field(None, description="Of the whole run; of samples where it counts these.")
+    tokens_per_s: Positive | None = Field(
+        None, description="Throughput of the whole run; in samples for a model that processes samples."
+    )
     mfu: Annotated[float, Field(gt=0, le=1)] | None = None
     compute_s: Amount | None = None
-    communication_s: Amount | None = Field(None, description="That nothing hides.")
+    communication_s: Amount | None = Field(None, description="Communication that does not overlap with computation.")
     input_s: Amount | None = None
     synchronisation_s: Amount | None = None
     outside_kernels_s: Amount | None = None
@@ -101,46 +103,48 @@ class TrainingObservedSpec(Wire):
     bubble_s: Amount | None = None
     slowest_rank_s: Positive | None = None
     median_rank_s: Positive | None = None
-    memory_peak_gib: Positive | None = Field(None, description="Of the fullest accelerator.")
+    memory_peak_gib: Positive | None = Field(None, description="Peak memory of the fullest accelerator.")
     allocator_retries_per_step: Amount | None = None
-    checkpoint_s: Amount | None = Field(None, description="For which the run stands still.")
+    checkpoint_s: Amount | None = Field(None, description="Time that the run pauses for one checkpoint.")
     checkpoint_interval_s: Positive | None = None
     restarts_per_day: Amount | None = None
-    warmup_s: Amount | None = Field(None, description="At each start, until steps have their pace.")
+    warmup_s: Amount | None = Field(None, description="Time after each start until steps reach their normal speed.")
     evaluation_share: Share | None = None
     scales: Annotated[list[ScaleSpec], Field(max_length=20)] = []
 
     def to_observed(self) -> TrainingObserved:
-        said = _in_base_units(self.model_dump(exclude={"scales"}))
-        return TrainingObserved(**said, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales))
+        values = _in_base_units(self.model_dump(exclude={"scales"}))
+        return TrainingObserved(**values, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales))
 
 
 class DevicesObservedSpec(Wire):
-    """Of the accelerators, on the mean; errors of all of them."""
+    """Averages over the accelerators; errors are summed over all of them."""
 
     utilization: Share | None = None
     clock_share: Annotated[float, Field(ge=0, le=1.5)] | None = Field(
-        None, description="Of the clock they are sold with."
+        None, description="Clock rate as a share of the rated clock."
     )
     temperature_c: Amount | None = None
     power_w: Amount | None = None
     power_limit_w: Positive | None = None
-    memory_used_gib: Positive | None = Field(None, description="Of the fullest.")
+    memory_used_gib: Positive | None = Field(None, description="Memory in use on the fullest accelerator.")
     link_width_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Lanes of the slot in use, of those there are."
+        None, description="Share of the slot's lanes in use."
     )
     slowest_clock_share: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        None, description="Clock of the slowest accelerator over the mean."
+        None, description="Clock of the slowest accelerator divided by the mean."
     )
-    errors_per_day: Amount | None = Field(None, description="Xid and uncorrected memory errors.")
+    errors_per_day: Amount | None = Field(None, description="Xid errors and uncorrected memory errors.")
 
     def to_observed(self) -> DevicesObserved:
         return DevicesObserved(**_in_base_units(self.model_dump()))
 
 
 class ObservedSpec(PastedSpec):
-    """What was observed: `service` with phase inference, `training` with the others, `devices` with any, or text that
-    says it; a figure that is told goes before one that is read.
+    """Observations: `service` with phase inference, `training` with the other phases, `devices` with any phase, or
+    pasted text.
+
+    An explicit value overrides a value read from text.
     """
 
     service: ServiceObservedSpec | None = None
@@ -174,7 +178,7 @@ EXAMPLE: dict[str, Any] = {
 
 
 class DiagnoseRequest(EstimateRequest):
-    """A workload, the deployment it runs on, and what was observed there."""
+    """A workload, the deployment it runs on, and observations of that deployment."""
 
     model_config = shown_as(EXAMPLE)
 
@@ -182,7 +186,7 @@ class DiagnoseRequest(EstimateRequest):
 
 
 class ObservationShown(Shown):
-    """An observed figure beside the expected one."""
+    """An observed value with the expected one."""
 
     quantity: str
     observed: float
@@ -191,24 +195,24 @@ class ObservationShown(Shown):
 
 
 class CostsShown(Shown):
-    """What a finding costs while it stays."""
+    """Cost of a finding until it is fixed."""
 
-    share: float | None = Field(description="Of time, of requests or of money; null where it is not known.")
+    share: float | None = Field(description="Share of time, requests or money; null if unknown.")
     usd_per_month: float | None = None
 
 
 class ChangeOfFindingShown(Shown):
-    """What would mend what was found."""
+    """The change that fixes the finding."""
 
     text: str
-    gain_share: float | None = Field(description="What the change gives back; null where it is not known.")
+    gain_share: float | None = Field(description="Share that the change recovers; null if unknown.")
     settings: DeploymentPatch | None = Field(
-        None, description="Fields of the deployment as the change would have them, judged by the core."
+        None, description="Deployment fields with their new values, evaluated by the engine."
     )
 
 
 class FindingShown(Shown):
-    """Something wrong, what it costs and what would mend it."""
+    """A problem, its cost and the change that fixes it."""
 
     rank: int
     code: str
@@ -221,22 +225,24 @@ class FindingShown(Shown):
 
 
 class DiagnoseResponse(Shown):
-    """Findings, the dearest first."""
+    """Findings, most expensive first."""
 
     healthy: bool
     summary: str
     findings: list[FindingShown]
-    expected: dict[str, Any] = Field(description="The performance that /estimate gives at the load observed.")
+    expected: dict[str, Any] = Field(description="Performance that /estimate predicts at the observed load.")
     not_to_buy: list[str]
-    not_judged: list[str] | None = Field(None, description="Figures of the service of which nothing is expected here.")
+    not_judged: list[str] | None = Field(None, description="Observed quantities for which there is no expected value.")
     assumptions: list[AssumedShown]
-    read: list[ReadShown] | None = Field(None, description="Figures that pasted text says; absent without any.")
-    not_read: NotReadShown | None = Field(None, description="What of it was not understood.")
-    notes: list[str] | None = Field(None, description="What it leaves open, and where it contradicts what was told.")
+    read: list[ReadShown] | None = Field(None, description="Values read from pasted text; absent without pasted text.")
+    not_read: NotReadShown | None = Field(None, description="Pasted text that was not used.")
+    notes: list[str] | None = Field(
+        None, description="Missing values, and contradictions between pasted text and explicit values."
+    )
 
 
 def diagnosis_json(d: Diagnosis) -> dict[str, Any]:
-    """A diagnosis."""
+    """A diagnosis as JSON."""
     cost = d.expected.cost
     usd = None if cost is None else cost.usd_per_month
     return {
@@ -271,16 +277,16 @@ def _finding_json(f: Finding, rank: int, usd: float | None) -> dict[str, Any]:
 
 
 def costs_json(f: Finding, usd: float | None) -> dict[str, Any]:
-    """What a finding costs: the share, and that of the bill."""
+    """Cost of a finding as JSON: its share, and that share of the monthly bill `usd`."""
     money = None if usd is None or f.share is None else usd * f.share
     return {"share": rounded(f.share), **present(usd_per_month=money)}
 
 
-def _in_base_units(said: dict[str, Any]) -> dict[str, Any]:
-    """Fields in milliseconds as fields in seconds, in GiB as in bytes."""
-    found = {}
-    for name, value in said.items():
+def _in_base_units(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields with milliseconds converted to seconds and GiB to bytes."""
+    converted = {}
+    for name, value in values.items():
         unit = next((unit for unit in BASE_UNITS if name.endswith(unit)), None)
         base, times = BASE_UNITS[unit] if unit else ("", 1.0)
-        found[name.removesuffix(unit or "") + base] = value * times if unit and value is not None else value
-    return found
+        converted[name.removesuffix(unit or "") + base] = value * times if unit and value is not None else value
+    return converted

@@ -1,4 +1,4 @@
-"""Filing of stored answers on the wire: the words of a request they are found by, lists of them, their status."""
+"""Schemas of stored answers: labels in requests, lists of answers, and their approval status."""
 
 from __future__ import annotations
 
@@ -31,49 +31,49 @@ CHANGED = {"status": "approved", "at": "2026-11-21T09:30:00Z", "by": "J. Doe", "
 
 
 def _moment(text: Any) -> Any:
-    """A day or a moment as it is written; a day begins at midnight, and what names no zone is UTC."""
+    """Parses a date or time in ISO 8601. A date means midnight; a time without a zone is UTC."""
     try:
         return in_utc(datetime.fromisoformat(text))
     except (TypeError, ValueError, OverflowError):
-        raise ValueError("must be a day or a moment, as 2026-11-20 or 2026-11-20T08:00:00Z") from None
+        raise ValueError("must be a date or time, such as 2026-11-20 or 2026-11-20T08:00:00Z") from None
 
 
 Moment = Annotated[datetime, BeforeValidator(_moment)]
 
 
 class RecommendationFilter(Page):
-    """What a list of stored answers is narrowed to."""
+    """Filters of the list of stored answers."""
 
     label: Words | None = Field(None, description="Words of the label, in any order.")
-    reference: Words | None = Field(None, description="Exactly as in the request.")
-    cost_centre: Words | None = Field(None, description="Exactly as in the request.")
+    reference: Words | None = Field(None, description="Exact value from the request.")
+    cost_centre: Words | None = Field(None, description="Exact value from the request.")
     status: StatusName | None = None
-    model: Words | None = Field(None, description="As the catalogue, people or the request name it.")
-    accelerator: Words | None = Field(None, description="Of the first rank, as the catalogue or people name it.")
-    created_after: Moment | None = Field(None, description="First stored then or later; a day or a moment, UTC.")
-    created_before: Moment | None = Field(None, description="First stored before.")
+    model: Words | None = Field(None, description="Model name, alias or the name in the request.")
+    accelerator: Words | None = Field(None, description="Accelerator of the first rank, by slug or common name.")
+    created_after: Moment | None = Field(None, description="First stored at this time or later; a date or time in UTC.")
+    created_before: Moment | None = Field(None, description="First stored before this date or time in UTC.")
 
 
 class FiledShown(Shown):
-    """A stored answer as lists show it."""
+    """A stored answer in a list."""
 
     model_config = shown_as(FILED)
 
     id: str
-    stored_at: str = Field(description="When it was first stored.")
+    stored_at: str = Field(description="Time when the answer was first stored.")
     status: StatusName
-    etag: str = Field(description="Of the status: If-Match of a change takes it.")
-    superseded_by: str | None = Field(None, description="Id of the recommendation that took its place.")
+    etag: str = Field(description="ETag of the status; send it as If-Match to change the status.")
+    superseded_by: str | None = Field(None, description="ID of the recommendation that replaced this one.")
     label: str | None = None
     reference: str | None = None
     cost_centre: str | None = None
     model: str | None = None
-    accelerators: list[str] = Field(description="Of the first rank; none where nothing was feasible.")
+    accelerators: list[str] = Field(description="Accelerators of the first rank; empty if nothing was feasible.")
     option: str | None = Field(None, description="The first rank in words.")
 
 
 class RecommendationList(Shown):
-    """Stored answers, the newest first."""
+    """Stored answers, newest first."""
 
     model_config = shown_as({"items": [FILED], "next_cursor": "MjAyNi0xMS0yMFQwODowMDowMCswMDowMA"})
 
@@ -82,7 +82,7 @@ class RecommendationList(Shown):
 
 
 class StatusChangeShown(Shown):
-    """Who moved it there, and when."""
+    """A change of status: who made it and when."""
 
     model_config = shown_as(CHANGED)
 
@@ -94,30 +94,30 @@ class StatusChangeShown(Shown):
 
 
 class StatusShown(FiledShown):
-    """How far a stored answer has come, where it may go from there, and how it came there."""
+    """Approval status of a stored answer, the allowed next statuses and the history."""
 
     model_config = shown_as({**FILED, "next": ["draft", "ordered", "superseded"], "history": [CHANGED]})
 
-    next: list[StatusName] = Field(description="What the status may be changed to.")
-    history: list[StatusChangeShown] = Field(description="Every change, the first before the last.")
+    next: list[StatusName] = Field(description="Allowed next statuses.")
+    history: list[StatusChangeShown] = Field(description="Every change, oldest first.")
 
 
 class StatusChange(Wire):
-    """A change of status. The answer itself stays as it is."""
+    """A change of status. The answer itself does not change."""
 
     model_config = shown_as({"status": "approved", "by": "J. Doe", "note": "Board of 20 November."})
 
     status: StatusName
-    by: Words = Field(description="Who changes it; it is kept, not checked.")
+    by: Words = Field(description="Who makes the change; it is stored, not verified.")
     note: Note | None = None
     superseded_by: Identity | None = Field(
-        None, description="With status superseded: the stored recommendation that takes its place."
+        None, description="ID of the stored recommendation that replaces this one; requires status superseded."
     )
 
     @model_validator(mode="after")
     def _only_what_is_superseded_has_a_successor(self) -> StatusChange:
         if self.superseded_by is not None and self.status != "superseded":
-            raise ValueError("superseded_by goes with status superseded")
+            raise ValueError("superseded_by requires status superseded")
         return self
 
     def to_change(self) -> Change:
@@ -125,13 +125,13 @@ class StatusChange(Wire):
 
 
 def tag_of(row: FilingRow) -> str:
-    """The ETag of a status."""
+    """The ETag of an answer's status."""
     return f'"status-{row.version}"'
 
 
 def filed_json(row: FilingRow) -> dict[str, Any]:
-    """A stored answer as lists show it; what it does not have is absent."""
-    told = {
+    """A stored answer in a list as JSON; fields without a value are omitted."""
+    values = {
         "id": row.recommendation,
         "stored_at": _shown(row.stored_at),
         "status": row.status,
@@ -144,11 +144,11 @@ def filed_json(row: FilingRow) -> dict[str, Any]:
         "accelerators": (row.accelerators or "").split(),
         "option": row.option,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def status_json(row: FilingRow, changes: Sequence[StatusChangeRow]) -> dict[str, Any]:
-    """The same with its history."""
+    """A stored answer as JSON with the history of its status."""
     history = [
         {"status": c.status, "at": _shown(c.changed_at), "by": c.changed_by}
         | {name: value for name in ("note", "superseded_by") if (value := getattr(c, name)) is not None}

@@ -1,4 +1,4 @@
-"""GET /recommendations/{id}/sensitivity on the wire."""
+"""Schemas of GET /recommendations/{id}/sensitivity."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from pydantic import Field
 from app.api.flips import First, Flip, Hold
 from app.api.patterns import Saving
 from app.api.schemas.base import Shown, present
+from app.sizing.words import percent
 
 
 class FlipShown(Shown):
-    """A change that makes another type first. Every one was asked."""
+    """A change that ranks another accelerator type first. The service computed an answer for each change."""
 
     knob: str = Field(
-        description="load, input_tokens, output_tokens, ttft_ms, tpot_ms, e2e_ms, confidence, price, weight_formats, "
-        "or a field of a run."
+        description="What changes: load, input_tokens, output_tokens, ttft_ms, tpot_ms, e2e_ms, confidence, price, "
+        "weight_formats, or a field of a run."
     )
     text: str
-    first: str = Field(description="Type that is first then; nothing where none does what is asked.")
-    request: dict[str, Any] = Field(description="Merged into the request (RFC 7396) it gives that answer.")
+    first: str = Field(description="Accelerator type that ranks first then; empty if none meets the requirements.")
+    request: dict[str, Any] = Field(description="Merge this into the request (RFC 7396) to get that answer.")
     now: float | None = None
-    value: float | None = Field(None, description="The nearest found that turns the answer, within 1 to 5 %.")
+    value: float | None = Field(None, description="Closest value that changes the first rank, within 1 to 5 %.")
     unit: str | None = None
 
 
 class HoldShown(Shown):
-    """A number that was moved from low to high in a few steps while the same type stayed first."""
+    """A number that was varied from low to high in a few steps while the same type stayed first."""
 
     knob: str
     text: str
@@ -36,21 +37,21 @@ class HoldShown(Shown):
 
 
 class SavingShown(Shown):
-    """A pattern that costs less and that the request left open. Every one was asked."""
+    """A cheaper option that the request left open. The service computed an answer for each option."""
 
     pattern: str = Field(
-        description="smaller_model, quantise, quantise_cache, spot, commit, lora or qlora.",
+        description="Kind of saving: smaller_model, quantise, quantise_cache, spot, commit, lora or qlora.",
     )
     text: str
-    owes: str = Field(description="What it takes beside the money.")
-    first: str = Field(description="Type that is first then.")
-    usd: float = Field(description="Of a run in all; of a service per hour, in the mean of its day.")
+    owes: str = Field(description="Trade-off: what the saving requires.")
+    first: str = Field(description="Accelerator type that ranks first then.")
+    usd: float = Field(description="Total cost of a run, or mean hourly cost of a service over its day.")
     saves_share: float
-    request: dict[str, Any] = Field(description="Merged into the request (RFC 7396) it gives that answer.")
+    request: dict[str, Any] = Field(description="Merge this into the request (RFC 7396) to get that answer.")
 
 
 class SensitivityShown(Shown):
-    """What would make another type of accelerator first, and what would cost less, on today's catalogue."""
+    """Changes that would rank another accelerator type first, and options that would cost less, in today's catalog."""
 
     id: str
     catalog: dict[str, str]
@@ -58,11 +59,11 @@ class SensitivityShown(Shown):
     flips: list[FlipShown]
     holds: list[HoldShown]
     savings: list[SavingShown]
-    asked: int = Field(description="Requests that were answered to find this.")
+    asked: int = Field(description="Number of requests that the service computed for this.")
 
 
 def sensitivity_json(first: First, flips: list[Flip], holds: list[Hold], savings: list[Saving]) -> dict[str, Any]:
-    """What turns the answer, what does not, and what costs less."""
+    """Changes that alter the first rank, ranges that do not, and savings, as JSON."""
     return {
         "first": first.type,
         "flips": [
@@ -78,7 +79,7 @@ def sensitivity_json(first: First, flips: list[Flip], holds: list[Hold], savings
         "savings": [
             {
                 "pattern": s.pattern.name,
-                "text": f"{s.pattern.text}: saves {s.saves_share:.0%}; owes {s.pattern.owes}.",
+                "text": f"{s.pattern.text}: saves {percent(s.saves_share)}. Trade-off: {s.pattern.owes}.",
                 "owes": s.pattern.owes,
                 "first": s.first,
                 **present(usd=s.usd, saves_share=s.saves_share),

@@ -1,4 +1,4 @@
-"""Hand-offs on the wire: what may be asked of one, and its files."""
+"""Schemas of hand-offs: the query and the generated files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ HANDOFF: dict[str, Any] = {
     "target": "vllm",
     "rank": 1,
     "files": [FILE],
-    "notes": ["Flags of vllm: vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23."],
+    "notes": ["Flags of vLLM: vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23."],
 }
 TargetName = Annotated[
     Literal[
@@ -46,22 +46,24 @@ TargetName = Annotated[
 
 
 class HandoffQuery(BaseModel):
-    """For what, of which option, and which file of it alone."""
+    """Target tool, rank of the option, and optionally one file."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     target: TargetName
     rank: int = Field(1, ge=1, le=1000)
-    file: str | None = Field(None, min_length=1, max_length=120, description="Its name: the file alone, as it is.")
+    file: str | None = Field(
+        None, min_length=1, max_length=120, description="Name of a file; returns only this file, unchanged."
+    )
     engine_version: str | None = Field(
         None,
         pattern=r"^v?\d+(\.\d+){0,3}[A-Za-z0-9.+-]{0,20}$",
-        description="That is installed; without it the version whose flags were read.",
+        description="Installed version of the engine. Default: the version from which the flags were read.",
     )
 
 
 class FileShown(Shown):
-    """A file by its name."""
+    """A file with its name."""
 
     model_config = shown_as(FILE)
 
@@ -71,7 +73,7 @@ class FileShown(Shown):
 
 
 class HandoffShown(Shown):
-    """The files that start one ranked option and measure it, and what whoever starts them has to know."""
+    """Files that start and benchmark one ranked option, and notes for the operator."""
 
     model_config = shown_as(HANDOFF)
 
@@ -82,7 +84,7 @@ class HandoffShown(Shown):
 
 
 def handoff_json(made: Handoff) -> dict[str, Any]:
-    """A hand-off as it is shown."""
+    """A hand-off as JSON."""
     return {
         "target": made.target,
         "rank": made.rank,

@@ -1,4 +1,4 @@
-"""What the calls for operations answer."""
+"""Schemas of the health endpoints."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from app.api.schemas.base import Shown, shown_as
 
 
 class AliveShown(Shown):
-    """The process runs."""
+    """The process is running."""
 
     model_config = shown_as({"status": "ok"})
 
-    status: Literal["ok"] = Field(description="Always ok: it answers.")
+    status: Literal["ok"] = Field(description="Always ok if the service responds.")
 
 
 class ReadyShown(Shown):
-    """The service takes traffic, on this version of the catalogue."""
+    """The service accepts requests, with this version of the catalog."""
 
     model_config = shown_as({"status": "ready", "snapshot": "a92c48cdaec828d7", "prices_as_of": "2026-08-22"})
 
-    status: Literal["ready"] = Field(description="Always ready; otherwise the answer is a problem.")
+    status: Literal["ready"] = Field(description="Always ready; otherwise the response is a problem.")
     snapshot: str
     prices_as_of: str

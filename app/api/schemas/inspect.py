@@ -1,4 +1,4 @@
-"""All counts of a model on the wire."""
+"""Schemas of model inspection: parameters, memory and FLOPs of a model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ from app.sizing.units import GIB, MIB
 
 
 class ShapeShown(Shown):
-    """The shape as the arithmetic sees it; `mlp_width` is what one token passes, experts included."""
+    """The shape that the engine calculates with; `mlp_width` is the width one token passes through, including
+    experts.
+    """
 
     num_layers: int
     hidden_size: int
@@ -38,7 +40,7 @@ class ShapeShown(Shown):
 
 
 class ContextShown(Shown):
-    """What one sequence costs at a context: cache and state in 16 bit, FLOPs of one more token, training FLOPs per
+    """Cost of one sequence at a context length: cache and state in 16 bit, FLOPs of one more token, training FLOPs per
     token.
     """
 
@@ -49,16 +51,19 @@ class ContextShown(Shown):
 
 
 class ActivationsShown(Shown):
-    """Bytes one token keeps for backward in a mean layer, 16 bit, attention never materialised."""
+    """Bytes that one token keeps for the backward pass in an average layer, in 16 bit, without a materialized attention
+    matrix.
+    """
 
     fused: float
     eager: float
 
 
 class LogitsShown(Shown):
-    """Bytes per token of a batch: fp32 logits where tokens are sampled, and the peak of the loss in training.
+    """Logits memory in bytes per token of a batch: FP32 logits when sampling tokens, and the peak of the loss in
+    training.
 
-    `vocabulary_gib` is what the look-up tables and the head occupy in 16 bit.
+    `vocabulary_gib` is the memory of the embedding tables and the output head in 16 bit.
     """
 
     vocabulary_gib: float
@@ -68,21 +73,23 @@ class LogitsShown(Shown):
 
 
 class LoraShown(Shown):
-    """Trainable elements of adapters at a rank, by what is adapted."""
+    """Trainable parameters of adapters at a rank, by target matrix."""
 
     rank: int
     parameters: dict[str, int]
 
 
 class NativeShown(Shown):
-    """The checkpoint as published: the format of its quantised matrices, and its size with scales and wide tensors."""
+    """The published checkpoint: format of its quantized matrices, and its size including scales and unquantized
+    tensors.
+    """
 
     format: str
     checkpoint_gib: float
 
 
 class ImageShown(Shown):
-    """An image on its way through the tower."""
+    """An image in the vision tower."""
 
     width: int
     height: int
@@ -92,7 +99,7 @@ class ImageShown(Shown):
 
 
 class SampleShown(Shown):
-    """One sample: passes of the network over it, each of `flops_per_pass`, and what runs once."""
+    """One sample: passes through the network, each of `flops_per_pass`, plus work that runs once."""
 
     unit: str
     described: str
@@ -100,23 +107,25 @@ class SampleShown(Shown):
     flops_per_pass: float
     flops_once: float
     activation_mib: float
-    sized_by: list[str] = Field(description="Fields of `sample` that its work depends on.")
+    sized_by: list[str] = Field(description="Fields of `sample` that determine its work.")
 
 
 class InspectResponse(Shown):
-    """Counts of a model. `flops_per_token` is one forward pass per token without attention over a context."""
+    """Counts of a model. `flops_per_token` is one forward pass per token, excluding attention over the context."""
 
     name: str
     source: str
     kind: str = Field(
-        description="decoder: generates tokens; encoder: one pass over them; samples: images, speech, pictures."
+        description="decoder: generates tokens; encoder: one pass over the tokens; samples: images, video, speech."
     )
     family: str
     parameters: int
     active_parameters: int
-    parts: dict[str, int] = Field(description="Parameters by part; they sum to the total.")
+    parts: dict[str, int] = Field(description="Parameters by component; they sum to the total.")
     mtp_parameters: int = Field(
-        0, description="Multi-token-prediction layers, beside the total: loaded for speculative decoding only."
+        0,
+        description="Parameters of multi-token prediction layers, not in the total: only loaded for speculative "
+        "decoding.",
     )
     shape: ShapeShown | None = None
     kv_cache_bytes_per_token: float
@@ -145,7 +154,7 @@ def inspection(
     targets: str | tuple[str, ...],
     image: tuple[int, int],
 ) -> dict[str, Any]:
-    """Every count of a model, those of another kind of model left out."""
+    """Every count of a model as JSON; counts that do not apply to this kind of model are omitted."""
     shown: dict[str, Any] = {
         "name": model.name,
         "source": model.source,

@@ -1,4 +1,4 @@
-"""How long users wait on the wire: percentiles, the simulation behind them, and what comes of other loads."""
+"""Schemas of latencies: percentiles, the simulation that gives them, and the load curve."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SIMULATED = {
 
 
 class PercentilesShown(Shown):
-    """Milliseconds; null where the queue never empties."""
+    """Latencies in milliseconds; null if the queue never empties."""
 
     mean: float | None
     p50: float | None
@@ -43,23 +43,25 @@ class PercentilesShown(Shown):
 
 
 class SimulationShown(Shown):
-    """What the scheduler of one replica did, simulated at the peak."""
+    """Simulation of one replica's scheduler at the peak load."""
 
     model_config = shown_as(SIMULATED)
 
-    requests: int = Field(description="Simulated at every load of the curve.")
+    requests: int = Field(description="Simulated requests at each load of the curve.")
     seed: int
     arrivals: str = Field(
-        description="poisson, bursty, closed (a number kept in flight), burst (a finite run from a standing start) or "
-        "trace."
+        description="Arrival process: poisson, bursty, closed (fixed concurrency), burst (a finite run that starts at "
+        "once) or trace."
     )
-    policy: str = Field(description="How prompts and decoding share steps: mixed, prefill_first or static.")
-    inter_token_ms: PercentilesShown = Field(description="From one token to the next.")
-    queue_ms: PercentilesShown = Field(description="Until the prompt is begun.")
-    mean_batch: float = Field(description="Sequences of a replica that run at once, in the mean.")
-    cache_occupancy: float = Field(description="Share of the KV cache in use, in the mean.")
+    policy: str = Field(description="How prefill and decode share steps: mixed, prefill_first or static.")
+    inter_token_ms: PercentilesShown = Field(description="Time between two consecutive tokens.")
+    queue_ms: PercentilesShown = Field(description="Time in the queue until prefill starts.")
+    mean_batch: float = Field(description="Mean number of sequences that run concurrently on a replica.")
+    cache_occupancy: float = Field(description="Mean share of the KV cache in use.")
     preemptions_per_request: float
-    goodput_requests_per_s: float = Field(description="Requests that meet every limit, of the whole deployment.")
+    goodput_requests_per_s: float = Field(
+        description="Requests per second of the whole deployment that meet every limit."
+    )
     goodput_share: float = Field(description="Share of requests that meet every limit.")
 
 
@@ -73,12 +75,12 @@ class MedianShown(Shown):
 
 
 class LoadPointShown(Shown):
-    """What the whole deployment does at a load."""
+    """Behavior of the whole deployment at one load."""
 
     model_config = shown_as(POINT)
 
     requests_per_s: float
-    in_flight: float | None = Field(None, description="Where a number of requests is kept in flight.")
+    in_flight: float | None = Field(None, description="Requests in flight, for fixed concurrency.")
     ttft_ms: MedianShown
     tpot_ms: MedianShown
     output_tokens_per_s: float
@@ -86,12 +88,12 @@ class LoadPointShown(Shown):
 
 
 class LoadCurveShown(Shown):
-    """From light load to collapse, the deployment as it is."""
+    """Behavior of this deployment from light load to overload."""
 
     model_config = shown_as({"points": [POINT], "knee_requests_per_s": 14.2})
 
     points: list[LoadPointShown]
-    knee_requests_per_s: float = Field(description="The load from which p95 grows faster than throughput.")
+    knee_requests_per_s: float = Field(description="Load above which p95 latency grows faster than throughput.")
 
 
 def percentiles_json(p: Percentiles) -> dict[str, Any]:
@@ -116,7 +118,7 @@ def simulation_json(s: Simulation) -> dict[str, Any]:
 
 
 def point_json(p: LoadPoint) -> dict[str, Any]:
-    """A point of the curve, in as many digits as a reader uses."""
+    """A point of the load curve as JSON, rounded to four significant digits."""
 
     def shown(value: float) -> Any:
         return rounded(value, POINT_DIGITS)

@@ -1,4 +1,4 @@
-"""How long prompts and answers are, in the four ways a request may say it."""
+"""Schemas of prompt and output lengths, in the four forms that a request may use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ WholeTokens = Annotated[int, Field(ge=1, le=100_000_000), WHOLE]
 
 
 class LengthDistribution(Wire):
-    """Mean and 95th percentile of a token count; a log-normal is put through both. Equal ones are a fixed length."""
+    """Mean and 95th percentile of a token count, fitted with a log-normal distribution. Equal values mean a fixed
+    length.
+    """
 
     mean: Tokens
-    p95: Tokens | None = Field(None, description="Default: the assumption length_p95_to_mean, 2, times the mean.")
+    p95: Tokens | None = Field(
+        None, description="95th percentile. Default: the assumption length_p95_to_mean, 2, times the mean."
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> LengthDistribution:
@@ -34,13 +38,13 @@ class LengthDistribution(Wire):
 
 
 class PromptLengths(LengthDistribution):
-    """As any length, and at least one token: an empty prompt cannot be served."""
+    """Like any length, but at least one token: an empty prompt cannot be served."""
 
     mean: PromptTokens
 
 
 class LengthRange(Wire):
-    """Every whole number of tokens from min to max is as likely. Equal ones are a fixed length."""
+    """A uniform distribution over the integers from min to max. Equal values mean a fixed length."""
 
     model_config = shown_as({"min": 820, "max": 1024})
 
@@ -58,20 +62,20 @@ class LengthRange(Wire):
 
 
 class LengthHistogram(Wire):
-    """Token counts, and how often each occurs."""
+    """Token counts and their frequencies."""
 
     model_config = shown_as({"values": [200, 800, 6000], "weights": [60, 30, 10]})
 
     values: Annotated[list[WholeTokens], Field(min_length=1, max_length=MOST_VALUES)]
     weights: Annotated[
         list[Annotated[float, Field(ge=0, le=1e15)]],
-        Field(min_length=1, max_length=MOST_VALUES, description="As many as values, of any sum above 0."),
+        Field(min_length=1, max_length=MOST_VALUES, description="Relative frequency of each value; any sum above 0."),
     ]
 
     @model_validator(mode="after")
     def _weighed(self) -> LengthHistogram:
         if len(self.values) != len(self.weights):
-            raise ValueError(f"{len(self.values)} values and {len(self.weights)} weights: each value has one")
+            raise ValueError(f"{len(self.values)} values but {len(self.weights)} weights: set one weight per value")
         if sum(self.weights) <= 0:
             raise ValueError("at least one weight must be above 0")
         return self
@@ -81,10 +85,10 @@ class LengthHistogram(Wire):
 
 
 def _said_once(value: Any) -> Any:
-    """Refuses an object of two ways in one."""
-    ways = [way for way in WAYS if isinstance(value, dict) and any(name in value for name in way)]
-    if len(ways) > 1:
-        raise ValueError("a length is said in one way: mean and p95, min and max, or values and weights")
+    """Rejects an object that mixes several forms."""
+    forms = [way for way in WAYS if isinstance(value, dict) and any(name in value for name in way)]
+    if len(forms) > 1:
+        raise ValueError("use one form of length: mean and p95, min and max, or values and weights")
     return value
 
 
@@ -114,5 +118,5 @@ LengthSpec = Annotated[
 
 
 def to_lengths(spec: float | LengthDistribution | LengthRange | LengthHistogram | None) -> Lengths | float | None:
-    """The same as the core has it; a number is a mean."""
+    """The length in the engine's representation; a number is a mean."""
     return spec.to_lengths() if isinstance(spec, Wire) else spec

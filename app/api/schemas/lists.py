@@ -1,4 +1,4 @@
-"""Lists of names on the wire: who rents and sells, where, and what trains."""
+"""Schemas of providers, regions and training frameworks in the catalog."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from app.sizing.hardware.support.builds import BUILDS
 
 
 class ProviderShown(Shown):
-    """Who rents machines out or sells them."""
+    """A company that rents out or sells machines."""
 
     provider: str
     also_called: list[str]
@@ -33,7 +33,7 @@ class ProviderShown(Shown):
 
 
 class RegionShown(Shown):
-    """Where machines are rented out, in the words of those who do."""
+    """A region in which machines are for rent, named as its providers name it."""
 
     region: str
     country: str | None
@@ -43,7 +43,7 @@ class RegionShown(Shown):
 
 
 class FrameworkShown(Shown):
-    """What trains: which methods, on which runtimes; `judged_as` names the framework it is underneath."""
+    """A training framework with its methods and runtimes; `judged_as` names the underlying framework."""
 
     framework: str
     also_called: list[str]
@@ -51,7 +51,7 @@ class FrameworkShown(Shown):
     runtimes: list[str]
     kinds: list[str]
     judged_as: str | None
-    recipes: list[RecipeListed] = Field(description="How memory is counted, by version, oldest first.")
+    recipes: list[RecipeListed] = Field(description="Rules for calculating memory by version, oldest first.")
     source: str
     as_of: str
 
@@ -81,17 +81,17 @@ Items = list[dict[str, Any]]
 
 
 def providers_json(directory: Directory) -> Items:
-    """Every provider, by name."""
+    """Every provider as JSON, by name."""
     market = directory.market
     offers = defaultdict(list)
     for offer in market.offers:
         offers[offer.provider].append(offer)
     sells = {s.provider for s in market.systems.values() if s.environment is Environment.ON_PREM}
-    called = _also_called(directory.providers)
+    aliases = _also_called(directory.providers)
     return [
         {
             "provider": name,
-            "also_called": called.get(name, []),
+            "also_called": aliases.get(name, []),
             "rents": name in offers,
             "sells": name in sells,
             "regions": sorted({o.region for o in offers[name]}),
@@ -105,7 +105,7 @@ def providers_json(directory: Directory) -> Items:
 
 
 def regions_json(directory: Directory) -> Items:
-    """Every region, by name."""
+    """Every region as JSON, by name."""
     offers = defaultdict(list)
     for offer in directory.market.offers:
         offers[offer.region].append(offer)
@@ -122,7 +122,7 @@ def regions_json(directory: Directory) -> Items:
 
 
 def frameworks_json(_: Directory) -> Items:
-    """Every framework that trains, by name."""
+    """Every training framework as JSON, by name."""
     items = []
     for name in sorted(BUILDS):
         trains = [build for build in BUILDS[name] if build.methods]
@@ -146,9 +146,9 @@ def frameworks_json(_: Directory) -> Items:
 
 
 def _also_called(names: Mapping[str, str]) -> dict[str, list[str]]:
-    """Other names of each name, run together."""
-    found: dict[str, list[str]] = defaultdict(list)
+    """The other accepted spellings of each name."""
+    aliases: dict[str, list[str]] = defaultdict(list)
     for key, name in names.items():
         if key != name and key != "".join(c for c in name if c.isalnum()):
-            found[name].append(key)
-    return found
+            aliases[name].append(key)
+    return aliases

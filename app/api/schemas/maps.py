@@ -1,4 +1,4 @@
-"""Objects of the wire whose members are not fixed, each under a name of its own."""
+"""Objects without a fixed set of members, each a named component of the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.api.schemas.base import Component
 
 DeploymentPatch = Annotated[dict[str, Any], Field(examples=[{"tensor_parallel": 4}]), Component("DeploymentPatch")]
 Metrics = Annotated[
-    dict[str, str], Field(examples=[{"ttft_ms": "arrival of the request to its first token"}]), Component("Metrics")
+    dict[str, str], Field(examples=[{"ttft_ms": "time from the request to its first token"}]), Component("Metrics")
 ]
 RequestPatch = Annotated[
     dict[str, Any], Field(examples=[{"constraints": {"environment": "on_prem"}}]), Component("RequestPatch")

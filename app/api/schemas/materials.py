@@ -1,4 +1,4 @@
-"""Bills of materials on the wire: what may be asked of one, and what it looks like as JSON."""
+"""Schemas of bills of materials: the query and the JSON format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.errors import Unanswerable
 from app.export.lines import Bill, Line
 from app.export.money import Settlement
 
-# A number as it is written, to the last digit.
+# A decimal number without rounding.
 Exact = Annotated[Decimal, WithJsonSchema({"type": "number"})]
 LINE: dict[str, Any] = {
     "line_no": 1,
@@ -49,42 +49,43 @@ BILL = {
 
 
 class MaterialsQuery(BaseModel):
-    """Which option, in which format, in whose currency, with which tax."""
+    """Rank of the option, file format, currency and tax."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     rank: int = Field(1, ge=1, le=1000)
     format: Annotated[Literal["json", "csv", "xlsx", "cxml", "oci", "ubl", "html"], Component("BillFormat")] = "json"
-    currency: str = Field("USD", pattern=r"^[A-Z]{3}$", description="ISO 4217.")
+    currency: str = Field("USD", pattern=r"^[A-Z]{3}$", description="ISO 4217 currency code.")
     usd_rate: Exact | None = Field(
-        None, gt=0, le=100_000_000, max_digits=18, description="Of the currency for one USD."
+        None, gt=0, le=100_000_000, max_digits=18, description="Exchange rate: units of the currency for one USD."
     )
-    rate_date: date | None = Field(None, description="Day of the rate.")
+    rate_date: date | None = Field(None, description="Day of the exchange rate.")
     tax_name: Annotated[str, Field(min_length=1, max_length=40), AfterValidator(printable)] | None = None
     tax_percent: Exact | None = Field(None, ge=0, le=100, max_digits=8)
 
     def settlement(self) -> Settlement:
-        """The currency and the tax. Raises Unanswerable where half of either is said."""
+        """The currency and the tax. Raises Unanswerable if either is only partly specified."""
         foreign = self.currency != "USD"
         if foreign != (self.usd_rate is not None) or foreign != (self.rate_date is not None):
             raise Unanswerable(
-                "Prices are kept in USD. Another currency takes all three: currency, usd_rate (of it for one USD) and "
-                "rate_date (the rate's day); USD takes none."
+                "Prices are in USD. For another currency, set currency, usd_rate (units of it for one USD) and "
+                "rate_date (day of the rate). For USD, omit usd_rate and rate_date."
             )
         if (self.tax_name is None) != (self.tax_percent is None):
-            raise Unanswerable("A tax takes both its name and its percentage: tax_name and tax_percent.")
+            raise Unanswerable("Set both tax_name and tax_percent, or neither.")
         return Settlement(
             self.currency, self.usd_rate or Decimal(1), self.rate_date, self.tax_name, self.tax_percent or Decimal(0)
         )
 
 
 class PriceSourceShown(Shown):
-    """Who stands behind a price, and how old it is at the day of the answer."""
+    """Kind and source of a price, and its age on the day of the answer."""
 
     model_config = shown_as(LINE["price"])
 
     kind: str = Field(
-        description="As in cost.price; reckoned with a figure of this service, or asked: with one of the request."
+        description="As in cost.price; estimate if it is calculated with an assumption of this service, asked if with "
+        "a figure of your request."
     )
     source: str
     observed: str
@@ -93,7 +94,7 @@ class PriceSourceShown(Shown):
 
 
 class BillLineShown(Shown):
-    """So much of something; without `unit_price` it is to be quoted. `paid` is once or over_term."""
+    """A quantity of one item; without `unit_price` it must be quoted. `paid` is once or over_term."""
 
     model_config = shown_as(LINE)
 
@@ -103,22 +104,24 @@ class BillLineShown(Shown):
     sku: str
     description: str
     quantity: float
-    unit: str = Field(description="UN/ECE Recommendation 20.")
+    unit: str = Field(description="Unit code of UN/ECE Recommendation 20.")
     unit_price: float | None = None
     line_total: float | None = None
     paid: Annotated[Literal["once", "over_term"], Component("Paid")]
     term_months: float | None = None
     price: PriceSourceShown | None = None
     manufacturer: str | None = None
-    part_number: str | None = Field(None, description="The maker's, where it is known.")
+    part_number: str | None = Field(None, description="The manufacturer's part number, if known.")
     supplier: str | None = None
     supplier_part_id: str | None = None
-    codes: dict[str, str] = Field(description="unspsc with unspsc_version, cpv, hs_code: data of the catalogue.")
+    codes: dict[str, str] = Field(
+        description="Classification codes from the catalog: unspsc with unspsc_version, cpv, hs_code."
+    )
     notes: str | None = None
 
 
 class MaterialsTotalsShown(Shown):
-    """What all lines come to, to the cent."""
+    """Totals of all lines, rounded to cents."""
 
     model_config = shown_as(TOTALS)
 
@@ -130,7 +133,7 @@ class MaterialsTotalsShown(Shown):
 
 
 class MaterialsShown(Shown):
-    """What one ranked option is made of, as it was priced when it was answered."""
+    """Bill of materials of one ranked option, at the prices of the answer."""
 
     model_config = shown_as(BILL)
 
@@ -139,8 +142,8 @@ class MaterialsShown(Shown):
     option: str
     created_at: str
     snapshot: str
-    as_of: str = Field(description="Day to which ages of prices are counted.")
-    label: str | None = Field(None, description="This and the next two as in the request.")
+    as_of: str = Field(description="Day that price ages refer to.")
+    label: str | None = Field(None, description="Label from the request.")
     reference: str | None = None
     cost_centre: str | None = None
     currency: str
@@ -150,11 +153,11 @@ class MaterialsShown(Shown):
     tax_percent: float | None = None
     lines: list[BillLineShown]
     totals: MaterialsTotalsShown
-    to_be_quoted: list[int] = Field(description="Lines without a price; in no total.")
+    to_be_quoted: list[int] = Field(description="Numbers of lines without a price; no total includes them.")
 
 
 def materials_json(bill: Bill) -> dict[str, Any]:
-    """A bill as it is sent: amounts are exact to the cent."""
+    """A bill as JSON; amounts are exact to the cent."""
     settled = bill.settlement
     foreign, taxed = settled.rate_date, settled.tax_name
     return {
@@ -175,10 +178,10 @@ def materials_json(bill: Bill) -> dict[str, Any]:
 
 
 def line_json(line: Line) -> dict[str, Any]:
-    """A line as it is sent; what is not known is absent."""
+    """A line of the bill as JSON; unknown values are omitted."""
     price, figures = line.price, ("unit_price", "total", "term_months")
     unit_price, total, months = (None if (v := getattr(line, name)) is None else float(v) for name in figures)
-    told = {
+    values = {
         "line_no": line.number,
         "kind": line.kind,
         "goods": line.goods,
@@ -198,4 +201,4 @@ def line_json(line: Line) -> dict[str, Any]:
         "codes": line.codes,
         "notes": line.notes or None,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,4 +1,4 @@
-"""How a request names a model, what comes with its prompts, how large its samples are, and what adapters touch."""
+"""Schemas of models: references, images in prompts, sample sizes and adapters."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from app.sizing.workload import PromptImages, sized
 
 
 def within_64_bits(value: Any) -> Any:
-    """A document whose integers beyond 64 bits are floats: files say with them that there is no limit."""
+    """The document with integers beyond 64 bits converted to floats; config files use such integers for "no limit"."""
     if isinstance(value, dict):
-        return {name: within_64_bits(held) for name, held in value.items()}
+        return {name: within_64_bits(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [within_64_bits(held) for held in value]
+        return [within_64_bits(item) for item in value]
     return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
 class ConfigModel(Wire):
-    """Any config.json, pasted."""
+    """Any pasted config.json."""
 
     huggingface_config: Annotated[dict[str, Any], AfterValidator(within_64_bits)]
     name: Name = "own-model"
 
 
 class SizedModel(Wire):
-    """Only the size is known. With gflops_per_sample it is a model that works on samples."""
+    """A model of which only the size is known. With gflops_per_sample it processes samples instead of tokens."""
 
     parameters_billion: Annotated[float, Field(ge=0.001, le=20000)]
     gflops_per_sample: Annotated[float, Field(gt=0, le=1e9)] | None = None
     activation_mib_per_sample: Annotated[float, Field(gt=0, le=1e7)] | None = None
 
     def to_architecture(self, assumed: Assumptions) -> ModelArchitecture:
-        """A model of this size; raises Unanswerable for activations without FLOPs."""
-        given = self.activation_mib_per_sample
+        """An architecture of this size. Raises Unanswerable for activations without FLOPs."""
+        activation_mib = self.activation_mib_per_sample
         if self.gflops_per_sample is not None:
-            activation_bytes = None if given is None else given * MIB
+            activation_bytes = None if activation_mib is None else activation_mib * MIB
             return sample_architecture(
                 self.parameters_billion * 1e9, self.gflops_per_sample * GIGA, activation_bytes, assumed
             )
-        if given is not None:
+        if activation_mib is not None:
             raise Unanswerable(
-                "activation_mib_per_sample goes with gflops_per_sample, for a model that works on samples."
+                "activation_mib_per_sample requires gflops_per_sample, for a model that processes samples."
             )
         return assumed_architecture(self.parameters_billion * 1e9)
 
@@ -68,14 +68,14 @@ ModelReference = Annotated[
 
 
 class ImageSize(Wire):
-    """Pixels of an image."""
+    """Size of an image in pixels."""
 
     width: Annotated[int, Field(ge=1, le=32768), WHOLE]
     height: Annotated[int, Field(ge=1, le=32768), WHOLE]
 
 
 class Images(ImageSize):
-    """Images that come with every request to a vision-language model."""
+    """Images in every request to a vision-language model."""
 
     per_request: Annotated[float, Field(gt=0, le=1000)] = 1.0
 
@@ -84,7 +84,7 @@ class Images(ImageSize):
 
 
 class SampleSpec(Wire):
-    """How large one sample is, for a model that works on samples; what is left out is the model's usual size."""
+    """Size of one sample, for a model that processes samples. Omitted fields use the model's usual size."""
 
     width: Annotated[int, Field(ge=8, le=32768), WHOLE] | None = None
     height: Annotated[int, Field(ge=8, le=32768), WHOLE] | None = None
@@ -94,7 +94,9 @@ class SampleSpec(Wire):
     text_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
 
     def applied_to(self, model: ModelArchitecture) -> ModelArchitecture:
-        """The model on samples of this size; raises Unanswerable for a size it does not depend on."""
+        """The model with samples of this size. Raises Unanswerable for a size field that does not apply to the
+        model.
+        """
         return sized(model, self.model_dump(exclude_none=True))
 
 
@@ -104,10 +106,10 @@ LoraTargets = Annotated[
 
 
 class LoraSpec(Wire):
-    """Adapters: their rank and the matrices they touch."""
+    """Adapters: their rank and target matrices."""
 
     rank: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
-        None, description="Default: the assumption default_lora_rank, 16."
+        None, description="Rank of the adapters. Default: the assumption default_lora_rank, 16."
     )
     target_modules: LoraTargets = Field(
         "all-linear", description="A preset, or names of matrices such as q_proj and down_proj."

@@ -1,4 +1,4 @@
-"""Names a request may use: each list is read from the record of the core that has them, for checks and for OpenAPI."""
+"""Enumerations that requests may use; each is read from the engine's own table, for validation and OpenAPI."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _folded(value: Any) -> Any:
     return format_slug(value) if isinstance(value, str) else value
 
 
-FOLDED = BeforeValidator(_folded)  # formats as people write them: BF16, AWQ, Q4_K_M
+FOLDED = BeforeValidator(_folded)  # accepts common spellings: BF16, AWQ, Q4_K_M
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str

@@ -1,4 +1,4 @@
-"""What webhooks are told, on the wire."""
+"""Schemas of webhook events."""
 
 from __future__ import annotations
 
@@ -25,30 +25,30 @@ DATA = {
 
 
 class NoticeData(Shown):
-    """A stored answer as it was filed when the event happened; what it does not have is absent."""
+    """A stored answer at the time of the event; fields without a value are omitted."""
 
     model_config = shown_as(DATA)
 
-    id: str = Field(description="Of the recommendation: GET /recommendations/{id} has the answer.")
-    status: StatusName = Field(description="As it was after the event.")
-    label: str | None = Field(None, description="The request's own.")
-    reference: str | None = Field(None, description="The request's own.")
-    cost_centre: str | None = Field(None, description="The request's own.")
-    model: str | None = Field(None, description="What the answer is about.")
-    option: str | None = Field(None, description="The first rank in words; absent where nothing was feasible.")
-    accelerators: list[str] = Field(description="Of the first rank; none where nothing was feasible.")
-    changed_by: str | None = Field(None, description="Of a change of status: who made it.")
-    note: str | None = Field(None, description="Of a change of status: what they said.")
-    superseded_by: str | None = Field(None, description="Id of the recommendation that took its place.")
+    id: str = Field(description="ID of the recommendation; GET /recommendations/{id} returns the answer.")
+    status: StatusName = Field(description="Approval status after the event.")
+    label: str | None = Field(None, description="Label from the request.")
+    reference: str | None = Field(None, description="Reference from the request.")
+    cost_centre: str | None = Field(None, description="Cost center from the request.")
+    model: str | None = Field(None, description="Model that the answer is for.")
+    option: str | None = Field(None, description="The first rank in words; absent if nothing was feasible.")
+    accelerators: list[str] = Field(description="Accelerators of the first rank; empty if nothing was feasible.")
+    changed_by: str | None = Field(None, description="Who changed the status.")
+    note: str | None = Field(None, description="Reason given for the change of status.")
+    superseded_by: str | None = Field(None, description="ID of the recommendation that replaced this one.")
 
 
 class Notice(Shown):
-    """One event, as it is posted to a webhook, signed by the headers of Standard Webhooks."""
+    """One event as posted to a webhook, signed with the headers of Standard Webhooks."""
 
     model_config = shown_as({"type": STATUS, "timestamp": "2026-11-21T09:30:00.123456+00:00", "data": DATA})
 
     type: Annotated[Literal["recommendation.stored", "recommendation.status"], Component("EventType")] = Field(
         description="The kind of event that happened."
     )
-    timestamp: str = Field(description="When it happened, RFC 3339.")
+    timestamp: str = Field(description="Time of the event, RFC 3339.")
     data: NoticeData

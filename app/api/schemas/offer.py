@@ -1,4 +1,4 @@
-"""Which machine and price of the catalogue a deployment means, and how it is counted."""
+"""Schemas of the machine and price that a deployment refers to, and of its counts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from app.api.schemas.base import WHOLE, Name, Shown, Wire
 from app.api.schemas.names import PricingName
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
-# Far beyond any fleet: what was asked for in replicas comes back in accelerators and is taken again.
+# Far above any real fleet: a count given in replicas is returned in accelerators and must be accepted again.
 MOST_COUNTED = 10**12
 Count = Annotated[int, Field(ge=1, le=MOST_COUNTED), WHOLE]
 
 
 class OfferSpec(Wire):
-    """Which price of the catalogue is meant."""
+    """The catalog price to use."""
 
     provider: Name | None = None
     region: Annotated[str, Field(min_length=1, max_length=80)] | None = None
@@ -25,7 +25,7 @@ class OfferSpec(Wire):
 
 
 class OfferShown(Shown):
-    """The price of the catalogue that was taken."""
+    """The catalog price that was used."""
 
     provider: str
     region: str

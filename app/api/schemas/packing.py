@@ -1,4 +1,4 @@
-"""Several models on the same cards, as an answer shows them."""
+"""Schemas of several models on the same cards."""
 
 from __future__ import annotations
 
@@ -12,16 +12,20 @@ from app.sizing.values.packing import Packing
 
 
 class PlacedShown(Shown):
-    """A model's share of a card, and of those after it that are divided alike."""
+    """A model's share of a card, and of the following cards with the same division."""
 
     model_config = shown_as({"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7})
 
     card: int
-    cards: int | None = Field(None, description="How many from `card` on are divided alike; absent of one.")
+    cards: int | None = Field(
+        None, description="Number of cards from `card` on with the same division; absent for one card."
+    )
     name: str
-    share_memory: float = Field(description="What its engine is set to take of each card; of a slice its part.")
-    share_time: float = Field(description="Of its time; of a slice its part of the compute.")
-    slice: str | None = Field(None, description="The MIG profile, where the card is cut into slices.")
+    share_memory: float = Field(
+        description="Memory share of each card that its engine may use; for a slice, the slice's share."
+    )
+    share_time: float = Field(description="Share of the card's time; for a slice, its share of the compute.")
+    slice: str | None = Field(None, description="MIG profile, if the card is partitioned.")
 
 
 class PackedShown(Shown):
@@ -39,11 +43,11 @@ class PackedShown(Shown):
     name: str
     engine: str
     weight_format: WeightFormatName
-    replicas: int = Field(description="With spares; one at most on a card.")
+    replicas: int = Field(description="Replicas including spares, at most one per card.")
 
 
 class PackingShown(Shown):
-    """The model and its companions on shares of the same cards, beside each on the cheapest machines of its own."""
+    """The model and its companions on shared cards, compared with each on its own cheapest machines."""
 
     model_config = shown_as(
         {
@@ -58,18 +62,20 @@ class PackingShown(Shown):
         }
     )
 
-    cards: int | None = Field(None, description="Absent where a model cannot run on one card of this kind.")
+    cards: int | None = Field(
+        None, description="Number of cards; absent if a model cannot run on one card of this type."
+    )
     machines: int | None = None
     usd_per_hour: float | None = None
     on: list[PlacedShown]
     models: list[PackedShown]
     apart_usd_per_hour: float | None = None
-    cheaper: str | None = Field(None, description="`together` or `apart`.")
+    cheaper: str | None = Field(None, description="Cheaper variant: `together` or `apart`.")
     why: str
 
 
 def packing_json(found: Packing) -> dict[str, Any]:
-    """The same on the wire."""
+    """A packing as JSON."""
     return {
         **present(cards=found.cards, machines=found.machines, usd_per_hour=found.usd_per_hour),
         "on": [

@@ -1,4 +1,4 @@
-"""Pasted text on the wire: metrics and logs as they are written, and what was read of them."""
+"""Schemas of pasted metrics and logs, and of the values read from them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.api.schemas.base import Component, Shown, Wire, present, rounded
 from app.observed.figures import SHOWN, Figure, Reading
 from app.sizing.units import GIB
 
-# Fields whose strings may have lines.
+# Fields whose strings may contain line breaks.
 PASTED = frozenset({"exposition", "text", "log"})
 Text = Annotated[str, Field(min_length=1, max_length=2_000_000)]
 LogFormat = Annotated[
@@ -33,70 +33,70 @@ UNITS = (("_ms", "ms"), ("_per_day", "1/day"), ("_s", "s"), ("_c", "C"), ("_w", 
 
 
 class ScrapeSpec(Wire):
-    """Metrics at one moment; those of one moment are of several replicas."""
+    """Metrics scraped at one time; scrapes with the same time are from several replicas."""
 
     text: Text = Field(description="Prometheus or OpenMetrics text.")
-    at_s: Moment = Field(description="When it was read: seconds since 1970, or since any moment all share.")
+    at_s: Moment = Field(description="Time of the scrape in seconds since 1970, or since any common start.")
 
 
 class PastedSpec(Wire):
-    """Text in the place of figures."""
+    """Text instead of explicit values."""
 
     exposition: Text | None = Field(
         None, description="Prometheus text of vLLM, SGLang, TGI, TensorRT-LLM, Triton or the DCGM exporter."
     )
     at_s: Moment | None = Field(
-        None, description="When `exposition` was read, in seconds since 1970: rates need it, or two scrapes."
+        None, description="Time of `exposition` in seconds since 1970. Rates require it, or two scrapes."
     )
     expositions: Annotated[list[ScrapeSpec], Field(max_length=20)] = Field(
-        [], description="Several scrapes: rates are what came between them."
+        [], description="Several scrapes; rates are computed from the differences between them."
     )
     of_replicas: Annotated[float, Field(gt=0, le=1e6)] | None = Field(
-        None, description="Replicas that the metrics are of; as many as their labels tell where absent."
+        None, description="Number of replicas in the metrics. Default: derived from their labels."
     )
 
     log: Text | None = Field(
         None,
-        description="Log of torchtitan, Megatron-LM, NeMo, the Hugging Face Trainer (axolotl, LLaMA-Factory, TRL), "
-        "DeepSpeed, PyTorch Lightning or MaxText, or of vLLM or SGLang.",
+        description="Training log of torchtitan, Megatron-LM, NeMo, the Hugging Face Trainer (axolotl, LLaMA-Factory, "
+        "TRL), DeepSpeed, PyTorch Lightning or MaxText, or server log of vLLM or SGLang.",
     )
-    format: LogFormat | None = Field(None, description="Whose log it is; found out where absent.")
+    format: LogFormat | None = Field(None, description="Format of the log. Default: detected.")
 
     @property
     def scrapes(self) -> list[tuple[str, float | None]]:
-        """Texts with their moments."""
-        alone = [] if self.exposition is None else [(self.exposition, self.at_s)]
-        return [*alone, *((s.text, s.at_s) for s in self.expositions)]
+        """Pasted metrics with their times; the time is None if unknown."""
+        single = [] if self.exposition is None else [(self.exposition, self.at_s)]
+        return [*single, *((s.text, s.at_s) for s in self.expositions)]
 
 
 class ReadShown(Shown):
-    """Figures that were read from what was pasted."""
+    """A value read from the pasted text."""
 
-    quantity: str = Field(description="By its name in `observed`.")
-    value: float = Field(description="What was read, in `unit`.")
-    unit: str = Field(description="As in the names of a request.")
-    source: str = Field(alias="from", description="Metrics or lines that say it.")
-    low: float | None = Field(None, description="Of a histogram, where its bucket begins.")
-    high: float | None = Field(None, description="Of a histogram, where its bucket ends.")
+    quantity: str = Field(description="Name of the value in `observed`.")
+    value: float = Field(description="The value in `unit`.")
+    unit: str = Field(description="Unit of the value, as in the request field.")
+    source: str = Field(alias="from", description="Metrics or lines that the value comes from.")
+    low: float | None = Field(None, description="Lower end of the histogram bucket.")
+    high: float | None = Field(None, description="Upper end of the histogram bucket.")
 
 
 class NotReadShown(Shown):
-    """What was pasted and says nothing here."""
+    """Pasted text that was not used."""
 
-    metrics: int = Field(description="Metrics that mean nothing here.")
-    lines: int = Field(description="Lines that could not be read.")
-    first: list[str] = Field(description="The first of both.")
+    metrics: int = Field(description="Number of unused metrics.")
+    lines: int = Field(description="Number of lines that could not be parsed.")
+    first: list[str] = Field(description="The first metrics and lines that were not used.")
 
 
 def reading_json(reading: Reading, notes: Sequence[str], groups: dict[str, type[BaseModel]]) -> dict[str, Any]:
-    """What was read."""
+    """The values read from pasted text as JSON."""
     unread = reading.unread
     return {
         "read": [
             *(figure_json(f, groups[f.group]) for f in reading.figures),
             *(
                 figure_json(
-                    Figure("service", name, value, "what came between two scrapes"), groups["service"], f"by_load.{i}."
+                    Figure("service", name, value, "difference of two scrapes"), groups["service"], f"by_load.{i}."
                 )
                 for i, point in enumerate(reading.by_load)
                 for name, value in asdict(point).items()
@@ -113,7 +113,7 @@ def reading_json(reading: Reading, notes: Sequence[str], groups: dict[str, type[
 
 
 def wire_name(figure: Figure, spec: type[BaseModel]) -> tuple[str, float]:
-    """A figure's name on the wire, and what its value is multiplied with there."""
+    """The name of a value in the API, and the factor from base units to the unit of that name."""
     for end, base, times in (("_ms", "_s", 1e3), ("_gib", "_bytes", 1 / GIB)):
         name = figure.quantity.removesuffix(base) + end
         if name in spec.model_fields:
@@ -122,7 +122,7 @@ def wire_name(figure: Figure, spec: type[BaseModel]) -> tuple[str, float]:
 
 
 def figure_json(f: Figure, spec: type[BaseModel], within: str = "") -> dict[str, Any]:
-    """One figure in the unit it has in a request."""
+    """One value as JSON, in the unit that requests use."""
     name, times = wire_name(f, spec)
     return {
         "quantity": f"{f.group}.{within}{name}",
@@ -134,5 +134,5 @@ def figure_json(f: Figure, spec: type[BaseModel], within: str = "") -> dict[str,
 
 
 def unit_of(name: str) -> str:
-    """The unit that stands in a name."""
+    """The unit that a field's name implies."""
     return SIMPLE_UNITS.get(name) or next((unit for end, unit in UNITS if name.endswith(end)), "1")

@@ -1,4 +1,4 @@
-"""Prefill and decode in pools of their own, on the wire: what a deployment says of each, and what comes of both."""
+"""Schemas of disaggregated prefill and decode: the pools of a deployment and their load."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ TRANSFER = {
 
 
 class PoolSpec(ReplicaSpec):
-    """One pool; its accelerator is the deployment's and its replicas are as many as the load needs where not said."""
+    """One pool. By default it uses the deployment's accelerator and as many replicas as the load requires."""
 
     model_config = shown_as(POOL)
 
-    kv_format: KvFormatName | None = Field(None, description="The same in both pools: the cache is sent as it is kept.")
+    kv_format: KvFormatName | None = Field(
+        None, description="KV cache format; the same in both pools, because the cache is sent without conversion."
+    )
     weights_on_host: Annotated[float, Field(ge=0, le=0)] | None = None
 
     def to_deployment(self, accelerator: str) -> Deployment:
@@ -41,7 +43,7 @@ class PoolSpec(ReplicaSpec):
 
 
 class PoolsSpec(Wire):
-    """Replicas that read prompts, and replicas that write answers from the caches these send."""
+    """Prefill replicas that read prompts, and decode replicas that generate tokens from the transferred KV caches."""
 
     model_config = shown_as(POOLS)
 
@@ -53,13 +55,13 @@ class PoolsSpec(Wire):
 
 
 class PoolShown(ReplicaShown):
-    """One pool, complete."""
+    """One complete pool."""
 
     model_config = shown_as({**POOL, "accelerator": "nvidia-h100-sxm5-80gb"})
 
 
 class PoolsShown(Shown):
-    """Both pools, complete."""
+    """Both complete pools."""
 
     model_config = shown_as({name: {**pool, "accelerator": "nvidia-h100-sxm5-80gb"} for name, pool in POOLS.items()})
 
@@ -68,7 +70,7 @@ class PoolsShown(Shown):
 
 
 class PoolLoadShown(Shown):
-    """How full a pool is, and what it carries within its part of the limits."""
+    """Utilization of a pool, and its capacity within its part of the limits."""
 
     model_config = shown_as(LOAD)
 
@@ -77,20 +79,20 @@ class PoolLoadShown(Shown):
 
 
 class TransferShown(Shown):
-    """A mean prompt's cache on its way from pool to pool."""
+    """Transfer of an average prompt's KV cache between the pools."""
 
     model_config = shown_as(TRANSFER)
 
     mib_per_request: float
-    ms: float = Field(description="Part of every time to the first token.")
-    link: str = Field(description="network, or scale_up where both pools share a domain.")
-    gbit_per_s: float = Field(description="Of a replica's accelerators, which send side by side.")
+    ms: float = Field(description="Transfer time; included in every time to first token.")
+    link: str = Field(description="Link of the transfer: network, or scale_up if both pools share a domain.")
+    gbit_per_s: float = Field(description="Total bandwidth of a replica's accelerators, which send in parallel.")
     requests_per_s_capacity: float
     utilization: float | None = None
 
 
 class SplitShown(Shown):
-    """Where the load of two pools stands."""
+    """Load of both pools and of the transfer between them."""
 
     model_config = shown_as({"prefill": LOAD, "decode": LOAD, "transfer": TRANSFER})
 
@@ -100,17 +102,17 @@ class SplitShown(Shown):
 
 
 def pools_json(pools: Pools, deployment_json: Callable[[Deployment], dict[str, Any]]) -> dict[str, Any]:
-    """Both pools as they are echoed."""
+    """Both pools of a deployment as JSON."""
     return {name: pool_json(deployment_json(getattr(pools, name))) for name in ("prefill", "decode")}
 
 
-def pool_json(told: dict[str, Any]) -> dict[str, Any]:
-    """A pool as it is echoed: what is said of both stands beside the pools."""
-    return {name: value for name, value in told.items() if name in PoolShown.model_fields}
+def pool_json(deployment: dict[str, Any]) -> dict[str, Any]:
+    """A pool's deployment as JSON, without the fields that both pools share with the deployment."""
+    return {name: value for name, value in deployment.items() if name in PoolShown.model_fields}
 
 
 def split_json(split: Split) -> dict[str, Any]:
-    """How full both pools and the way between them are."""
+    """Load of both pools and of the transfer between them as JSON."""
     pools: dict[str, PoolLoad] = {"prefill": split.prefill, "decode": split.decode}
     return {
         **{name: present(**asdict(load)) for name, load in pools.items()},
@@ -119,7 +121,7 @@ def split_json(split: Split) -> dict[str, Any]:
 
 
 def transfer_json(transfer: Transfer) -> dict[str, Any]:
-    """What handing over takes."""
+    """The transfer between the pools as JSON."""
     return present(
         mib_per_request=transfer.request_bytes / MIB,
         ms=transfer.seconds * 1e3,

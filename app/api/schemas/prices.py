@@ -1,4 +1,4 @@
-"""Prices on the wire: who stands behind what is paid."""
+"""Schema of a price: kind, source, age and terms."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from app.sizing.result import Price
 
 
 class PriceShown(Shown):
-    """Who stands behind what is paid."""
+    """Kind, source, age and terms of the price that is paid."""
 
     kind: PriceKindName = Field(
-        description="provider, reseller, quote and list are prices that somebody stands behind; broker, launch, press "
-        "and reckoned are not."
+        description="A seller has published or quoted provider, reseller, quote and list prices; broker, launch, press "
+        "and estimate prices are not firm. Answers stored by earlier versions say `reckoned` for `estimate`."
     )
     source: str
-    observed: str = Field(description="When it was seen: a day, month or year.")
-    as_of: str = Field(description="The same as observed.")
-    age_days: int | None = Field(None, description="From observed to the day of the request, or its as_of.")
-    confidence: TrustName = Field(description="That it is what the seller asks: high, medium or low.")
-    min_quantity: int = Field(1, description="Machines that are sold together at least.")
-    max_quantity: int | None = Field(None, description="Machines that are sold at most; absent where it is not known.")
+    observed: str = Field(description="When the price was observed: a day, month or year.")
+    as_of: str = Field(description="Same value as observed.")
+    age_days: int | None = Field(None, description="Days from observed to the day of the request, or to its as_of.")
+    confidence: TrustName = Field(description="Confidence that the seller asks this price: high, medium or low.")
+    min_quantity: int = Field(1, description="Minimum number of machines per order.")
+    max_quantity: int | None = Field(None, description="Maximum number of machines; absent if unknown.")
     pricing_model: PricingName
-    commitment: CommitmentName = Field(description="How long it binds: none, 1y or 3y.")
-    upfront_usd: float | None = Field(None, description="Of one machine, paid at the start; part of usd_per_hour.")
-    discount: float | None = Field(None, description="That the request has off it; every figure counts it.")
+    commitment: CommitmentName = Field(description="Length of the commitment: none, 1y or 3y.")
+    upfront_usd: float | None = Field(None, description="Upfront payment for one machine; included in usd_per_hour.")
+    discount: float | None = Field(None, description="Discount from the request; every figure includes it.")
 
 
 def price_json(p: Price) -> dict[str, Any]:
-    """Who stands behind a price. Of its sources the first; GET /catalog/offers and /catalog/systems list them."""
+    """A price as JSON with the first of its sources; GET /catalog/offers and /catalog/systems list all of them."""
     terms = p.terms
     return {
         "kind": terms.kind.value,

@@ -1,4 +1,4 @@
-"""A training recipe on the wire: what a deployment says of it, and all of it in an answer."""
+"""Schemas of training recipes: the fields that a deployment may set, and the complete recipe in an answer."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from app.sizing.hardware.recipes import RecipeSaid, TrainingRecipe
 
 
 class RecipeSpec(Wire):
-    """What differs from the framework's own recipe; GET /catalog/frameworks shows each. `name` and `source` are taken
-    as an answer shows them, and decide nothing.
+    """Differences from the framework's own recipe, which GET /catalog/frameworks shows.
+
+    `name` and `source` are accepted because answers contain them; they have no effect.
     """
 
     model_config = shown_as({"loss": "chunked", "recomputation": "full"})
@@ -32,13 +33,15 @@ class RecipeSpec(Wire):
     weights: WeightsName | None = None
     gradients: GradientsName | None = None
     recomputation: RecomputationName | None = Field(
-        None, description="What activation_checkpointing recomputes: all but none and full are ways of selective."
+        None,
+        description="What activation_checkpointing recomputes; every value except none and full is a variant of "
+        "selective.",
     )
     optimizer_implementation: OptimizerImplementationName | None = None
     adapter_precision: AdapterPrecisionName | None = None
     adapter_dropout: bool | None = None
     kbit_widening: bool | None = Field(
-        None, description="Of qlora: embeddings, head, norms and the residual stream in 32 bit."
+        None, description="For qlora: whether embeddings, head, norms and the residual stream are in 32 bit."
     )
     packing: PackingName | None = None
     name: Annotated[str, Field(max_length=80)] | None = None
@@ -49,19 +52,19 @@ class RecipeSpec(Wire):
 
 
 class RecipeListed(Shown):
-    """What a framework does from a version on, where a deployment says nothing else."""
+    """A framework's default recipe from one version on."""
 
-    name: str = Field(description="Of the framework that it was read of, with the version.")
-    since: str | None = Field(description="First version that it holds for; null: as far back as is known.")
-    methods: list[str] = Field(description="Methods that it is for; none: all.")
+    name: str = Field(description="Name of the framework and the version that it was read from.")
+    since: str | None = Field(description="First version that it applies to; null: every known earlier version.")
+    methods: list[str] = Field(description="Methods that it applies to; empty: all.")
     loss: LossName
     kernels: KernelsName
     weights: WeightsName
     gradients: GradientsName
     selective: str = Field(
-        description="What activation_checkpointing selective recomputes; none: it has no such layout."
+        description="What activation_checkpointing selective recomputes; none: not supported."
     )
-    recomputation: RecomputationName = Field(description="What it recomputes unasked.")
+    recomputation: RecomputationName = Field(description="What it recomputes by default.")
     optimizer_implementation: OptimizerImplementationName
     adapter_precision: AdapterPrecisionName
     adapter_dropout: bool
@@ -70,19 +73,21 @@ class RecipeListed(Shown):
     packing: PackingName
     source: str
     as_of: str
-    sources: dict[str, str] = Field(description="Of single fields, where they were read.")
+    sources: dict[str, str] = Field(description="Sources of individual fields.")
 
 
 def listed_json(recipe: TrainingRecipe) -> dict[str, Any]:
-    """A framework's recipe as the catalogue lists it."""
+    """A framework's recipe in the catalog as JSON."""
     names = (name for name in RecipeListed.model_fields if name not in ("since", "methods", "sources"))
     since = None if recipe.since is None else ".".join(map(str, recipe.since))
-    said = {name: getattr(recipe, name) for name in names}
-    return said | {"since": since, "methods": list(recipe.methods), "sources": dict(recipe.sources)}
+    values = {name: getattr(recipe, name) for name in names}
+    return values | {"since": since, "methods": list(recipe.methods), "sources": dict(recipe.sources)}
 
 
 class RecipeShown(Shown):
-    """Complete: how memory was counted, whose recipe it is and where that was read. What is refused is as asked."""
+    """The complete recipe for which memory was calculated, with its framework and source. A rejected recipe is shown as
+    requested.
+    """
 
     loss: LossName | None = None
     kernels: KernelsName | None = None

@@ -1,4 +1,4 @@
-"""What is said of replicas, wherever they stand: of a deployment, and of each of its pools."""
+"""Fields of replicas, shared by a deployment and each of its pools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.sizing.hardware.parts import PricingModel
 
 
 class ReplicaSpec(Wire):
-    """Replicas of one kind; what is left out is chosen well and echoed."""
+    """Identical replicas; omitted fields are chosen by the service and shown in the answer."""
 
     accelerator: Name | None = None
     system: Name | None = None
@@ -37,20 +37,21 @@ class ReplicaSpec(Wire):
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
 
     def said(self, *apart: str) -> dict[str, Any]:
-        """What is said, as the core names it; but for the fields `apart`."""
-        said = self.model_dump(exclude={"offer", "scheduler", *apart})
+        """The fields under the engine's names, without the fields `apart`."""
+        fields = self.model_dump(exclude={"offer", "scheduler", *apart})
         if self.offer is not None:
-            said |= self.offer.model_dump()
-            said["pricing_model"] = None if self.offer.pricing_model is None else PricingModel(self.offer.pricing_model)
+            fields |= self.offer.model_dump()
+            pricing = self.offer.pricing_model
+            fields["pricing_model"] = None if pricing is None else PricingModel(pricing)
         if self.scheduler is not None:
-            said["scheduler"] = self.scheduler.to_settings()
-            said["max_batch"] = self.max_batch or self.scheduler.max_sequences
-            said["max_batched_tokens"] = self.max_batched_tokens or self.scheduler.max_batched_tokens
-        return said
+            fields["scheduler"] = self.scheduler.to_settings()
+            fields["max_batch"] = self.max_batch or self.scheduler.max_sequences
+            fields["max_batched_tokens"] = self.max_batched_tokens or self.scheduler.max_batched_tokens
+        return fields
 
 
 class ReplicaShown(Shown):
-    """Replicas of one kind, complete."""
+    """Identical replicas, complete."""
 
     accelerator: str
     system: str | None = None
@@ -59,7 +60,9 @@ class ReplicaShown(Shown):
     replicas: int | None = None
     spare_replicas: int | None = None
     nodes: int | None = None
-    total_accelerators: int | None = Field(None, description="Paid for: whole machines are rented and bought.")
+    total_accelerators: int | None = Field(
+        None, description="Number of accelerators that are paid for; machines are rented and bought as a whole."
+    )
     tensor_parallel: int | None = None
     pipeline_parallel: int | None = None
     data_parallel: int | None = None
@@ -71,4 +74,4 @@ class ReplicaShown(Shown):
     max_batched_tokens: int | None = None
     scheduler: SchedulerShown | None = None
     memory_fraction: float | None = None
-    weights_on_host: float | None = Field(None, description="Share of the weights in the host's memory.")
+    weights_on_host: float | None = Field(None, description="Share of the weights in host memory.")

@@ -1,4 +1,4 @@
-"""POST /recommendations/{id}/reprice on the wire."""
+"""Schemas of POST /recommendations/{id}/reprice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPRICED = {"goods": "machine", "then": LINE, "now": LINE, "difference": -100000
 MACHINES = {
     "rank": 1,
     "option": "40 x NVIDIA H200 SXM 141GB",
-    "text": "2,443,200.45 USD today, 2,543,200.45 then: -3.9 %.",
+    "text": "2,443,200.45 USD today, 2,543,200.45 USD then: -3.9 %.",
     "lines": [REPRICED],
     "then": TOTALS,
     "now": TOTALS,
@@ -34,7 +34,7 @@ CATALOG = {"snapshot": "614f6a1a7f1b2af2", "prices_as_of": "2026-08-22"}
 
 
 class RepriceQuery(BaseModel):
-    """Which option's machines are priced again."""
+    """Rank of the option whose machines are priced again."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -42,34 +42,39 @@ class RepriceQuery(BaseModel):
 
 
 class MovedCauseShown(Shown):
-    """What a difference is due to."""
+    """Cause of a price difference."""
 
     model_config = shown_as(CAUSE)
 
     cause: Annotated[
-        Literal["price", "seller", "reckoned", "quantity", "added", "gone", "unpriced", "priced"],
+        Literal["price", "seller", "estimate", "quantity", "added", "gone", "unpriced", "priced"],
         Component("PriceMove"),
-    ] = Field(description="reckoned: of other lines, or with a figure of this service or of the request.")
+    ] = Field(
+        description="What changed. `estimate`: a line calculated from other lines, from an assumption or from the "
+        "request.",
+    )
     usd: float | None = Field(
-        None, description="Its part of the difference; absent of a line that one day has no price of."
+        None, description="Its part of the difference; absent for a line without a price on one of the days."
     )
     text: str
 
 
 class RepricedLineShown(Shown):
-    """A line of then beside the same of today; absent where that bill has none."""
+    """A line of the stored bill with the same line today; absent if that bill does not have it."""
 
     model_config = shown_as(REPRICED)
 
     goods: str
     then: BillLineShown | None = None
     now: BillLineShown | None = None
-    difference: float | None = Field(None, description="Absent where one of them has no price.")
-    causes: list[MovedCauseShown] = Field(description="They add up to the difference; none where nothing moved.")
+    difference: float | None = Field(
+        None, description="Difference of the line totals; absent if one of them has no price."
+    )
+    causes: list[MovedCauseShown] = Field(description="Causes that add up to the difference; empty if nothing changed.")
 
 
 class RepricedShown(Shown):
-    """The machines of then at prices of today."""
+    """The machines of the stored answer at today's prices."""
 
     model_config = shown_as(MACHINES)
 
@@ -78,22 +83,26 @@ class RepricedShown(Shown):
     text: str
     lines: list[RepricedLineShown]
     then: MaterialsTotalsShown
-    now: MaterialsTotalsShown | None = Field(None, description="Absent where nobody prices the machines today.")
-    difference: float | None = Field(None, description="Of the totals; absent where a line lost its price or got one.")
+    now: MaterialsTotalsShown | None = Field(
+        None, description="Totals at today's prices; absent if the machines have no price today."
+    )
+    difference: float | None = Field(
+        None, description="Difference of the totals; absent if a line lost or gained its price."
+    )
 
 
 class RecommendedTodayShown(Shown):
-    """What the same request is answered today, stored as by /recommend."""
+    """Today's answer to the same request, stored like an answer of /recommend."""
 
     model_config = shown_as(TODAY)
 
-    id: str = Field(description="That of the stored answer itself where nothing has moved.")
-    changed: bool = Field(description="Whether other types of accelerators are first.")
+    id: str = Field(description="ID of today's answer; the id of the stored answer if nothing changed.")
+    changed: bool = Field(description="True if other accelerator types rank first.")
     why: list[str]
 
 
 class RepriceResponse(Shown):
-    """An old answer against the catalogue of today."""
+    """A stored answer compared with today's catalog."""
 
     model_config = shown_as(
         {
@@ -108,19 +117,19 @@ class RepriceResponse(Shown):
     id: str
     as_of: dict[Literal["then", "now"], str]
     catalog: dict[Literal["then", "now"], CatalogShown]
-    machines: RepricedShown | None = Field(None, description="Absent where nothing was feasible then.")
+    machines: RepricedShown | None = Field(None, description="Absent if nothing was feasible then.")
     today: RecommendedTodayShown
 
 
 def repriced_json(then: Bill, today: MachinesToday) -> dict[str, Any]:
-    """The bills side by side."""
-    told: dict[str, Any] = {"rank": then.rank, "option": then.title}
+    """The stored bill and today's bill, line by line, as JSON."""
+    values: dict[str, Any] = {"rank": then.rank, "option": then.title}
     if today.bill is None:
-        return {**told, "text": today.text, "lines": [], "then": _totals(then)}
+        return {**values, "text": today.text, "lines": [], "then": _totals(then)}
     moved = line_by_line(then, today.bill)
     by = difference(moved)
     return {
-        **told,
+        **values,
         "text": f"{_said(then, today.bill, by)} {today.text}".rstrip(),
         "lines": [_line(pair) for pair in moved],
         "then": _totals(then),
@@ -131,19 +140,19 @@ def repriced_json(then: Bill, today: MachinesToday) -> dict[str, Any]:
 
 def _said(then: Bill, now: Bill, by: Decimal | None) -> str:
     if by is None:
-        return "Not every line has a price on both days, so the totals do not compare."
+        return "Some lines lack a price on one of the two days, so the totals are not comparable."
     if not by:
         return f"{then.total:,.2f} USD, then and today."
     share = f": {100 * by / then.total:+.1f} %" if then.total else ""
-    return f"{now.total:,.2f} USD today, {then.total:,.2f} then{share}."
+    return f"{now.total:,.2f} USD today, {then.total:,.2f} USD then{share}."
 
 
 def _line(pair: Moved) -> dict[str, Any]:
     lines: dict[str, Line | None] = {"then": pair.then, "now": pair.now}
-    either = pair.then or pair.now
+    line = pair.then or pair.now
     return {
-        "goods": "" if either is None else either.goods,
-        **{when: line_json(line) for when, line in lines.items() if line is not None},
+        "goods": "" if line is None else line.goods,
+        **{when: line_json(shown) for when, shown in lines.items() if shown is not None},
         **({} if pair.difference is None else {"difference": float(pair.difference)}),
         "causes": [_cause(cause) for cause in pair.causes],
     }

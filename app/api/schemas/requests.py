@@ -1,4 +1,4 @@
-"""Bodies of POST /recommend and POST /estimate."""
+"""Schemas of the requests POST /recommend, POST /estimate and POST /catalog/models/inspect."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import date
 from importlib import resources
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from app.api.schemas.base import WHOLE, Name, Wire, Words, shown_as
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
@@ -31,7 +31,7 @@ from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
 from app.sizing.assumptions import Assumptions, Noted
 from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import Commitment, PriceKind
+from app.sizing.hardware.prices import Commitment, PriceKind, current_kind
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import (
     DEFAULT_RANKED,
@@ -46,58 +46,67 @@ from app.sizing.question import (
 )
 
 Names = Annotated[list[Name], Field(max_length=200)]
+AcceptedPriceKind = Annotated[PriceKindName, BeforeValidator(current_kind)]  # deprecated spellings too
 
 
 def example(name: str) -> dict[str, Any]:
-    """A worked request body shipped with the package."""
+    """A sample request body from the package."""
     value: dict[str, Any] = json.loads(resources.files("app.api").joinpath("examples", f"{name}.json").read_text())
     return value
 
 
 CONFIDENCE = (
-    "Probability with which memory, latency limits, capacity and deadline are to hold. Plans that are known badly are "
-    "sized larger for it; 0.5 takes predictions at their word. Default: the assumption of this name, 0.8."
+    "Probability of meeting the memory, latency, capacity and deadline limits. Uncertain plans are sized larger; 0.5 "
+    "uses the median prediction. Default: the assumption confidence, 0.8."
 )
 Confidence = Annotated[float, Field(ge=0.5, le=0.95)]
 
 
 class ConstraintsSpec(Wire):
-    """What may be used; everything left out is allowed."""
+    """Constraints on the hardware, software and offers to consider; everything you omit is allowed."""
 
     environments: Annotated[list[EnvironmentName], Field(max_length=2)] = []
     providers: Names = []
-    regions: Names = Field([], description="Names, patterns such as eu-*, countries and areas: DE, US, EU, asia.")
+    regions: Names = Field(
+        [], description="Names, patterns such as eu-*, countries or areas: DE, US, EU, asia. Default: all."
+    )
     vendors: Names = []
     accelerators: Names = Field(
         [],
-        description="As the catalogue, drivers, consoles or people write them (rtx 4090, NVIDIA H100 80GB HBM3, "
-        "p5.48xlarge), or patterns such as nvidia-h100-*.",
+        description="Accelerators to consider: slugs, common names (rtx 4090), driver names (NVIDIA H100 80GB HBM3), "
+        "instance types (p5.48xlarge) or patterns such as nvidia-h100-*. Default: all.",
     )
-    exclude_accelerators: Names = Field([], description="Not these; written as accelerators are.")
+    exclude_accelerators: Names = Field([], description="Accelerators to exclude, written like accelerators.")
     segments: Annotated[list[SegmentName], Field(max_length=5)] = Field(
         [],
-        description="What accelerators are sold for. Macs are both workstation and consumer; cpu is processors alone.",
+        description="Market segments. Macs are both workstation and consumer; cpu means CPUs without accelerators.",
     )
     pricing_models: Annotated[list[PricingName], Field(max_length=8)] = Field(
-        [], description="Default: on_demand and owned, of runs on_demand, with the commitments taken."
+        [],
+        description="Ways to pay. Default: on_demand and owned for services, on_demand for runs; plus those that "
+        "commitment allows.",
     )
     commitment: CommitmentName = Field(
-        "none", description="How long you would bind yourself: with 1y one-year prices count too, with 3y both."
+        "none", description="Longest commitment: 1y also allows one-year prices, 3y one-year and three-year prices."
     )
-    price_kinds: Annotated[list[PriceKindName], Field(max_length=8)] = Field(
+    price_kinds: Annotated[list[AcceptedPriceKind], Field(max_length=8)] = Field(
         [],
-        description="Exactly the kinds of price that count. Default: provider, reseller, quote and list, which "
-        "somebody stands behind; broker too where providers are named; any of an accelerator that is named and has "
-        "none of these.",
+        description="The only price kinds to consider. Default: provider, reseller, quote and list, which a seller has "
+        "published or quoted; also broker if you name providers; and any kind for an accelerator that you name and "
+        "that has none of these. `reckoned` is the deprecated spelling of `estimate`.",
     )
     max_price_age_days: Annotated[float, Field(ge=0, le=36500)] | None = Field(
-        None, description="Prices that were seen longer ago do not count."
+        None, description="Maximum age of prices; older prices are not used."
     )
     weight_formats: Annotated[list[WeightFormatName], Field(max_length=30)] = Field(
-        [], description="Default: 16 and 8 bits and the published format; 4 bits too for personal use."
+        [],
+        description="Weight formats to consider. Default: 16 bit, 8 bit and the published format; also 4 bit for "
+        "personal use.",
     )
-    kv_formats: Annotated[list[KvFormatName], Field(max_length=6)] = Field([], description="Default: 16 bits.")
-    engines: Names = Field([], description="Engines of serving, frameworks of training.")
+    kv_formats: Annotated[list[KvFormatName], Field(max_length=6)] = Field(
+        [], description="KV cache formats to consider. Default: 16 bit."
+    )
+    engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
     max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
@@ -129,20 +138,22 @@ class ConstraintsSpec(Wire):
 
 
 class EconomicsSpec(Wire):
-    """How long hardware is paid for, and at which energy price."""
+    """Payment horizon of the hardware, energy price and discounts."""
 
     horizon_months: Annotated[float, Field(ge=1, le=240)] | None = Field(
-        None, description="Default: the assumption of this name, 36."
+        None, description="Months over which hardware is paid for. Default: the assumption horizon_months, 36."
     )
     electricity_usd_per_kwh: Annotated[float, Field(ge=0, le=10)] | None = Field(
-        None, description="Default: the assumption of this name, 0.12."
+        None, description="Electricity price. Default: the assumption electricity_usd_per_kwh, 0.12."
     )
     pue: Annotated[float, Field(ge=1, le=5)] | None = Field(
-        None, description="The facility's power over the machines'. Default: the assumption of this name, 1.3."
+        None,
+        description="Power usage effectiveness (PUE): facility power divided by IT power. Default: the assumption pue, "
+        "1.3.",
     )
     discounts: Annotated[
         dict[Name, Annotated[float, Field(gt=0, lt=1)]],
-        Field(max_length=50, description="Share off the price of machines with an accelerator, bought or rented."),
+        Field(max_length=50, description="Discount on bought or rented machines, as a share, by accelerator."),
     ] = {}
 
     def to_economics(self, assumed: Assumptions) -> Economics:
@@ -155,21 +166,21 @@ class EconomicsSpec(Wire):
         )
 
 
-# Far enough for any price of the catalogue.
+# Covers every price in the catalog.
 AsOf = Annotated[date, Field(ge=date(2000, 1, 1), le=date(2100, 1, 1))]
-LABEL = "Your own words, which the stored answer is found by."
-REFERENCE = "Your own number of it: of a requisition, a project, a ticket."
-AS_OF = "Day to which the ages of prices are counted, part of the answer's identity. Default: today, UTC."
+LABEL = "Your own label, by which you can find the stored answer."
+REFERENCE = "Your own reference number, for example of a requisition, project or ticket."
+AS_OF = "Day that price ages refer to; part of the answer's identity. Default: today, UTC."
 
 
 Overrides = Annotated[
     dict[Annotated[str, Field(max_length=60)], float],
-    Field(max_length=50, description="Assumptions to replace, by the names an answer echoes; each within its range."),
+    Field(max_length=50, description="Assumptions to replace, by the names in an answer; each within its range."),
 ]
 
 
 class RecommendRequest(Wire):
-    """A workload and what decides between plans."""
+    """A workload, and how to choose between plans."""
 
     model_config = shown_as(example("recommend-chat-70b"), example("recommend-training-7b"))
 
@@ -180,7 +191,7 @@ class RecommendRequest(Wire):
     assumptions: Overrides = {}
     limit: Annotated[int, Field(ge=1, le=50), WHOLE] = DEFAULT_RANKED
     rejected_limit: Annotated[int, Field(ge=0, le=200), WHOLE] | None = Field(
-        None, description="Default: 20, or as many of the nearest misses as keep the answer under 30 KB."
+        None, description="Maximum number of rejected types. Default: 20, or as many as keep the answer under 30 KB."
     )
     trace: bool = False
     as_of: AsOf | None = Field(None, description=AS_OF)
@@ -189,7 +200,7 @@ class RecommendRequest(Wire):
     cost_centre: Words | None = None
 
     def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
-        """The same in units of the core, on a day; raises Unanswerable where the parts contradict."""
+        """The request in the engine's units on a given day. Raises Unanswerable if its parts contradict each other."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
             constraints=self.constraints.to_constraints(assumed),
@@ -204,19 +215,19 @@ class RecommendRequest(Wire):
 
 
 class SpeculativeSpec(Wire):
-    """Speculative decoding; off unless it is asked for. The acceptance rate depends on the text: measure yours."""
+    """Speculative decoding, off by default. The acceptance rate depends on the text: measure yours."""
 
     method: DraftingName
     draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), WHOLE]
     acceptance_rate: Annotated[
-        float, Field(gt=0, lt=1, description="Share of drafted tokens that the model accepts, each.")
+        float, Field(gt=0, lt=1, description="Probability that the model accepts a drafted token.")
     ]
     draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     @model_validator(mode="after")
     def _draft_model_has_a_size(self) -> SpeculativeSpec:
         if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
-            raise ValueError("draft_parameters_billion goes with method draft_model, and only with it")
+            raise ValueError("set draft_parameters_billion if and only if method is draft_model")
         return self
 
     def to_speculative(self) -> Speculative:
@@ -226,24 +237,30 @@ class SpeculativeSpec(Wire):
 
 
 class DeploymentSpec(ReplicaSpec):
-    """A deployment to judge; only the accelerator is required, the rest is chosen well and echoed."""
+    """A deployment to estimate. Only the accelerator is required; the service chooses the rest and shows it in the
+    answer.
+    """
 
-    accelerator: Annotated[Name, Field(description="As in constraints; a machine that carries it names both.")]
+    accelerator: Annotated[
+        Name, Field(description="Written as in constraints; an instance type also sets the machine.")
+    ]
     engine: Name | None = None
     engine_version: Annotated[str, Field(max_length=60)] | None = None
     weights_on_host: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None,
-        description="Share of the weights in the host's memory, for llama.cpp, Ollama and KTransformers: routed "
-        "experts first, then layers. Default: as much as it takes where nothing fits without; 0: none.",
+        description="Share of the weights in host memory, for llama.cpp, Ollama and KTransformers: routed "
+        "experts first, then layers. Default: as much as needed if nothing fits otherwise; 0: none.",
     )
     speculative: SpeculativeSpec | None = None
     zero_stage: Annotated[int, Field(ge=0, le=3), WHOLE] | None = None
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
-    activation_offload: bool | None = Field(None, description="Kept activations in the host's memory.")
+    activation_offload: bool | None = Field(None, description="Whether stored activations are kept in host memory.")
     parameter_offload: bool | None = Field(
-        None, description="Sharded weights in the host's memory; trained ones take their states along."
+        None,
+        description="Whether sharded weights are kept in host memory; trained weights take their optimizer states "
+        "along.",
     )
     framework: Name | None = None
     virtual_pipeline: Degree | None = None
@@ -252,25 +269,25 @@ class DeploymentSpec(ReplicaSpec):
     framework_version: Annotated[str, Field(max_length=60)] | None = None
     recipe: RecipeSpec | None = None
     pools: PoolsSpec | None = Field(
-        None, description="Of serving: prompts are read in one pool, answers written in another; said in its place."
+        None, description="Serving only: disaggregated prefill and decode. Set the replica fields in each pool instead."
     )
 
     def to_deployment(self) -> Deployment:
-        said = self.said("speculative", "recipe", "pools")
+        fields = self.said("speculative", "recipe", "pools")
         recipe = None if self.recipe is None else self.recipe.to_recipe()
         if recipe is not None:
-            said["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
-            said["optimizer_offload"] = recipe.offloads or self.optimizer_offload
+            fields["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
+            fields["optimizer_offload"] = recipe.offloads or self.optimizer_offload
         return Deployment(
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
             recipe=recipe,
             pools=None if self.pools is None else self.pools.to_pools(self.accelerator),
-            **said,
+            **fields,
         )
 
 
 class EstimateConstraintsSpec(Wire):
-    """What a deployment must hold to where something of it is left open."""
+    """Limits that a deployment must meet where it is left open."""
 
     model_config = shown_as({"confidence": 0.9})
 
@@ -286,7 +303,8 @@ class EstimateRequest(Wire):
     deployment: DeploymentSpec
     constraints: EstimateConstraintsSpec = EstimateConstraintsSpec()
     maximize: MaximizedName | None = Field(
-        None, description="Of training and fine-tuning: the largest that fits this hardware is found and judged."
+        None,
+        description="Training and fine-tuning only: finds and evaluates the largest value that fits this hardware.",
     )
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
@@ -294,7 +312,7 @@ class EstimateRequest(Wire):
     as_of: AsOf | None = Field(None, description=AS_OF)
 
     def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
-        """The same in units of the core, on a day; raises Unanswerable where the parts contradict."""
+        """The request in the engine's units on a given day. Raises Unanswerable if its parts contradict each other."""
         return Question(
             workload=self.workload.to_workload(model, assumed),
             constraints=Constraints(confidence=assumed.confidence),
@@ -309,23 +327,23 @@ class EstimateRequest(Wire):
     def _runs_are_maximized(self) -> EstimateRequest:
         if self.maximize is not None and self.workload.phase == "inference":
             raise ValueError(
-                "maximize goes with phase training or fine_tuning; for serving, leave it out and read "
+                "maximize requires phase training or fine_tuning; for serving, omit it and read "
                 "max_concurrent_sequences"
             )
         return self
 
 
 def assumed_in(request: RecommendRequest | EstimateRequest) -> Noted:
-    """The assumptions with what a request replaces of them, by name or by a field of the same meaning."""
-    said = {**request.economics.model_dump(exclude={"discounts"}), "confidence": request.constraints.confidence}
+    """The assumptions of a request: defaults, replaced by name or by a field with the same meaning."""
+    values = {**request.economics.model_dump(exclude={"discounts"}), "confidence": request.constraints.confidence}
     if isinstance(request.workload, InferenceSpec):
-        said["target_utilization"] = request.workload.target_utilization
-    fields = {name: value for name, value in said.items() if value is not None}
+        values["target_utilization"] = request.workload.target_utilization
+    fields = {name: value for name, value in values.items() if value is not None}
     return Assumptions().noted({**request.assumptions, **fields})
 
 
 class InspectRequest(Wire):
-    """A model to count."""
+    """A model to inspect."""
 
     model: ModelReference
     sample: SampleSpec | None = None
@@ -333,10 +351,10 @@ class InspectRequest(Wire):
         Annotated[list[Annotated[int, Field(ge=1, le=100_000_000), WHOLE]], Field(min_length=1, max_length=20)] | None
     ) = Field(
         None,
-        description="Contexts at which cache and FLOPs are shown; default 1024, 8192, 32768 and 131072 as far as the "
-        "model goes.",
+        description="Context lengths for which cache and FLOPs are shown. Default: 1024, 8192, 32768 and 131072, up to "
+        "the model's limit.",
     )
     lora: LoraSpec = LoraSpec()
     image: ImageSize | None = Field(
-        None, description="An image whose tokens are counted; default 1024 x 1024 where a model takes images."
+        None, description="Image whose tokens are counted. Default: 1024 x 1024 if the model accepts images."
     )

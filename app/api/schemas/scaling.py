@@ -1,4 +1,4 @@
-"""Training at several sizes on the wire."""
+"""Schemas of a training run at several sizes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,18 @@ class PointShown(Shown):
     accelerators: int
     days: float
     usd_total: float | None = None
-    tokens_per_s: float = Field(description="Samples per second for models that work on samples.")
-    efficiency: float = Field(description="Speed per accelerator over that of the fewest.")
+    tokens_per_s: float = Field(
+        description="Training tokens per second; samples per second for models that process samples."
+    )
+    efficiency: float = Field(description="Throughput per accelerator relative to the smallest size.")
 
 
 class ScalingShown(Shown):
-    """The fastest layout that fits at every size, the global batch as it is."""
+    """The fastest layout that fits at each size, with the same global batch."""
 
     points: list[PointShown]
-    knee_accelerators: int = Field(description="The largest size whose last step up returned 70 % of what it added.")
-    minimum_accelerators: int = Field(description="The fewest judged on which anything fits.")
-    binds: str = Field(description="What stops the next step up from paying.")
+    knee_accelerators: int = Field(
+        description="Largest size at which the last increase still gained 70 % of ideal scaling."
+    )
+    minimum_accelerators: int = Field(description="Smallest evaluated size on which any layout fits.")
+    binds: str = Field(description="What limits the gain of the next larger size.")

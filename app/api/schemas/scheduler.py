@@ -1,4 +1,6 @@
-"""Settings of an engine's scheduler on the wire: what a deployment sets of them, and all of them in an answer."""
+"""Schemas of the engine's scheduler settings: the fields that a deployment may set, and the complete settings in an
+answer.
+"""
 
 from __future__ import annotations
 
@@ -23,42 +25,49 @@ WHOLE_EXAMPLE: dict[str, Any] = {
 
 
 class SchedulerSpec(Wire):
-    """How the engine is launched; what is left out is the engine's own at its version, on such a device."""
+    """Launch settings of the engine's scheduler. Omitted fields use the defaults of the engine's version on this
+    device.
+    """
 
     model_config = shown_as(EXAMPLE)
 
     max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = Field(
-        None, description="Most tokens of a step, prompts and decoding together; the same as deployment's."
+        None,
+        description="Maximum tokens per step (prefill plus decode); same as the deployment's max_batched_tokens.",
     )
     max_sequences: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
-        None, description="Most sequences that run at once; the same as max_batch."
+        None, description="Maximum number of concurrent sequences (max_num_seqs in vLLM); same as max_batch."
     )
     policy: PolicyName | None = Field(
         None,
-        description="mixed: chunks of prompts share steps with decoding; prefill_first: prompts have steps of their "
-        "own, first; static: a batch starts and ends together.",
+        description="mixed: prompt chunks share steps with decode (continuous batching with chunked prefill); "
+        "prefill_first: prompts run first, in separate steps; static: a batch starts and ends together.",
     )
     prefix_cache: bool | None = Field(
-        None, description="Whether prompts find what earlier ones left. false: cached_prefix_fraction counts nothing."
+        None,
+        description="Whether prompts reuse cached prefixes of earlier ones. false: cached_prefix_fraction has no "
+        "effect.",
     )
     receive_interval_steps: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = Field(
-        None, description="Decode steps between two looks for new requests."
+        None, description="Decode steps between two checks for new requests."
     )
-    batch_wait_steps: Steps | None = Field(None, description="Steps that prompts wait for company; 0: none.")
+    batch_wait_steps: Steps | None = Field(None, description="Steps that prompts wait for a batch to fill; 0: none.")
     batch_wait_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Share of a full step's tokens from which they no longer wait."
+        None, description="Share of a full step's tokens at which prompts stop waiting."
     )
     planning_lag_steps: Annotated[int, Field(ge=0, le=16), WHOLE] | None = Field(
-        None, description="Steps that are planned ahead of the one that runs."
+        None, description="Steps that are planned ahead of the running step."
     )
 
     def to_settings(self) -> SchedulerSettings:
-        said: dict[str, Any] = self.model_dump(exclude={"policy"})
-        return SchedulerSettings(policy=None if self.policy is None else Policy(self.policy), **said)
+        fields: dict[str, Any] = self.model_dump(exclude={"policy"})
+        return SchedulerSettings(policy=None if self.policy is None else Policy(self.policy), **fields)
 
 
 class SchedulerShown(Shown):
-    """Complete with max_batch and max_batched_tokens beside it; the engine's own where nothing was set."""
+    """Scheduler settings, complete together with max_batch and max_batched_tokens; engine defaults where nothing was
+    set.
+    """
 
     model_config = shown_as(WHOLE_EXAMPLE)
 
@@ -73,7 +82,7 @@ class SchedulerShown(Shown):
 
 
 def scheduler_json(s: SchedulerSettings | None) -> dict[str, Any] | None:
-    """Settings as they are echoed."""
+    """Scheduler settings as JSON."""
     if s is None:
         return None
     policy = None if s.policy is None else s.policy.value

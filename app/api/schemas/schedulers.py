@@ -1,4 +1,4 @@
-"""Engines' schedulers on the wire: what each does when nothing is set, by version, with where it was read."""
+"""Schemas of the engines' default scheduler settings by version, with their sources."""
 
 from __future__ import annotations
 
@@ -17,53 +17,62 @@ from app.sizing.hardware.engines.scheduling import Scheduling, StepSize
 
 
 class StepSizeListed(Shown):
-    """The largest step on devices that have at least so much memory."""
+    """The largest step on devices with at least this much memory."""
 
     from_gib: float
     max_batched_tokens: int
-    offline_max_batched_tokens: int = Field(description="Of a batch job, with no server in front.")
+    offline_max_batched_tokens: int = Field(
+        description="Maximum tokens per step of an offline batch job without a server."
+    )
     max_sequences: int
 
 
 class SchedulingListed(Shown):
-    """How an engine schedules from a version on, when nothing is set."""
+    """An engine's default scheduling from one version on."""
 
-    since: str | None = Field(description="First version that it holds for; null: as far back as is known.")
-    steps: list[StepSizeListed] = Field(description="By memory of the device, least first.")
-    steps_of: dict[str, list[StepSizeListed]] = Field(description="Of families of accelerators that have others.")
-    slots: bool = Field(description="How many run at once is said when it is started; plans assume more than it takes.")
+    since: str | None = Field(description="First version that it applies to; null: every known earlier version.")
+    steps: list[StepSizeListed] = Field(description="Step sizes by device memory, smallest first.")
+    steps_of: dict[str, list[StepSizeListed]] = Field(description="Step sizes of accelerator families that differ.")
+    slots: bool = Field(
+        description="True if the engine needs the number of concurrent sequences at start; plans assume more than the "
+        "default.",
+    )
     policy: PolicyName
-    chunked: bool = Field(description="A prompt is split to fill a step.")
-    preemption: str = Field(description="Of a running request when the cache is full; none: room for it is set aside.")
+    chunked: bool = Field(description="True if a prompt is split to fill a step (chunked prefill).")
+    preemption: str = Field(
+        description="What happens to a running request if the cache is full; none: its cache is reserved in advance."
+    )
     prefix_cache: bool
     kv_block_tokens: int
     receive_interval_steps: int
     batch_wait_steps: int
     batch_wait_share: float
     planning_lag_steps: int
-    output_reserve_share: float = Field(description="Of a request's output, whose cache is set aside at its start.")
-    sources: dict[str, str] = Field(description="Of single fields, the file of the engine's repository.")
+    output_reserve_share: float = Field(description="Share of a request's output whose cache is reserved at its start.")
+    sources: dict[str, str] = Field(description="Files in the engine's repository, by field.")
     read: str = Field(description="Day on which these files were read.")
 
 
 class SchedulerListed(Shown):
-    """An engine whose scheduler was read; one that is not listed is taken to schedule as vLLM's second engine did."""
+    """An engine with known scheduler defaults. The service assumes the scheduler of vLLM V1 for engines that are not
+    listed.
+    """
 
     engine: str
     also_called: list[str]
-    judged_as: str | None = Field(description="The engine underneath, whose scheduler it has.")
-    versions: list[SchedulingListed] = Field(description="How it schedules by version, oldest first.")
+    judged_as: str | None = Field(description="The underlying engine whose scheduler it uses.")
+    versions: list[SchedulingListed] = Field(description="Scheduling rules by version, oldest first.")
 
 
 class SchedulerList(Shown):
-    """Engines whose scheduler was read, by name."""
+    """Engines with known scheduler defaults, by name."""
 
     items: list[SchedulerListed]
     next_cursor: str | None
 
 
 def schedulers_json(_: Directory) -> list[dict[str, Any]]:
-    """Every engine whose scheduler was read, by name."""
+    """Every engine with known scheduler defaults as JSON, by name."""
     return [
         {
             "engine": name,
@@ -77,7 +86,7 @@ def schedulers_json(_: Directory) -> list[dict[str, Any]]:
 
 
 def versions_json(engine: Engine) -> list[dict[str, Any]]:
-    """An engine's scheduler by first version, oldest first."""
+    """An engine's scheduling rules as JSON by first version, oldest first."""
     if not engine.scheduling_since:
         return [scheduling_json(engine.scheduling, None)]
     since = [None, *(".".join(map(str, first)) for first, _ in engine.scheduling_since[1:])]
@@ -85,7 +94,7 @@ def versions_json(engine: Engine) -> list[dict[str, Any]]:
 
 
 def scheduling_json(rule: Scheduling, since: str | None) -> dict[str, Any]:
-    """One rule as it is listed."""
+    """One scheduling rule as JSON."""
     same = {name: getattr(rule, name) for name in SchedulingListed.model_fields if name != "since"}
     return same | {
         "since": since,
@@ -96,5 +105,5 @@ def scheduling_json(rule: Scheduling, since: str | None) -> dict[str, Any]:
 
 
 def sizes_json(sizes: Sequence[StepSize]) -> list[dict[str, Any]]:
-    """Step sizes as they are listed."""
+    """Step sizes as JSON."""
     return [asdict(size) | {"offline_max_batched_tokens": size.offline_tokens} for size in sizes]

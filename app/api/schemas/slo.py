@@ -1,4 +1,4 @@
-"""What users may be kept waiting, on the wire."""
+"""Schema of latency limits (SLO)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from app.sizing.workload import Limits
 
 
 class SloSpec(Wire):
-    """Limits that `percentile` of requests must meet; null or absent is no limit of that kind."""
+    """Limits that `percentile` percent of the requests must meet; null or absent means no limit of that kind."""
 
     ttft_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
     tpot_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
     e2e_ms: Annotated[float, Field(gt=0, le=1e9)] | None = None
     percentile: Annotated[float, Field(ge=50, le=99.9)] | None = Field(
-        None, description="Default: the assumption default_percentile, 95."
+        None,
+        description="Percentile of requests that must meet the limits. Default: the assumption default_percentile, 95.",
     )
 
     def to_limits(self) -> Limits:

@@ -1,5 +1,5 @@
-"""What is kept beside a stored answer for its exports: the bill of every rank with who makes, sells and prices what,
-and what its software is told when it is started.
+"""Data stored with an answer for its exports: the bill of every rank with manufacturers, sellers and price sources, and
+the launch configuration of its software.
 
 An answer of 30 KB has no room for the bills of all its ranks, nor for the names of their goods.
 """
@@ -17,15 +17,15 @@ from app.sizing.assumptions import BY_NAME, Assumed
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.listings import PLAIN, bought_on
 from app.sizing.hardware.parts import Accelerator, System
-from app.sizing.hardware.prices import Terms
+from app.sizing.hardware.prices import PriceKind, Terms
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Answer, Estimate, Part
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import GBIT, GIB
 
-DIGITS = 12  # cents of the largest fleets
-# The figures that a line of a bill is reckoned with where nobody quotes it.
-RECKONED_WITH = {
+DIGITS = 12  # keeps cents exact for the largest fleets
+# Assumptions that give the price of a bill line if it has no quote.
+DERIVED_WITH = {
     "chassis": ("desktop_chassis_usd", "tower_chassis_usd", "small_chassis_usd", "large_chassis_usd"),
     "processors": ("desktop_core_usd", "server_core_usd"),
     "memory": ("desktop_memory_usd_per_gib", "server_memory_usd_per_gib"),
@@ -42,8 +42,8 @@ Document = dict[str, Any]
 
 
 def supply_json(question: Question, answer: Answer, market: Snapshot, purchasing: Purchasing) -> Document:
-    """The lots and the starts of every rank, in order; figures that prices were reckoned with; and the codes of kinds
-    of goods.
+    """The lots and launch configurations of every rank in order, the sources of assumed prices, and the codes of the
+    goods.
     """
     return {
         "ranks": [lots(ranked.estimate, question, market, purchasing) for ranked in answer.recommendations],
@@ -52,22 +52,22 @@ def supply_json(question: Question, answer: Answer, market: Snapshot, purchasing
     }
 
 
-def estimate_supply(found: Estimate, question: Question, market: Snapshot, purchasing: Purchasing) -> Document:
-    """The same of one deployment, as what is kept beside an answer of one rank, but for its starts."""
-    return {"ranks": [lots(found, question, market, purchasing)], **_behind(found.assumptions, purchasing)}
+def estimate_supply(estimate: Estimate, question: Question, market: Snapshot, purchasing: Purchasing) -> Document:
+    """The export data of one deployment in the format of an answer with one rank, without launch configurations."""
+    return {"ranks": [lots(estimate, question, market, purchasing)], **_behind(estimate.assumptions, purchasing)}
 
 
 def _behind(assumptions: Sequence[Assumed], purchasing: Purchasing) -> Document:
-    """What stands behind lines of every rank."""
+    """Sources of assumed prices and codes of goods, shared by the lines of every rank."""
     asked = frozenset(a.name for a in assumptions if a.asked)
     return {
-        "reckoned": {what: _reckoned(names, asked) for what, names in RECKONED_WITH.items()},
+        "derived": {what: _derived(names, asked) for what, names in DERIVED_WITH.items()},
         "codes": dict(purchasing.codes),
     }
 
 
 def start_json(start: Start) -> Document:
-    """Replicas of one kind, with everything that their commands are told."""
+    """Launch configuration of identical replicas, with everything that their commands need."""
     return {
         "role": start.role,
         "software": start.software,
@@ -81,16 +81,16 @@ def start_json(start: Start) -> Document:
 
 
 def lots(estimate: Estimate, question: Question, market: Snapshot, purchasing: Purchasing) -> list[Document]:
-    """What is bought of one kind: the whole deployment, or each of its pools."""
-    off = dict(question.economics.discounts)
+    """The lots to buy: the whole deployment, or one lot per pool."""
+    discounts = dict(question.economics.discounts)
     return [
-        {**sold, **present(discount=off.get(d.accelerator), licence=engine_named(d.engine or "").licence or None)}
+        {**sold, **present(discount=discounts.get(d.accelerator), licence=engine_named(d.engine or "").licence or None)}
         for d, sold in _sold(estimate, market, purchasing)
     ]
 
 
 def _sold(estimate: Estimate, market: Snapshot, purchasing: Purchasing) -> list[tuple[Deployment, Document]]:
-    """Each lot beside what it is bought for."""
+    """Each lot with the deployment or pool that it is for."""
     whole, cost = estimate.deployment, estimate.cost
     parts = bills(() if cost is None else cost.parts)
     if whole.pools is None:
@@ -107,20 +107,20 @@ def _sold(estimate: Estimate, market: Snapshot, purchasing: Purchasing) -> list[
 
 
 def bills(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
-    """The lines of each pool, where there are several: a bill ends with the hours it is paid over."""
-    found: list[tuple[Part, ...]] = []
+    """The bill lines of each pool; a bill ends with the line of the hours it is paid over."""
+    pool_bills: list[tuple[Part, ...]] = []
     first = 0
     for place, part in enumerate(parts):
         if part.what == LAST_OF_A_BILL:
-            found.append(parts[first : place + 1])
+            pool_bills.append(parts[first : place + 1])
             first = place + 1
-    return found
+    return pool_bills
 
 
 def lot(
     d: Deployment, parts: tuple[Part, ...], market: Snapshot, purchasing: Purchasing, terms: Terms | None
 ) -> Document:
-    """So many machines of one kind, what they are made of, and what each part of their bill comes to."""
+    """A number of identical machines, their components, and the amount of each bill line."""
     accelerator = market.accelerators[market.accelerator_index[d.accelerator]]
     system = market.systems.get(d.system or "")
     return {
@@ -181,25 +181,25 @@ def _price(t: Terms) -> Document:
 
 
 def _terms(pool: Deployment, market: Snapshot) -> Terms | None:
-    """Who stands behind the price of a pool's machines."""
+    """Price terms of a pool's machines, or None if the catalog has none."""
     system = market.systems.get(pool.system or "")
     if pool.instance_type is None:
         part = market.accelerators[market.accelerator_index[pool.accelerator]]
         return None if system is None else bought_on(system, part)
     key = (pool.provider, pool.region, pool.pricing_model, pool.instance_type, pool.accelerator)
-    found = (
+    matches = (
         o.terms for o in market.offers if (o.provider, o.region, o.pricing_model, o.instance_type, o.accelerator) == key
     )
-    return next(found, None)
+    return next(matches, None)
 
 
-def _reckoned(names: tuple[str, ...], asked: frozenset[str]) -> Document:
-    """Where the figures are from that a line is reckoned with; the caller's own are of the day of the request."""
+def _derived(names: tuple[str, ...], asked: frozenset[str]) -> Document:
+    """The source of an assumed price: the request, or the sources of the assumptions in `names`."""
     if asked.intersection(names):
         return {"kind": "asked", "source": "request", "confidence": "high"}
     facts = [BY_NAME[name].metadata for name in names]
     return {
-        "kind": "reckoned",
+        "kind": PriceKind.ESTIMATE.value,
         "source": "; ".join(dict.fromkeys(fact["source"] for fact in facts)),
         "observed": max(fact["as_of"] for fact in facts),
         "confidence": "low",

@@ -1,4 +1,4 @@
-"""What runs where on the wire: the pair question and its answer."""
+"""Schemas of GET /catalog/support: whether an engine or framework runs on an accelerator."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ else:
 
 
 class SupportQuery(BaseModel):
-    """An accelerator and an engine or framework; what else is not said is answered for all of it."""
+    """An accelerator and an engine or framework. The answer covers every value of each omitted filter."""
 
     model_config = ConfigDict(extra="forbid")
 
     accelerator: Words
     engine: Words
-    format: FormatName | None = Field(None, description="Of weights; of training its precision.")
+    format: FormatName | None = Field(None, description="Number format of the weights; for training, the precision.")
     phase: PhaseName | None = None
-    method: MethodName | None = Field(None, description="Of training: only this method.")
-    kind: TaskName | None = Field(None, description="Of the model: only what it is for.")
+    method: MethodName | None = Field(None, description="Training only: fine-tuning method.")
+    kind: TaskName | None = Field(None, description="Only this kind of model.")
 
 
 _EXAMPLE: dict[str, Any] = {
@@ -44,7 +44,8 @@ _EXAMPLE: dict[str, Any] = {
     "phase": "inference",
     "kind": "decoder",
     "verdict": "refused",
-    "rule": "NVIDIA T4 has compute capability 7.5; FP8 needs 8.9, and vllm widens it from 8.0 on.",
+    "rule": "NVIDIA T4 has compute capability 7.5; FP8 requires 8.9 or higher, and vLLM converts it to 16 bits only "
+    "from 8.0.",
     "source": "vLLM docs: installation pages",
     "native": False,
     "kv_formats": [],
@@ -52,7 +53,10 @@ _EXAMPLE: dict[str, Any] = {
 
 
 class SupportShown(Shown):
-    """One format and way. `native`: multiplied as it is; otherwise it is widened to 16 bits first."""
+    """One format and kind of work.
+
+    `native`: the hardware multiplies the format directly; otherwise it is converted to 16 bit first.
+    """
 
     model_config = shown_as(_EXAMPLE)
 
@@ -68,7 +72,7 @@ class SupportShown(Shown):
 
 
 class SupportAnswer(Shown):
-    """What was asked, and a verdict for each format and way of it."""
+    """The accelerator and engine, with a verdict for each format and kind of work."""
 
     model_config = shown_as({"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]})
 
@@ -77,16 +81,16 @@ class SupportAnswer(Shown):
     items: list[SupportShown]
 
 
-def support_json(found: PairAnswered) -> dict[str, Any]:
-    work, said = found.work, found.verdict
+def support_json(pair: PairAnswered) -> dict[str, Any]:
+    work, verdict = pair.work, pair.verdict
     return {
-        "format": found.weight_format,
+        "format": pair.weight_format,
         "phase": work.phase,
         **({"method": work.method} if work.method else {}),
         "kind": work.task.value,
-        "verdict": said.level.value,
-        "rule": said.rule,
-        "source": said.source,
-        "native": said.native,
-        "kv_formats": list(said.kv_formats),
+        "verdict": verdict.level.value,
+        "rule": verdict.rule,
+        "source": verdict.source,
+        "native": verdict.native,
+        "kv_formats": list(verdict.kv_formats),
     }

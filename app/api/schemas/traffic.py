@@ -1,4 +1,4 @@
-"""The traffic of a request: how often, by how many at once, as recorded; and how long prompts and answers are."""
+"""Schemas of traffic: arrival rate, concurrency or recorded requests, and the lengths of prompts and outputs."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ class TracedRequest(Wire):
 
     model_config = shown_as({"at_s": 12.5, "input_tokens": 900, "output_tokens": 210, "prefix_tokens": 600})
 
-    at_s: Annotated[float, Field(ge=0, le=31_622_400, description="Arrival, from any beginning.")]
+    at_s: Annotated[float, Field(ge=0, le=31_622_400, description="Arrival time, from any common start.")]
     input_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE]
     output_tokens: Annotated[int, Field(ge=0, le=100_000_000), WHOLE]
     prefix_tokens: Annotated[int, Field(ge=0, le=100_000_000), WHOLE] = Field(
-        0, description="Of its input, what begins as an earlier request did and is found in the cache."
+        0, description="Prompt tokens that match the start of an earlier request and are found in the prefix cache."
     )
 
     @model_validator(mode="after")
     def _some_is_new(self) -> TracedRequest:
         if self.prefix_tokens >= self.input_tokens:
-            raise ValueError("prefix_tokens must be fewer than input_tokens: the end of a prompt is always computed")
+            raise ValueError("prefix_tokens must be less than input_tokens: the end of a prompt is always computed")
         return self
 
 
 def _in_order(trace: list[TracedRequest]) -> list[TracedRequest]:
-    late = next((i for i, (a, b) in enumerate(pairwise(trace), 1) if b.at_s < a.at_s), None)
-    if late is not None:
-        raise ValueError(f"must be in order of arrival: at_s of entry {late} is before that of entry {late - 1}")
+    early = next((i for i, (a, b) in enumerate(pairwise(trace), 1) if b.at_s < a.at_s), None)
+    if early is not None:
+        raise ValueError(f"must be in order of arrival: at_s of entry {early} is before that of entry {early - 1}")
     return trace
 
 
@@ -53,7 +53,7 @@ def _some_load(factors: list[float]) -> list[float]:
 
 def _named_once(classes: list[TrafficClassSpec]) -> list[TrafficClassSpec]:
     if len({c.name for c in classes}) < len(classes):
-        raise ValueError("every class needs a name of its own")
+        raise ValueError("use a unique name for every class")
     return classes
 
 
@@ -68,7 +68,8 @@ IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fracti
 
 class Traffic(Wire):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
-    samples_per_s, trace, classes; with the hours of a day average_requests_per_s may stand in its place.
+    samples_per_s, trace
+    and classes. With a daily profile, average_requests_per_s may replace it.
     """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -79,53 +80,56 @@ class Traffic(Wire):
     samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
     trace: Recorded | None = Field(
         None,
-        description="Recorded requests in order of arrival, 2 to 20,000. The whole body must stay within the service's "
-        "limit, 65,536 bytes (about 900 requests) unless HEADROOM_MAX_BODY_BYTES raises it.",
+        description="2 to 20,000 recorded requests in order of arrival. The body size limit of the service applies: "
+        "65,536 bytes (about 900 requests) unless HEADROOM_MAX_BODY_BYTES raises it.",
     )
     classes: Classes | None = Field(
         None,
-        description="Kinds of requests on one service, 2 to 4, each with its own rate, lengths and slo; the answer's "
-        "`classes` holds one service for all against one for each.",
+        description="2 to 4 classes of requests on one service, each with its own rate, lengths and slo. The answer's "
+        "`classes` compares one shared service with one service per class.",
     )
     requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
         None,
-        description="With concurrent_requests: a run of so many in all, which starts with all those at once and ends. "
-        "Without it the service goes on for ever.",
+        description="Total number of requests of a finite run; requires concurrent_requests. The run starts at full "
+        "concurrency. Default: the service runs indefinitely.",
     )
     volume_requests: Annotated[float, Field(ge=1, le=1e15)] | None = Field(
-        None, description="Of offline work that ends: requests (or samples) in all."
+        None, description="Total number of requests (or samples) of finite offline work."
     )
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = Field(
-        None, description="Hours in which the volume is to be done, from the start of the machines."
+        None, description="Hours within which the volume must be completed, from the start of the machines."
     )
     average_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
     hourly_factors: Hourly | None = Field(
-        None, description="Load of each hour of a day, of any scale; the largest is the peak. The answer has `day`."
+        None, description="Relative load of each hour of a day; the largest is the peak. The answer then has `day`."
     )
     peak_to_average: Annotated[float, Field(ge=1, le=HOURS)] | None = Field(
-        None, description="In place of hourly_factors: a smooth day whose busiest hour has so many times the mean."
+        None,
+        description="Instead of hourly_factors: a smooth day whose busiest hour has this multiple of the mean load.",
     )
     burstiness: Annotated[float, Field(ge=0, le=20)] = Field(
         1.0, description="Coefficient of variation of inter-arrival times; 1 is Poisson."
     )
     input_tokens: PromptSpec | None = Field(
-        None, description=f"{LENGTHS} Default: the assumption default_input_tokens, 512."
+        None, description=f"Prompt length. {LENGTHS} Default: the assumption default_input_tokens, 512."
     )
     output_tokens: LengthSpec | None = Field(
-        None, description=f"{LENGTHS} Default: the assumption default_output_tokens, 256."
+        None, description=f"Output length. {LENGTHS} Default: the assumption default_output_tokens, 256."
     )
     images: Images | None = Field(
-        None, description="Images with every request; their tokens are added to input_tokens."
+        None, description="Images in every request; their tokens are added to input_tokens."
     )
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = Field(
-        0.0, description="Part of a prompt that is found in the cache: what its session or all requests began with."
+        0.0,
+        description="Share of a prompt found in the prefix cache: the common start of its session or of all requests.",
     )
     shared_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] | None = Field(
-        None, description="Part of cached_prefix_fraction that all requests share; a replica keeps it once. Default 0."
+        None,
+        description="Part of cached_prefix_fraction that all requests share; a replica stores it once. Default: 0.",
     )
     turn_gap_s: Annotated[float, Field(ge=0, le=604800)] | None = Field(
         None,
-        description="From a session's answer to its next request; its prefix must stay in the cache for so long. "
+        description="Time from a session's answer to its next request; its prefix must stay in the cache that long. "
         "Default: the assumption session_turn_gap_s, 60.",
     )
 
@@ -133,23 +137,23 @@ class Traffic(Wire):
     def _prefixes(self) -> Traffic:
         shared, cached = self.shared_prefix_fraction or 0.0, self.cached_prefix_fraction
         if shared > cached:
-            raise ValueError("shared_prefix_fraction is part of cached_prefix_fraction and must not exceed it")
+            raise ValueError("shared_prefix_fraction must not exceed cached_prefix_fraction, which includes it")
         if self.turn_gap_s is not None and not cached and self.trace is None:
-            raise ValueError("turn_gap_s goes with a cached_prefix_fraction above 0")
+            raise ValueError("turn_gap_s requires a cached_prefix_fraction above 0")
         if self.turn_gap_s is not None and (self.offline or self.batch is not None):
-            raise ValueError("turn_gap_s is for sessions of a service; offline and batch requests wait for no turn")
+            raise ValueError("turn_gap_s applies to sessions of a service; omit it for offline and batch requests")
         return self
 
     @model_validator(mode="after")
     def _one_load(self) -> Traffic:
         given = [k for k in KINDS if getattr(self, k) is not None]
         if len(given) != 1 and not (self.has_day and not given and self.average_requests_per_s is not None):
-            raise ValueError(f"exactly one of {', '.join(KINDS)} says how requests arrive; {len(given)} were given")
+            raise ValueError(f"set exactly one of {', '.join(KINDS)}; {len(given)} are set")
         peak = self.peak_requests_per_s or self.samples_per_s
         if not self.offline and (self.volume_requests is not None or self.deadline_hours is not None):
-            raise ValueError("volume_requests and deadline_hours go with offline: true")
+            raise ValueError("volume_requests and deadline_hours require offline: true")
         if self.deadline_hours is not None and self.volume_requests is None:
-            raise ValueError("deadline_hours needs volume_requests: how much is to be done by then")
+            raise ValueError("deadline_hours requires volume_requests, the amount of work to complete")
         if peak is not None and self.average_requests_per_s is not None and self.average_requests_per_s > peak:
             raise ValueError("average_requests_per_s must not exceed the peak")
         return self
@@ -159,18 +163,18 @@ class Traffic(Wire):
         if not self.has_day:
             return self
         if self.hourly_factors is not None and self.peak_to_average is not None:
-            raise ValueError("give hourly_factors or peak_to_average, not both")
+            raise ValueError("set hourly_factors or peak_to_average, not both")
         named = "hourly_factors" if self.hourly_factors is not None else "peak_to_average"
         others = [k for k in KINDS if k not in RATES and getattr(self, k) is not None]
         if others:
-            raise ValueError(f"{named} goes with a rate or users, not with {others[0]}")
+            raise ValueError(f"{named} requires a rate or users; it does not apply to {others[0]}")
         return self
 
     @model_validator(mode="after")
     def _said_by_class(self) -> Traffic:
-        beside = sorted(self.model_fields_set - {"classes"})
-        if self.classes is not None and beside:
-            raise ValueError(f"with classes everything is said by class: leave {', '.join(beside)} out")
+        extra = sorted(self.model_fields_set - {"classes"})
+        if self.classes is not None and extra:
+            raise ValueError(f"with classes, set every field in each class; omit {', '.join(extra)}")
         return self
 
     @model_validator(mode="after")
@@ -178,38 +182,38 @@ class Traffic(Wire):
         if self.requests is None:
             return self
         if self.concurrent_requests is None:
-            raise ValueError("requests goes with concurrent_requests: how many of the run are in flight at once")
+            raise ValueError("requests requires concurrent_requests, the number of requests in flight")
         if self.requests < self.concurrent_requests:
-            raise ValueError("requests must be at least concurrent_requests: fewer are never so many at once")
+            raise ValueError("requests must be at least concurrent_requests")
         return self
 
     @model_validator(mode="after")
     def _recorded(self) -> Traffic:
         if self.trace is None:
             return self
-        beside = [name for name in IN_TRACE if name in self.model_fields_set and getattr(self, name) is not None]
-        if beside:
-            raise ValueError(f"a trace says {', '.join(beside)} itself: leave that out, or the trace")
+        extra = [name for name in IN_TRACE if name in self.model_fields_set and getattr(self, name) is not None]
+        if extra:
+            raise ValueError(f"a trace already contains {', '.join(extra)}; omit them, or omit the trace")
         return self
 
     @property
     def has_day(self) -> bool:
-        """Whether the hours of a day are told."""
+        """True if the request describes the hours of a day."""
         return self.hourly_factors is not None or self.peak_to_average is not None
 
     def to_shares(self, assumed: Assumptions) -> Shares:
-        """The hours of a day over its busiest; none where nobody told."""
+        """Load of each hour of a day relative to the busiest hour; empty without a daily profile."""
         if self.hourly_factors is not None:
             return shares_of(self.hourly_factors)
         return () if self.peak_to_average is None else smooth_day(self.peak_to_average, assumed)
 
     @property
     def has_hits(self) -> bool:
-        """Whether anything of a prompt is said to be found in the cache."""
+        """True if any part of a prompt is found in the prefix cache."""
         return self.cached_prefix_fraction > 0 or any(request.prefix_tokens for request in self.trace or ())
 
     def to_trace(self) -> Trace | None:
-        """The same as the core has it."""
+        """The recorded requests in the engine's representation, or None if there are none."""
         if self.trace is None:
             return None
         return Trace(

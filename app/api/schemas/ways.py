@@ -1,4 +1,4 @@
-"""Other ways to the same end on the wire: the same machines had otherwise, cheaper ones, an API."""
+"""Schemas of alternatives: other ways to acquire the same machines, cheaper machines, and hosted APIs."""
 
 from __future__ import annotations
 
@@ -13,70 +13,72 @@ from app.sizing.values.ways import Alternative, Cheaper
 
 
 class AlternativeShown(Shown):
-    """The same number of the same accelerators, had another way."""
+    """The same number of the same accelerators, acquired in another way."""
 
-    way: WayName = Field(description="on_demand, committed_1y, committed_3y, spot or owned.")
+    way: WayName = Field(description="How it is acquired: on_demand, committed_1y, committed_3y, spot or owned.")
     provider: str
     region: str
     usd_per_hour: float
-    purchase_usd: float | None = Field(None, description="Of owned ones.")
-    kind: PriceKindName = Field(description="Who stands behind the price.")
+    purchase_usd: float | None = Field(None, description="Purchase cost, if owned.")
+    kind: PriceKindName = Field(description="Kind of price.")
     observed: str
     break_even_month: float | None = Field(
         None,
-        description="Month from which on owning has cost less than this rent; of an owned one, than the rent "
-        "recommended. Null where it never has within the horizon; absent where no price to own is known.",
+        description="Month from which owning has cost less than this rental, or than the recommended rental if this "
+        "option is owned. Null if there is none within the horizon; absent if no purchase price is known.",
     )
     risk: str | None = None
 
 
 class CheaperShown(Shown):
-    """What would cost less than the first recommendation if something more were accepted."""
+    """An option that would cost less than the first recommendation if you accept one more condition."""
 
     if_: str = Field(alias="if")
     accelerator: str
     total_accelerators: int
     provider: str
     usd_per_hour: float
-    usd_total: float | None = Field(None, description="Of work that ends.")
-    saves_share: float = Field(description="Of what the first recommendation costs for the same work.")
-    kind: PriceKindName = Field(description="Who stands behind the price.")
+    usd_total: float | None = Field(None, description="Total cost of finite work.")
+    saves_share: float = Field(description="Share of the first recommendation's cost for the same work.")
+    kind: PriceKindName = Field(description="Kind of price.")
     observed: str
     risk: str
 
 
 class HostShown(Shown):
-    """A host of the model, which is paid by the token."""
+    """An API provider that hosts the model and charges by the token."""
 
     provider: str
     usd_per_million_input: float
     usd_per_million_output: float
     usd_per_million_cached_input: float | None = None
-    usd_per_million_tokens: float = Field(description="Of this traffic's, in and out together.")
+    usd_per_million_tokens: float = Field(
+        description="Cost per million tokens of this traffic, input and output together."
+    )
     usd_per_month: float | None = None
-    usd_total: float | None = Field(None, description="Of work that ends.")
+    usd_total: float | None = Field(None, description="Total cost of finite work.")
 
 
 class HostedApiShown(Shown):
-    """What the same traffic costs at the cheapest hosts of the model, which are paid by the token."""
+    """Cost of the same traffic at the cheapest API providers of the model, which charge by the token."""
 
     text: str
     hosts: list[HostShown]
     pays_from_requests_per_s: float | None = Field(
-        None, description="Mean load from which on the machines cost less than the cheapest host."
+        None, description="Mean load above which your own machines cost less than the cheapest API provider."
     )
     source: str
     observed: str
 
 
-def hosted_json(found: HostedApi) -> dict[str, Any]:
-    """The cheapest hosts and what they ask."""
+def hosted_json(api: HostedApi) -> dict[str, Any]:
+    """The cheapest API providers and their prices as JSON."""
     return {
-        "text": found.text,
-        "hosts": [_host_json(host) for host in found.hosts],
-        **present(pays_from_requests_per_s=found.pays_from_requests_per_s),
-        "source": found.hosts[0].price.source.split(" ")[0],
-        "observed": found.hosts[0].price.observed,
+        "text": api.text,
+        "hosts": [_host_json(host) for host in api.hosts],
+        **present(pays_from_requests_per_s=api.pays_from_requests_per_s),
+        "source": api.hosts[0].price.source.split(" ")[0],
+        "observed": api.hosts[0].price.observed,
     }
 
 
@@ -94,7 +96,7 @@ def _host_json(host: HostedCost) -> dict[str, Any]:
 
 
 def alternative_json(a: Alternative) -> dict[str, Any]:
-    """Another way to have the same accelerators."""
+    """Another way to acquire the same accelerators as JSON."""
     shown = present(
         way=a.way.value,
         provider=a.provider,
@@ -110,7 +112,7 @@ def alternative_json(a: Alternative) -> dict[str, Any]:
 
 
 def cheaper_json(c: Cheaper) -> dict[str, Any]:
-    """What would cost less, and what one takes on by it."""
+    """A cheaper option and its condition as JSON."""
     return {
         "if": c.accepting,
         **present(

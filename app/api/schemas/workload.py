@@ -1,4 +1,4 @@
-"""The workload of a request, and its conversion to the values of sizing."""
+"""Schemas of workloads, and their conversion to the engine's representation."""
 
 from __future__ import annotations
 
@@ -35,30 +35,34 @@ AtLeastOne = Annotated[float, Field(ge=1, le=1e18)]
 
 
 class Availability(Wire):
-    """What the service survives: any so many failure domains lost leave what the peak needs."""
+    """Failures that the service survives: after losing this many failure domains, the rest still carries the peak
+    load.
+    """
 
     redundancy: RedundancyName | None = Field(
-        None, description="Spare replicas: n+1, n+2 or twice what the peak needs (2n). Default: none."
+        None, description="Spare capacity: n+1, n+2 or twice the capacity for the peak (2n). Default: none."
     )
     zones: Annotated[int, Field(ge=1, le=8), WHOLE] = Field(
-        1, description="Machines stand in each; with redundancy any one zone may be lost, whatever the failure domain."
+        1,
+        description="Number of zones with machines. With redundancy, any one zone may fail, whatever the failure "
+        "domain.",
     )
     failure_domain: FailureDomainName | None = Field(
-        None, description="What n+1 and n+2 count: accelerators, machines (where nothing is said) or zones."
+        None, description="Unit that n+1 and n+2 count: accelerators, machines (default) or zones."
     )
 
     @property
     def said(self) -> frozenset[str]:
-        """The names of what was said."""
+        """Names of the fields that the request set."""
         return frozenset(name for name in self.model_fields_set if getattr(self, name) is not None)
 
     def to_redundancy(self) -> Redundancy:
-        """The same as the core has it; raises Unanswerable where no zone would be left."""
+        """The redundancy in the engine's representation. Raises Unanswerable if no zone would remain."""
         return Redundancy.named(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
 
 
 class AdaptersSpec(Wire):
-    """Adapters on a shared base: requests of one batch may each have their own."""
+    """Adapters on a shared base model; each request of a batch may use its own adapter."""
 
     model_config = shown_as({"count": 40, "rank": 16, "active": 12})
 
@@ -66,47 +70,47 @@ class AdaptersSpec(Wire):
     rank: Annotated[int, Field(ge=1, le=1024), WHOLE]
     active: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
         None,
-        description="How many stay loaded on every replica, of which requests run at once. Default: all, at most the "
-        "assumption default_loaded_adapters, 8.",
+        description="Adapters that stay loaded on every replica and can serve requests concurrently. Default: all, at "
+        "most the assumption default_loaded_adapters, 8.",
     )
 
     @model_validator(mode="after")
     def _no_more_than_there_are(self) -> AdaptersSpec:
         if self.active is not None and self.active > self.count:
-            raise ValueError("active must be at most count: no more adapters stay loaded than there are")
+            raise ValueError("active must be at most count")
         return self
 
     def beside(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
-        """The model with those that stay loaded."""
+        """The model with the adapters that stay loaded."""
         usual = min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
         return with_adapters(model, rank=self.rank, loaded=usual)
 
 
 class CompanionSpec(Wire):
-    """A small model to stand on the same cards, with traffic and limits of its own."""
+    """A small model on the same cards, with its own traffic and limits."""
 
     model_config = shown_as({"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 20, "input_tokens": 300}})
 
     model: ModelReference
     traffic: Traffic
     slo: SloSpec | None = None
-    name: Name | None = Field(None, description="What the answer calls it. Default: the model's name.")
+    name: Name | None = Field(None, description="Name of the companion in the answer. Default: the model's name.")
 
     @model_validator(mode="after")
     def _comes_by_itself(self) -> CompanionSpec:
         t = self.traffic
         if any(load is not None for load in (t.trace, t.batch, t.offline, t.requests, t.classes)):
-            raise ValueError("a companion's traffic is a rate, users or concurrent_requests: other work shares nothing")
+            raise ValueError("a companion's traffic must be a rate, users or concurrent_requests")
         return self
 
     @property
     def alone(self) -> InferenceSpec:
-        """The same as a workload of its own."""
+        """The companion as a separate workload."""
         return InferenceSpec(phase="inference", model=self.model, traffic=self.traffic, slo=self.slo)
 
 
 class InferenceSpec(Wire):
-    """Traffic on a model, with what its users may be kept waiting."""
+    """Traffic for a model, with latency limits."""
 
     phase: Literal["inference"]
     model: ModelReference
@@ -116,25 +120,25 @@ class InferenceSpec(Wire):
     max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE] | None = None
     availability: Availability = Availability()
     target_utilization: Annotated[float, Field(ge=0.05, le=1)] | None = None
-    adapters: AdaptersSpec | None = Field(None, description="LoRA adapters served on the model as their base.")
+    adapters: AdaptersSpec | None = Field(None, description="LoRA adapters served on this model as their base.")
     companions: Annotated[list[CompanionSpec], Field(max_length=8)] = Field(
-        [], description="Small models to be packed on the same cards; the answer's `packing` says how, at which cost."
+        [], description="Small models to pack on the same cards. The answer's `packing` has the layout and cost."
     )
 
     @model_validator(mode="after")
     def _limits_of_classes(self) -> InferenceSpec:
         if self.traffic.classes is not None and self.companions:
-            raise ValueError("companions are packed beside one class of traffic: leave traffic.classes or them out")
+            raise ValueError("companions require a single class of traffic; omit companions or traffic.classes")
         if self.traffic.classes is not None and self.slo is not None:
-            raise ValueError("with traffic.classes every class has its own slo: leave workload.slo out")
+            raise ValueError("with traffic.classes, set slo in each class and omit workload.slo")
         return self
 
     def alone(self, of: TrafficClassSpec) -> InferenceSpec:
-        """One class of the traffic by itself."""
+        """The workload with only one class of the traffic."""
         return self.model_copy(update={"traffic": Traffic(**of.traffic()), "sample": None, "slo": of.slo})
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
-        """The same in units of the core; raises Unanswerable where the parts contradict."""
+        """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
         t, trace = self.traffic, self.traffic.to_trace()
         model = self.sample.applied_to(model) if self.sample is not None else model
         model = self.adapters.beside(model, assumed) if self.adapters is not None else model
@@ -175,7 +179,7 @@ class InferenceSpec(Wire):
 
 
 class OfPhase(TypedDict, total=False):
-    """What only one kind of run says."""
+    """Fields that only one kind of run has."""
 
     phase: Required[str]
     method: Method
@@ -184,25 +188,25 @@ class OfPhase(TypedDict, total=False):
 
 
 class _RunSpec(Wire):
-    """What training and fine-tuning share."""
+    """Fields shared by training and fine-tuning."""
 
     model: ModelReference
     sample: SampleSpec | None = None
     training_tokens: AtLeastOne | None = None
     training_samples: AtLeastOne | None = None
     sequence_length: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = Field(
-        None, description="Default: the assumption default_sequence_tokens, 4096."
+        None, description="Tokens per sequence. Default: the assumption default_sequence_tokens, 4096."
     )
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
     global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
     global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
     precision: PrecisionName | None = Field(
         None,
-        description="Of matrices. Default: bf16. All but fp32, tf32 and bf16-true keep a 32-bit master copy; "
-        "bf16-true keeps everything in 16 bit.",
+        description="Precision of matrix operations. Default: bf16. All except fp32, tf32 and bf16-true keep a 32-bit "
+        "master copy of the weights; bf16-true keeps everything in 16 bit.",
     )
     optimizer: OptimizerName | None = Field(
-        None, description="What updates the weights, and so which states are kept. Default: adamw."
+        None, description="Optimizer, which determines the optimizer states in memory. Default: adamw."
     )
     deadline_days: Annotated[float, Field(gt=0, le=36500)] | None = None
     deadline_hours: Annotated[float, Field(gt=0, le=876000)] | None = None
@@ -210,22 +214,22 @@ class _RunSpec(Wire):
     checkpoint_interval_minutes: Annotated[float, Field(gt=0, le=100000)] | None = None
     checkpoint_mode: Annotated[Literal["asynchronous", "synchronous"], Component("CheckpointMode")] = Field(
         "asynchronous",
-        description="Written while training goes on (it stalls for the copy to host memory), or before it goes on.",
+        description="asynchronous: training pauses only for the copy to host memory; synchronous: until it is written.",
     )
     experiment_overhead: Annotated[float, Field(ge=0, le=10)] = 0.0
 
     @model_validator(mode="after")
     def _one_deadline(self) -> _RunSpec:
         if self.deadline_days is not None and self.deadline_hours is not None:
-            raise ValueError("give deadline_days or deadline_hours, not both")
+            raise ValueError("set deadline_days or deadline_hours, not both")
         if self.training_tokens is not None and self.training_samples is not None:
-            raise ValueError("give training_tokens or training_samples, not both")
+            raise ValueError("set training_tokens or training_samples, not both")
         return self
 
     def run(
         self, model: ModelArchitecture, assumed: Assumptions, amount: Amount, **of_phase: Unpack[OfPhase]
     ) -> TrainingWorkload:
-        """The same in units of the core; raises Unanswerable where the parts contradict."""
+        """The run in the engine's units. Raises Unanswerable if its parts contradict each other."""
         days, hours, interval = self.deadline_days, self.deadline_hours, self.checkpoint_interval_minutes
         deadline = None if days is None else days * SECONDS_PER_DAY
         return training_workload(
@@ -261,7 +265,7 @@ class FineTuningSpec(_RunSpec):
     method: MethodName = "lora"
     lora: LoraSpec = LoraSpec()
     examples: Annotated[float, Field(ge=1, le=1e12)] | None = None
-    epochs: Annotated[float, Field(gt=0, le=1e4)] = Field(1.0, description="Times that the examples are gone through.")
+    epochs: Annotated[float, Field(gt=0, le=1e4)] = Field(1.0, description="Number of passes over the examples.")
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
         return self.run(

@@ -3,7 +3,7 @@ const follow = () => document.documentElement.classList.toggle("dark-mode", dark
 dark.addEventListener("change", follow);
 follow();
 
-// An operation opens by its button: a link within the button is of no use to a keyboard. Tags keep theirs.
+// An operation opens by its button. A link inside the button does not help keyboard users, so only tags keep their links.
 const plainPaths = (system) => ({
   wrapComponents: {
     DeepLink: (Original) => (props) => (props.path?.includes("/") ? system.React.createElement("span", {}, props.text) : system.React.createElement(Original, props)),
@@ -20,7 +20,7 @@ SwaggerUIBundle({
   validatorUrl: null,
 });
 
-// Examples scroll by keyboard too, and what is chosen from has a name.
+// Makes examples scrollable by keyboard and gives every select element a label.
 new MutationObserver(() => {
   for (const example of document.querySelectorAll("pre.microlight:not([tabindex])")) example.tabIndex = 0;
   for (const choice of document.querySelectorAll("select:not([aria-label])")) choice.setAttribute("aria-label", choice.id === "servers" ? "Server" : "Example");

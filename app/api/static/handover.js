@@ -1,2 +1,2 @@
-// Posts a basket to the buyer's system as soon as the page is there; without scripts its button does.
+// Posts the basket to the buyer's system when the page loads; without scripts, the user presses the button.
 document.getElementById("home").requestSubmit();

@@ -1,13 +1,14 @@
-// The ranked options: price and speed first, then a table, and what can be done with each.
+// Shows the ranked options: price and speed first, then a table, exports and comparison.
 import { get, post } from "./api.js";
 import { layoutOf, nameOf, offerOf } from "./deployment.js";
 import { about, element, money, section, table, words } from "./dom.js";
 import { facts, headline, lasting, speedOf, unitOf } from "./figures.js";
 import { called } from "./names.js";
 
-const FORMATS = [["html", "Memo to print"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
-const PRICES = { provider: "the provider's own", reseller: "a reseller's", quote: "a quote", list: "the maker's list", broker: "a broker's", launch: "at launch", press: "of the press", reckoned: "a sum of parts" };
-const BASES = { measured: "speeds as measured", calibrated: "speeds calibrated on published results", roofline: "speeds from data sheets, no published result near" };
+const FORMATS = [["html", "Printable memo"], ["xlsx", "Workbook"], ["csv", "CSV"], ["ubl", "UBL"], ["cxml", "cXML"], ["json", "JSON"]];
+const PRICES = { provider: "published by the provider", reseller: "reseller price", quote: "quote", list: "manufacturer list price", broker: "broker or marketplace price", launch: "launch price", press: "press estimate", estimate: "estimated from parts" };
+PRICES["reckoned"] = PRICES.estimate; // spelling in answers stored by earlier versions
+const BASES = { measured: "Speeds are based on a published measurement", calibrated: "Speeds are calibrated on published results", roofline: "Speeds are calculated from data sheets; no comparable result is published" };
 const ENGINES = ["vllm", "sglang", "tensorrt-llm", "llama.cpp"];
 const TARGETS = {
   inference: ["kubernetes", "docker-compose", "kserve", "skypilot", "dstack"],
@@ -19,13 +20,13 @@ function exportsOf(answer, r, phase) {
   const files = element("div", { "aria-live": "polite" });
   const engine = ENGINES.includes(r.deployment.engine) ? [r.deployment.engine] : [];
   const targets = [...engine, ...TARGETS[phase]];
-  return element("details", {}, element("summary", {}, "Take it along"),
+  return element("details", {}, element("summary", {}, "Export"),
     element("p", { class: "buttons" }, "Bill of materials: ", ...FORMATS.map(([format, name]) => element("a", { class: "button", href: `${at}/bill-of-materials?rank=${r.rank}&format=${format}` }, name))),
-    element("p", { class: "buttons" }, "Files that start it: ", ...targets.map((t) => element("button", { type: "button", click: () => handedOff(`${at}/deployment?rank=${r.rank}&target=${t}`, files) }, called(t)))),
+    element("p", { class: "buttons" }, "Deployment files: ", ...targets.map((t) => element("button", { type: "button", click: () => showFiles(`${at}/deployment?rank=${r.rank}&target=${t}`, files) }, called(t)))),
     files);
 }
 
-async function handedOff(address, into) {
+async function showFiles(address, into) {
   try {
     const found = await get(address);
     const files = found.files.map((f) => [element("a", { href: `${address}&file=${encodeURIComponent(f.name)}` }, f.name), element("pre", { tabindex: 0 }, f.text)]);
@@ -38,15 +39,15 @@ async function handedOff(address, into) {
 export function card(answer, r) {
   const phase = answer.request.workload.phase === "inference" ? "inference" : "training";
   const { price } = r.cost;
-  const source = price ? `Price: ${PRICES[price.kind] ?? price.kind}, seen ${price.observed}. ${price.source}` : "";
+  const source = price ? `Price: ${PRICES[price.kind] ?? price.kind}, observed ${price.observed}. Source: ${price.source}` : "";
   return element("article", { class: r.rank === 1 ? "card first" : "card", "aria-label": `Rank ${r.rank}: ${nameOf(r)}` },
     element("h3", {}, element("span", { class: "rank" }, r.rank), ` ${nameOf(r)}`),
     headline(r),
     element("p", { class: "where" }, offerOf(r)),
     facts(r),
     element("p", { class: "layout" }, layoutOf(r)),
-    element("details", {}, element("summary", {}, "What limits it, and its sources"),
-      element("p", {}, `Limited by ${words(r.bottleneck)}; ${BASES[r.performance.basis]}.`), element("p", { class: "source" }, source)),
+    element("details", {}, element("summary", {}, "Bottleneck and sources"),
+      element("p", {}, `Bottleneck: ${words(r.bottleneck)}. ${BASES[r.performance.basis]}.`), element("p", { class: "source" }, source)),
     exportsOf(answer, r, phase),
     element("label", { class: "tick" }, element("input", { type: "checkbox", name: "compared", value: r.rank }), "compare"),
   );
@@ -58,9 +59,9 @@ function ranked(answer) {
     return [String(r.rank), nameOf(r), offerOf(r), money(r.cost.usd_per_hour), r.cost.usd_total ? money(r.cost.usd_total) : money(r.cost.usd_per_month),
       ...[speedOf(r), p.ttft_ms?.p95, p.tpot_ms?.p95, p.e2e_ms?.p95].map((v) => about(v)), p.days ? lasting(p.days) : "–", r.cost.power_kw];
   });
-  const heads = ["Rank", "Hardware", "From", "USD/h", answer.recommendations[0].cost.usd_total ? "The run" : "Per month", unitOf(answer.recommendations[0]), "TTFT p95, ms", "TPOT p95, ms", "Answer p95, ms", "Duration", "kW"];
-  const told = heads.map((_, i) => i < 4 || rows.some((row) => row[i] !== null && row[i] !== "–"));
-  return table(heads.filter((_, i) => told[i]), rows.map((row) => row.filter((_, i) => told[i])), "Ranked options");
+  const heads = ["Rank", "Hardware", "Offer", "USD/h", answer.recommendations[0].cost.usd_total ? "Run cost" : "Per month", unitOf(answer.recommendations[0]), "TTFT p95, ms", "TPOT p95, ms", "Request p95, ms", "Duration", "kW"];
+  const columns = heads.map((_, i) => i < 4 || rows.some((row) => row[i] !== null && row[i] !== "–"));
+  return table(heads.filter((_, i) => columns[i]), rows.map((row) => row.filter((_, i) => columns[i])), "Ranked options");
 }
 
 async function compared(answer, ranks, into) {
@@ -79,9 +80,9 @@ async function compared(answer, ranks, into) {
 
 export function options(answer) {
   const cards = element("div", { class: "cards" }, ...answer.recommendations.map((r) => card(answer, r)));
-  const beside = element("div", {});
+  const comparison = element("div", {});
   const ticked = () => [...cards.querySelectorAll("input[name=compared]:checked")].map((box) => Number(box.value));
-  const button = element("button", { type: "button", disabled: true, click: () => compared(answer, ticked(), beside) }, "Compare the ticked ones");
+  const button = element("button", { type: "button", disabled: true, click: () => compared(answer, ticked(), comparison) }, "Compare selected");
   cards.addEventListener("change", () => (button.disabled = ticked().length < 2));
-  return [cards, element("p", {}, button), beside, section("As a table", ranked(answer))];
+  return [cards, element("p", {}, button), comparison, section("As a table", ranked(answer))];
 }

@@ -1,8 +1,8 @@
-// The public API, and nothing else. A later question always wins over an earlier one.
+// Requests to the public API. A newer request always replaces an older one.
 
 export class Problem extends Error {
   constructor(body) {
-    super(body.detail || body.title || "The service could not answer.");
+    super(body.detail || body.title || "The service could not process the request.");
     this.errors = body.errors || [];
   }
 }
@@ -10,8 +10,8 @@ export class Problem extends Error {
 const TRIES = 4;
 const BUSY = ["/problems/overloaded", "/problems/too-many-at-once"];
 
-// A service that is busy is asked again when it says so.
-async function asked(path, options) {
+// Sends a request again after Retry-After if the service is overloaded.
+async function request(path, options) {
   for (let tries = 1; ; tries++) {
     const response = await fetch(path, options);
     const body = await response.json();
@@ -29,15 +29,15 @@ function pause(ms, signal) {
 }
 
 export function get(path, signal) {
-  return asked(path, { signal });
+  return request(path, { signal });
 }
 
 export function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
-  return asked(path, { method: "POST", headers, body: JSON.stringify(body), signal });
+  return request(path, { method: "POST", headers, body: JSON.stringify(body), signal });
 }
 
-// A line of questions of which only the newest is answered: the others give null, and so does one that is forgotten.
+// Wraps a request function so that only the newest call returns an answer; replaced or forgotten calls return null.
 export function latest(ask) {
   let waiting = null;
   async function next(...question) {

@@ -1,13 +1,13 @@
-// What is assumed: every figure with its range, reason and source, and a place to change it.
+// Lists the assumptions with range, reason and source, and lets users change them in place.
 import { get } from "./api.js";
 import { element, folded, show, sought, words } from "./dom.js";
 import { written } from "./numbers.js";
 
-const HEADS = ["Assumption", "Value", "Unit", "Range", "Said by", "Reason", "Source"];
+const HEADS = ["Assumption", "Value", "Unit", "Range", "Set by", "Reason", "Source"];
 
 const nameOf = (a, form) => form.home(a.name)?.label ?? words(a.name);
 
-// Changed in the field that asks for it, or among the assumptions by name. What has neither follows from other figures.
+// A value is changed in its form field, or by name in the assumptions. A value with neither is derived from other values.
 function control(a, form, change) {
   const field = form.home(a.name);
   if (!field && (typeof a.value !== "number" || form.derives(a.name))) return show(a.value);
@@ -22,19 +22,19 @@ function listed(rows, form, change, caption) {
   return sought(rows, cells, HEADS, caption);
 }
 
-// All figures of the engine, as they stand where nobody changed them.
+// All other assumptions of the engine, with their default or requested values.
 async function everyFigure(answer, form, change) {
-  const told = new Map(answer.assumptions.map((a) => [a.name, a]));
+  const shownAssumptions = new Map(answer.assumptions.map((a) => [a.name, a]));
   const { items } = await get("/catalog/assumptions?limit=200");
-  const said = answer.request.assumptions ?? {};
-  const rows = items.filter((a) => !told.has(a.name)).map((a) => ({ ...a, value: said[a.name] ?? a.value, asked: a.name in said, range: [a.low, a.high] }));
-  return listed(rows, form, change, "Every other figure");
+  const requested = answer.request.assumptions ?? {};
+  const rows = items.filter((a) => !shownAssumptions.has(a.name)).map((a) => ({ ...a, value: requested[a.name] ?? a.value, asked: a.name in requested, range: [a.low, a.high] }));
+  return listed(rows, form, change, "All other assumptions");
 }
 
 export function assumed(answer, form, change) {
   const rows = [...answer.assumptions].sort((a, b) => Number(b.asked ?? false) - Number(a.asked ?? false));
   const rest = element("div", {});
   const fill = async () => rest.replaceChildren(...(await everyFigure(answer, form, change)));
-  return folded(`What is assumed: ${rows.length} figures, to be changed in place`, ...listed(rows, form, change, "Assumptions"),
-    rest, element("button", { type: "button", click: fill }, "Show every other figure"));
+  return folded(`Assumptions: ${rows.length} values, editable`, ...listed(rows, form, change, "Assumptions"),
+    rest, element("button", { type: "button", click: fill }, "Show all other assumptions"));
 }

@@ -1,8 +1,8 @@
-// Plots as SVG: axes, lines, points with intervals, stacked bars. Each has a title and a table of its numbers beside it.
+// SVG plots: axes, lines, points with intervals, stacked bars. Each has a title and a table of its numbers.
 import { about, drawn, element, short, show, table } from "./dom.js";
 
 const BOX = { height: 300, left: 62, right: 14, top: 14, bottom: 44 };
-// No wider than a phone's window, so that letters stay as large there as elsewhere.
+// Limited to the window width, so that text has the same size on a phone.
 const widthNow = () => Math.min(560, Math.max(300, innerWidth - 50));
 
 function ticks(low, high, log) {
@@ -51,11 +51,11 @@ function frame(x, y, width, { xLabel, yLabel, xText }) {
   return made;
 }
 
-// What a plot shows, for who does not see it: how many points each line has, and from where to where they go.
+// Text alternative of a plot: number of points and ranges of each line.
 function spoken(title, series, xLabel, yLabel) {
   const ends = (values) => `${about(Math.min(...values))} to ${about(Math.max(...values))}`;
-  const told = series.map((s) => `${s.name}, ${s.points.length} points: ${xLabel} ${ends(s.points.map((p) => p.x))}, ${yLabel} ${ends(s.points.map((p) => p.y))}`);
-  return `${title}. ${told.join(". ")}. Its numbers are in the table below.`;
+  const lines = series.map((s) => `${s.name}, ${s.points.length} points: ${xLabel} ${ends(s.points.map((p) => p.x))}, ${yLabel} ${ends(s.points.map((p) => p.y))}`);
+  return `${title}. ${lines.join(". ")}. The numbers are in the table below.`;
 }
 
 function figure(title, picture, heads, rows, legend) {
@@ -68,10 +68,10 @@ export function legendOf(names) {
     element("li", {}, drawn("svg", { width: 12, height: 12, "aria-hidden": "true" }, drawn("rect", { width: 12, height: 12, class: `fill-${i}` })), name)));
 }
 
-// Left of its line, or right of it where the axis is near.
-const beside = (x, y) => (x > BOX.left + 90 ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
+// Position of a label: left of its line, or right of it close to the axis.
+const labelPosition = (x, y) => (x > BOX.left + 90 ? { x: x - 5, y, "text-anchor": "end" } : { x: x + 5, y });
 
-// series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text, low?}], low: told a line lower.
+// series: [{name, points: [{x, y, low?, high?, name?}], line?, dots?}]; marks: [{x?, y?, text, low?}], low: label one line lower.
 export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, logY = false, zeroX = true, xText = short, heads, rows }) {
   const { height, left, right, top, bottom } = BOX;
   const width = widthNow();
@@ -81,11 +81,11 @@ export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, 
   const x = scale(xs, left, width - right, { log: logX, zero: zeroX });
   const y = scale(ys, height - bottom, top, { log: logY });
   const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": spoken(title, series, xLabel, yLabel) }, frame(x, y, width, { xLabel, yLabel, xText }));
-  // A limit near the top leaves no room for words above it.
-  const aside = marks.some((m) => m.y !== undefined && y.at(m.y) < top + 34) ? 34 : 0;
+  // A limit near the top leaves no room for labels above it.
+  const labelOffset = marks.some((m) => m.y !== undefined && y.at(m.y) < top + 34) ? 34 : 0;
   for (const m of marks) {
     const place = m.x === undefined ? { x1: left, x2: width - right, y1: y.at(m.y), y2: y.at(m.y) } : { x1: x.at(m.x), x2: x.at(m.x), y1: top, y2: height - bottom };
-    const text = m.x === undefined ? { x: left + 4, y: y.at(m.y) + (y.at(m.y) < top + 20 ? 14 : -5) } : beside(x.at(m.x), top + 12 + (m.low ? 16 : 0) + aside);
+    const text = m.x === undefined ? { x: left + 4, y: y.at(m.y) + (y.at(m.y) < top + 20 ? 14 : -5) } : labelPosition(x.at(m.x), top + 12 + (m.low ? 16 : 0) + labelOffset);
     picture.append(drawn("line", { ...place, class: "mark" }), drawn("text", { ...text, class: "marked" }, m.text));
   }
   series.forEach((s, i) => {
@@ -101,13 +101,13 @@ export function plot(title, { series, marks = [], xLabel, yLabel, logX = false, 
   return figure(title, picture, heads, rows, series.length > 1 ? legendOf(series.map((s) => s.name)) : null);
 }
 
-// bars: [{name, parts: [number], of}]; one line a bar, each as long as its whole.
+// bars: [{name, parts: [number], of}]; one row per bar, with the length of its total.
 export function stacked(title, { bars, parts, unit }) {
   const row = 46;
   const height = bars.length * row + 6;
   const most = Math.max(...bars.map((b) => b.of));
   const width = widthNow();
-  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}. ${bars.map((b) => `${b.name}: ${show(b.parts.reduce((x, y) => x + y, 0))} of ${show(b.of)} ${unit}`).join(". ")}. Its parts are in the table below.` });
+  const picture = drawn("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${title}. ${bars.map((b) => `${b.name}: ${show(b.parts.reduce((x, y) => x + y, 0))} of ${show(b.of)} ${unit}`).join(". ")}. The parts are in the table below.` });
   bars.forEach((bar, i) => {
     const length = (v) => (v / most) * (width - 4);
     const used = bar.parts.reduce((a, b) => a + b, 0);

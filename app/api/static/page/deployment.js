@@ -1,17 +1,17 @@
-// A deployment in words: one kind of machine, or a pool that reads prompts beside one that writes answers.
+// Describes a deployment in words: identical replicas, or separate prefill and decode pools.
 import { words } from "./dom.js";
-import { called, typeOf } from "./names.js";
+import { called, formatName, typeOf } from "./names.js";
 
-const pools = (d) => (d.pools ? [["prompts", d.pools.prefill], ["answers", d.pools.decode]] : [[null, d]]);
+const pools = (d) => (d.pools ? [["Prefill", d.pools.prefill], ["Decode", d.pools.decode]] : [[null, d]]);
 
 export function nameOf(r) {
   return pools(r.deployment).map(([, p]) => `${p.total_accelerators} × ${typeOf(p.accelerator)}`).join(" + ");
 }
 
-// Every type of accelerator that an answer ranks.
+// All accelerator types that an answer ranks.
 export const typesOf = (answer) => [...new Set(answer.recommendations.flatMap((r) => pools(r.deployment).map(([, p]) => p.accelerator)))];
 
-// Who sells it and how; "generic" is a market price that no one seller stands for.
+// Seller and pricing model; "generic" is a market price without a particular seller.
 function offer(d) {
   if (!d.offer) return "no price";
   const { provider, region, pricing_model } = d.offer;
@@ -23,17 +23,19 @@ export function offerOf(r) {
   return [...new Set(pools(r.deployment).map(([, p]) => offer(p)))].join("; ");
 }
 
+const counted = (count, thing) => `${count} ${thing}${count === 1 ? "" : "s"}`;
+
 function layout(d) {
-  const degrees = [["tensor", d.tensor_parallel], ["pipeline", d.pipeline_parallel], ["expert", d.expert_parallel], ["data", d.data_parallel], ["context", d.context_parallel]]
+  const degrees = [["tensor parallel", d.tensor_parallel], ["pipeline parallel", d.pipeline_parallel], ["expert parallel", d.expert_parallel], ["data parallel", d.data_parallel], ["context parallel", d.context_parallel]]
     .filter(([, n]) => n > 1).map(([name, n]) => `${name} ${n}`);
   const spare = d.spare_replicas ? ` and ${d.spare_replicas} spare` : "";
-  const replicas = d.replicas > 1 || spare ? `${d.replicas} replicas${spare}, each of ${d.accelerators_per_replica}` : `one replica of ${d.accelerators_per_replica}`;
-  const formats = [d.weight_format ? `weights ${d.weight_format}` : null, d.kv_format ? `cache ${d.kv_format}` : null, d.activation_checkpointing ? `recomputation ${d.activation_checkpointing}` : null];
-  return [`${d.nodes} ${d.nodes === 1 ? "machine" : "machines"}`, replicas, degrees.length ? `${degrees.join(", ")} parallel` : null, ...formats].filter(Boolean).join("; ");
+  const replicas = d.replicas > 1 || spare ? `${counted(d.replicas, "replica")}${spare}, ${counted(d.accelerators_per_replica, "accelerator")} each` : `1 replica with ${counted(d.accelerators_per_replica, "accelerator")}`;
+  const formats = [d.weight_format ? `weights in ${formatName(d.weight_format)}` : null, d.kv_format ? `KV cache in ${formatName(d.kv_format)}` : null, d.activation_checkpointing ? `activation checkpointing: ${words(d.activation_checkpointing)}` : null];
+  return [counted(d.nodes, "machine"), replicas, degrees.join(", "), ...formats].filter(Boolean).join("; ");
 }
 
 export function layoutOf(r) {
   const d = r.deployment;
-  const told = pools(d).map(([does, p]) => `${does ? `For ${does}, ${typeOf(p.accelerator)}: ` : ""}${layout(p)}.`).join(" ");
-  return `${called(d.engine ?? d.framework)}. ${told}`;
+  const layouts = pools(d).map(([pool, p]) => `${pool ? `${pool} pool, ${typeOf(p.accelerator)}: ` : ""}${layout(p)}.`).join(" ");
+  return `${called(d.engine ?? d.framework)}. ${layouts}`;
 }

@@ -1,4 +1,4 @@
-// Elements and numbers as the page shows them.
+// Creates elements and formats numbers for the page.
 
 export function element(tag, attributes = {}, ...children) {
   return filled(document.createElement(tag), attributes, children);
@@ -24,7 +24,7 @@ export function show(value, digits = 3) {
   return rounded.toLocaleString("en", Math.abs(value) >= 1000 ? {} : { maximumSignificantDigits: digits });
 }
 
-// A figure that was reckoned, to as many digits as it is worth.
+// Formats an estimate with its significant digits.
 export function about(value, digits = 3) {
   if (value === null || value === undefined) return "–";
   return value.toLocaleString("en", { maximumSignificantDigits: digits });
@@ -36,7 +36,7 @@ export function money(value) {
   return `$${value.toLocaleString("en", digits)}`;
 }
 
-// Of an axis: thousands and millions by a letter.
+// Formats an axis label, with suffixes for thousands and millions.
 export function short(value) {
   return value.toLocaleString("en", Math.abs(value) >= 1000 ? { notation: "compact", maximumSignificantDigits: 3 } : { maximumSignificantDigits: 4 });
 }
@@ -67,11 +67,11 @@ export function folded(title, ...children) {
   return element("details", { class: "folded" }, element("summary", {}, title), ...children);
 }
 
-// A table with a search over everything its rows say.
+// A table with a search box over the full content of its rows.
 export function sought(rows, cells, heads, caption) {
   const held = element("div", {});
-  const told = rows.map((row) => [JSON.stringify(row).toLowerCase().replaceAll("_", " "), row]);
-  const fill = (text) => held.replaceChildren(table(heads, told.filter(([words]) => words.includes(text)).map(([, row]) => cells(row)), caption));
+  const searchable = rows.map((row) => [JSON.stringify(row).toLowerCase().replaceAll("_", " "), row]);
+  const fill = (text) => held.replaceChildren(table(heads, searchable.filter(([words]) => words.includes(text)).map(([, row]) => cells(row)), caption));
   const search = element("input", { type: "search", "aria-label": `Search: ${caption}`, placeholder: "Search", input: () => fill(search.value.toLowerCase()) });
   fill("");
   return [search, held];

@@ -1,10 +1,12 @@
-// The form and the request it stands for: each field is one place of POST /recommend's body.
+// The form and its request: each field is one location in the body of POST /recommend.
 import { element } from "./dom.js";
 import { HEADINGS } from "./fields.js";
 import { read, written } from "./numbers.js";
 
 const FIELDS = HEADINGS.flatMap((h) => h.fields.map((f) => ({ when: h.when, ...f })));
 const LOADS = FIELDS.find((f) => f.path === "load").options.map(([name]) => name);
+// Current names of values in requests stored by earlier versions.
+const RENAMED = { "reckoned": "estimate" };
 const SPECIAL = ["load", "more", "workload.phase"];
 
 export class Unreadable extends Error {
@@ -14,7 +16,7 @@ export class Unreadable extends Error {
   }
 }
 
-const told = (shares) => Object.entries(shares).map(([name, share]) => `${name} ${Number((100 * share).toPrecision(12))}%`).join(", ");
+const formatShares = (shares) => Object.entries(shares).map(([name, share]) => `${name} ${Number((100 * share).toPrecision(12))}%`).join(", ");
 const pairs = (options) => options.map((o) => (Array.isArray(o) ? o : [o, o]));
 
 function input(field) {
@@ -51,7 +53,7 @@ function nested(target, path, value) {
   holder[last] = value;
 }
 
-// What stands at a path, taken out; objects that are left empty go with it.
+// Removes and returns the value at a path, together with objects that become empty.
 function taken(source, path) {
   const [name, ...rest] = path.split(".");
   if (source === null || typeof source !== "object" || !(name in source)) return undefined;
@@ -66,8 +68,8 @@ function taken(source, path) {
   return value;
 }
 
-function merged(target, beside) {
-  for (const [name, value] of Object.entries(beside)) {
+function merged(target, source) {
+  for (const [name, value] of Object.entries(source)) {
     const both = value && target[name] && typeof value === "object" && typeof target[name] === "object" && !Array.isArray(value);
     if (both) merged(target[name], value);
     else target[name] = value;
@@ -105,7 +107,7 @@ export class Form {
     return !field.when || !field.when.length || field.when.includes(this.phase) || (this.phase === "inference" && field.when.includes(this.load));
   }
 
-  // Only what belongs to the phase and the kind of load is shown.
+  // Shows only fields that apply to the phase and the kind of load.
   arrange() {
     for (const field of FIELDS) {
       this.form.querySelector(`[data-path="${field.path}"]`).hidden = !this.#active(field);
@@ -114,12 +116,12 @@ export class Form {
       held.hidden = held.dataset.when !== "" && !held.dataset.when.split(" ").includes(this.phase);
     }
     for (const more of this.form.querySelectorAll("details.more")) {
-      const said = [...more.querySelectorAll("input, textarea, select")].filter((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
-      more.querySelector(".said").textContent = said.length ? ` (${said.length} set)` : "";
+      const filled = [...more.querySelectorAll("input, textarea, select")].filter((c) => (c.type === "checkbox" ? c.checked : c.value !== ""));
+      more.querySelector(".said").textContent = filled.length ? ` (${filled.length} set)` : "";
     }
   }
 
-  // Says how a number typed in words was read.
+  // Shows how a number typed in words is interpreted.
   #echo(target) {
     const reading = target.parentElement?.querySelector(".reading");
     if (!reading) return;
@@ -147,11 +149,11 @@ export class Form {
 
   #number(field, text) {
     const value = read(text);
-    if (Number.isNaN(value)) throw new Unreadable(field.path, `${field.label}: “${text}” is not a number. 1,000,000, 1 million, 70b and 1e9 are.`);
+    if (Number.isNaN(value)) throw new Unreadable(field.path, `${field.label}: “${text}” is not a number. Use a form such as 1,000,000, 1 million, 70b or 1e9.`);
     return value;
   }
 
-  // "h100 20%, b200 0.1": names with a share each.
+  // Parses shares by name: "h100 20%, b200 0.1".
   #shares(field, text) {
     const parts = text.split(",").map((part) => part.trim()).filter(Boolean);
     return Object.fromEntries(parts.map((part) => [part.replace(/\s*\S+$/, ""), this.#number(field, part.split(/\s+/).at(-1))]));
@@ -161,11 +163,11 @@ export class Form {
     try {
       return JSON.parse(text);
     } catch {
-      throw new Unreadable(field.path, `${field.label}: this is not JSON.`);
+      throw new Unreadable(field.path, `${field.label}: invalid JSON.`);
     }
   }
 
-  // The request's body; raises Unreadable where a field cannot be read.
+  // The request body. Throws Unreadable if a field cannot be parsed.
   body() {
     const made = { workload: { phase: this.phase } };
     for (const field of FIELDS) {
@@ -190,7 +192,7 @@ export class Form {
     return more ? merged(made, more) : made;
   }
 
-  // Shows a request; what has no field of its own stands under "anything else".
+  // Fills the form from a request; values without a form field go to "Additional request fields".
   fill(request) {
     const rest = structuredClone(request);
     this.form.reset();
@@ -226,7 +228,8 @@ export class Form {
 
   #set(field, value) {
     if (field.kind === "choices") {
-      for (const box of this.form.querySelectorAll(`input[name="${field.path}"]`)) box.checked = (value ?? []).includes(box.value);
+      const chosen = (value ?? []).map((name) => RENAMED[name] ?? name);
+      for (const box of this.form.querySelectorAll(`input[name="${field.path}"]`)) box.checked = chosen.includes(box.value);
       return;
     }
     const control = this.form.elements[field.path];
@@ -234,17 +237,17 @@ export class Form {
       if (field.kind !== "choice" || pairs(field.options).some(([name]) => name === "")) control.value = "";
     } else if (field.kind === "json") control.value = JSON.stringify(value, null, 1);
     else if (field.kind === "list" || field.kind === "numbers") control.value = value.join(", ");
-    else if (field.kind === "shares") control.value = told(value);
+    else if (field.kind === "shares") control.value = formatShares(value);
     else control.value = typeof value === "number" ? written(value) : value;
     this.#echo(control);
   }
 
-  // Whether the phase and the kind of load ask for a field.
+  // True if a field applies to the phase and the kind of load.
   asks(path) {
     return this.#active(FIELDS.find((f) => f.path === path));
   }
 
-  // A number at a path, where the field has one; and setting it from outside.
+  // The number in the field at a path, or null.
   number(path) {
     const value = this.asks(path) ? read(this.form.elements[path].value) : NaN;
     return Number.isNaN(value) ? null : value;
@@ -263,21 +266,21 @@ export class Form {
   share(path, name, value) {
     const shares = { ...this.shares(path), [name]: value };
     if (!value) delete shares[name];
-    this.form.elements[path].value = told(shares);
+    this.form.elements[path].value = formatShares(shares);
     this.arrange();
   }
 
-  // The field that asks for what an answer calls by this name.
+  // The active field for the value with this name in an answer.
   home(name) {
     return FIELDS.find((f) => (f.path.endsWith(`.${name}`) || f.path.endsWith(`.${name}.mean`)) && this.#active(f));
   }
 
-  // Whether a name is asked for by a field of another kind of load, so that here it follows from this one's.
+  // True if the name has a field only for another kind of load, so that here its value is derived.
   derives(name) {
     return FIELDS.some((f) => f.path.endsWith(`.${name}`)) && !this.home(name);
   }
 
-  // A control like a field's own for another place, and what was entered there.
+  // A copy of a field's control for use in another place.
   twin(field, value) {
     if (field.kind !== "choice") return element("input", { type: "text", class: "short", value: Array.isArray(value) ? value.join(", ") : typeof value === "number" ? written(value) : value });
     const made = element("select", {}, ...pairs(field.options).map(([option, text]) => element("option", { value: option }, text)));
@@ -301,7 +304,7 @@ export class Form {
     this.arrange();
   }
 
-  // Marks the field that a pointer of a problem names, tells there what is wrong, and opens what hides it.
+  // Marks the field that an error points to, shows the error there, and opens its section.
   mark(path, text) {
     const name = FIELDS.map((f) => f.path).filter((p) => path === p || path.startsWith(`${p}.`) || p.startsWith(`${path}.`))[0];
     const holder = name ? this.form.querySelector(`[data-path="${name}"]`) : null;

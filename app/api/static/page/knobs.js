@@ -1,4 +1,4 @@
-// Sliders over the decisive numbers: what was asked, and what is assumed of prices and plans.
+// Sliders for the main parameters: values of the request, and assumptions about prices and plans.
 import { element } from "./dom.js";
 import { nameOf } from "./deployment.js";
 import { written } from "./numbers.js";
@@ -25,7 +25,7 @@ function knob(label, { path, min, max, step, value, read, tell, turned }) {
   return element("label", { class: "knob" }, element("span", {}, label), range, reading);
 }
 
-// From a tenth to ten times what stands there, within what is allowed; equal steps are equal shares; its start is exact.
+// A logarithmic slider from a tenth to ten times the current value, within the allowed range; the start value is exact.
 function scaled(form, path, base, [low, high], turned) {
   const exact = (place) => base * 10 ** place;
   const read = (place) => (WHOLE.some((w) => path.endsWith(w)) ? Math.max(1, Math.round(exact(place))) : place === 0 ? base : Number(exact(place).toPrecision(3)));
@@ -38,7 +38,7 @@ function scaled(form, path, base, [low, high], turned) {
   return knob(form.label(path), { path, min, max, step: 0.02, value: 0, read, tell: (place) => written(read(place)), turned: set });
 }
 
-// A price of one's own for the hardware that came first.
+// A discount slider for the first-ranked hardware.
 function discount(form, first, turned) {
   const type = first.deployment.accelerator;
   const set = (share) => {
@@ -46,10 +46,10 @@ function discount(form, first, turned) {
     turned();
   };
   const value = form.shares(DISCOUNT)[type] ?? 0;
-  return knob(`Off the price of ${nameOf(first).replace(/^[\d,]+ × /, "")}`, { path: DISCOUNT, min: 0, max: 0.6, step: 0.02, value, read: (share) => share, tell: (share) => `${Math.round(100 * share)} %`, turned: set });
+  return knob(`Discount on ${nameOf(first).replace(/^[\d,]+ × /, "")}`, { path: DISCOUNT, min: 0, max: 0.6, step: 0.02, value, read: (share) => share, tell: (share) => `${Math.round(100 * share)} %`, turned: set });
 }
 
-// The knobs of a question and its answer: [of what was asked, of prices and assumptions].
+// The sliders of a request and its answer: [request values, prices and assumptions].
 export function knobs(form, answer, turned) {
   const assumed = Object.fromEntries(answer.assumptions.map((a) => [a.name, a]));
   const asked = ASKED.map((path) => [path, form.number(path)]).filter(([, base]) => base > 0);

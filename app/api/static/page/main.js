@@ -1,4 +1,4 @@
-// Asks, shows, and asks again when anything is changed.
+// Sends requests, shows answers, and sends a new request when a value changes.
 import { showAccuracy } from "./accuracy.js";
 import { card, options } from "./answer.js";
 import { get, latest, post, Problem } from "./api.js";
@@ -14,7 +14,7 @@ import { plots, plotsOfFirst } from "./plots.js";
 import { PRESETS } from "./presets.js";
 import { reasons } from "./reasons.js";
 
-// A knob that rests this long has arrived.
+// Idle time after which a slider change counts as final.
 const REST_MS = 150;
 const at = (id) => document.getElementById(id);
 const form = new Form(at("form"));
@@ -28,13 +28,13 @@ function complain(error) {
   const faults = error.path ? [{ path: error.path, detail: error.message }] : (error.errors ?? []).map((e) => ({ path: e.pointer.replace(/^#?\//, "").replaceAll("/", "."), detail: e.detail }));
   const marked = faults.map((f) => form.mark(f.path, f.detail));
   const lines = faults.filter((f, i) => !marked[i] && !error.message.includes(f.detail.replace(/\.$/, ""))).map((f) => element("p", { class: "error" }, `${f.path}: ${f.detail}`));
-  at("problem").replaceChildren(element("p", { class: "error" }, known ? error.message : "The service did not answer. Try again."), ...lines);
-  told("");
+  at("problem").replaceChildren(element("p", { class: "error" }, known ? error.message : "The service did not respond. Try again."), ...lines);
+  setStatus("");
   if (document.activeElement?.type !== "range") marked.find(Boolean)?.focus();
 }
 
-// What is open, sought and focused stays so when an answer takes the place of another.
-function kept(render) {
+// Keeps open sections and the focus when a new answer replaces the old one.
+function keepState(render) {
   const title = (summary) => summary.textContent.split(/[:,]| of /)[0];
   const open = [...at("answer").querySelectorAll("details[open] > summary")].map(title);
   const focused = at("answer").contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
@@ -45,54 +45,54 @@ function kept(render) {
   if (focused) [...at("answer").querySelectorAll("[aria-label]")].find((e) => e.getAttribute("aria-label") === focused)?.focus();
 }
 
-// What the crown shows is said to who does not see it, and only to them.
-function told(text, unseen = false) {
+// Sets the status text; `unseen` shows it only to screen readers.
+function setStatus(text, unseen = false) {
   at("status").textContent = text;
   at("status").classList.toggle("unseen", unseen);
 }
 
-function crown(answer) {
+function showHeadline(answer) {
   const [first] = answer.recommendations;
   const change = moved(before, answer);
-  at("top").replaceChildren(element("h2", {}, first ? nameOf(first) : "Nothing fits these limits"), first ? headline(first) : "", change ? element("p", { class: "moved" }, change) : "");
-  told(`${first ? `${nameOf(first)} is first.` : "Nothing fits these limits."} ${change}`, true);
+  at("top").replaceChildren(element("h2", {}, first ? nameOf(first) : "No hardware meets these limits"), first ? headline(first) : "", change ? element("p", { class: "moved" }, change) : "");
+  setStatus(`${first ? `${nameOf(first)} ranks first.` : "No hardware meets these limits."} ${change}`, true);
 }
 
 function render(answer) {
-  crown(answer);
+  showHeadline(answer);
   const found = answer.recommendations.length ? [...options(answer), section("Plots", ...plots(answer))] : [];
-  kept(() => at("answer").replaceChildren(
+  keepState(() => at("answer").replaceChildren(
     element("p", { class: "summary" }, answer.summary),
     ...answer.warnings.map((w) => element("p", { class: "warning" }, w.text)), ...found, ...reasons(answer, form, assume),
-    element("p", { class: "source" }, `Snapshot ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, ages counted to ${answer.as_of}. `,
-      element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/recommendations/${answer.id}` }, "As JSON"), "."),
+    element("p", { class: "source" }, `Catalog ${answer.catalog.snapshot}, prices up to ${answer.catalog.prices_as_of}, price ages as of ${answer.as_of}. `,
+      element("a", { href: `#a=${answer.id}` }, "Link to this answer"), ". ", element("a", { href: `/recommendations/${answer.id}` }, "JSON"), "."),
   ));
   turning.among = typesOf(answer);
   at("answer").classList.remove("turning");
   at("answer").dataset.id = answer.id;
 }
 
-// Of an answer of one option: all that is shown of the first. The rest stays, dimmed, until the knob rests.
+// Shows the first option of an answer with one option. The rest stays, dimmed, until the slider is idle.
 function renderFirst(answer) {
-  crown(answer);
+  showHeadline(answer);
   const [first] = answer.recommendations;
   const shown = at("answer").querySelector(".card.first");
   if (!shown) return;
-  kept(() => {
+  keepState(() => {
     shown.replaceWith(card(answer, first));
     at("answer").querySelector(".of-first").replaceChildren(...plotsOfFirst(answer));
   });
   at("answer").classList.add("turning");
 }
 
-// A question is settled when no knob asks it; the answer to a click is brought into view.
+// `settled`: the request does not come from a moving slider. `shown`: scrolls the answer into view.
 async function ask({ settled = true, shown = false } = {}) {
   clearTimeout(timer);
   at("problem").replaceChildren();
   form.unmark();
   try {
     const body = form.body();
-    if (settled) told("Sizing…");
+    if (settled) setStatus("Sizing…");
     at("answer").setAttribute("aria-busy", "true");
     const begun = performance.now();
     const [answer] = await Promise.all([recommend(body), named]);
@@ -122,8 +122,8 @@ function soon(wait_ms, how) {
   timer = setTimeout(() => ask(how), wait_ms);
 }
 
-// While a knob moves only the first among the hardware that is ranked is asked for, one question at a time: each is of
-// where the knob then stands. Once it rests everything is asked for. A question of another kind in between goes before.
+// While a slider moves, the page requests only the best option among the ranked hardware, one request at a time with the
+// slider's current value. When the slider is idle, it requests the full answer. Any other request takes precedence.
 const turning = { due: false, asking: false, among: [] };
 
 function ofRanked(body) {
@@ -143,7 +143,7 @@ async function turn() {
       const begun = performance.now();
       const answer = await post("/recommend", ofRanked(form.body()));
       if (recommend.asking()) break;
-      // Where none of them does, what does is told as soon as everything was asked for.
+      // If no ranked hardware is feasible, the full answer shows the hardware that is feasible.
       if (!answer.recommendations.length) continue;
       renderFirst(answer);
       at("top").dataset.ms = performance.now() - begun;
@@ -162,7 +162,7 @@ function turnable(answer) {
   at("turn").hidden = false;
 }
 
-// Another figure, where it is asked for: in its field, or among the assumptions.
+// Changes a value in its form field, or in the assumptions.
 function assume(name, text) {
   const field = form.home(name);
   if (field) form.enter(field, text);
@@ -213,7 +213,7 @@ at("form").addEventListener("change", () => at("answer").childElementCount && so
 at("form").elements["workload.model"].addEventListener("input", suggest);
 at("copy").addEventListener("click", async () => {
   await navigator.clipboard.writeText(at("permalink").href).catch(() => null);
-  told("The link is copied.");
+  setStatus("Link copied.");
 });
 at("accuracy").addEventListener("toggle", () => showAccuracy(at("accuracy")));
 addEventListener("hashchange", arrive);

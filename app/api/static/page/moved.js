@@ -1,4 +1,4 @@
-// What another question changed of the first option: its hardware, its price, its speed.
+// Describes how the first option changed since the previous answer: hardware, price and speed.
 import { nameOf } from "./deployment.js";
 import { priceOf, speedOf, unitOf } from "./figures.js";
 import { show } from "./dom.js";
@@ -9,7 +9,7 @@ function change(what, before, now) {
   return `${what} ${share > 0 ? "+" : "−"}${show(Math.abs(share), Math.abs(share) < 10 ? 2 : 3)} %`;
 }
 
-// Two answers are told apart where both have a first option of the same kind; otherwise there is nothing to tell.
+// Compares two answers if both have a first option of the same kind; otherwise returns an empty text.
 export function moved(before, now) {
   const [was, is] = [before?.recommendations[0], now.recommendations[0]];
   if (!was || !is || before.request.workload.phase !== now.request.workload.phase) return "";
@@ -17,10 +17,10 @@ export function moved(before, now) {
   const parts = [
     change(priceOf(is).of, priceOf(was).value, priceOf(is).value),
     is.performance.days ? change("duration", was.performance.days, is.performance.days) : change("speed", speedOf(was), speedOf(is)),
-    change("first token p95", was.performance.ttft_ms?.p95, is.performance.ttft_ms?.p95),
-    change("per token p95", was.performance.tpot_ms?.p95, is.performance.tpot_ms?.p95),
-    change("whole answer p95", was.performance.e2e_ms?.p95, is.performance.e2e_ms?.p95),
+    change("TTFT p95", was.performance.ttft_ms?.p95, is.performance.ttft_ms?.p95),
+    change("TPOT p95", was.performance.tpot_ms?.p95, is.performance.tpot_ms?.p95),
+    change("request p95", was.performance.e2e_ms?.p95, is.performance.e2e_ms?.p95),
   ].filter(Boolean);
-  const same = nameOf(was) === nameOf(is) ? "" : `before ${nameOf(was)}; `;
-  return parts.length || same ? `Moved: ${same}${parts.join(", ")}.` : "Nothing moved.";
+  const same = nameOf(was) === nameOf(is) ? "" : `previously ${nameOf(was)}; `;
+  return parts.length || same ? `Changed: ${same}${parts.join(", ")}.` : "No change.";
 }

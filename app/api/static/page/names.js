@@ -1,10 +1,10 @@
-// Hardware, sellers and software by the names they go by; where one is missing, by the catalogue's key.
+// Display names of hardware, sellers and software, or the catalog key if there is none.
 import { get } from "./api.js";
 
 const NAMES = new Map();
 const SPELLED = {
   asus: "ASUS", aws: "AWS", "aws-sagemaker": "AWS SageMaker", coreweave: "CoreWeave", digitalocean: "DigitalOcean", fal: "fal", fireworks: "Fireworks AI",
-  gcp: "Google Cloud", generic: "nobody yet, a market price", gigabyte: "GIGABYTE", gmicloud: "GMI Cloud", gmktec: "GMKtec", gpuhub: "GPUhub", hotaisle: "Hot Aisle", hpe: "HPE",
+  gcp: "Google Cloud", generic: "market price, no seller", gigabyte: "GIGABYTE", gmicloud: "GMI Cloud", gmktec: "GMKtec", gpuhub: "GPUhub", hotaisle: "Hot Aisle", hpe: "HPE",
   latitude: "Latitude.sh", massedcompute: "Massed Compute", novita: "Novita AI", nvidia: "NVIDIA", oci: "Oracle Cloud", ovh: "OVHcloud", "packet-ai": "Packet.ai",
   primeintellect: "Prime Intellect", qubrid: "Qubrid AI", sambanova: "SambaNova", tensordock: "TensorDock", thundercompute: "Thunder Compute", together: "Together AI", vast: "Vast.ai",
   deepspeed: "DeepSpeed", fsdp: "FSDP", kserve: "KServe", "llama.cpp": "llama.cpp", lmdeploy: "LMDeploy", maxtext: "MaxText", mlx: "MLX", nemo: "NeMo", openvino: "OpenVINO",
@@ -21,10 +21,13 @@ async function read() {
   } while (after);
 }
 
-// Settled once the names are read, or cannot be.
+// Resolves when the names are loaded or cannot be loaded.
 export const named = read().catch(() => null);
 
 export const typeOf = (accelerator) => NAMES.get(accelerator) ?? accelerator;
 
-// Who sells it, what runs it, what it is handed to.
+// Display name of a seller, an engine or a hand-off target.
 export const called = (key) => SPELLED[key] ?? key.split("-").map((part) => part.charAt(0).toUpperCase() + part.slice(1)).join(" ");
+
+// Number formats as their makers write them: BF16, FP8, INT4-AWQ.
+export const formatName = (format) => format.toUpperCase();

@@ -1,4 +1,4 @@
-// Links that hold a question, and the questions asked before on this browser.
+// Links that contain a request, and the recent requests stored in this browser.
 import { nameOf } from "./deployment.js";
 import { element } from "./dom.js";
 
@@ -7,7 +7,7 @@ const MOST = 20;
 
 export const linkTo = (request) => `#q=${encodeURIComponent(JSON.stringify(request))}`;
 
-// The question or the stored answer that the address names.
+// The request or the stored answer that the address names.
 export function linked() {
   const [kind, value] = [location.hash.slice(1, 3), location.hash.slice(3)];
   try {
@@ -28,12 +28,12 @@ function kept() {
 
 export function keep(answer, request) {
   const [first] = answer.recommendations;
-  const text = `${typeof request.workload.model === "string" ? request.workload.model : "own model"}, ${request.workload.phase.replace("_", " ")}: ${first ? nameOf(first) : "nothing fits"}`;
+  const text = `${typeof request.workload.model === "string" ? request.workload.model : "own model"}, ${request.workload.phase.replace("_", " ")}: ${first ? nameOf(first) : "no solution"}`;
   const link = linkTo(request);
   try {
     localStorage.setItem(KEPT, JSON.stringify([{ text, link }, ...kept().filter((k) => k.link !== link)].slice(0, MOST)));
   } catch {
-    // A browser that keeps nothing still answers.
+    // The page also works if the browser stores nothing.
   }
 }
 

@@ -1,4 +1,4 @@
-// The plots of an answer.
+// Draws the plots of an answer.
 import { get, post } from "./api.js";
 import { plot, stacked } from "./charts.js";
 import { nameOf, offerOf, typesOf } from "./deployment.js";
@@ -10,13 +10,13 @@ const PARTS = ["weights", "kv_cache", "activations", "gradients", "optimizer", "
 
 const isRun = (r) => r.performance.days !== undefined;
 
-// A run's time, in hours where the shortest is over within two days.
+// Duration of a run, in hours if the shortest takes less than two days.
 function lasted(days, { low, high }, hours) {
   const by = hours ? 24 : 1;
   return { value: days * by, unit: hours ? "hours" : "days", name: "Duration", ...(low === undefined ? {} : { low: low * by, high: high * by }) };
 }
 
-// What a user waits for: the token, the answer, or the run; with its interval where the answer has one.
+// The latency that matters: per token, per request, or the duration of the run; with its interval if available.
 function wait(r, hours) {
   const p = r.performance;
   const interval = (quantity) => (p.intervals ?? []).find((i) => i.quantity === quantity) ?? {};
@@ -43,7 +43,7 @@ function frontier(answer) {
   const points = rows.map(({ r, w }) => ({ x: w.value, y: price(r).value, name: String(r.rank), ...picked(w) }));
   const first = rows[0].w;
   return plot("Cost against latency", {
-    series: [{ name: "by rank, 80 % range where told", points, line: false }, { name: "Pareto front", points: paretoOf(points).map((p) => ({ x: p.x, y: p.y })), dots: false }],
+    series: [{ name: "options by rank, 80 % interval if available", points, line: false }, { name: "Pareto front", points: paretoOf(points).map((p) => ({ x: p.x, y: p.y })), dots: false }],
     xLabel: `${first.name}, ${first.unit}`, yLabel: price(rows[0].r).unit, logX: true,
     heads: ["Rank", "Hardware", first.unit, "low", "high", price(rows[0].r).unit],
     rows: rows.map(({ r, w }) => [String(r.rank), nameOf(r), w.value, w.low ?? null, w.high ?? null, money(price(r).value)]),
@@ -73,7 +73,7 @@ function curves(r, slo, load) {
   });
 }
 
-// Ways to pay for the first, or where it has only one, for the others that were ranked.
+// Ways to pay for the first option, or for other ranked options if the first has only one.
 function ways({ recommendations, request }) {
   const [first, ...others] = recommendations;
   const way = (r, name) => ({ name, purchase: r.cost?.purchase_usd ?? r.purchase_usd, hour: r.cost?.usd_per_hour ?? r.usd_per_hour });
@@ -82,7 +82,7 @@ function ways({ recommendations, request }) {
   const bought = Boolean(own.purchase);
   if (more.some((w) => Boolean(w.purchase) !== bought)) return { of: "first recommendation", ways: [own, ...more] };
   const other = others.filter((r) => Boolean(r.cost.purchase_usd) !== bought).map((r) => way(r, `${r.rank}. ${nameOf(r)}, ${offerOf(r)}`));
-  return { of: "bought against rented", ways: [way(first, `1. ${nameOf(first)}, ${offerOf(first)}`), ...more, ...other.slice(0, 2)] };
+  return { of: "buy or rent", ways: [way(first, `1. ${nameOf(first)}, ${offerOf(first)}`), ...more, ...other.slice(0, 2)] };
 }
 
 function rentOrOwn(answer) {
@@ -91,7 +91,7 @@ function rentOrOwn(answer) {
   if (isRun(first) || found.ways.length < 2) return null;
   const months = answer.request.economics?.horizon_months ?? answer.assumptions.find((a) => a.name === "horizon_months")?.value ?? 36;
   const hours = 730;
-  // A way that is bought is paid at once; what its hours cost beyond the purchase is power and care.
+  // Bought machines are paid upfront; their remaining hourly cost is power and maintenance.
   const line = (w) => {
     const running = w.purchase ? Math.max(0, w.hour * hours * months - w.purchase) / months : w.hour * hours;
     return [0, months].map((m) => ({ x: m, y: (w.purchase ?? 0) + running * m }));
@@ -100,23 +100,23 @@ function rentOrOwn(answer) {
   const pays = shown.some((w) => w.pays);
   return plot(`Cost over time, ${found.of}`, {
     series: shown.map((w) => ({ name: w.name, points: line(w), dots: false })),
-    xLabel: "months", yLabel: "USD", heads: ["Way", "USD per hour", "USD to buy", `USD after ${show(months)} months`, ...(pays ? ["Owning pays from month"] : [])],
+    xLabel: "months", yLabel: "USD", heads: ["Option", "USD per hour", "Purchase, USD", `USD after ${show(months)} months`, ...(pays ? ["Break-even month"] : [])],
     rows: shown.map((w) => [w.name, money(w.hour), w.purchase ? money(w.purchase) : null, money(line(w)[1].y), ...(pays ? [w.pays ?? null] : [])]),
   });
 }
 
-// Filled when it is opened: what asks the service again.
+// A section that requests its content when it is opened.
 function later(title, fill) {
   const made = element("details", { class: "later" }, element("summary", {}, title));
   made.addEventListener("toggle", async () => {
     if (!made.open || made.dataset.asked) return;
     made.dataset.asked = "yes";
-    const said = element("p", {}, "Asking…");
-    made.append(said);
+    const placeholder = element("p", {}, "Loading…");
+    made.append(placeholder);
     try {
-      said.replaceWith(await fill());
+      placeholder.replaceWith(await fill());
     } catch (problem) {
-      said.replaceWith(element("p", { class: "error" }, problem.message));
+      placeholder.replaceWith(element("p", { class: "error" }, problem.message));
     }
   });
   return made;
@@ -132,19 +132,19 @@ async function scaling(r, request) {
     return found && found.fits && found.performance ? { n: total_accelerators, speed: speedOf(found) } : null;
   });
   const points = (await Promise.all(asked)).filter(Boolean);
-  if (points.length < 2) return element("p", {}, "It runs at no other size.");
+  if (points.length < 2) return element("p", {}, "It does not run at any other size.");
   const per = points[0].speed / points[0].n;
   const knee = points.filter((p) => p.speed / p.n >= 0.8 * per).at(-1);
   const ends = knee !== points.at(-1);
-  return plot(`Speed by accelerators, ${ends ? `with its knee at ${knee.n}` : `no knee up to ${knee.n}`}`, {
-    series: [{ name: "expected", points: points.map((p) => ({ x: p.n, y: p.speed })) }, { name: "if it scaled evenly", points: points.map((p) => ({ x: p.n, y: per * p.n })), dots: false }],
-    marks: ends ? [{ x: knee.n, text: "knee: 80 % of even" }] : [], logX: true, logY: true,
-    xLabel: "accelerators", yLabel: unitOf(r), heads: ["Accelerators", unitOf(r), "Of even scaling"],
+  return plot(`Speed by number of accelerators, ${ends ? `knee at ${knee.n}` : `no knee up to ${knee.n}`}`, {
+    series: [{ name: "expected", points: points.map((p) => ({ x: p.n, y: p.speed })) }, { name: "linear scaling", points: points.map((p) => ({ x: p.n, y: per * p.n })), dots: false }],
+    marks: ends ? [{ x: knee.n, text: "knee: 80 % of linear" }] : [], logX: true, logY: true,
+    xLabel: "accelerators", yLabel: unitOf(r), heads: ["Accelerators", unitOf(r), "Share of linear scaling"],
     rows: points.map((p) => [String(p.n), about(p.speed), `${about((100 * p.speed) / p.n / per)} %`]),
   });
 }
 
-// All observed prices of one kind of accelerator, page by page.
+// All observed prices of one accelerator type, page by page.
 async function observed(accelerator) {
   const rows = [];
   let after = "";
@@ -162,16 +162,16 @@ async function history(types) {
   const yearOf = (day) => Number(day.slice(0, 4)) + (Number(day.slice(5, 7) || 7) - 1 + Number(day.slice(8, 10) || 15) / 31) / 12;
   const found = (await Promise.all(types.map(observed))).flat().filter((p) => p.pricing_model === "on_demand");
   const rows = found.map((p) => ({ ...p, x: yearOf(p.observed_on), y: p.usd_per_hour / p.accelerator_count })).sort((a, b) => b.x - a.x);
-  if (!rows.length) return element("p", {}, "No prices of earlier days are known of the hardware that is ranked.");
+  if (!rows.length) return element("p", {}, "No price history is available for the ranked hardware.");
   const seen = types.filter((type) => rows.some((p) => p.accelerator === type));
-  return plot("Prices seen, on demand", {
+  return plot("Observed on-demand prices", {
     series: seen.map((type) => ({ name: typeOf(type), line: false, points: rows.filter((p) => p.accelerator === type) })), zeroX: false, xText: dayOf,
-    xLabel: "seen", yLabel: "USD per hour of one", heads: ["Seen", "Accelerator", "Provider", "Region", "USD per hour of one"],
+    xLabel: "observed", yLabel: "USD/h per accelerator", heads: ["Observed", "Accelerator", "Provider", "Region", "USD/h per accelerator"],
     rows: rows.slice(0, 200).map((p) => [p.observed_on, typeOf(p.accelerator), called(p.provider), p.region ?? null, money(p.y)]),
   });
 }
 
-// What is drawn of the first alone moves with a knob; what is drawn of all that were ranked follows.
+// Plots of the first option are updated while a slider moves; plots of all ranked options are updated afterwards.
 export function plotsOfFirst(answer) {
   const [first] = answer.recommendations;
   const asked = answer.request.workload.traffic ?? {};
@@ -182,8 +182,8 @@ export function plotsOfFirst(answer) {
 export function plots(answer) {
   const [first] = answer.recommendations;
   if (!first) return [];
-  const asked = [later("Price history of what is ranked", () => history(typesOf(answer)))];
-  if (isRun(first)) asked.unshift(later("Scaling of the first, and where it ends", () => scaling(first, answer.request)));
+  const asked = [later("Price history of the ranked hardware", () => history(typesOf(answer)))];
+  if (isRun(first)) asked.unshift(later("Scaling of the first option", () => scaling(first, answer.request)));
   return [
     element("div", { class: "plots" },
       element("div", { class: "alike of-ranked" }, ...[frontier(answer), memory(answer)].filter(Boolean)),

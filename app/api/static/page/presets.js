@@ -1,4 +1,4 @@
-// Questions to start from. Each is a whole request of POST /recommend.
+// Example requests. Each is a complete body of POST /recommend.
 export const PRESETS = [
   {"name": "Chat", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-8B-Instruct", "traffic": {"users": {"count": 500, "requests_per_hour_each": 12}, "input_tokens": 800, "output_tokens": 300}, "slo": {"ttft_ms": 1000, "tpot_ms": 50}}}},
   {"name": "RAG", "request": {"workload": {"phase": "inference", "model": "meta-llama/Llama-3.1-70B-Instruct", "traffic": {"peak_requests_per_s": 3, "input_tokens": {"mean": 6000, "p95": 12000}, "output_tokens": 350, "cached_prefix_fraction": 0.1}, "slo": {"ttft_ms": 4000, "tpot_ms": 60}}}},

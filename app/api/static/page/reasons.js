@@ -1,4 +1,4 @@
-// Why the first, what if, what is assumed, what was turned down: the words of an answer.
+// Shows the texts of an answer: reasons, sensitivity, assumptions and rejected hardware.
 import { post } from "./api.js";
 import { assumed } from "./assumed.js";
 import { element, folded, money, section, show, sought, table, words } from "./dom.js";
@@ -6,48 +6,48 @@ import { called, typeOf } from "./names.js";
 
 const list = (texts) => element("ul", {}, ...texts.map((text) => element("li", {}, text)));
 
-// All that were turned down: an answer keeps the nearest, so that it stays small.
-function everyone(answer, cells, heads) {
+// Rejected accelerators. An answer contains only the closest ones; the rest is requested when needed.
+function searchableRejections(answer, cells, heads) {
   const held = element("div", {});
   const more = async () => {
     const whole = await post("/recommend", { ...answer.request, rejected_limit: 200 }).catch(() => null);
-    if (whole) held.replaceChildren(...sought(whole.rejected, cells, heads, "All that were turned down"));
+    if (whole) held.replaceChildren(...sought(whole.rejected, cells, heads, "All rejected accelerators"));
   };
-  held.append(element("button", { type: "button", click: more }, "Search all of them"), ...sought(answer.rejected, cells, heads, "The nearest misses"));
+  held.append(element("button", { type: "button", click: more }, "Load all"), ...sought(answer.rejected, cells, heads, "Closest rejected accelerators"));
   return held;
 }
 
-function turnedDown(answer) {
+function rejected(answer) {
   const counts = Object.entries(answer.rejected_by_code).map(([code, n]) => `${words(code)} ${n}`);
   const total = Object.values(answer.rejected_by_code).reduce((a, b) => a + b, 0);
   const cells = (r) => [typeOf(r.accelerator), r.text, words(r.code)];
-  return folded(`Turned down: ${total} types of accelerator`, element("p", {}, counts.join(", ")), everyone(answer, cells, ["Accelerator", "Why", "Kind"]));
+  return folded(`Rejected: ${total} accelerator types`, element("p", {}, counts.join(", ")), searchableRejections(answer, cells, ["Accelerator", "Reason", "Category"]));
 }
 
 function cheaper(answer) {
   if (!answer.cheaper_if?.length) return null;
   const rows = answer.cheaper_if.map((c) => [c.if, `${c.total_accelerators} × ${typeOf(c.accelerator)}`, called(c.provider), money(c.usd_per_hour), `${show(100 * c.saves_share, 2)} %`, c.risk]);
-  return section("Cheaper if", table(["If", "Hardware", "From", "USD/h", "Saves", "What it owes"], rows, "Cheaper if"));
+  return section("Cheaper alternatives", table(["If you accept", "Hardware", "Provider", "USD/h", "Saves", "Trade-off"], rows, "Cheaper alternatives"));
 }
 
 function sources(answer) {
   const prices = answer.recommendations.filter((r) => r.cost.price).map((r) => [typeOf(r.deployment.accelerator), "price", r.cost.price.source, r.cost.price.observed]);
   const measured = answer.recommendations.flatMap((r) => (r.nearest_measurements ?? []).map((m) => [typeOf(r.deployment.accelerator), `measured ${show(m.measured)}, predicted ${show(m.predicted)} ${m.unit ?? ""}`, m.source, null]));
-  return folded("Sources: prices and measurements", table(["Of", "What", "Source", "Seen"], [...prices, ...measured], "Sources"));
+  return folded("Sources: prices and measurements", table(["Hardware", "Value", "Source", "Observed"], [...prices, ...measured], "Sources"));
 }
 
 export function reasons(answer, form, change) {
   const [first] = answer.recommendations;
-  const sure = first?.confidence?.by_level;
+  const levels = first?.confidence?.by_level;
   return [
-    first ? section("Why the first", list(first.explanation.map((e) => e.text))) : null,
-    answer.sensitivity.length ? section("What if", list(answer.sensitivity.map((s) => `${s.change}: ${s.effect}`))) : null,
+    first ? section("Why this option", list(first.explanation.map((e) => e.text))) : null,
+    answer.sensitivity.length ? section("Sensitivity", list(answer.sensitivity.map((s) => `${s.change}: ${s.effect}`))) : null,
     cheaper(answer),
-    answer.hosted_api ? section("Or an API", element("p", {}, answer.hosted_api.text)) : null,
-    sure ? folded("What more certainty costs", table(["Certain with", "Accelerators", sure[0].usd_total ? "The run" : "USD/h"], sure.map((l) => [`${show(100 * l.confidence)} %`, l.total_accelerators ?? "none does it", money(l.usd_total ?? l.usd_per_hour)]), "Certainty")) : null,
-    answer.verification ? folded("Try it before buying", element("pre", { tabindex: 0 }, answer.verification.command), element("p", {}, `${answer.verification.accelerators} × ${typeOf(answer.verification.accelerator)}, about ${show(answer.verification.minutes)} minutes${answer.verification.usd ? `, ${money(answer.verification.usd)}` : ""}. ${answer.verification.decides}`)) : null,
+    answer.hosted_api ? section("Hosted API", element("p", {}, answer.hosted_api.text)) : null,
+    levels ? folded("Cost by confidence level", table(["Confidence", "Accelerators", levels[0].usd_total ? "Run cost" : "USD/h"], levels.map((l) => [`${show(100 * l.confidence)} %`, l.total_accelerators ?? "not feasible", money(l.usd_total ?? l.usd_per_hour)]), "Cost by confidence level")) : null,
+    answer.verification ? folded("Benchmark before buying", element("pre", { tabindex: 0 }, answer.verification.command), element("p", {}, `${answer.verification.accelerators} × ${typeOf(answer.verification.accelerator)}, about ${show(answer.verification.minutes)} minutes${answer.verification.usd ? `, ${money(answer.verification.usd)}` : ""}. ${answer.verification.decides}`)) : null,
     assumed(answer, form, change),
-    turnedDown(answer),
+    rejected(answer),
     sources(answer),
   ].filter(Boolean);
 }
