@@ -1,4 +1,4 @@
-"""Why something failed, for one line of a log: what was raised, its first line, where; without what is secret."""
+"""Describes an error for one log line: type, first line of the message and source location, with secrets redacted."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from traceback import extract_tb
 
 ROOT = Path(__file__).parents[1]
 LONGEST = 300
-FRAMES = 3  # of our own, innermost first
+FRAMES = 3  # innermost frames of this project that are logged
 
-# A name that a secret goes by, and what stands after it.
+# A field name that marks a secret, and its value.
 _NAMED = re.compile(
     r"(?i)((?:password|passwd|pwd|secret|token|credential|api_?key|authorization)[\"']?\s*[:=]\s*)"
     r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&)]+)"
@@ -20,37 +20,39 @@ _TELLING = re.compile(r"whsec_[\w+/=-]+|(?i:\b(?:bearer|basic)\s+)[\w.+/=~-]{8,}
 
 
 def redacted(text: str) -> str:
-    """A text without users and passwords of addresses, and without what a name says is secret.
+    """Replaces credentials in URLs and the values of fields with secret names by `***`.
 
     Check:
-        >>> redacted("postgresql://headroom:p@ss@db/x password='p w' whsec_AAAA")
+        >>> redact_secrets("postgresql://headroom:p@ss@db/x password='p w' whsec_AAAA")
         "postgresql://***@db/x password=*** ***"
     """
     return _TELLING.sub("***", _NAMED.sub(r"\1***", _IN_ADDRESS.sub(r"\1***@", text)))
 
 
 def cause(error: BaseException) -> dict[str, str]:
-    """Fields of a line about an error. Of a database's error its own words, never the statement or its parameters."""
+    """Returns the log fields of an error. For a database error, the driver's message; never the statement or its
+    parameters.
+    """
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     own = getattr(error, "orig", None) or error
-    told = {"error": type(own).__name__, "message": _first_line(own)}
+    fields = {"error": type(own).__name__, "message": _first_line(own)}
     if places := _places(error):
-        told["at"] = " < ".join(places)
+        fields["at"] = " < ".join(places)
     below = error.__cause__
     if below is not None and below is not own:
-        told["because"] = f"{type(below).__name__}: {_first_line(below)}"
-    return told
+        fields["because"] = f"{type(below).__name__}: {_first_line(below)}"
+    return fields
 
 
 def _first_line(error: BaseException) -> str:
-    """What an error says of itself first, cut; nothing that breaks a line stays."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return redacted("".join(c if c.isprintable() else " " for c in said))[:LONGEST]
+    """Returns the first non-empty line of the message, redacted, truncated and without control characters."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return redacted("".join(c if c.isprintable() else " " for c in first))[:LONGEST]
 
 
 def _places(error: BaseException) -> list[str]:
-    """Where it was raised, and the innermost lines of our own that led there."""
+    """Returns where the error was raised, then the innermost frames of this project that led there."""
     frames = extract_tb(error.__traceback__)
     own = [f for f in frames if Path(f.filename).is_relative_to(ROOT / "app")][-FRAMES:]
     shown = [f"{Path(f.filename).relative_to(ROOT)}:{f.lineno}" for f in reversed(own)]

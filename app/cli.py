@@ -1,5 +1,5 @@
-"""The command line: prepare the database, serve, show the accuracy, trace the memory of a training step; and what
-sizes, from app.command.
+"""Command line: `serve`, `prepare`, `doctor`, `accuracy`, `trace-memory`, `deliver` and the sizing commands of
+app.command.
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ from app.command.reach import UNPREPARED, settings
 from app.db import DatabaseError, make_engine
 from app.errors import AppError
 from app.procurement.webhooks import Courier
+from app.sizing.words import percent
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
-for asking in (sizing.recommend, sizing.estimate, sizing.compare, sizing.inspect, sizing.explain, sizing.export):
-    cli.command(rich_help_panel="Size")(asking)
-for listing in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
-    cli.command(rich_help_panel="Look up")(listing)
+for sizing_command in (sizing.recommend, sizing.estimate, sizing.compare, sizing.inspect, sizing.explain, sizing.export):
+    cli.command(rich_help_panel="Size")(sizing_command)
+for list_command in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
+    cli.command(rich_help_panel="Look up")(list_command)
 cli.command()(doctor)
 cli.command()(mcp)
 cli.command()(prepare)
@@ -48,7 +49,7 @@ cli.command()(prune)
 
 
 def versioned(shown: bool) -> None:
-    """Print the version and stop."""
+    """Prints the version and exits."""
     if shown:
         typer.echo(version("headroom"))
         raise typer.Exit
@@ -56,7 +57,7 @@ def versioned(shown: bool) -> None:
 
 @cli.callback()
 def about(
-    version: Annotated[bool, typer.Option("--version", callback=versioned, is_eager=True, help="And stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=versioned, is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:
     """Headroom sizes hardware for AI work."""
 
@@ -64,12 +65,12 @@ def about(
 @cli.command()
 def accuracy(
     by: Annotated[
-        str, typer.Option(help="engine, accelerator_family, format, model_size, load, source or nearness.")
+        str, typer.Option(help="Dimension: engine, accelerator_family, format, model_size, load, source or nearness.")
     ] = "engine",
 ) -> None:
-    """Errors of the engine's predictions against published results, overall and by one dimension."""
+    """Show the errors of predictions against published results, overall and by one dimension."""
     if by not in DIMENSIONS:
-        raise typer.BadParameter(f"{by!r} is none of {', '.join(DIMENSIONS)}.")
+        raise typer.BadParameter(f"unknown dimension {by!r}. Use one of: {', '.join(DIMENSIONS)}.")
     engine = make_engine(settings().database_url)
     try:
         with Session(engine) as session:
@@ -87,18 +88,20 @@ def accuracy(
         h = s.held_out
         typer.echo(
             f"{s.metric + ', ' + s.value:40} {s.rows:6} {s.sources:8}   "
-            f"{h.median:22.0%} {h.p90:6.0%} {h.bias:6.2f} {s.intervals.coverage:8.0%} "
-            f"{s.intervals.width:6.2f} {s.intervals.kept:6.0%}   {s.in_sample.median:10.0%}"
+            f"{percent(h.median):>22} {percent(h.p90):>6} {h.bias:6.2f} {percent(s.intervals.coverage):>8} "
+            f"{s.intervals.width:6.2f} {percent(s.intervals.kept):>6}   {percent(s.in_sample.median):>10}"
         )
 
 
 @cli.command()
 def trace_memory(
-    request: Annotated[Path, typer.Argument(help="A body of POST /estimate: a training workload and its deployment.")],
+    request: Annotated[Path, typer.Argument(help="File with a body of POST /estimate: a training workload and its deployment.")],
 ) -> None:
-    """Trace the peak memory of a training step with PyTorch, beside what is estimated, by part and moment."""
+    """Trace the peak memory of a training step with PyTorch and compare it with the estimate, by component and
+    phase.
+    """
     if find_spec("torch") is None:
-        typer.echo("PyTorch is not installed; the extra `trace` brings it: pip install -e '.[trace]'", err=True)
+        typer.echo("PyTorch is not installed. Install the extra `trace`: pip install -e '.[trace]'", err=True)
         raise typer.Exit(1)
     engine = make_engine(settings().database_url)
     sessions = sessionmaker(engine)
@@ -118,34 +121,34 @@ def trace_memory(
 
 
 def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
-    """The estimate that answers a request, and what to trace of its deployment in full."""
+    """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
     snapshots = SnapshotStore(sessions, check_s=3600)
     answer: dict[str, Any] = orjson.loads(estimated(raw, snapshots, datetime.now(UTC).date()).body)
-    asked = orjson.loads(raw)
-    model = asked["workload"]["model"]
+    request = orjson.loads(raw)
+    model = request["workload"]["model"]
     if isinstance(model, dict):
         config = model.get("huggingface_config", {})
     else:
         with sessions() as session:
             row = session.get(ModelRow, snapshots.model(model).name)
             config = {} if row is None else row.facts["config"]
-    return answer, setup_of({**asked, "deployment": answer["deployment"]}, config)
+    return answer, setup_of({**request, "deployment": answer["deployment"]}, config)
 
 
 @cli.command()
 def deliver(
-    dead: Annotated[bool, typer.Option("--dead", help="Try also what was given up.")] = False,
+    dead: Annotated[bool, typer.Option("--dead", help="Also retry deliveries that were given up.")] = False,
 ) -> None:
-    """Post the notices that are due to their webhooks, once; a running service does so by itself."""
-    found = settings()
-    engine = make_engine(found.database_url)
+    """Post all due webhook notifications once. A running service does this by itself."""
+    configured = settings()
+    engine = make_engine(configured.database_url)
     store = DeliveryStore(engine)
     if dead:
         store.revive(now=datetime.now(UTC))
-    arrived, down = Courier(found.webhooks, store).deliver_due()
+    delivered, down = Courier(configured.webhooks, store).deliver_due()
     waiting, given_up = store.waiting()
     engine.dispose()
-    typer.echo(f"{arrived} delivered, {waiting} waiting, {given_up} given up; {down} endpoints failed.")
+    typer.echo(f"{delivered} delivered, {waiting} waiting, {given_up} given up. {down} endpoints failed.")
     if down:
         raise typer.Exit(1)
 
@@ -154,11 +157,11 @@ def deliver(
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.", envvar="PORT")] = 8000,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Processes; default HEADROOM_WORKERS, or 1.", show_default=False)
+        int | None, typer.Option(min=1, max=64, help="Worker processes. Default: HEADROOM_WORKERS, or 1.", show_default=False)
     ] = None,
 ) -> None:
     """Serve the API, its documentation and the page."""
-    found = settings()
-    shown = "localhost" if found.host in ("0.0.0.0", "127.0.0.1", "::") else found.host
+    configured = settings()
+    shown = "localhost" if configured.host in ("0.0.0.0", "127.0.0.1", "::") else configured.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
-    raise typer.Exit(server.serve(found, port, workers or found.workers))
+    raise typer.Exit(server.serve(configured, port, workers or configured.workers))

@@ -1,6 +1,4 @@
-"""What is prepared ahead of the first request and kept for the next process: machine code of the simulation, and the
-engine's version.
-"""
+"""Prepares before the first request, and caches for later processes: the compiled simulation and the engine version."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from app.sizing.serving.simulation import Replica, Requests, kernel
 from app.sizing.serving.simulation.record import Counts, Seconds
 
 USUAL_FOLDER = Path("~/.cache/headroom")
-# What turns a request into an answer: everything that these modules reach is the engine.
+# The engine is everything that these modules reach: the code that turns a request into an answer.
 ENGINE_ROOTS = ("app.api.answering",)
 DATA_SUFFIXES = (".csv", ".json", ".toml")
 
@@ -29,19 +27,20 @@ _engine_version: list[str] = []
 
 
 def compile_simulation(folder: Path | None = None) -> None:
-    """Have the simulation ready to run: from machine code kept below the folder (by default the user's cache), else
-    compiled now and kept there. Where nothing can be written it is compiled for this process alone.
+    """Makes the simulation kernel ready to run: loads cached machine code from `folder` (default: the user's cache
+    folder), or compiles it now and caches it. If the folder is not writable, the kernel is compiled for this process
+    only.
 
-    Machine code lies in a folder named by the text it was compiled from and by the compiler, so that it is never old;
-    the compiler itself tells processors apart.
+    The cache subfolder is named by a hash of the source text and the compiler versions, so cached code is never
+    stale. Numba itself distinguishes processors.
     """
     loop, settings = cast(Any, kernel.loop), cast(Any, numba.config)
     if loop.signatures:
         return
-    kept = (USUAL_FOLDER.expanduser() if folder is None else folder) / version()
+    cache = (USUAL_FOLDER.expanduser() if folder is None else folder) / version()
     try:
-        kept.mkdir(parents=True, exist_ok=True)
-        settings.CACHE_DIR = str(kept)
+        cache.mkdir(parents=True, exist_ok=True)
+        settings.CACHE_DIR = str(cache)
         loop.enable_caching()
     except (OSError, RuntimeError):
         settings.CACHE_DIR = ""
@@ -49,7 +48,7 @@ def compile_simulation(folder: Path | None = None) -> None:
 
 
 def version() -> str:
-    """A name for the text that is compiled, and what compiles it."""
+    """Returns a hash of the kernel's source files and of the versions of Python, NumPy, Numba and llvmlite."""
     text = sha256()
     for module in sorted(Path(kernel.__file__).parent.glob("*.py")):
         text.update(module.read_bytes())
@@ -59,25 +58,25 @@ def version() -> str:
 
 
 def smallest() -> tuple[Replica, Requests]:
-    """A replica and two requests: enough to be compiled for."""
+    """Returns one replica and two requests: the smallest input that triggers compilation."""
     none, two = np.zeros(0), np.ones(2, np.int64)
-    usual: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
-    return Replica(*(usual[kind] for kind in kernel.HINTS[Replica])), Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)
-
+    defaults: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
+    replica = Replica(*(defaults[kind] for kind in kernel.HINTS[Replica]))
+    return replica, Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)
 
 def engine_version(folder: Path | None = None) -> str:
     """Digest of the code and the data files that turn a request into an answer.
 
-    Comments, docstrings, renames and file moves leave it unchanged; a changed constant or expression does not. It takes
-    about two seconds to compute, so it is kept below the folder (by default the user's cache) under a digest of the
-    files' bytes.
+    Comments, docstrings, renames and file moves leave it unchanged; a changed constant or expression does not.
+    Computing it takes about two seconds, so it is cached in `folder` (default: the user's cache folder), keyed by the
+    bytes of the files.
     """
     if not _engine_version:
-        _engine_version.append(_kept_engine_version(USUAL_FOLDER.expanduser() if folder is None else folder))
+        _engine_version.append(_cached_engine_version(USUAL_FOLDER.expanduser() if folder is None else folder))
     return _engine_version[0]
 
 
-def _kept_engine_version(folder: Path) -> str:
+def _cached_engine_version(folder: Path) -> str:
     package = Path(str(resources.files("app")))
     text, data = sha256(), sha256()
     for file in sorted(package.rglob("*.py")):
@@ -88,7 +87,7 @@ def _kept_engine_version(folder: Path) -> str:
     try:
         return kept.read_text()
     except OSError:
-        found = f"{CodeBase(package.parent).digest(ENGINE_ROOTS)}-{data.hexdigest()[:16]}"
+        found = f"{CodeBase(package.parent).digest_from(ENGINE_ROOTS)}-{data.hexdigest()[:16]}"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = kept.with_suffix(f".{os.getpid()}")

@@ -1,4 +1,4 @@
-"""The declarative base, its naming convention, and engines for SQLite and PostgreSQL that never wait without end."""
+"""Declarative base, naming convention, and engines for SQLite and PostgreSQL with a time limit on every wait."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from app import telemetry
 
-# What is raised where a database does not answer.
+# Base class of the errors raised when a database does not answer.
 DatabaseError = DBAPIError
 
 NAMING = {
@@ -33,8 +33,8 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
-_most_s: ContextVar[float] = ContextVar("most_s", default=math.inf)  # that an answer on a connection is waited for
-AWAY_S = 1.0  # that nobody asks a database which did not answer
+_most_s: ContextVar[float] = ContextVar("most_s", default=math.inf)  # limit on waiting for one response
+AWAY_S = 1.0  # pause before the next attempt after a database did not answer
 
 
 class Base(DeclarativeBase):
@@ -43,7 +43,7 @@ class Base(DeclarativeBase):
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Seconds to wait for a database: for a statement, a lock, a connection to it, and one of so many that is free."""
+    """Time limits for database access, in seconds, and the size of the connection pool."""
 
     statement_s: float = 5.0
     lock_s: float = 3.0
@@ -52,30 +52,34 @@ class Patience:
     connections: int = 10
 
 
-UNHURRIED = Patience(statement_s=3600.0, lock_s=300.0)  # of commands that migrate and load
+UNHURRIED = Patience(statement_s=3600.0, lock_s=300.0)  # for commands that migrate and load
 
 
 def away(said: str) -> DatabaseError:
-    """The error of a database that does not answer."""
+    """Returns the error for a database that does not answer."""
     return OperationalError(None, None, psycopg.OperationalError(said))
 
 
 class NoAnswer(psycopg.OperationalError):
-    """A connection on which nothing came back."""
+    """The server did not answer on an open connection in time."""
 
 
 class Line:
-    """Whether the database answers: after it did not, one at a time asks every second; others are told at once."""
+    """Circuit breaker of one database. After a failure, one attempt per second may probe it; all others fail at
+    once.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._again_at = 0.0
-        self._asking = threading.Lock()  # held by the one that finds out whether it is back
+        self._asking = threading.Lock()  # held by the attempt that probes whether the database is back
         self.down = False
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Raises DatabaseError at once while it is away, but for the one that finds out whether it still is."""
+        """Guards one attempt to connect. Raises DatabaseError at once while the breaker is open, except for the attempt
+        that probes whether the database is back.
+        """
         if not self.down:
             yield
             return
@@ -88,48 +92,48 @@ class Line:
             self._asking.release()
 
     def failed(self) -> None:
-        """It did not answer."""
+        """Opens the breaker: the database did not answer."""
         with self._lock:
             self.down, self._again_at = True, time.monotonic() + AWAY_S
         telemetry.breaker(is_open=True)
 
     def answered(self) -> None:
-        """It did."""
+        """Closes the breaker: the database answered."""
         if self.down:
             self.down = False
             telemetry.breaker(is_open=False)
 
 
 class Pool(QueuePool):
-    """Connections, of a database that is there."""
+    """Connection pool guarded by a circuit breaker."""
 
     line: Line
-    hurry_s: float  # for one that was opened before to say that it still is, in which nothing is computed
+    hurry_s: float  # limit on the ping that checks an open connection before use
 
     def connect(self) -> PoolProxiedConnection:
-        """A connection that answers. Raises DatabaseError at once where the database is known to be away."""
+        """Returns a connection that answers. Raises DatabaseError at once while the circuit breaker is open."""
         with self.line.held():
-            usual = _most_s.set(self.hurry_s)
+            previous = _most_s.set(self.hurry_s)
             try:
-                found = super().connect()
+                connection = super().connect()
             except PoolTimeout:
                 telemetry.database_failed("pool")
                 raise away("every connection is in use") from None
             finally:
-                _most_s.reset(usual)
+                _most_s.reset(previous)
             self.line.answered()
-        return found
+        return connection
 
     def recreate(self) -> Pool:
-        """The same, empty."""
-        again = super().recreate()
-        assert isinstance(again, Pool)
-        again.line, again.hurry_s = self.line, self.hurry_s
-        return again
+        """Returns an empty pool with the same breaker and limits."""
+        pool = super().recreate()
+        assert isinstance(pool, Pool)
+        pool.line, pool.hurry_s = self.line, self.hurry_s
+        return pool
 
 
 def make_engine(url: str, patience: Patience | None = None) -> Engine:
-    """An engine with what each database needs: foreign keys and WAL on SQLite, UTC and an end of waiting on both."""
+    """Returns an engine for a database URL: foreign keys and WAL on SQLite, UTC on PostgreSQL, time limits on both."""
     limits = patience or Patience()
     engine = sqlite(url, limits) if url.startswith("sqlite") else postgres(url, limits)
 
@@ -142,7 +146,7 @@ def make_engine(url: str, patience: Patience | None = None) -> Engine:
 
 
 def kind_of(error: BaseException) -> telemetry.DatabaseFailure | None:
-    """What a database did not do; None where what was asked of it was wrong."""
+    """Classifies a database failure for the metrics; None if the statement itself was wrong."""
     if isinstance(error, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
         return "timeout"
     if isinstance(error, psycopg.OperationalError):
@@ -153,7 +157,7 @@ def kind_of(error: BaseException) -> telemetry.DatabaseFailure | None:
 
 
 def sqlite(url: str, limits: Patience) -> Engine:
-    """An engine of a file."""
+    """Returns an engine for a SQLite file."""
     engine = create_engine(url, connect_args={"timeout": limits.lock_s, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
@@ -161,16 +165,18 @@ def sqlite(url: str, limits: Patience) -> Engine:
         cursor = connection.cursor()
         cursor.execute("PRAGMA foreign_keys=ON")
         cursor.execute("PRAGMA journal_mode=WAL")
-        cursor.execute("PRAGMA synchronous=NORMAL")  # a crash of the machine may lose the newest; none is torn
+        cursor.execute("PRAGMA synchronous=NORMAL")  # a machine crash may lose the newest commits but corrupts none
         cursor.close()
 
     return engine
 
 
 def postgres(url: str, limits: Patience) -> Engine:
-    """An engine of a server. It ends a statement itself; one that is frozen, or whose network is cut, we give up."""
+    """Returns an engine for a PostgreSQL server. The server cancels slow statements itself; if it hangs or the network
+    fails, the client closes the connection.
+    """
 
-    most_s = limits.statement_s + 1  # a server that is well ends it before
+    most_s = limits.statement_s + 1  # a healthy server cancels the statement earlier
 
     class Timed(psycopg.Connection[Any]):
         def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
@@ -179,39 +185,41 @@ def postgres(url: str, limits: Patience) -> Engine:
             except psycopg.OperationalError as error:
                 if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
                     raise
-                self.close()  # nobody reads what it may still say
+                self.close()  # a late response must not be read as that of the next statement
                 raise NoAnswer("it did not answer in time") from error
 
-    told = make_url(url)
+    parsed = make_url(url)
     own = {"timezone": "UTC", "statement_timeout": ms(limits.statement_s), "lock_timeout": ms(limits.lock_s)}
     engine = create_engine(
-        told,
+        parsed,
         poolclass=Pool,
         pool_pre_ping=True,
         pool_size=limits.connections,
         max_overflow=0,
         pool_timeout=limits.pool_s,
-        connect_args={"connect_timeout": limits.connect_s, "options": options(told.query, own)},
+        connect_args={"connect_timeout": limits.connect_s, "options": options(parsed.query, own)},
     )
     assert isinstance(engine.pool, Pool)
     engine.pool.hurry_s = limits.connect_s
-    line = engine.pool.line = Line()
+    breaker = engine.pool.line = Line()
 
     @event.listens_for(engine, "do_connect")
-    def connected(_dialect: object, _record: object, words: list[Any], named: dict[str, Any]) -> Timed:
-        return Timed.connect(*words, **named)
+    def connected(_dialect: object, _record: object, args: list[Any], kwargs: dict[str, Any]) -> Timed:
+        return Timed.connect(*args, **kwargs)
 
     @event.listens_for(engine, "handle_error")
     def heard(context: ExceptionContext) -> None:
-        lost = context.connection is None and not context.is_pre_ping  # of one that was closed another is opened
+        lost = context.connection is None and not context.is_pre_ping  # a failed ping only closes that connection
         if lost or isinstance(context.original_exception, NoAnswer):
-            line.failed()
+            breaker.failed()
 
     return engine
 
 
 def at_one_moment(session: Session) -> None:
-    """Has all that a session reads, from its first statement on, be of one moment, whoever changes it meanwhile."""
+    """Makes all reads of a session see one consistent state, from its first statement on, despite concurrent
+    changes.
+    """
     if session.get_bind().dialect.name == "postgresql":
         session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
     else:
@@ -223,5 +231,5 @@ def ms(seconds: float) -> str:
 
 
 def options(query: Mapping[str, Any], own: Mapping[str, str]) -> str:
-    """What a session starts with; what the URL says goes before."""
+    """Returns the options that a PostgreSQL session starts with. Options in the URL take precedence."""
     return " ".join([*(f"-c {name}={value}" for name, value in own.items()), str(query.get("options", ""))]).strip()

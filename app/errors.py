@@ -1,4 +1,4 @@
-"""What can go wrong, in families; which status each becomes is the wire's business."""
+"""Families of errors that a request can end with. The API layer maps their codes to HTTP statuses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class AppError(Exception):
-    """A request that cannot be answered; `facts` go to programs, the sentence to people."""
+    """A request that cannot be answered. `detail` is a sentence for people, `facts` are fields for programs."""
 
     code = "error"
 
@@ -17,43 +17,43 @@ class AppError(Exception):
 
 
 class NotFound(AppError):
-    """Something was named that does not exist."""
+    """The request names something that does not exist."""
 
     code = "not-found"
 
 
 class Unanswerable(AppError):
-    """The request is well formed, but it cannot be reasoned about."""
+    """The request is well formed, but no estimate can be computed from it."""
 
     code = "unanswerable"
 
 
 class Conflict(AppError):
-    """The request contradicts itself or the catalogue."""
+    """The request contradicts itself or the catalog."""
 
     code = "conflict"
 
 
 class Unguarded(AppError):
-    """A change that does not say which state it is made to."""
+    """A change request without `If-Match`: it does not say which version it changes."""
 
     code = "if-match-required"
 
 
 class Stale(AppError):
-    """A change to a state that is no longer."""
+    """A change request for a version that is no longer current."""
 
     code = "changed-meanwhile"
 
 
 class NotAllowed(AppError):
-    """A change that the state as it is does not allow."""
+    """A change that the current status does not allow."""
 
     code = "not-allowed"
 
 
 class Unavailable(AppError):
-    """Something this service leans on does not answer now."""
+    """A dependency of the service does not answer at present."""
 
     code = "unavailable"
 
@@ -63,13 +63,13 @@ class Unavailable(AppError):
 
 
 class Overloaded(Unavailable):
-    """More is asked than can be computed."""
+    """The service receives more requests than it can compute."""
 
     code = "overloaded"
 
 
 class TooManyAtOnce(Unavailable):
-    """One address has most of the places of a full line."""
+    """One address holds most places of a full queue."""
 
     code = "too-many-at-once"
 
@@ -79,7 +79,7 @@ class UnknownModel(NotFound):
 
 
 class HostedModel(NotFound):
-    """A model that is sold as a service only: nobody else can run it."""
+    """A model that is available only as a hosted service, because its weights are not published."""
 
     code = "hosted-model"
 
@@ -97,13 +97,13 @@ class UnknownRecommendation(NotFound):
 
 
 class UnreadableConfiguration(Unanswerable):
-    """A pasted model configuration whose architecture cannot be counted."""
+    """A model configuration whose architecture cannot be read."""
 
     code = "unreadable-configuration"
 
 
 class UnknownName(Unanswerable):
-    """A name that is on no list: of providers, makers, regions, engines."""
+    """A provider, vendor, region or engine that the catalog does not list."""
 
     code = "unknown-name"
 

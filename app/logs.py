@@ -1,4 +1,4 @@
-"""How the process logs: one JSON object a line, on standard output."""
+"""Log output of the process: one JSON object per line on standard output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import structlog
 
 
 class Lines(structlog.PrintLogger):
-    """Writes lines. One that cannot be written, as where the disk is full, is lost: nobody's answer is broken by it."""
+    """Writes log lines. A line that cannot be written, for example because the disk is full, is dropped without failing
+    the request.
+    """
 
     def msg(self, message: str) -> None:
         with suppress(OSError):
@@ -20,7 +22,7 @@ class Lines(structlog.PrintLogger):
 
 
 def as_json(level: str) -> None:
-    """Logs of this process: one object a line, with what is known of the request that it is about."""
+    """Configures logging as one JSON object per line, with the context of the request that each line concerns."""
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -1,4 +1,4 @@
-"""Puts the service together: settings, database, routers, problem handlers; no logic."""
+"""Assembles the application: settings, database, routers, error handlers. Contains no logic."""
 
 from __future__ import annotations
 
@@ -68,20 +68,20 @@ ROUTERS = (
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """The application; without settings they are read from the environment."""
+    """Returns the application. Without `settings`, reads them from the environment."""
     settings = settings or Settings()
     compile_simulation(settings.cache_dir)
     engine_version(settings.cache_dir)
     logs.as_json(settings.log_level)
     app = FastAPI(
         title="Headroom",
-        version="0.1.0",
-        openapi_url=None,  # app.api.openapi has it
+        version="0.2.0",
+        openapi_url=None,  # served by app.api.openapi
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=running,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # its own spans would hold passwords of queries
+        telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans would contain passwords in query strings
     )
     app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url, patience(settings))
@@ -109,7 +109,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 
 def patience(settings: Settings) -> Patience:
-    """How long requests wait for the database."""
+    """Returns the database limits that apply to requests."""
     return Patience(
         statement_s=settings.database_statement_s,
         lock_s=settings.database_lock_s,
@@ -120,7 +120,7 @@ def patience(settings: Settings) -> Patience:
 
 
 def admission(settings: Settings, name: telemetry.Line) -> Admission:
-    """A line before answers, and those who compute them."""
+    """Returns one admission queue with its worker threads."""
     return Admission(
         at_once=settings.max_concurrent_searches,
         most_waiting=settings.max_waiting,
@@ -131,11 +131,13 @@ def admission(settings: Settings, name: telemetry.Line) -> Admission:
 
 @asynccontextmanager
 async def running(app: FastAPI) -> AsyncIterator[None]:
-    """Beside the requests the catalogue is kept, answers are pruned and notices delivered."""
+    """Runs the background tasks while the application serves: catalog refresh, pruning of answers and webhook
+    delivery.
+    """
     courier: Courier | None = app.state.courier
     snapshots: SnapshotStore = app.state.snapshots
-    keeping = threading.Thread(target=snapshots.keep, name="catalogue", daemon=True)
-    keeping.start()
+    refresher = threading.Thread(target=snapshots.keep, name="catalogue", daemon=True)
+    refresher.start()
     app.state.pruner.start()
     if courier is not None:
         courier.start()
@@ -144,14 +146,14 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
     finally:
         snapshots.end()
         await run_in_threadpool(app.state.pruner.stop)
-        await run_in_threadpool(keeping.join)
+        await run_in_threadpool(refresher.join)
         if courier is not None:
             await run_in_threadpool(courier.stop)
         await run_in_threadpool(traces.end, app.state.traces)
 
 
 def desk_of(settings: Settings, engine: Engine) -> Desk | None:
-    """Where buyers punch out to; None where settings name no address of our own, or no buyer."""
+    """Returns the punch-out desk, or None if the settings name no public URL or no buyer."""
     if settings.public_url is None or not settings.punchout_buyers:
         return None
     return Desk(

@@ -1,4 +1,4 @@
-"""Where the migrations are, and who may change schema and catalogue: one process at a time."""
+"""Location of the database migrations, and the lock that lets one process at a time change schema and catalog."""
 
 from __future__ import annotations
 
@@ -7,20 +7,22 @@ from pathlib import Path
 from alembic.config import Config
 from sqlalchemy import Connection
 
-OF_OURS = 0x68656164726F6F6D  # the number of our advisory lock: "headroom"
+OF_OURS = 0x68656164726F6F6D  # the bytes of "headroom"
 
 
 def alembic_config() -> Config:
-    """The migrations beside the package, wherever it is installed and started from."""
+    """Returns the Alembic configuration for the migrations next to the installed package, independent of the working
+    directory.
+    """
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).resolve().parent.parent / "migrations"))
     return config
 
 
 def alone(connection: Connection) -> None:
-    """Waits for whoever prepares this database now; until this transaction ends, others wait for it.
+    """Locks the database for this transaction: waits for a process that prepares it now, and makes later ones wait.
 
-    Raises the database's own error where that takes longer than the connection waits for locks.
+    Raises the database's own error if the wait exceeds the lock timeout of the connection.
     """
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({OF_OURS})")

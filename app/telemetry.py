@@ -1,7 +1,7 @@
-"""What the process counts of itself, for whoever scrapes it: how often, how long, how much. Knows nothing of HTTP.
+"""Metrics of the process for Prometheus: counts, durations and levels. Independent of HTTP.
 
-Labels take few values: templates of routes, never paths; reasons from closed lists. With several workers each counts
-into files of a folder that they share, and a scrape of any of them adds up all.
+Labels take few values: route templates instead of paths, reasons from closed lists. With several workers, each
+process counts into files of a shared folder, and a scrape of any worker returns the sum.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ STAGE_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 
 log = structlog.get_logger("headroom")
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # when each began to count: twice the samples
+disable_created_metrics()  # type: ignore[no-untyped-call]  # `_created` samples would double the output
 _counted = CollectorRegistry()
 
 
 def _count(name: str, said: str, label: str, values: Iterable[str]) -> Counter:
-    """A counter with a label from a closed list, each of which counts from nought."""
+    """Returns a counter with one label. Every value of the closed list is exported from the start, as 0."""
     counter = Counter(f"headroom_{name}", said, [label], registry=_counted)
     for value in values:
         counter.labels(value)
@@ -70,55 +70,55 @@ def _level(
 
 _requests = Histogram(
     "headroom_request_seconds",
-    "Requests and how long they took, by template of the route and class of the status.",
+    "Requests and their duration, by route template and status class.",
     ["method", "route", "status"],
     buckets=ANSWER_S,
     registry=_counted,
 )
-_in_flight = _level("requests_in_flight", "Requests that are being answered, those in line among them.", "livesum")
-_errors = Counter("headroom_unexpected_errors", "Requests that something broke under.", registry=_counted)
+_in_flight = _level("requests_in_flight", "Requests in progress, including queued ones.", "livesum")
+_errors = Counter("headroom_unexpected_errors", "Requests that failed with an unexpected error.", registry=_counted)
 
-_line = _level("line_length", "Questions that wait to be computed.", "livesum", ["line"])
-_computing = _level("computing", "Questions that are being computed.", "livesum", ["line"])
+_line = _level("line_length", "Requests that wait for computation.", "livesum", ["line"])
+_computing = _level("computing", "Requests being computed.", "livesum", ["line"])
 _waited = Histogram(
-    "headroom_line_seconds", "How long a question waited.", ["line"], buckets=ANSWER_S, registry=_counted
+    "headroom_line_seconds", "Seconds that a request waited for computation.", ["line"], buckets=ANSWER_S, registry=_counted
 )
 for _name in get_args(Line):
     _line.labels(_name)
     _computing.labels(_name)
     _waited.labels(_name)
-_shed = _count("shed", "Requests turned away or given up, by reason.", "reason", get_args(Shed))
-_joined = Counter("headroom_joined", "Requests answered by work that was under way already.", registry=_counted)
+_shed = _count("shed", "Requests rejected or given up, by reason.", "reason", get_args(Shed))
+_joined = Counter("headroom_joined", "Requests that joined a computation already in progress.", registry=_counted)
 _stages = Histogram(
     "headroom_stage_seconds",
-    "Work by route and stage; time inside another stage counts for that one.",
+    "Seconds of work by route and stage; a nested stage counts for itself only.",
     ["route", "stage"],
     buckets=STAGE_S,
     registry=_counted,
 )
-_answers = _count("answers", "Recommendations, by what became of keeping them.", "outcome", get_args(Outcome))
-_pruned = Counter("headroom_pruned_answers", "Stored answers deleted as too old or too much.", registry=_counted)
-_not_pruned = Counter("headroom_prune_failures", "Times that could not be done.", registry=_counted)
+_answers = _count("answers", "Recommendations, by outcome of storing them.", "outcome", get_args(Outcome))
+_pruned = Counter("headroom_pruned_answers", "Stored answers deleted because of age or total size.", registry=_counted)
+_not_pruned = Counter("headroom_prune_failures", "Failed attempts to delete stored answers.", registry=_counted)
 
-_catalogue = _level("catalogue_version", "Number of the oldest catalogue that a worker serves; 0 without.", "livemin")
-_published = _level("catalogue_published_timestamp_seconds", "When it was published.", "livemin")
-_prices = _level("prices_timestamp_seconds", "Day of its newest price.", "livemin")
-_checked = _level("catalogue_checked_timestamp_seconds", "When the database last said which is newest.", "livemin")
-_loads = _count("catalogue_loads", "Tries to load a newer catalogue, by result.", "result", get_args(Loaded))
+_catalogue = _level("catalogue_version", "Number of the oldest catalog that a worker serves; 0 if none.", "livemin")
+_published = _level("catalogue_published_timestamp_seconds", "Time at which that catalog was published.", "livemin")
+_prices = _level("prices_timestamp_seconds", "Date of its newest price.", "livemin")
+_checked = _level("catalogue_checked_timestamp_seconds", "Time of the last successful check for a newer catalog.", "livemin")
+_loads = _count("catalogue_loads", "Attempts to load a newer catalog, by result.", "result", get_args(Loaded))
 
-_database = _count("database_failures", "What the database did not do, by kind.", "kind", get_args(DatabaseFailure))
-_breaker = _level("database_breaker_open", "1 where a worker asks the database nothing for now.", "livemax")
-_notices = _count("notices", "Tries to tell webhooks of an event, by result.", "result", get_args(Notice))
-_fetches = _count("hub_fetches", "Configurations asked of the model hub, by result.", "result", get_args(Fetch))
+_database = _count("database_failures", "Database failures, by kind.", "kind", get_args(DatabaseFailure))
+_breaker = _level("database_breaker_open", "1 if a worker's circuit breaker for the database is open.", "livemax")
+_notices = _count("notices", "Attempts to deliver webhook notifications, by result.", "result", get_args(Notice))
+_fetches = _count("hub_fetches", "Configurations requested from the model hub, by result.", "result", get_args(Fetch))
 _build = Gauge(
-    "headroom_build_info", "1, with the version.", ["version"], multiprocess_mode="livemax", registry=_counted
+    "headroom_build_info", "Always 1; the label holds the version.", ["version"], multiprocess_mode="livemax", registry=_counted
 )
 _build.labels(version("headroom")).set(1)
 
 
 @contextmanager
 def in_flight() -> Iterator[None]:
-    """A request, as long as it is being answered."""
+    """Counts a request as in flight until its answer is complete."""
     _in_flight.inc()
     try:
         yield
@@ -127,59 +127,59 @@ def in_flight() -> Iterator[None]:
 
 
 def answered(method: str, route: str, status: int, seconds: float) -> None:
-    """A request has been answered; `route` is a template, and `method` one of those that there are."""
+    """Records an answered request. `route` is a route template, `method` a known HTTP method."""
     _requests.labels(method, route, f"{status // 100}xx").observe(seconds)
 
 
 def broke() -> None:
-    """Something broke that nobody expected."""
+    """Records an unexpected error."""
     _errors.inc()
 
 
 def line(name: Line, *, waiting: int, computing: int) -> None:
-    """How many questions wait now, and how many are computed."""
+    """Sets the number of requests that wait and the number that are computed."""
     _line.labels(name).set(waiting)
     _computing.labels(name).set(computing)
 
 
 def waited(name: Line, seconds: float) -> None:
-    """A question left the line to be computed."""
+    """Records how long a request waited before its computation started."""
     _waited.labels(name).observe(seconds)
 
 
 def shed(reason: Shed) -> None:
-    """A request was turned away, or given up."""
+    """Records a request that was rejected or given up."""
     _shed.labels(reason).inc()
 
 
 def joined() -> None:
-    """A request waits for work that was under way already."""
+    """Records a request that joined a computation already in progress."""
     _joined.inc()
 
 
 def worked(route: str, stages_s: Mapping[str, float]) -> None:
-    """What the stages of one question took; `route` is a template."""
+    """Records the seconds of each stage of one request. `route` is a route template."""
     for stage, seconds in stages_s.items():
         _stages.labels(route, stage).observe(seconds)
 
 
 def kept(outcome: Outcome) -> None:
-    """A recommendation was given; what became of keeping it."""
+    """Records whether a recommendation was stored."""
     _answers.labels(outcome).inc()
 
 
 def pruned(answers: int) -> None:
-    """Stored answers were deleted."""
+    """Records how many stored answers were deleted."""
     _pruned.inc(answers)
 
 
 def prune_failed() -> None:
-    """They could not be."""
+    """Records a failed attempt to delete stored answers."""
     _not_pruned.inc()
 
 
 def catalogue(number: int, *, published: str, prices_as_of: str) -> None:
-    """This catalogue is served from now on."""
+    """Records that this catalog version is served from now on."""
     _loads.labels("loaded").inc()
     _catalogue.set(number)
     _published.set(_moment(published))
@@ -187,37 +187,37 @@ def catalogue(number: int, *, published: str, prices_as_of: str) -> None:
 
 
 def catalogue_checked() -> None:
-    """The database said which catalogue is the newest."""
+    """Records that the database was checked for the newest catalog."""
     _checked.set(time.time())
 
 
 def catalogue_failed() -> None:
-    """A newer catalogue could not be loaded, or was not asked for in vain."""
+    """Records that a check for a newer catalog, or loading one, failed."""
     _loads.labels("failed").inc()
 
 
 def database_failed(kind: DatabaseFailure) -> None:
-    """The database did not do what it was asked."""
+    """Records a failure of the database."""
     _database.labels(kind).inc()
 
 
 def breaker(*, is_open: bool) -> None:
-    """Whether the database is asked nothing for now."""
+    """Sets whether the circuit breaker of the database is open."""
     _breaker.set(is_open)
 
 
 def told(result: Notice) -> None:
-    """A notice was tried."""
+    """Records one attempt to deliver a webhook notification."""
     _notices.labels(result).inc()
 
 
 def fetched(result: Fetch) -> None:
-    """The model hub was asked, or would have been."""
+    """Records a request to the model hub, or one that was not sent because the hub is unavailable."""
     _fetches.labels(result).inc()
 
 
 def _moment(said: str) -> float:
-    """Seconds since 1970 of a day or a moment; 0 of none."""
+    """Returns a date or time as seconds since 1970; 0 if it is empty."""
     if not said:
         return 0.0
     moment = datetime.fromisoformat(said)
@@ -225,20 +225,20 @@ def _moment(said: str) -> float:
 
 
 class _Workers(Collector):
-    """Memory, processor time and files of each worker process, as the client library reads them."""
+    """Collects memory, CPU time and open files of each worker process, read by the Prometheus client library."""
 
     def collect(self) -> Iterator[Metric]:
-        found: dict[str, Metric] = {}
+        metrics: dict[str, Metric] = {}
         for pid in workers():
-            with suppress(OSError):  # it ends while it is looked at
+            with suppress(OSError):  # the process may end while it is read
                 for metric in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():  # type: ignore[misc]
-                    whole = found.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
+                    whole = metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
                     whole.samples += [s._replace(labels={"pid": str(pid)}) for s in metric.samples]
-        yield from found.values()
+        yield from metrics.values()
 
 
 def workers() -> list[int]:
-    """Processes that count, this one among them."""
+    """Returns the process ids of all workers that count, including this process."""
     folder = os.environ.get(FOLDER)
     pids = {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")} if folder else set()
     return sorted({os.getpid(), *filter(_runs, pids)})
@@ -255,7 +255,7 @@ def _runs(pid: int) -> bool:
 
 
 def exposition() -> bytes:
-    """All that was counted, as text for Prometheus (format 0.0.4)."""
+    """Returns all metrics in the Prometheus text format 0.0.4."""
     registry = CollectorRegistry()
     registry.register(_Workers())
     if folder := os.environ.get(FOLDER):
@@ -267,19 +267,19 @@ def exposition() -> bytes:
 
 
 def _forget_the_dead(folder: str) -> None:
-    """Levels of workers that have ended count no more; what they counted does."""
+    """Removes the gauges of ended workers; their counters stay in the totals."""
     alive = {str(pid) for pid in workers()}
     for file in Path(folder).glob("gauge_live*.db"):
         pid = file.stem.rpartition("_")[2]
         if pid not in alive:
-            with suppress(OSError):  # another worker is at it as well
+            with suppress(OSError):  # another worker may delete it at the same time
                 mark_process_dead(int(pid), folder)  # type: ignore[no-untyped-call]
 
 
 @contextmanager
 def shared() -> Iterator[None]:
-    """Worker processes that are started inside count together, in a folder of their own that goes when they have. Where
-    there is no place for one, each counts for itself.
+    """Lets the worker processes started inside share one temporary folder for metrics. If no folder can be created,
+    each process counts for itself.
     """
     with ExitStack() as ending:
         try:
@@ -300,17 +300,17 @@ def _not_shared(error: OSError) -> None:
 
 @contextmanager
 def _held(folder: str | Path) -> Iterator[None]:
-    """A folder that is in use; raises BlockingIOError where another service uses it."""
-    held = os.open(folder, os.O_RDONLY)
+    """Locks a folder. Raises BlockingIOError if another service uses it."""
+    descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
-        os.close(held)
+        os.close(descriptor)
 
 
 def _clear_away() -> None:
-    """Folders of services that were killed."""
-    for left in Path(gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError), _held(left):
-            shutil.rmtree(left)
+    """Deletes the folders that killed services left behind."""
+    for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
+        with suppress(OSError), _held(folder):
+            shutil.rmtree(folder)

@@ -1,7 +1,7 @@
-"""Where the work of a request stands: what computes says at each stage that it begins, who set it on listens.
+"""Progress of a request's work: the computing code reports each stage, and the code that started the work listens.
 
-A listener may raise there, which ends the work: Abandoned where nobody waits any more, OutOfTime where it took too
-long. Where nobody listens, as in a command, `stage` does nothing.
+A listener may raise to stop the work: Abandoned if no client waits for it any more, OutOfTime if it took too long.
+Without a listener, as in a command, `stage` has no effect.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ T = TypeVar("T")
 
 
 class OutOfTime(Exception):
-    """The work took longer than a request may."""
+    """The work exceeded the time limit of a request."""
 
 
 class Abandoned(Exception):
-    """Nobody waits for the work any more."""
+    """No client waits for the work any more."""
 
 
 class Elsewhere(Exception):
-    """The work wants what is on its way from another host; it is begun anew once that is there."""
+    """The work needs a result that another host has yet to deliver. It restarts once `awaited` is done."""
 
     def __init__(self, awaited: Future[Any]) -> None:
         super().__init__("on its way")
@@ -32,14 +32,16 @@ class Elsewhere(Exception):
 
 
 class Listener(Protocol):
-    """Who set the work on."""
+    """Receives the stages of the work that it started."""
 
     def enter(self, stage: str) -> str:
-        """A stage begins, or goes on after one inside it; the name of that before. May raise."""
+        """Starts a stage, or resumes one after a nested stage, and returns the name of the previous stage. May
+        raise.
+        """
         ...
 
     def leave(self, before: str) -> None:
-        """It has ended, and that before goes on. Never raises."""
+        """Ends the current stage and resumes the stage `before`. Never raises."""
         ...
 
 
@@ -48,7 +50,7 @@ _listening: ContextVar[Listener | None] = ContextVar("work", default=None)
 
 @contextmanager
 def heard_by(listener: Listener) -> Iterator[None]:
-    """The stages of what runs inside are told to this one."""
+    """Reports the stages of the enclosed work to a listener."""
     token = _listening.set(listener)
     try:
         yield
@@ -58,9 +60,9 @@ def heard_by(listener: Listener) -> Iterator[None]:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """A stage of the work, or of another stage: `read`, `search`, `simulate`, `words`, `store`.
+    """Marks a stage of the work: `read`, `search`, `simulate`, `words` or `store`. Stages can be nested.
 
-    Raises what ends the work.
+    Raises whatever the listener raises to stop the work.
     """
     listener = _listening.get()
     if listener is None:
@@ -74,7 +76,9 @@ def stage(name: str) -> Iterator[None]:
 
 
 def waited_for(future: Future[T]) -> T:
-    """What comes from another host. Raises Elsewhere where somebody listens: no turn passes in waiting."""
+    """Returns a result from another host. Raises AwaitExternal instead of waiting if a listener is set, so that the
+    waiting request occupies no worker thread.
+    """
     if _listening.get() is not None and not future.done():
         raise Elsewhere(future)
     return future.result()

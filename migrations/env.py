@@ -1,4 +1,4 @@
-"""Runs migrations against the database that settings name."""
+"""Runs migrations against the database of the settings."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ def unprepared(
     heads: Collection[str],
     run_args: object,  # noqa: ARG001
 ) -> None:
-    """After any step the catalogue counts as none until it is loaded again: a step may have emptied tables."""
-    if heads:  # below the first step there is no such table
+    """Marks the catalog as not loaded after any step, because a step may have emptied tables."""
+    if heads:  # before the first step the table does not exist
         ctx.impl.execute(text("UPDATE catalog_versions SET digest = ''"))
 
 
 def run_online() -> None:
-    """All steps in one transaction, which other processes wait for. On SQLite rows are held to their references after
-    all, not between: a table is changed there by putting another in its place.
+    """Runs all steps in one transaction, for which other processes wait.
+
+    SQLite changes a table by replacing it, so foreign keys are checked at the end and not between steps.
     """
     engine = make_engine(url, UNHURRIED)
     try:
@@ -66,7 +67,7 @@ def run_alone(connection: Connection, *, sqlite: bool) -> None:
     with context.begin_transaction():
         context.run_migrations()
     if sqlite and (broken := connection.exec_driver_sql("PRAGMA foreign_key_check").all()):
-        raise CommandError(f"{len(broken)} rows would refer to none, the first of {broken[0][0]}")
+        raise CommandError(f"{len(broken)} rows would reference missing rows, the first in table {broken[0][0]}")
     connection.commit()
 
 

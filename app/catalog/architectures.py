@@ -1,4 +1,4 @@
-"""The registered facts of a model, as the core counts from them."""
+"""Converts model registry entries to the facts and architectures that the sizing core uses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.sizing.model.counting.registered import RegisteredFacts, registered_arc
 
 
 def facts_of(entry: Mapping[str, Any]) -> RegisteredFacts:
-    """The facts of a registry entry."""
+    """Returns the registered facts of a registry entry."""
     flops = entry.get("flops") or {}
     return RegisteredFacts(
         name=entry["hf_id"],
@@ -28,5 +28,5 @@ def facts_of(entry: Mapping[str, Any]) -> RegisteredFacts:
 
 
 def architecture_of(entry: Mapping[str, Any]) -> ModelArchitecture:
-    """The counts of a registry entry."""
+    """Returns the parameter and operation counts of a registry entry."""
     return registered_architecture(facts_of(entry))

@@ -1,4 +1,4 @@
-"""Which accelerators, providers, vendors and regions a name means; built once per snapshot."""
+"""Index of the names of accelerators, providers, vendors and regions; built once per catalog version."""
 
 from __future__ import annotations
 
@@ -31,16 +31,20 @@ _PARENTHESES = re.compile(r"\([^)]*\)")
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """What a name of hardware means: one accelerator, several, or none; `system`: the machine it named."""
+    """Accelerators that a hardware name matches: one, several or none; plus the machine and the count that it
+    states.
+    """
 
     accelerators: tuple[str, ...]
-    system: str | None = None
-    count: int | None = None  # "8x H100" says eight
+    system: str | None = None  # slug of the machine that the name states
+    count: int | None = None  # accelerators that the name states: "8x H100" is 8
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """One accelerator with the words it may be called by, and those that set it apart only where they are said."""
+    """Words that identify one accelerator. `modifiers` are words such as "Ti" that match only if the name contains
+    them.
+    """
 
     slug: str
     words: frozenset[str]
@@ -48,7 +52,7 @@ class Known:
 
 
 def plain(name: str) -> str:
-    """Lower case, memory as "80gb", cores as "40c", nothing of trademarks.
+    """Returns a name in lower case without trademark signs; memory sizes become "80gb", core counts "40c".
 
     Check: "Intel(R) Arc(TM) 16 GB" is "intel arc 16gb".
     """
@@ -57,20 +61,20 @@ def plain(name: str) -> str:
 
 
 def atoms(name: str) -> list[str]:
-    """Runs of letters and digits of a name."""
+    """Returns the runs of letters and digits in a name."""
     return _ATOM.findall(plain(name))
 
 
 def run_together(name: str) -> str:
-    """A name with nothing between its words.
+    """Returns the letters and digits of a name without anything between them.
 
-    Check: "p5.48xlarge" and "P5 48xlarge" are one.
+    Check: "p5.48xlarge" and "P5 48xlarge" are equal.
     """
     return "".join(_ATOM.findall(name[:LONGEST_NAME].lower()))
 
 
 def respelt(text: str) -> str:
-    """A name run together, with what some words stand for.
+    """Replaces alternative spellings in a compacted name.
 
     Check: "v5litepod-8" is the slice "v5e-8".
     """
@@ -80,13 +84,13 @@ def respelt(text: str) -> str:
 
 
 def machine_key(name: str) -> str:
-    """A machine's name run together: "Standard_ND96isr_H100_v5" and "nd96isr h100 v5" are one."""
+    """Returns the compacted name of a machine. "Standard_ND96isr_H100_v5" and "nd96isr h100 v5" have the same key."""
     return respelt(run_together(name)).removeprefix("standard")
 
 
 class Directory:
-    """Names of one snapshot. `countries` are those of its regions, by ISO code; `purchasing` is what buyers' tools
-    call its goods.
+    """Names of one catalog version. `countries` maps its regions to ISO country codes; `purchasing` holds the product
+    codes and part numbers that procurement systems use.
     """
 
     def __init__(
@@ -118,24 +122,26 @@ class Directory:
         self.named = lru_cache(maxsize=4096)(self._named)
 
     def _named(self, name: str) -> Named:
-        """What a name means: a slug, a title, words in any order, a machine that carries it, the name in brackets."""
+        """Resolves a name: a slug, a title, words in any order, a machine that contains the accelerator, or the part in
+        brackets.
+        """
         own = self.own_names.get(name.strip().lower()) or self.own_names.get(folded(name))
         if own is not None:
             return Named((own,))
         counted = _COUNTED.search(name)
         bare = name if counted is None else _COUNTED.sub(" ", name)
-        found = self._by_words(bare) or self._by_machine(name)
-        if found is None and (inside := _BRACKETS.search(bare)) is not None:
-            found = self._by_words(inside[1]) or self._by_words(_BRACKETS.sub(" ", bare))
-        if found is None:
+        match = self._by_words(bare) or self._by_machine(name)
+        if match is None and (inside := _BRACKETS.search(bare)) is not None:
+            match = self._by_words(inside[1]) or self._by_words(_BRACKETS.sub(" ", bare))
+        if match is None:
             return Named(())
-        if counted is None or found.system is not None:
-            return found
-        return Named(found.accelerators, count=int(counted[1] or counted[2]))
+        if counted is None or match.system is not None:
+            return match
+        return Named(match.accelerators, count=int(counted[1] or counted[2]))
 
     def _by_words(self, name: str) -> Named | None:
-        said = _said(name)
-        if said and (title := self.titles.get(frozenset(said))) is not None:
+        significant = _said(name)
+        if significant and (title := self.titles.get(frozenset(significant))) is not None:
             return Named((title,))
         typed = frozenset(self._segmented(name) or ()) - NOISE
         if not typed:
@@ -147,7 +153,7 @@ class Directory:
         return Named(tuple(k.slug for k in fits if len(k.modifiers - typed) == least)) if fits else None
 
     def _segmented(self, name: str) -> list[str] | None:
-        """The fewest known words that a name run together is made of; None where it is not."""
+        """Splits a compacted name into the fewest known words; None if it cannot be split."""
         text = respelt("".join(atoms(name)))
         best: list[list[str] | None] = [[]]
         for end in range(1, len(text) + 1):
@@ -170,70 +176,71 @@ class Directory:
         return None if family is None else Named(tuple(sorted(family)))
 
     def matching(self, pattern: str) -> tuple[str, ...]:
-        """Accelerators whose slug, with its maker or without, or whose name fits a pattern with * and ?."""
+        """Returns the accelerators whose slug (with or without the vendor) or name matches a pattern with * and ?."""
         key = re.sub(r"[\s_]+", "-", pattern[:LONGEST_NAME].strip().lower()).replace("[", "[[]")
         return tuple(sorted({slug for form, slug in self.forms.items() if fnmatchcase(form, key)}))
 
     def searched(self, text: str) -> tuple[str, ...]:
-        """Accelerators that a name or a pattern means, else those of whose words some hold every one that was typed."""
-        found = self.matching(text) if WILD.search(text) else self.named(text).accelerators
+        """Returns the accelerators that a name or pattern resolves to, or those whose words contain all words of it."""
+        matches = self.matching(text) if WILD.search(text) else self.named(text).accelerators
         typed = atoms(text)
-        if found or not typed:
-            return found
+        if matches or not typed:
+            return matches
         return tuple(k.slug for k in self.known if all(any(t in word for word in k.words) for t in typed))
 
     def nearest(self, name: str, limit: int = 5) -> tuple[str, ...]:
-        """Accelerators whose names are most like one, best first."""
+        """Returns the accelerators with the most similar names, best first."""
         close = likest(folded(name[:LONGEST_NAME]), self.forms, 4 * limit)
         return tuple(dict.fromkeys(self.forms[form] for form in close))[:limit]
 
     def country_of(self, region: str) -> str | None:
-        """ISO code of a region's country; None where a price list says none."""
+        """Returns the ISO code of a region's country; None if no price list states it."""
         code = self._countries.get(region)
         return code if code in COUNTRIES else None
 
     def regions_named(self, name: str) -> tuple[str, ...]:
-        """Regions that a name, a pattern, a country or an area means."""
+        """Returns the regions that match a name, a pattern, a country or an area."""
         if WILD.search(name):
             pattern = name.strip().lower().replace("[", "[[]")
             return tuple(r for r in self.regions if fnmatchcase(r.lower(), pattern))
         exact = tuple(r for r in self.regions if r.lower() == name.strip().lower())
-        key = run_together(name)  # "us-east-1" and "us-east1" are two regions, and "US East 1" is either
-        if found := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
-            return found
+        key = run_together(name)  # "us-east-1" and "us-east1" are two regions; "US East 1" matches both
+        if matches := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
+            return matches
         codes = countries_named(key)
         return tuple(r for r in self.regions if self._countries.get(r) in codes)
 
 
 def close_to(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
-    """The names of a closed list most like one, best first."""
+    """Returns the most similar names of a closed list, best first."""
     by_key = {run_together(n): n for n in names}
     return tuple(by_key[k] for k in likest(run_together(name), by_key, limit))
 
 
 def _said(name: str) -> list[str]:
-    """Words of a name that tell something."""
+    """Returns the words of a name without noise words and text in parentheses."""
     return [word for word in atoms(_PARENTHESES.sub(" ", name)) if word not in NOISE]
 
 
 def _titles(accelerators: Sequence[Accelerator]) -> dict[frozenset[str], str]:
-    """Words of names that mean one accelerator, whatever else they would fit."""
-    said = [(frozenset(_said(a.name)), a.slug) for a in accelerators]
-    often = Counter(words for words, _ in said)
+    """Maps sets of words to the one accelerator that they name, even if other accelerators contain them too."""
+    by_words = [(frozenset(_said(a.name)), a.slug) for a in accelerators]
+    counts = Counter(words for words, _ in by_words)
     named = {frozenset(_said(title)): slug for title, slug in TITLES.items()}
-    slugs = {slug for _, slug in said}
-    return {words: slug for words, slug in said if often[words] == 1} | {
+    slugs = {slug for _, slug in by_words}
+    return {words: slug for words, slug in by_words if counts[words] == 1} | {
         words: slug for words, slug in named.items() if slug in slugs
     }
 
 
 def _known(a: Accelerator, machine_memory: Iterable[str]) -> Known:
+    """Returns the words by which an accelerator can be named."""
     vendor = a.vendor.lower()
     words = {*atoms(a.slug), *_said(a.name), *OF_VENDOR.get(vendor, vendor).split()}
     own = frozenset(words)
-    for beginning, also in ALSO:
-        if a.slug.startswith(beginning):
-            words.update(also.split())
+    for prefix, extra in ALSO:
+        if a.slug.startswith(prefix):
+            words.update(extra.split())
     if a.form_factor in ("SXM", "PCIe", "OAM", "NVL"):
         words.add(a.form_factor.lower())
     memory = frozenset(machine_memory) if a.kind in PROCESSORS else frozenset()
@@ -245,16 +252,18 @@ def _known(a: Accelerator, machine_memory: Iterable[str]) -> Known:
 
 
 def _prefix(vendor: str) -> frozenset[str]:
-    """Words of a maker's machines, which set no accelerator apart."""
+    """Returns a vendor's generic words, which do not distinguish its accelerators."""
     return frozenset(OF_VENDOR.get(vendor, "").split())
 
 
 def _forms(a: Accelerator) -> tuple[str, ...]:
-    """A slug whole and without its maker, and the name."""
+    """Returns the searchable forms of an accelerator's name: the slug, the slug without the vendor, and the folded
+    name.
+    """
     return a.slug, a.slug.partition("-")[2] or a.slug, folded(a.name)
 
 
-# Beginnings of instance names that many unlike machines share.
+# Beginnings of instance names that unrelated machines share.
 _NO_FAMILY = frozenset(("gpu", "vm", "bm", "vmgpu", "bmgpu", "standard", "ml", "vbm", "vcg"))
 
 
@@ -262,7 +271,7 @@ _NUMBER = re.compile(r"\d*x?")
 
 
 def _machines(market: Snapshot) -> tuple[dict[str, str], dict[str, set[str]]]:
-    """The accelerator of every machine by its name and slug, and those of every family of instances."""
+    """Returns the accelerator of each machine by name and slug, and the accelerators of each instance family."""
     of: dict[str, str] = {}
     families: dict[str, set[str]] = defaultdict(set)
     for offer in market.offers:
@@ -278,13 +287,13 @@ def _machines(market: Snapshot) -> tuple[dict[str, str], dict[str, set[str]]]:
 
 
 def _by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, str]:
-    """Names by how they are written run together, with what else they are called."""
+    """Returns names by their compacted form, including their aliases."""
     own = {run_together(n): n for n in names}
     return MappingProxyType({**{alias: n for alias, n in aliases.items() if n in own.values()}, **own})
 
 
 def _sold_in(market: Snapshot) -> Mapping[str, frozenset[str]]:
-    """Regions in which each provider rents something out."""
+    """Returns the regions in which each provider rents out machines."""
     regions: dict[str, set[str]] = defaultdict(set)
     for offer in market.offers:
         regions[offer.provider].add(offer.region)

@@ -1,4 +1,4 @@
-"""Models that differ in size alone: one family, one name but for the parameters in it."""
+"""Model families: models whose names differ only in the parameter count."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ SIZE = re.compile(r"(?<![a-z0-9.])(?:\d+x)?\d+(?:\.\d+)?[bm](?:-a\d+(?:\.\d+)?b)
 
 
 def sizeless(identity: str) -> str:
-    """A model's name without the size that stands in it.
+    """Returns a model's name in lower case with its size replaced by `*`.
 
     Check:
-        >>> sizeless("meta-llama/Llama-3.1-70B-Instruct")
+        >>> strip_size("meta-llama/Llama-3.1-70B-Instruct")
         'meta-llama/llama-3.1-*-instruct'
-        >>> sizeless("Qwen/Qwen3-30B-A3B")
+        >>> strip_size("Qwen/Qwen3-30B-A3B")
         'qwen/qwen3-*'
     """
     return SIZE.sub("*", identity.lower())

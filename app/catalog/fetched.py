@@ -1,4 +1,4 @@
-"""Keeps a model whose configuration was fetched on request beside the curated ones."""
+"""Stores models whose configuration was fetched on request, in addition to the curated ones."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ SAMPLE_MODALITIES = {"image": "vision", "picture": "diffusion", "clip": "diffusi
 
 
 def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> None:
-    """Keep a model whose configuration was fetched, with its date; one that cannot be counted is not kept.
+    """Stores a model with its fetched configuration and today's date. A model that another request stored meanwhile is
+    kept.
 
-    A model that another request stored meanwhile stays. Raises UnreadableConfiguration.
+    Raises UnreadableConfiguration if the architecture cannot be read; the model is then not stored.
     """
     model = read_architecture(fetched.config, name=model_id)
     modality = SAMPLE_MODALITIES.get(model.law.unit, "vision") if model.law is not None else MODALITIES[model.kind]

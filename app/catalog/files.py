@@ -1,4 +1,4 @@
-"""The package's data files, read as they are: rows of text, and figures in base units."""
+"""Reads the data files of the package: rows of text, and figures converted to base units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Row = Mapping[str, str]
 
 
 def data_text(name: str) -> str:
-    """One of the package's data files."""
+    """Returns the text of one data file of the package."""
     return resources.files("app.catalog").joinpath("data", name).read_text(encoding="utf-8")
 
 
@@ -20,7 +20,7 @@ def rows_of(name: str) -> Iterator[Row]:
 
 
 def number(text: str, factor: float = 1.0) -> float | None:
-    """A figure in base units; empty means unknown, never zero."""
+    """Returns a figure in base units; None for empty text, which means unknown rather than zero."""
     return None if text == "" else float(text) * factor
 
 

@@ -1,6 +1,6 @@
-"""How stored answers are filed: under what each is found, how far it has come, and who moved it there.
+"""Filing of stored answers: labels and references to find them by, approval status, and the history of status changes.
 
-The answers themselves never change; what does stands here, beside them.
+A stored answer never changes; everything about it that can change is stored here.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from app.db import Base
 from app.errors import NotAllowed, Stale, UnknownRecommendation
 
 Identity = String(40)
-# Answers that nobody named, moved on or ordered by; in these very words, so that the databases find the index.
+# Condition of answers without filing data. Its text must equal the index condition, so that databases use the index.
 UNFILED = text("status = 'draft' AND version = 0 AND label IS NULL AND reference IS NULL AND cost_centre IS NULL")
 
 
 class Status(StrEnum):
-    """How far a stored answer has come."""
+    """Approval status of a stored answer."""
 
     DRAFT = "draft"
     APPROVED = "approved"
@@ -41,7 +41,7 @@ NEXT: Mapping[Status, tuple[Status, ...]] = {
 
 
 class FilingRow(Base):
-    """Under what a stored answer is found, and how far it has come."""
+    """Labels, references and approval status of a stored answer."""
 
     __tablename__ = "filings"
     __table_args__ = (
@@ -62,16 +62,16 @@ class FilingRow(Base):
     reference: Mapped[str | None] = mapped_column(Text)
     cost_centre: Mapped[str | None] = mapped_column(Text)
     model: Mapped[str | None] = mapped_column(Text)
-    accelerators: Mapped[str | None] = mapped_column(Text, doc="slugs of the first rank, one or two, apart by a blank")
-    option: Mapped[str | None] = mapped_column(Text, doc="the first rank in words; none where nothing was feasible")
+    accelerators: Mapped[str | None] = mapped_column(Text, doc="slugs of the first rank's accelerators, one or two, separated by a space")
+    option: Mapped[str | None] = mapped_column(Text, doc="description of the first rank; none if no option was feasible")
     status: Mapped[str] = mapped_column(String(20))
-    version: Mapped[int] = mapped_column(doc="how often the status has changed")
+    version: Mapped[int] = mapped_column(doc="number of status changes")
     superseded_by: Mapped[str | None] = mapped_column(Identity, ForeignKey("recommendations.id"), index=True)
-    size_bytes: Mapped[int] = mapped_column(server_default="0", doc="of the answer with what is kept beside it")
+    size_bytes: Mapped[int] = mapped_column(server_default="0", doc="size of the answer, its request and its supply data")
 
 
 class StatusChangeRow(Base):
-    """One change of status: to what, when, by whom."""
+    """One status change: the new status, the time and the person."""
 
     __tablename__ = "status_changes"
 
@@ -86,7 +86,9 @@ class StatusChangeRow(Base):
 
 @dataclass(frozen=True, slots=True)
 class Filing:
-    """Under what an answer is found: the caller's own words, and what it is about."""
+    """Fields to find an answer by: the caller's label, reference and cost center, and the answer's model and
+    hardware.
+    """
 
     label: str | None
     reference: str | None
@@ -98,7 +100,7 @@ class Filing:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What a list of stored answers is narrowed to; None: by nothing."""
+    """Filters for a list of stored answers; None means no filter."""
 
     label: str | None = None
     reference: str | None = None
@@ -112,7 +114,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of status, and who makes it."""
+    """A requested status change and the person who makes it."""
 
     status: Status
     changed_by: str
@@ -121,12 +123,12 @@ class Change:
 
 
 def in_utc(moment: datetime) -> datetime:
-    """A moment that names its zone; SQLite keeps none, and what is kept is UTC."""
+    """Returns a time in UTC. SQLite stores no time zone; a time without one is UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def filed(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int) -> dict[str, Any]:
-    """The row of an answer that was just stored."""
+    """Returns the filing row of a newly stored answer."""
     return {
         "recommendation": identity,
         "stored_at": stored_at,
@@ -140,7 +142,7 @@ def filed(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int
 def list_filings(
     session: Session, sought: Sought, *, after: tuple[datetime, str] | None, limit: int
 ) -> tuple[Sequence[FilingRow], bool]:
-    """Stored answers, the newest first, after one of a page before; and whether there are more."""
+    """Returns one page of stored answers, newest first, starting after the key `after`; and whether more follow."""
     order = (FilingRow.stored_at, FilingRow.recommendation)
     wanted = select(FilingRow).where(*_narrowed(sought)).order_by(*(key.desc() for key in order))
     if after is not None:
@@ -150,40 +152,40 @@ def list_filings(
 
 
 def _narrowed(sought: Sought) -> list[ColumnElement[bool]]:
-    """The conditions of a search."""
-    found: list[ColumnElement[bool]] = []
+    """Returns the SQL conditions of a filter."""
+    conditions: list[ColumnElement[bool]] = []
     if sought.label is not None:
-        found += [FilingRow.label.icontains(word, autoescape=True) for word in sought.label.split()]
+        conditions += [FilingRow.label.icontains(word, autoescape=True) for word in sought.label.split()]
     for name in ("reference", "cost_centre", "status"):
         if getattr(sought, name) is not None:
-            found.append(getattr(FilingRow, name) == getattr(sought, name))
+            conditions.append(getattr(FilingRow, name) == getattr(sought, name))
     if sought.models is not None:
-        found.append(FilingRow.model.in_(sought.models))
+        conditions.append(FilingRow.model.in_(sought.models))
     if sought.accelerators is not None:
-        found.append(or_(*(_holds(FilingRow.accelerators, slug) for slug in sought.accelerators)))
+        conditions.append(or_(*(_holds(FilingRow.accelerators, slug) for slug in sought.accelerators)))
     if sought.created_after is not None:
-        found.append(FilingRow.stored_at >= sought.created_after)
+        conditions.append(FilingRow.stored_at >= sought.created_after)
     if sought.created_before is not None:
-        found.append(FilingRow.stored_at < sought.created_before)
-    return found
+        conditions.append(FilingRow.stored_at < sought.created_before)
+    return conditions
 
 
 def _holds(column: InstrumentedAttribute[str | None], slug: str) -> ColumnElement[bool]:
-    """Whether a slug is one of those that stand in a column, apart by a blank."""
+    """Returns the condition that a column of space-separated slugs contains a slug."""
     return or_(
         column == slug, column.startswith(f"{slug} ", autoescape=True), column.endswith(f" {slug}", autoescape=True)
     )
 
 
 def unknown() -> UnknownRecommendation:
-    """That there is no answer under an id, or none any more."""
+    """Returns the error for an id under which no answer is stored, or no longer."""
     return UnknownRecommendation(
-        "No recommendation is stored under this id. It may have been pruned: post its request again."
+        "No recommendation is stored under this id. It may have been pruned: post its request again to recreate it."
     )
 
 
 def get_filing(session: Session, identity: str) -> FilingRow:
-    """How a stored answer is filed. Raises UnknownRecommendation."""
+    """Returns the filing of a stored answer. Raises UnknownRecommendation."""
     row = session.get(FilingRow, identity)
     if row is None:
         raise unknown()
@@ -191,40 +193,43 @@ def get_filing(session: Session, identity: str) -> FilingRow:
 
 
 def list_changes(session: Session, identity: str) -> Sequence[StatusChangeRow]:
-    """Every change of status, the first before the last."""
-    of = StatusChangeRow
-    return session.scalars(select(of).where(of.recommendation == identity).order_by(of.version)).all()
+    """Returns all status changes of an answer, oldest first."""
+    rows = StatusChangeRow
+    return session.scalars(select(rows).where(rows.recommendation == identity).order_by(rows.version)).all()
 
 
 def change_status(session: Session, row: FilingRow, change: Change) -> None:
-    """Move a stored answer from the status that was read to another, and keep who did.
+    """Changes the status of a stored answer and records who did it.
 
-    Raises NotAllowed for a step that there is none of, Stale where somebody else moved it since it was read.
+    Raises NotAllowed if the status cannot follow the current one, and ChangedMeanwhile if another request changed it
+    since `row` was read.
     """
     now, allowed = Status(row.status), NEXT[Status(row.status)]
     if change.status not in allowed:
-        ways = f"From there it goes to {' or '.join(allowed)}" if allowed else "Nothing follows on that"
+        ways = f"Allowed next: {' or '.join(allowed)}" if allowed else "This status is final"
         raise NotAllowed(
-            f"This recommendation is {now}, so it cannot be made {change.status}. {ways}.", allowed=allowed
+            f"The status cannot change from {now} to {change.status}. {ways}.", allowed=allowed
         )
     if change.superseded_by is not None:
         _check_successor(session, row, change.superseded_by)
     version, moved = row.version + 1, {"status": change.status.value, "superseded_by": change.superseded_by}
     guarded = update(FilingRow).where(FilingRow.recommendation == row.recommendation, FilingRow.version == row.version)
     if not session.execute(guarded.values(version=version, **moved)).rowcount:  # type: ignore[attr-defined]
-        raise Stale("Somebody else changed the status meanwhile; read it again.")
-    kept = {"changed_by": change.changed_by, "note": change.note, "changed_at": datetime.now(UTC)}
+        raise Stale("Another request has changed the status in the meantime. Read the filing again, then retry.")
+    author = {"changed_by": change.changed_by, "note": change.note, "changed_at": datetime.now(UTC)}
     session.execute(
-        insert(StatusChangeRow), {"recommendation": row.recommendation, "version": version, **moved, **kept}
+        insert(StatusChangeRow), {"recommendation": row.recommendation, "version": version, **moved, **author}
     )
 
 
 def _check_successor(session: Session, row: FilingRow, successor: str) -> None:
-    """What takes an answer's place is another one that stands itself, so that links never go in a circle."""
-    where = [{"pointer": "#/superseded_by", "detail": "names the stored recommendation that takes this one's place"}]
+    """Checks that a successor is another stored answer that is not itself superseded, so that links never form a
+    cycle.
+    """
+    where = [{"pointer": "#/superseded_by", "detail": "must be the id of the stored recommendation that replaces this one"}]
     following = session.get(FilingRow, successor)
     if following is None:
         raise UnknownRecommendation("No recommendation is stored under the id in superseded_by.", errors=where)
     if successor == row.recommendation or following.status == Status.SUPERSEDED:
-        said = "itself" if successor == row.recommendation else "one that is superseded"
-        raise NotAllowed(f"A recommendation cannot be superseded by {said}.", errors=where)
+        target = "itself" if successor == row.recommendation else "a recommendation that is itself superseded"
+        raise NotAllowed(f"A recommendation cannot be superseded by {target}.", errors=where)

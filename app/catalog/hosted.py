@@ -1,4 +1,4 @@
-"""Models that are sold as a service only: nobody else can run them, so nothing can be sized for them."""
+"""Models whose weights are not published. They are sold only as a service, so no hardware can be sized for them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.catalog.names import folded
 
 @dataclass(frozen=True, slots=True)
 class HostedOnly:
-    """A name, or a pattern of names, whose weights are not published. `sold_as`: where it is had."""
+    """A model name, or a pattern of names, without published weights. `sold_as` names the service that offers it."""
 
     name: str
     maker: str
@@ -21,15 +21,15 @@ class HostedOnly:
 
 @cache
 def hosted_models() -> tuple[HostedOnly, ...]:
-    """Every one that is known, the most telling names first."""
-    found = (HostedOnly(row["name"], row["maker"], row["sold_as"]) for row in rows_of("hosted_models.csv"))
-    return tuple(sorted(found, key=lambda m: (-len(m.name), m.name)))
+    """Returns all known hosted-only models, most specific names first."""
+    models = (HostedOnly(row["name"], row["maker"], row["sold_as"]) for row in rows_of("hosted_models.csv"))
+    return tuple(sorted(models, key=lambda m: (-len(m.name), m.name)))
 
 
 def hosted_only(name: str) -> HostedOnly | None:
-    """What a name is that no model of the catalogue has, where it is sold as a service only.
+    """Returns the hosted-only model that a name matches, or None. Call it only for names that no catalog model has.
 
-    Check: "openai/gpt-4o-mini" is OpenAI's; "gpt-oss-20b", whose weights are published, is none.
+    Check: "openai/gpt-4o-mini" is OpenAI's; "gpt-oss-20b", whose weights are published, gives None.
     """
     key = folded(name.rsplit("/", 1)[-1])
     return next((m for m in hosted_models() if fnmatchcase(key, m.name)), None)

@@ -1,4 +1,4 @@
-"""The catalogue's rows of models that others run for money."""
+"""Table of the prices of hosted model APIs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.db import Base
 
 
 class HostedPriceRow(Base):
-    """What a host asks for a million tokens of a model that it runs for others."""
+    """Price per million tokens of a model on a hosted API."""
 
     __tablename__ = "hosted_prices"
     __table_args__ = (
@@ -22,8 +22,8 @@ class HostedPriceRow(Base):
     provider: Mapped[str] = mapped_column(Slug, primary_key=True)
     listed_as: Mapped[str] = mapped_column(Slug, doc="the model's name in the source")
     usd_per_million_input: Mapped[float]
-    usd_per_million_output: Mapped[float] = mapped_column(doc="0 of models that put out no tokens")
+    usd_per_million_output: Mapped[float] = mapped_column(doc="0 for models that generate no tokens")
     usd_per_million_cached_input: Mapped[float | None]
-    page: Mapped[str | None] = mapped_column(Text, doc="the host's own page, where the source names it")
+    page: Mapped[str | None] = mapped_column(Text, doc="the provider's own price page, if the source names it")
     source: Mapped[str] = mapped_column(Text)
     observed: Mapped[str] = mapped_column(String(10))

@@ -1,9 +1,9 @@
-"""Configurations of models the catalogue does not know, from the hub an operator names.
+"""Fetches configurations of models that the catalog lacks, from the model hub that the operator configures.
 
-Off unless HEADROOM_MODEL_HUB_URL is set. A fetch is bounded in size, redirects and, from the first look-up to the last
-byte, in time. Every address it connects to is looked up first and refused unless it is public, or in a network that the
-operator allows; the connection goes to the address that was checked, so a name cannot point elsewhere a moment later.
-What came of a fetch is remembered, also that the hub did not answer.
+Off unless HEADROOM_MODEL_HUB_URL is set. Each fetch has limits on size, redirects and total time, from the first DNS
+look-up to the last byte. Every address is resolved first and rejected unless it is public or in a network that the
+operator allows. The connection goes to the checked address, so a later DNS change cannot redirect it. Results are
+cached, including failures of the hub.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ MAX_REDIRECTS = 3
 FETCHES_AT_ONCE = 4
 MOST_UNDER_WAY = 32
 MOST_KEPT = 1024
-MOST_FETCHED_KEPT = 16  # they may be large
-AWAY_S = 10.0  # that a hub which did not answer is not asked for any model
+MOST_FETCHED_KEPT = 16  # configurations may be large
+AWAY_S = 10.0  # pause of all fetches after the hub did not answer
 MODEL_ID = re.compile(r"(?=.{3,120}\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 
 Resolve = Callable[[str, int], list[str]]
 
 
 class GatedModel(NotFound):
-    """The hub has the model, but gives its files only to those it knows."""
+    """The hub has the model but gives its files only to users who accepted its terms."""
 
     code = "gated-model"
 
 
 class MissingModel(UnknownModel):
-    """Neither the catalogue nor the hub has the model, or it has no configuration."""
+    """Neither the catalog nor the hub has the model, or it has no configuration."""
 
 
 class HubUnavailable(Unavailable):
-    """The hub did not give a usable answer within the limits."""
+    """The hub gave no usable answer within the limits."""
 
     code = "model-hub-unavailable"
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """A configuration and where it came from."""
+    """A fetched configuration and its URL."""
 
     config: Mapping[str, Any]
     url: str
@@ -68,13 +68,13 @@ class Fetched:
 
 @dataclass(slots=True)
 class Asked:
-    """A model that was asked for: what came of it, or will, and until when that is remembered."""
+    """A fetch, in progress or finished, and the time until which its outcome is cached."""
 
     outcome: Future[Fetched | AppError] = field(default_factory=Future)
     until: float = float("inf")
 
 
-# How long it is remembered, and what it counts as.
+# How long an outcome is cached, and its label in the metrics.
 KEPT_S: Mapping[type[Any], float] = {Fetched: 30.0, MissingModel: 300.0, GatedModel: 300.0, HubUnavailable: 30.0}
 TOLD: Mapping[type[Any], telemetry.Fetch] = {
     Fetched: "fetched",
@@ -85,12 +85,12 @@ TOLD: Mapping[type[Any], telemetry.Fetch] = {
 
 
 def addresses_of(host: str, port: int) -> list[str]:
-    """Every address a host name stands for."""
-    return sorted({str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
+    """Returns every IP address that a host name resolves to."""
+    return sorted({str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
 
 
 class ModelHub:
-    """A hub that serves `{url}/{id}/resolve/main/config.json`; it may stand in `networks` that are not public."""
+    """A hub that serves `{url}/{id}/resolve/main/config.json`. `networks` lists private networks that it may be in."""
 
     def __init__(
         self,
@@ -105,76 +105,76 @@ class ModelHub:
         self._ports = {80, 443, urlsplit(self.url).port}
         self._tls = ssl.create_default_context()
         self._threads = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="hub")
-        self._lock = threading.Lock()  # held for a few steps alone
+        self._lock = threading.Lock()  # held for a few operations only
         self._asked: dict[str, Asked] = {}
         self._away_until = float("-inf")
 
     def fetch(self, model_id: str) -> Fetched:
-        """The `config.json` of a model, asked for once by all who want it; work that somebody listens to is begun anew
-        once it is there.
+        """Returns the `config.json` of a model. Concurrent requests for one model share one fetch; a request with a
+        stage listener restarts once the result has arrived.
 
-        Raises MissingModel, GatedModel, or HubUnavailable for every other trouble, saying which.
+        Raises MissingModel, GatedModel, or HubUnavailable for every other failure.
         """
         if not MODEL_ID.fullmatch(model_id) or ".." in model_id:
             raise MissingModel(f"{model_id[:100]!r} is not an id of the form owner/name.")
-        found = waited_for(self._ask(model_id))
-        if isinstance(found, Fetched):
-            return found
-        raise type(found)(found.detail, **found.facts)  # one of its own: who catches it may add to it
+        outcome = waited_for(self._ask(model_id))
+        if isinstance(outcome, Fetched):
+            return outcome
+        raise type(outcome)(outcome.detail, **outcome.facts)  # a copy, because callers may add facts
 
     def _ask(self, model_id: str) -> Future[Fetched | AppError]:
-        """What comes of a model: remembered, on its way, or asked for now."""
+        """Returns the outcome of a fetch: cached, in progress, or started now."""
         with self._lock:
             self._forget()
-            asked = self._asked.get(model_id)
-            if asked is not None:
-                return asked.outcome
-            asked = Asked()
+            pending = self._asked.get(model_id)
+            if pending is not None:
+                return pending.outcome
+            pending = Asked()
             if trouble := self._turned_away():
                 telemetry.fetched("refused")
-                asked.outcome.set_result(trouble)
-                return asked.outcome
-            self._asked[model_id] = asked
-        self._threads.submit(self._answered, model_id, asked, time.monotonic() + DEADLINE_S)
-        return asked.outcome
+                pending.outcome.set_result(trouble)
+                return pending.outcome
+            self._asked[model_id] = pending
+        self._threads.submit(self._answered, model_id, pending, time.monotonic() + DEADLINE_S)
+        return pending.outcome
 
     def _turned_away(self) -> HubUnavailable | None:
-        """Why the hub is not asked for anything now."""
+        """Returns the reason why no fetch may start now, or None."""
         if time.monotonic() < self._away_until:
-            return HubUnavailable(f"The model hub did not answer a moment ago. {_ALTERNATIVE}")
-        if sum(not asked.outcome.done() for asked in self._asked.values()) >= MOST_UNDER_WAY:
-            return HubUnavailable("Too many configurations are being fetched at once; try again shortly.")
+            return HubUnavailable(f"The model hub did not answer a moment ago, so no request is sent now. {_ALTERNATIVE}")
+        if sum(not fetch.outcome.done() for fetch in self._asked.values()) >= MOST_UNDER_WAY:
+            return HubUnavailable("Too many configurations are being fetched at once. Retry after the time in Retry-After.")
         return None
 
     def _forget(self) -> None:
-        """What was remembered for long enough, or for longer than what there is room for."""
+        """Removes expired outcomes, and the oldest ones beyond the cache limits."""
         now = time.monotonic()
-        done = [(name, asked) for name, asked in self._asked.items() if asked.outcome.done()]
-        large = [name for name, asked in done if isinstance(asked.outcome.result(), Fetched)]
-        old = {name for name, asked in done if asked.until < now}
+        done = [(name, fetch) for name, fetch in self._asked.items() if fetch.outcome.done()]
+        large = [name for name, fetch in done if isinstance(fetch.outcome.result(), Fetched)]
+        old = {name for name, fetch in done if fetch.until < now}
         for name in {*old, *large[:-MOST_FETCHED_KEPT], *[name for name, _ in done][:-MOST_KEPT]}:
             del self._asked[name]
 
     def _answered(self, model_id: str, asked: Asked, deadline: float) -> None:
-        """Asks the hub, in a thread of its own, and remembers what came of it."""
+        """Fetches one model in its own thread and caches the outcome."""
         try:
-            found: Fetched | AppError = asyncio.run(self._in_time(model_id, deadline))
+            outcome: Fetched | AppError = asyncio.run(self._in_time(model_id, deadline))
         except AppError as trouble:
-            found = trouble
-        except Exception as error:  # of whatever kind: who asked waits for it
-            found = HubUnavailable(f"The model hub could not be asked ({type(error).__name__}). {_ALTERNATIVE}")
-        telemetry.fetched(TOLD[type(found)])
-        asked.until = time.monotonic() + KEPT_S[type(found)]
-        asked.outcome.set_result(found)
+            outcome = trouble
+        except Exception as error:  # of any kind, because requests wait for the outcome
+            outcome = HubUnavailable(f"The request to the model hub failed ({type(error).__name__}). {_ALTERNATIVE}")
+        telemetry.fetched(TOLD[type(outcome)])
+        asked.until = time.monotonic() + KEPT_S[type(outcome)]
+        asked.outcome.set_result(outcome)
 
     async def _in_time(self, model_id: str, deadline: float) -> Fetched:
-        """Raises as `fetch` does; a hub that does not answer in time, or at all, is left alone for a while."""
+        """Fetches within the deadline. After a timeout or transport error, no fetch starts for a while."""
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
                 return await self._fetch(model_id)
         except TimeoutError as error:
             self._away_until = time.monotonic() + AWAY_S
-            raise HubUnavailable(f"The model hub took longer than {DEADLINE_S:g} s. {_ALTERNATIVE}") from error
+            raise HubUnavailable(f"The model hub took longer than {DEADLINE_S:g} s to answer. {_ALTERNATIVE}") from error
         except httpx2.TransportError as error:
             self._away_until = time.monotonic() + AWAY_S
             raise HubUnavailable(f"The model hub did not answer ({type(error).__name__}). {_ALTERNATIVE}") from error
@@ -198,21 +198,23 @@ class ModelHub:
         raise HubUnavailable(f"The model hub redirected more than {MAX_REDIRECTS} times. {_ALTERNATIVE}")
 
     async def _request(self, client: httpx2.AsyncClient, url: str) -> httpx2.Request:
-        """A request to the checked address of a URL's host, under the host's own name."""
+        """Returns a request to the checked address of a URL's host, with the host name in the Host header and in
+        SNI.
+        """
         parts, port = _parts(url)
         if port not in self._ports:
-            raise HubUnavailable(f"The model hub led to port {port}, which is not one of pages. {_ALTERNATIVE}")
+            raise HubUnavailable(f"The model hub redirected to port {port}, which is not allowed. {_ALTERNATIVE}")
         host = str(parts.hostname)
         try:
-            found = await _looked_up(self._resolve, host, port)
+            addresses = await _looked_up(self._resolve, host, port)
         except (OSError, UnicodeError) as error:
             self._away_until = time.monotonic() + AWAY_S
             raise HubUnavailable(f"The model hub's host name could not be looked up. {_ALTERNATIVE}") from error
-        if not found or not all(is_public(a) or is_within(a, self._networks) for a in found):
+        if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
             raise HubUnavailable(
-                f"The model hub led to an address that is not public; it was not contacted. {_ALTERNATIVE}"
+                f"An address of the model hub is not public, so it was not contacted. {_ALTERNATIVE}"
             )
-        address = f"[{found[0]}]" if ":" in found[0] else found[0]
+        address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         headers = {
             "host": parts.netloc,
             "accept": "application/json",
@@ -226,7 +228,7 @@ class ModelHub:
             raise _nowhere() from error
 
     def _refused(self, response: httpx2.Response, model_id: str) -> None:
-        """Raises unless the hub answered with the file."""
+        """Raises unless the hub returned the file."""
         reason = response.headers.get("x-error-code", "")
         if (
             reason == "GatedRepo"
@@ -234,39 +236,41 @@ class ModelHub:
             or (response.status_code == 401 and reason != "RepoNotFound")
         ):
             raise GatedModel(
-                f"The model hub gives {model_id} only to those who accepted its terms. "
-                "Paste its config.json as huggingface_config.",
+                f"The model hub provides {model_id} only to users who accepted its terms. "
+                "Send its config.json as huggingface_config.",
                 model=model_id,
             )
         if response.status_code in (401, 404, 410):
-            absent = f"Neither the catalogue nor the model hub has a configuration of {model_id}. {_ALTERNATIVE}"
+            absent = f"Neither the catalog nor the model hub has a configuration of {model_id}. {_ALTERNATIVE}"
             raise MissingModel(absent, model=model_id)
         if response.status_code != 200:
-            raise HubUnavailable(f"The model hub answered {response.status_code} for {model_id}. {_ALTERNATIVE}")
+            raise HubUnavailable(f"The model hub answered {response.status_code} to the request for {model_id}. {_ALTERNATIVE}")
 
 
-_ALTERNATIVE = "A configuration may be pasted as huggingface_config, or the size given as parameters_billion."
+_ALTERNATIVE = "You can send the model's config.json as huggingface_config, or its size as parameters_billion."
 
 
 def _nowhere() -> HubUnavailable:
-    return HubUnavailable(f"The model hub redirected to something that is no address. {_ALTERNATIVE}")
+    return HubUnavailable(f"The model hub redirected to a location that is no address. {_ALTERNATIVE}")
 
 
 def _parts(url: str) -> tuple[SplitResult, int]:
-    """An address to be asked, taken apart, and its port."""
+    """Returns a URL split into its parts, and its port. Raises HubUnavailable unless it is a plain http or https
+    URL.
+    """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise _nowhere() from error
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
-        raise HubUnavailable("The model hub led to an address that is not plain http or https.")
+        raise HubUnavailable("The model hub redirected to an address that is not plain http or https.")
     return parts, (443 if parts.scheme == "https" else 80) if port is None else port
 
 
 def _redirected(url: str, location: str | None) -> str:
     if not location:
-        raise HubUnavailable(f"The model hub redirected without saying where to. {_ALTERNATIVE}")
+        raise HubUnavailable(f"The model hub sent a redirect without a location. {_ALTERNATIVE}")
     try:
         following = urljoin(url, location)
         encrypted = urlsplit(following).scheme == "https"
@@ -278,44 +282,44 @@ def _redirected(url: str, location: str | None) -> str:
 
 
 async def _looked_up(resolve: Resolve, host: str, port: int) -> list[str]:
-    """The addresses of a host; a look-up that never ends holds up nothing but a thread of its own."""
+    """Returns the addresses of a host. A look-up that never ends blocks only its own thread."""
     loop = asyncio.get_running_loop()
-    found: asyncio.Future[list[str]] = loop.create_future()
+    addresses: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(told: list[str] | Exception) -> None:
-        if not found.done():
-            found.set_exception(told) if isinstance(told, Exception) else found.set_result(told)
+    def tell(outcome: list[str] | Exception) -> None:
+        if not addresses.done():
+            addresses.set_exception(outcome) if isinstance(outcome, Exception) else addresses.set_result(outcome)
 
     def look_up() -> None:
         try:
-            told: list[str] | Exception = resolve(host, port)
+            outcome: list[str] | Exception = resolve(host, port)
         except Exception as error:
-            told = error
-        with suppress(RuntimeError):  # nobody waits any more
-            loop.call_soon_threadsafe(tell, told)
+            outcome = error
+        with suppress(RuntimeError):  # the event loop has been closed
+            loop.call_soon_threadsafe(tell, outcome)
 
     threading.Thread(target=look_up, name="hub-look-up", daemon=True).start()
-    return await found
+    return await addresses
 
 
 async def _body(response: httpx2.Response) -> bytes:
-    """The body, within size."""
+    """Returns the response body. Raises HubUnavailable if it is compressed or too large."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise HubUnavailable(f"The model hub compressed its answer, which it was asked not to. {_ALTERNATIVE}")
-    found = bytearray()
+        raise HubUnavailable(f"The model hub compressed its answer, which it was asked not to do. {_ALTERNATIVE}")
+    body = bytearray()
     async for chunk in response.aiter_bytes():
-        found += chunk
-        if len(found) > MAX_BYTES:
-            raise HubUnavailable(f"The configuration is larger than {MAX_BYTES // 2**20} MiB; it was not read further.")
-    return bytes(found)
+        body += chunk
+        if len(body) > MAX_BYTES:
+            raise HubUnavailable(f"The configuration is larger than {MAX_BYTES // 2**20} MiB, which is the limit.")
+    return bytes(body)
 
 
 def _configuration(body: bytes) -> Mapping[str, Any]:
-    """A JSON object of finite numbers: what both databases can keep."""
+    """Returns the body as a JSON object of finite numbers, which both databases can store."""
     try:
         config = orjson.loads(orjson.dumps(orjson.loads(body)))
     except (ValueError, TypeError):
         config = None
     if not isinstance(config, dict):
-        raise HubUnavailable("The model hub answered something that is not a JSON object.")
+        raise HubUnavailable("The model hub sent a configuration that is not a JSON object.")
     return config

@@ -1,4 +1,4 @@
-"""Lists of what the catalogue holds, a page at a time."""
+"""Paged lists of catalog rows."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from app.db import Base
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One list: its rows and the key they are ordered by."""
+    """One list: its table and the column that orders it."""
 
     table: type[Base]
     key: InstrumentedAttribute[Any]
 
     @property
     def counts(self) -> bool:
-        """Whether keys are whole numbers."""
+        """Whether the keys are integers."""
         return self.key.type.python_type is int
 
 
@@ -50,34 +50,35 @@ LISTS: Mapping[str, Listing] = MappingProxyType(
 
 
 def held(session: Session, what: str, column: str) -> Sequence[str]:
-    """The values that a column of a list holds, in order."""
-    of = getattr(LISTS[what].table, column)
-    return sorted(session.scalars(select(of).where(of.is_not(None)).distinct()).all())
+    """Returns the distinct values of a column of a list, sorted."""
+    values = getattr(LISTS[what].table, column)
+    return sorted(session.scalars(select(values).where(values.is_not(None)).distinct()).all())
 
 
 def page(
     session: Session, what: str, *, among: Mapping[str, Sequence[str]], named: str | None, after: Any, limit: int
 ) -> tuple[Sequence[Any], str | None]:
-    """One page of a list in key order and the cursor of the next, None at the end.
+    """Returns one page of a list in key order, and the cursor of the next page (None at the end).
 
-    `among` are the values of which a column must hold one; `named` are words of a model's id or alias, in any order.
+    `allowed_values` maps columns to their allowed values. `name_query` holds words of a model's id or alias, in any
+    order.
     """
-    of = LISTS[what]
-    order = ordered_by(of.key)
-    wanted = select(of.table).order_by(order)
+    listing = LISTS[what]
+    order = ordered_by(listing.key)
+    wanted = select(listing.table).order_by(order)
     for name, values in among.items():
-        wanted = wanted.where(getattr(of.table, name).in_(values))
+        wanted = wanted.where(getattr(listing.table, name).in_(values))
     if named is not None:
         typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(words(named))]
-        aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone finds nothing
-        wanted = wanted.where(of.key.in_(aliased))
+        aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone matches nothing
+        wanted = wanted.where(listing.key.in_(aliased))
     if after is not None:
         wanted = wanted.where(order > after)
     rows = session.scalars(wanted.limit(limit + 1)).all()
     shown = rows[:limit]
-    return shown, str(getattr(shown[-1], of.key.key)) if len(rows) > limit else None
+    return shown, str(getattr(shown[-1], listing.key.key)) if len(rows) > limit else None
 
 
 def fetched_models(session: Session) -> int:
-    """Models that were fetched on request: what a list of models may gain within a snapshot."""
+    """Returns the number of models fetched on request, the only models that can be added within one catalog version."""
     return session.scalar(select(func.count()).select_from(ModelRow).where(ModelRow.origin == "hub")) or 0

@@ -1,4 +1,6 @@
-"""The models of a catalogue by every name people type, in memory: a question needs no database to know its model."""
+"""In-memory registry of the catalog's models by every name that people type, so that requests need no database
+access.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from app.sizing.model.architecture import ModelArchitecture
 
 Facts = Mapping[str, Any]
 NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
-SMALLER = 0.7  # of the parameters, from which a model is another size rather than another count of the same
+SMALLER = 0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
 
 
 class Models:
@@ -34,19 +36,21 @@ class Models:
             self._ids.setdefault(alias, []).append(identity)
 
     def get(self, name: str, *, loosely: bool = True) -> ModelArchitecture:
-        """The counts of a named model; where the name was not the model's own, the answer says how it was read.
+        """Returns the architecture of a named model. If the name was neither an id nor an alias, the assumptions state
+        how it was read.
 
-        Raises UnknownModel with the nearest names, AmbiguousModel with the choices.
+        Raises UnknownModel with the most similar names, or AmbiguousModel with the choices.
         """
         facts, note = self.facts(name, loosely=loosely)
         model = architecture_of(facts)
         return replace(model, assumed=(*model.assumed, note)) if note else model
 
     def facts(self, name: str, *, loosely: bool = True) -> tuple[Facts, str]:
-        """The registry entry of a name, and how the name was read where it was neither an id nor an alias.
+        """Returns the registry entry of a name, and a note on how the name was read if it was neither an id nor an
+        alias.
 
-        Tried in turn: the exact id, a folded alias, and if `loosely` the name without what names a file (":latest",
-        "-q4_K_M", "-AWQ"), the same words run together, the words of a name in any order.
+        Tries in turn: the exact id; a folded alias; and if `fuzzy`, the name without file suffixes (":latest",
+        "-q4_K_M", "-AWQ"), the same words without separators, and the words in any order.
         """
         if name in self._facts:
             return self._facts[name], ""
@@ -61,31 +65,31 @@ class Models:
             return self._facts[chosen], f"the name {name!r} was read as {chosen}"
         if ids:
             raise AmbiguousModel(
-                f"{quoted(name)} fits {len(ids)} models that differ; name one of: "
+                f"{quoted(name)} matches {len(ids)} different models. Use one of: "
                 f"{', '.join(ids[:8])}{f' and {len(ids) - 8} more' if len(ids) > 8 else ''}.",
                 choices=ids[:8],
             )
         close = nearest(name, [alias for alias, _ in self._aliases])
-        suggestion = f" Nearest: {', '.join(close)}." if close else ""
+        suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UnknownModel(
-            f"No model called {quoted(name)} is in the catalogue.{suggestion} "
-            "GET /catalog/models lists all; a configuration may be given in its place.",
+            f"Unknown model {quoted(name)}: it is not in the catalog.{suggestion} "
+            "GET /catalog/models lists all models. You can send `huggingface_config` instead.",
             nearest=close,
         )
 
     def _loosely(self, name: str) -> list[str]:
-        """Ids that a name may mean, by the strictest reading that finds any."""
+        """Returns the ids that a name may mean, by the strictest reading that finds any."""
         bare = without_file(name)
         if bare in self._ids:
             return self._ids[bare]
-        tail = without_file(name.rsplit("/", 1)[-1])  # whoever repackaged it
+        tail = without_file(name.rsplit("/", 1)[-1])  # the name without the account that repackaged the model
         ids: list[str] = []
         for typed in (bare, tail):
             ids = ids or sorted({model for alias, model in self._aliases if squashed(alias) == squashed(typed)})
         return ids or containing(bare, self._aliases) or containing(tail, self._aliases)
 
     def _one_of(self, ids: Sequence[str]) -> str | None:
-        """The only model, or the first of several that do not differ in any count: base and instruct of one shape."""
+        """Returns the only model, or the first of several with identical shapes, such as base and instruct variants."""
         configs = (self._facts[identity]["config"] for identity in ids)
         shapes = {
             orjson.dumps({k: v for k, v in config.items() if k not in NOT_SHAPE}, option=orjson.OPT_SORT_KEYS)
@@ -94,11 +98,11 @@ class Models:
         return ids[0] if len(shapes) == 1 else None
 
     def next_smaller(self, identity: str) -> str | None:
-        """The largest model of a family that is smaller than this one and named alike; None where there is none."""
+        """Returns the id of the largest smaller model of the same family and naming scheme; None if there is none."""
         own = self._facts.get(identity)
         if own is None or sizeless(identity) == identity.lower():
             return None
-        alike = [
+        smaller = [
             entry
             for name, entry in self._facts.items()
             if (entry["family"], entry["modality"]) == (own["family"], own["modality"])
@@ -106,21 +110,21 @@ class Models:
             and entry["active_params"] <= own["active_params"]
             and sizeless(name) == sizeless(identity)
         ]
-        return min((e["hf_id"] for e in alike), key=lambda i: (-self._facts[i]["total_params"], i), default=None)
+        return min((e["hf_id"] for e in smaller), key=lambda i: (-self._facts[i]["total_params"], i), default=None)
 
 
 def load_models(session: Session) -> Models:
-    """Every model of the database."""
+    """Returns every model in the database."""
     aliases = session.execute(select(ModelAliasRow.alias, ModelAliasRow.model))
     return Models(session.scalars(select(ModelRow.facts)), [(alias, model) for alias, model in aliases])
 
 
 def refuse_hosted(name: str) -> None:
-    """Raise HostedModel for a model whose weights are not published."""
+    """Raises HostedModel if the name is a model whose weights are not published."""
     hosted = hosted_only(name)
     if hosted is not None:
         raise HostedModel(
-            f"{quoted(name)} is sold as a service only ({hosted.sold_as}): its weights are not published, so nothing "
-            "can be sized for it. Name a model with published weights.",
+            f"{quoted(name)} is available only as a hosted service ({hosted.sold_as}). Its weights are not published, "
+            "so no hardware can be sized for it. Use a model with published weights.",
             sold_as=hosted.sold_as,
         )

@@ -1,4 +1,4 @@
-"""The order of texts: by their bytes, on every database, whatever language it was set up to sort by."""
+"""Sorts text by bytes on every database, independent of its collation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy.sql.functions import GenericFunction
 
 
 class bytewise(GenericFunction[str]):  # noqa: N801
-    """A column of text to order by and to compare with; SQLite compares bytes as it is."""
+    """A text column that sorts and compares by bytes. SQLite does so by default; PostgreSQL needs COLLATE "C"."""
 
     type = String()
     inherit_cache = True
@@ -29,5 +29,5 @@ def _by_bytes(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
 
 
 def ordered_by(column: InstrumentedAttribute[Any]) -> bytewise | InstrumentedAttribute[Any]:
-    """What a list is ordered by: numbers as they are, texts by their bytes."""
+    """Returns the sort key of a list: numbers as they are, text by bytes."""
     return bytewise(column) if column.type.python_type is str else column

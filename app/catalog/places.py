@@ -1,11 +1,11 @@
-"""Countries and areas as people name them, for regions that providers name each in their own way."""
+"""Names of countries and areas, used to find regions that each provider names differently."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# ISO 3166 codes of countries, and what else each is called, run together and in lower case.
+# ISO 3166 codes of countries and their names, in lower case without separators.
 COUNTRIES: Mapping[str, str] = MappingProxyType(
     {
         "AE": "uae unitedarabemirates",
@@ -49,7 +49,7 @@ COUNTRIES: Mapping[str, str] = MappingProxyType(
         "ZA": "southafrica",
     }
 )
-# Members of the European Union in which somebody rents machines out, or may.
+# Members of the European Union with data centers that rent out machines, or may.
 EU = "AT BE CZ DE DK ES FI FR IE IT NL PL PT RO SE"
 AREAS: Mapping[str, str] = MappingProxyType(
     {
@@ -65,9 +65,10 @@ AREAS: Mapping[str, str] = MappingProxyType(
 
 
 def countries_named(key: str) -> frozenset[str]:
-    """ISO codes of the country or area of a name, run together and in lower case; none where it names neither.
+    """Returns the ISO codes of a country or area. `key` is its name in lower case without separators; unknown names
+    give none.
 
-    Check: "eu" holds DE and FR; "uk" is GB; "us" is US.
+    Check: "eu" contains DE and FR; "uk" is GB; "us" is US.
     """
     if key in AREAS:
         return frozenset(AREAS[key].split())

@@ -1,4 +1,4 @@
-"""Rows of what exists and what it costs: accelerators, machines, who sells them and at which prices."""
+"""Converts data file rows of accelerators, machines, providers, offers and prices to table rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PRICE_SEEN = ("price_source", "price_observed", "price_confidence")
 
 
 def accelerator_values(row: Row) -> dict[str, Any]:
-    """Memory is what the device reports where that is known, else the label read as GiB."""
+    """Returns the row of an accelerator. Memory is the reported size if known, otherwise the label read as GiB."""
     reported = number(row["reported_memory_mib"], MIB)
     return {
         **{k: row[k] for k in ("slug", "name", "vendor", "kind", "family", "form_factor", "architecture", "segment")},
@@ -86,12 +86,12 @@ def provider_values(row: Row) -> dict[str, Any]:
 
 @cache
 def provider_kinds() -> Mapping[str, str]:
-    """What every provider is."""
+    """Returns the kind of every provider."""
     return {row["provider"]: row["kind"] for row in rows_of("providers.csv")}
 
 
 def offer_values(row: Row) -> dict[str, Any]:
-    """A marketplace tier is a broker's, whoever runs it."""
+    """Returns the row of an offer. Prices of a marketplace tier are broker prices, whichever provider runs it."""
     return {
         **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "tier")},
         "country": words(row["country_or_geo"]),

@@ -1,4 +1,6 @@
-"""Punch-out sessions: opened by a buyer's system, found by a token, worth one order, gone after their time."""
+"""Punch-out sessions: a buyer's procurement system opens one, a token identifies it, it yields one order and then
+expires.
+"""
 
 from __future__ import annotations
 
@@ -15,29 +17,29 @@ from app.catalog.filing import in_utc
 from app.catalog.tables import Slug
 from app.db import Base
 
-KEPT = timedelta(days=30)  # after its time, for who asks what was ordered
+KEPT = timedelta(days=30)  # after expiry, so that orders can still be looked up
 
 
 class PunchoutSessionRow(Base):
-    """A buyer's visit. The token itself is never stored."""
+    """A buyer's session. The token itself is never stored."""
 
     __tablename__ = "punchout_sessions"
     __table_args__ = (UniqueConstraint("buyer", "payload", name="uq_punchout_sessions_payload"),)
 
     token_digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     buyer: Mapped[str] = mapped_column(Slug)
-    payload: Mapped[str] = mapped_column(String(255), doc="id of the document that opened it; the same for a retry")
-    facts: Mapped[dict[str, Any]] = mapped_column(JSON, doc="protocol, operation, cookie, parties, where baskets go")
+    payload: Mapped[str] = mapped_column(String(255), doc="id of the document that opened the session; a retry has the same id")
+    facts: Mapped[dict[str, Any]] = mapped_column(JSON, doc="protocol, operation, cookie, parties and the URL that receives baskets")
     expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), index=True)
-    chosen: Mapped[str | None] = mapped_column(String(60), doc="recommendation and rank that were handed over")
+    chosen: Mapped[str | None] = mapped_column(String(60), doc="recommendation and rank that were ordered")
     chosen_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
 
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A session as it stands."""
+    """Current state of a session."""
 
-    key: str  # digest of its token
+    key: str  # digest of the token
     buyer: str
     facts: dict[str, Any]
     chosen: str | None
@@ -45,13 +47,16 @@ class Visit:
 
 
 class PunchoutStore:
-    """Sessions in the database, shared by every process that serves."""
+    """Sessions in the database, shared by all processes that serve."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def open(self, buyer: str, payload: str, facts: dict[str, Any], *, now: datetime, lasts: timedelta) -> str | None:
-        """A new session's token. A document sent again opens its session anew; None where it has ordered already."""
+        """Opens a session and returns its token; None if the document's session has already ordered.
+
+        A repeated document replaces its earlier session.
+        """
         token, rows = secrets.token_urlsafe(32), PunchoutSessionRow
         with self._engine.begin() as connection:
             connection.execute(delete(rows).where(rows.expires_at < now - KEPT))
@@ -67,18 +72,20 @@ class PunchoutStore:
         return token
 
     def find(self, token: str, *, now: datetime) -> Visit | None:
-        """The session of a token; None where there is none, or its time is over."""
+        """Returns the session of a token; None if it does not exist or has expired."""
         rows = PunchoutSessionRow
-        asked = select(rows.token_digest, rows.buyer, rows.facts, rows.chosen, rows.chosen_at)
+        query = select(rows.token_digest, rows.buyer, rows.facts, rows.chosen, rows.chosen_at)
         with self._engine.connect() as connection:
-            row = connection.execute(asked.where(rows.token_digest == _digest(token), rows.expires_at > now)).first()
+            row = connection.execute(query.where(rows.token_digest == _digest(token), rows.expires_at > now)).first()
         if row is None:
             return None
         chosen_at = None if row.chosen_at is None else in_utc(row.chosen_at)
         return Visit(row.token_digest, row.buyer, row.facts, row.chosen, chosen_at)
 
     def choose(self, token: str, chosen: str, *, now: datetime) -> Visit | None:
-        """The session with its one order: this one, or the one that was first. None where its time is over."""
+        """Records the session's only order and returns the session. An earlier order stays. None if the session has
+        expired.
+        """
         rows = PunchoutSessionRow
         own = (rows.token_digest == _digest(token), rows.expires_at > now, rows.chosen.is_(None))
         with self._engine.begin() as connection:

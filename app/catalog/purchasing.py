@@ -1,4 +1,4 @@
-"""What a buyer's tools want to know of goods beside their price: commodity codes, part numbers, makers' names."""
+"""Purchasing data of goods other than prices: commodity codes, part numbers and provider names."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CODES = ("unspsc", "unspsc_version", "cpv", "hs_code")
 
 
 class CommodityCodeRow(Base):
-    """What classifications call a kind of line of a bill. Buyers may keep their own: it is data, never code."""
+    """Classification codes of one kind of bill line. Buyers can use their own codes: they are data, not code."""
 
     __tablename__ = "commodity_codes"
 
-    goods: Mapped[str] = mapped_column(Slug, primary_key=True, doc="a line of a bill: accelerator, machine, cloud, ...")
+    goods: Mapped[str] = mapped_column(Slug, primary_key=True, doc="kind of bill line: accelerator, machine, cloud, ...")
     unspsc: Mapped[str | None] = mapped_column(String(8))
     unspsc_version: Mapped[str | None] = mapped_column(String(10))
     cpv: Mapped[str | None] = mapped_column(String(10))
@@ -31,7 +31,7 @@ class CommodityCodeRow(Base):
 
 
 class PartNumberRow(Base):
-    """A maker's own number of an accelerator or a system, where it is known."""
+    """The manufacturer's part number of an accelerator or a system, if known."""
 
     __tablename__ = "part_numbers"
 
@@ -43,7 +43,7 @@ class PartNumberRow(Base):
 
 @dataclass(frozen=True, slots=True)
 class Purchasing:
-    """Names and codes of what may be bought: codes by the kind of line, part numbers by slug, names by provider."""
+    """Purchasing data: codes by kind of bill line, part numbers by slug, provider names by slug."""
 
     codes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     part_numbers: Mapping[str, str] = field(default_factory=dict)
@@ -66,7 +66,7 @@ def part_number_values(row: Row) -> dict[str, Any]:
 
 
 def load_purchasing(session: Session) -> Purchasing:
-    """Everything of it, as the catalogue has it now."""
+    """Returns all purchasing data in the database."""
     codes = {
         row.goods: {name: value for name in CODES if (value := getattr(row, name)) is not None}
         for row in session.scalars(select(CommodityCodeRow))

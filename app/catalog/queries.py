@@ -1,4 +1,4 @@
-"""Reads: rows go in, values of sizing come out."""
+"""Queries that read table rows and return values of the sizing core."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ T = TypeVar("T")
 
 
 def newest_version(session: Session) -> tuple[int, str, str] | None:
-    """(id, digest, published_at) of the catalogue that requests read now; None where it is to be loaded first."""
+    """Returns (id, digest, published_at) of the newest catalog version; None if the catalog must be loaded first."""
     row = session.execute(
         select(CatalogVersionRow.id, CatalogVersionRow.digest, CatalogVersionRow.published_at)
         .order_by(CatalogVersionRow.id.desc())
@@ -53,7 +53,9 @@ def newest_version(session: Session) -> tuple[int, str, str] | None:
 
 
 def _listed(session: Session, made: Callable[..., T], columns: Mapping[str, Any], *where: Any) -> list[T]:
-    """Rows as values of the core: each column is the field of its name; a text that repeats is kept once."""
+    """Returns table rows as values of the sizing core. Each column fills the field of its name; repeated texts are
+    interned.
+    """
     rows = session.execute(select(*columns.values()).where(*where))
     return [
         made(**{name: intern(v) if type(v) is str else v for name, v in zip(columns, row, strict=True)}) for row in rows
@@ -61,7 +63,7 @@ def _listed(session: Session, made: Callable[..., T], columns: Mapping[str, Any]
 
 
 def _same(table: type[Base], value: type[Any], *but: str) -> dict[str, Any]:
-    """The columns of a table that a value has fields of the same name for, but those that differ."""
+    """Returns the columns of a table that share a name with a field of `value`, except the excluded ones."""
     return {f.name: getattr(table, f.name) for f in fields(value) if f.name not in but}
 
 
@@ -77,7 +79,7 @@ def _accelerator(**row: Any) -> Accelerator:
 
 
 def list_accelerators(session: Session) -> list[Accelerator]:
-    """Accelerator types, in no order."""
+    """Returns accelerator types, unordered."""
     rates = {f"{name}_flops_per_s": getattr(AcceleratorRow, f"{name}_flops_per_s") for name in RATE_NAMES}
     return _listed(session, _accelerator, _same(AcceleratorRow, Accelerator, "flops_per_s") | rates)
 
@@ -88,7 +90,7 @@ def _system(**row: Any) -> System:
 
 
 def list_systems(session: Session) -> list[System]:
-    """Servers, workstations and instance types, in no order."""
+    """Returns servers, workstations and instance types, unordered."""
     return _listed(session, _system, _same(SystemRow, System))
 
 
@@ -98,30 +100,30 @@ def _offer(**row: Any) -> Offer:
 
 
 def list_offers(session: Session) -> list[Offer]:
-    """What may be offered, in no order: no price without its host, none that is far off all others."""
+    """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
     return _listed(session, _offer, _same(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined")))
 
 
 def region_countries(session: Session) -> Mapping[str, str]:
-    """The country of every region that has one."""
+    """Returns the country of every region that has one."""
     rows = session.execute(select(OfferRow.region, OfferRow.country).distinct())
     return {region: country for region, country in rows if country}
 
 
 def list_coefficients(session: Session) -> list[Coefficient]:
-    """Base rows of coefficients, in no order."""
+    """Returns the base rows of coefficients, unordered."""
     columns = _same(CoefficientRow, Coefficient, "family") | {"family": CoefficientRow.accelerator_family}
     return _listed(session, Coefficient, columns)
 
 
 def list_factors(session: Session) -> list[Factor]:
-    """Fitted corrections of coefficients, in no order."""
+    """Returns the fitted corrections of coefficients, unordered."""
     columns = _same(FactorRow, Factor, "family", "sources")
     return _listed(session, Factor, columns | {"family": FactorRow.accelerator_family, "sources": FactorRow.source})
 
 
 def list_spreads(session: Session) -> list[Spread]:
-    """How far predictions of each quantity may be off, in no order."""
+    """Returns the prediction errors of each quantity, unordered."""
     numbers = ("quantity", "alone", "remote", "untabulated", "rows", "sources")
     return [
         Spread(
@@ -133,18 +135,18 @@ def list_spreads(session: Session) -> list[Spread]:
 
 
 def list_hosted(session: Session) -> list[HostedPrice]:
-    """What hosts ask for models that they run."""
+    """Returns the prices of hosted model APIs."""
     return _listed(session, HostedPrice, _same(HostedPriceRow, HostedPrice))
 
 
 def list_support(session: Session) -> list[EngineSupport]:
-    """Which engine runs on which family in which formats, in order."""
+    """Returns which engine supports which accelerator family in which formats, in order."""
     keys = map(bytewise, (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase))
     return [support_of(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
 
 
 def support_of(row: EngineSupportRow) -> EngineSupport:
-    """A row of evidence as a value."""
+    """Returns a support row as a value of the sizing core."""
     formats: dict[str, bool] = {}
     for token in filter(None, row.weight_formats.split("|")):
         name, _, mode = token.partition(":")
@@ -162,7 +164,7 @@ def support_of(row: EngineSupportRow) -> EngineSupport:
 
 @cache
 def calibration_notes() -> Mapping[str, Any]:
-    """What the calibration left out and why, and how large engines' caches came out."""
+    """Returns the calibration's notes: excluded measurements with reasons, and errors of the KV cache estimate."""
     notes: dict[str, Any] = orjson.loads(data_text("accuracy.json"))
     return notes
 
@@ -176,7 +178,7 @@ def _compared(**row: Any) -> Compared:
 
 
 def list_compared(session: Session) -> list[Compared]:
-    """Every published figure that the engine was compared with, in no order."""
+    """Returns every published figure that predictions were compared with, unordered."""
     columns = (
         _same(PredictionRow, Compared, "setting", "source", "reference")
         | {"source": PredictionRow.source_key, "reference": MeasurementRow.source}
@@ -187,7 +189,7 @@ def list_compared(session: Session) -> list[Compared]:
 
 
 def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
-    """The whole catalogue as one immutable value."""
+    """Returns the whole catalog as one immutable value."""
     offers = list_offers(session)
     return Snapshot(
         accelerators=list_accelerators(session),

@@ -1,4 +1,4 @@
-"""Stored answers: written once under their digest, read back byte for byte."""
+"""Stored answers: written once under their digest and read back byte for byte."""
 
 from __future__ import annotations
 
@@ -30,31 +30,33 @@ FIND_WHOLE = select(RecommendationRow.body, RecommendationRow.supply).where(
     RecommendationRow.id == bindparam("identity")
 )
 T = TypeVar("T")
-MOMENT_S = 0.3  # that a question waits for the database
-UNASKED_S = 2.0  # that nobody waits after somebody did in vain
+MOMENT_S = 0.3  # longest wait of a request for the database
+UNASKED_S = 2.0  # time in which requests skip the database after a timeout
 HANDS = 2
-MOST_WRITES = 64  # that may wait to be done
+MOST_WRITES = 64  # writes that may be queued or in progress
 REMEMBERED_BYTES = 16 * 2**20
 REMEMBERED_S = 60.0
 KEEP, FILE = insert(RecommendationRow), insert(FilingRow)
 
 
 class NoSupply(Unanswerable):
-    """An answer from before bills were kept beside answers."""
+    """The answer was stored before bills were stored with answers."""
 
     code = "no-bill-kept"
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The answer that stands under an id; `stored` is False where the database did not take it."""
+    """The answer for an id. `stored` is False if the database did not accept it."""
 
     body: bytes
     stored: bool
 
 
 class Given:
-    """The latest answers that are stored, up to so many bytes; each for a minute, after which it may be pruned."""
+    """Cache of the latest stored answers up to `most_bytes`. Entries expire after a minute, because answers may be
+    pruned.
+    """
 
     def __init__(self, most_bytes: int) -> None:
         self._left, self._lock = most_bytes, threading.Lock()
@@ -74,10 +76,10 @@ class Given:
 
 
 class AnswerStore:
-    """Answers by id. Statements without the mapper: an answer is read or written once per request.
+    """Answers by id. Uses SQLAlchemy Core, because a request reads or writes at most one answer.
 
-    What a question needs of the database is done by hands of its own, which it waits for only so long: an answer is
-    right whether or not it can be kept, and never late for that. Answers that are kept are remembered for a while.
+    Database work of a request runs in separate threads and is waited for only briefly: an answer is correct whether
+    or not it can be stored, so storage must not delay it. Stored answers are cached for a while.
     """
 
     def __init__(self, engine: Engine, outbox: Outbox | None = None) -> None:
@@ -88,12 +90,12 @@ class AnswerStore:
         self._given = Given(REMEMBERED_BYTES)
 
     def known(self, identity: str) -> bytes | None:
-        """The bytes of an answer; None where it was never given, or where the database does not say in time."""
+        """Returns the bytes of an answer; None if it was never stored or the database does not respond in time."""
         body = self._given.get(identity)
         if body is None and time.monotonic() >= self._unasked_until:
-            looking = self._hands.submit(self._known, identity)
-            body = self._waited_for(looking)
-            looking.cancel()  # where it has not begun, nobody wants it any more
+            reading = self._hands.submit(self._known, identity)
+            body = self._waited_for(reading)
+            reading.cancel()  # has an effect only if it has not started
             if body is not None:
                 self._given.put(identity, body)
         if body is not None:
@@ -101,26 +103,26 @@ class AnswerStore:
         return body
 
     def keep(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> Kept:
-        """Keep and file an answer; where another request stored it first, theirs is the answer.
+        """Stores and files an answer. If another request stored it first, returns that one.
 
-        `stored` is False where the database did not take it in time; it is kept then as soon as that can be.
+        `stored` is False if the database did not accept it in time; the write is then completed as soon as possible.
         """
         values = {"id": identity, "snapshot": snapshot, "request": request, "body": body, "supply": supply}
         if not self._busy.acquire(blocking=False):
             telemetry.kept("dropped")
             return Kept(body, stored=False)
-        writing = self._hands.submit(copy_context().run, self._keep, values, filing)  # whose lines name the request
+        writing = self._hands.submit(copy_context().run, self._keep, values, filing)  # keeps the request's log context
         writing.add_done_callback(lambda _: self._busy.release())
-        kept = self._waited_for(writing) if time.monotonic() >= self._unasked_until else None
-        if kept is None or not kept.stored:
+        stored = self._waited_for(writing) if time.monotonic() >= self._unasked_until else None
+        if stored is None or not stored.stored:
             telemetry.kept("not-stored")
             return Kept(body, stored=False)
-        self._given.put(identity, kept.body)
+        self._given.put(identity, stored.body)
         telemetry.kept("stored")
-        return kept
+        return stored
 
     def _waited_for(self, done: Future[T]) -> T | None:
-        """What a hand brings within a moment; after it did not, nobody waits for a while."""
+        """Returns the result of a database thread, or None after a timeout; requests then skip the database briefly."""
         try:
             return done.result(timeout=MOMENT_S)
         except TimeoutError:
@@ -151,7 +153,7 @@ class AnswerStore:
         return Kept(body, stored=True)
 
     def get(self, identity: str) -> tuple[bytes, datetime]:
-        """A stored answer and when it was first stored. Raises UnknownRecommendation."""
+        """Returns a stored answer and the time when it was first stored. Raises UnknownRecommendation."""
         with self._engine.connect() as connection:
             row = connection.execute(FIND, {"identity": identity}).first()
         if row is None:
@@ -159,11 +161,11 @@ class AnswerStore:
         return row.body, in_utc(row.stored_at)
 
     def whole(self, identity: str) -> tuple[bytes, bytes]:
-        """A stored answer and what was kept beside it for exports. Raises UnknownRecommendation and NoSupply."""
+        """Returns a stored answer and its supply data for exports. Raises UnknownRecommendation and NoSupply."""
         with self._engine.connect() as connection:
             row = connection.execute(FIND_WHOLE, {"identity": identity}).first()
         if row is None:
             raise unknown()
         if row.supply is None:
-            raise NoSupply("This answer was stored before bills were kept beside answers; post its request again.")
+            raise NoSupply("This answer was stored before bills were stored with answers. Post its request again to get a bill.")
         return row.body, row.supply

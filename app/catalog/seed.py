@@ -1,4 +1,4 @@
-"""Loads the curated data files into the catalogue, idempotently: data-sheet units become base units here."""
+"""Loads the curated data files into the catalog, idempotently, and converts data-sheet units to base units."""
 
 from __future__ import annotations
 
@@ -107,9 +107,9 @@ def factor_values(row: Row) -> dict[str, Any]:
 
 
 def spread_values(row: Row) -> dict[str, Any]:
-    kept = ("quantity", "as_of")
-    numbers = {k: float(v) for k, v in row.items() if k not in (*kept, "rows", "sources")}
-    return {**{k: row[k] for k in kept}, **numbers, "rows": int(row["rows"]), "sources": int(row["sources"])}
+    texts = ("quantity", "as_of")
+    numbers = {k: float(v) for k, v in row.items() if k not in (*texts, "rows", "sources")}
+    return {**{k: row[k] for k in texts}, **numbers, "rows": int(row["rows"]), "sources": int(row["sources"])}
 
 
 PREDICTED_NUMBERS = (
@@ -167,7 +167,9 @@ def model_values(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def alias_values(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Every alias, the id and the id's last part, folded; a name shared by several models stays ambiguous."""
+    """Returns every alias, the id and the last part of the id, folded. A name that several models share stays
+    ambiguous.
+    """
     pairs = {
         (folded(name), entry["hf_id"])
         for entry in entries
@@ -189,7 +191,7 @@ MEASUREMENT_KEYS = (
 
 
 def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
-    """A published result of one kind; the payload keeps the columns of that kind that are not empty."""
+    """Returns a converter for published results of one kind. The payload keeps that kind's non-empty columns."""
 
     def values(row: Row) -> dict[str, Any]:
         return {
@@ -228,7 +230,7 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
 
 
 def curated_digest() -> str:
-    """SHA-256 over the data files: the version of the curated catalogue."""
+    """Returns the SHA-256 of the data files: the version of the curated catalog."""
     digest = hashlib.sha256()
     for name in DATA_FILES:
         digest.update(name.encode())
@@ -237,21 +239,21 @@ def curated_digest() -> str:
 
 
 def replace_accelerators(session: Session) -> None:
-    """Insert, update and delete types row by row: machines, offers and measurements refer to them."""
+    """Inserts, updates and deletes accelerators row by row, because machines, offers and measurements refer to them."""
     curated = {row["slug"]: accelerator_values(row) for row in rows_of("accelerators.csv")}
     present = set(session.scalars(select(AcceleratorRow.slug)))
-    if gone := present - curated.keys():
-        session.execute(delete(AcceleratorRow).where(AcceleratorRow.slug.in_(gone)))
+    if removed := present - curated.keys():
+        session.execute(delete(AcceleratorRow).where(AcceleratorRow.slug.in_(removed)))
     if added := [v for slug, v in curated.items() if slug not in present]:
         session.execute(insert(AcceleratorRow), added)
-    if kept := [v for slug, v in curated.items() if slug in present]:
-        session.execute(update(AcceleratorRow), kept)
+    if changed := [v for slug, v in curated.items() if slug in present]:
+        session.execute(update(AcceleratorRow), changed)
 
 
 def seed(session: Session) -> bool:
-    """Make the catalogue equal to the curated files, in one transaction; False where it already is.
+    """Makes the catalog equal to the curated files in one transaction. Returns False if it already is.
 
-    Readers see the old catalogue until the new version is committed, then the new one; others who load wait for it.
+    Readers see the old catalog until the new version is committed. Other processes that load the catalog wait.
     """
     alone(session.connection())
     digest = curated_digest()

@@ -1,4 +1,4 @@
-"""The catalogue's rows of cards that their driver cuts into slices (NVIDIA's MIG)."""
+"""Table of the slices into which a driver can partition an accelerator (NVIDIA MIG)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.sizing.hardware.slices import Profile, Slice
 
 
 class SliceRow(Base):
-    """A slice that an accelerator's driver offers: its parts of the card's compute and memory."""
+    """A slice that an accelerator's driver offers: its share of compute and memory."""
 
     __tablename__ = "slices"
     __table_args__ = (CheckConstraint("compute_parts > 0 AND memory_parts > 0", name="positive"),)
@@ -42,7 +42,7 @@ def slice_values(row: Row) -> dict[str, Any]:
 
 
 def list_slices(session: Session) -> list[Profile]:
-    """Every slice of every card, in no order."""
+    """Returns every slice of every accelerator, unordered."""
     return [
         Profile(
             row.accelerator,

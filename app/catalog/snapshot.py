@@ -1,4 +1,4 @@
-"""The catalogue that requests read: one immutable market per version, replaced when a newer one is published."""
+"""The catalog that requests read: one immutable value per version, replaced when a newer version is published."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 
 MODELS_KEPT = 512
-FIRST_S = 10.0  # that a request waits for the first catalogue
+FIRST_S = 10.0  # longest wait of a request for the first catalog
 
 log = structlog.get_logger("headroom")
 
 
 class EmptyCatalog(Unavailable):
-    """The database holds no catalogue yet: it was migrated but not seeded."""
+    """The database contains no catalog: it was migrated but not loaded."""
 
     code = "empty-catalog"
 
 
 @dataclass(frozen=True, slots=True)
 class AtHand:
-    """A catalogue in memory: which it is in the database, and all that requests read of it."""
+    """A catalog version in memory, with everything that requests read from it."""
 
-    version: tuple[int, str, str]
+    version: tuple[int, str, str]  # id, digest and publication time in the database
     directory: Directory
     models: Models
-    fetched: int  # models of it that came from a hub
+    fetched: int  # number of models that came from a hub
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The market at hand, and what is wrong with the catalogue; `loading`: nobody has looked for one yet."""
+    """State of the catalog: the version in memory if any, and its problem if any."""
 
     market: Snapshot | None
-    why_not: str
-    loading: bool
+    why_not: str  # reason why the catalog is not ready; empty if it is
+    loading: bool  # no check for a catalog has finished yet
 
 
 class SnapshotStore:
-    """Hands out the newest market; SQL is asked at most every `check_s` seconds.
+    """Provides the newest catalog; queries the database at most every `check_s` seconds.
 
-    A newer market is built aside and swapped, by the one caller that finds the time has come (`keep` calls for all);
-    the others go on with the one at hand. Where the database does not answer, it is kept: prices stay good for longer
-    than an outage lasts.
+    One caller at a time builds a newer catalog and then swaps it in (the background refresh does so for all); others
+    continue with the loaded one. If the database does not answer, the loaded catalog stays in use: prices stay valid
+    for longer than an outage lasts.
     """
 
     def __init__(self, sessions: sessionmaker[Session], *, check_s: float, hub: ModelHub | None = None) -> None:
@@ -69,12 +69,14 @@ class SnapshotStore:
         self._at_hand: AtHand | None = None
         self._checked = -1.0
         self._trouble: DatabaseError | None = None
-        self._lock = threading.Lock()  # of the models below, for a few steps
+        self._lock = threading.Lock()  # guards the cached models; held for a few operations only
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
         self._ended = threading.Event()
 
     def keep(self) -> None:
-        """Look for a newer market every `check_s` seconds until `end`, so that no request has to."""
+        """Checks for a newer catalog every `check_s` seconds until `stop_refreshing` is called, so that no request
+        has to.
+        """
         while True:
             try:
                 self._look(wait_s=0.0)
@@ -84,27 +86,27 @@ class SnapshotStore:
                 return
 
     def end(self) -> None:
-        """`keep` returns."""
+        """Makes `refresh_periodically` return."""
         self._ended.set()
 
     def market(self) -> Snapshot:
-        """The newest published market.
+        """Returns the newest published catalog.
 
-        Raises EmptyCatalog before the first seed, and the database's own error where there is none at hand.
+        Raises EmptyCatalog before the first load, and the database's own error if no catalog is in memory.
         """
         return self.directory().market
 
     def directory(self) -> Directory:
-        """The newest published market with its names; raises as `market` does."""
+        """Returns the name index of the newest published catalog. Raises the same errors as `catalog`."""
         return self._newest().directory
 
     def standing(self) -> Standing:
-        """How it stands now; nothing is waited for."""
+        """Returns the current state of the catalog without waiting."""
         at = self._at_hand
         if self._trouble is not None:
             why = f"its database does not answer: {cause(self._trouble)['message']}"
         elif at is None:
-            why = "it is being loaded" if self._checked < 0 else "it is empty; run headroom prepare"
+            why = "it is being loaded" if self._checked < 0 else "it is empty. Run `headroom prepare`"
         else:
             why = ""
         return Standing(None if at is None else at.directory.market, why, loading=self._checked < 0)
@@ -116,20 +118,20 @@ class SnapshotStore:
             return self._at_hand
         if self._trouble is not None:
             raise self._trouble
-        raise EmptyCatalog("The catalogue is empty; run the seed step.")
+        raise EmptyCatalog("The catalog is empty. Run `headroom prepare`.")
 
     def _look(self, *, wait_s: float) -> None:
-        """Take the newest market, where nobody else is at it; who has none waits for that one."""
-        asked = time.monotonic()
+        """Checks for a newer catalog unless another thread does so. Waits up to `wait_s` seconds for that thread."""
+        started = time.monotonic()
         if not self._looking.acquire(timeout=wait_s):
             return
         try:
-            if self._checked < asked:
+            if self._checked < started:
                 self._refresh()
                 self._trouble = None
                 telemetry.catalogue_checked()
         except DatabaseError as error:
-            if self._trouble is None:  # once, until it answers again
+            if self._trouble is None:  # logged once, until the database answers again
                 log.warning("catalogue_not_checked", **cause(error))
             self._trouble = error
             telemetry.catalogue_failed()
@@ -145,18 +147,18 @@ class SnapshotStore:
                 return
             market = load_snapshot(session, newest[1], newest[2])
             directory = Directory(market, region_countries(session), load_purchasing(session))
-            found = AtHand(newest, directory, load_models(session), fetched_models(session))
+            loaded = AtHand(newest, directory, load_models(session), fetched_models(session))
         with self._lock:
-            self._at_hand = found
+            self._at_hand = loaded
             self._models.clear()
         telemetry.catalogue(newest[0], published=newest[2], prices_as_of=market.prices_as_of)
         log.info("catalogue_loaded", snapshot=market.version)
 
     def model(self, name: str) -> ModelArchitecture:
-        """The counts of a model by name, from memory where it was asked for before.
+        """Returns the architecture of a model by name, from memory if it was requested before.
 
-        An id that the catalogue does not know is fetched from the model hub, where there is one, and kept.
-        Raises UnknownModel, AmbiguousModel, and what the hub and the reading of its configuration raise.
+        Fetches an id that the catalog lacks from the model hub, if one is configured, and stores it. Raises
+        UnknownModel, AmbiguousModel, and the errors of the hub and of reading the configuration.
         """
         with self._lock:
             known = self._models.get(name)
@@ -182,7 +184,7 @@ class SnapshotStore:
         return model
 
     def identity(self, name: str) -> str:
-        """A model's own name; of what the catalogue does not know, the name as it was typed."""
+        """Returns the catalog's id of a model; a name that the catalog does not know is returned as typed."""
         try:
             identity: str = self._newest().models.facts(name)[0]["hf_id"]
         except (NotFound, Conflict):
@@ -190,11 +192,11 @@ class SnapshotStore:
         return identity
 
     def smaller_model(self, identity: str) -> str | None:
-        """The id of the next smaller model of a family, by the id of one; None where the catalogue has none."""
+        """Returns the id of the next smaller model of a family; None if the catalog has none."""
         return self._newest().models.next_smaller(identity)
 
     def _added(self, at: AtHand, name: str) -> ModelArchitecture | None:
-        """A model that another process has fetched since this catalogue was loaded."""
+        """Returns a model that another process has fetched since this catalog was loaded, or None."""
         try:
             with self._sessions() as session:
                 if fetched_models(session) == at.fetched:
@@ -204,7 +206,9 @@ class SnapshotStore:
             return None
 
     def _from_hub(self, at: AtHand, hub: ModelHub, name: str) -> ModelArchitecture:
-        """A model by its id on the hub, which is kept; else one of a similar name."""
+        """Fetches a model from the hub by its id and stores it. If that fails, returns a catalog model with a similar
+        name.
+        """
         try:
             fetched = hub.fetch(name)
         except (MissingModel, HubUnavailable) as trouble:
@@ -217,10 +221,10 @@ class SnapshotStore:
             return self._with_models(at, session).get(name, loosely=False)
 
     def _with_models(self, at: AtHand, session: Session) -> Models:
-        """The models of the database as they are now, which the catalogue at hand has from now on."""
+        """Reloads the models from the database and adds them to the catalog in memory."""
         models = load_models(session)
-        again = replace(at, models=models, fetched=fetched_models(session))
+        updated = replace(at, models=models, fetched=fetched_models(session))
         with self._lock:
             if self._at_hand is at:
-                self._at_hand = again
+                self._at_hand = updated
         return models

@@ -1,4 +1,5 @@
-"""How people, drivers and consoles write what the catalogue holds, beside its own slugs and names.
+"""Spellings of hardware and providers that people, drivers and consoles use, in addition to the catalog's slugs and
+names.
 
 Device names of drivers were read from vllm-project/vllm@50feac9 (tuning files are named by device), ROCm/vllm pull
 request 359 (market and product names of amd-smi) and nvidia-smi listings in issues, November 2026.
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-# Words that tell nothing apart.
+# Words that do not distinguish accelerators.
 NOISE: frozenset[str] = frozenset(
     word
     for line in (
@@ -18,11 +19,11 @@ NOISE: frozenset[str] = frozenset(
     )
     for word in line.split()
 )
-# What makes of one model another, of makers that name so; where it is not said it is not meant.
+# Words that make a different model, by vendor. A model with such a word matches only names that contain it.
 MODIFIERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {"nvidia": frozenset(("ti", "super")), "apple": frozenset(("pro", "max", "ultra"))}
 )
-# What every accelerator of a maker may be called.
+# Generic words for every accelerator of a vendor.
 OF_VENDOR: Mapping[str, str] = MappingProxyType(
     {
         "nvidia": "nvidia",
@@ -35,7 +36,7 @@ OF_VENDOR: Mapping[str, str] = MappingProxyType(
         "qualcomm": "qualcomm cloud ai 100",
     }
 )
-# Beginnings of slugs, and words by which those accelerators are known as well.
+# Slug prefixes, and additional words for the accelerators with that prefix.
 ALSO: tuple[tuple[str, str], ...] = (
     ("nvidia-p4", "tesla"),
     ("nvidia-p100", "tesla hbm2"),
@@ -116,7 +117,7 @@ ALSO: tuple[tuple[str, str], ...] = (
     ("sambanova", "rdu"),
     ("microsoft-maia", "azure"),
 )
-# Names that say it all where their words alone would fit more: what drivers print, and what nobody means otherwise.
+# Complete names with one meaning, although their words match several accelerators: device names and common short names.
 TITLES: Mapping[str, str] = MappingProxyType(
     {
         "NVIDIA H200": "nvidia-h200-sxm-141gb",  # the NVL card prints as "NVIDIA H200 NVL"
@@ -130,7 +131,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
         "Spark": "nvidia-gb10-dgx-spark",
     }
 )
-# Spellings that another stands for, in names run together.
+# Replacements in compacted names.
 RESPELT: tuple[tuple[str, str], ...] = (
     ("v5litepod", "v5e"),
     ("v5lite", "v5e"),
@@ -138,7 +139,7 @@ RESPELT: tuple[tuple[str, str], ...] = (
     ("macbookair", "macbook"),
     ("macpro", "mac"),
 )
-# Whom people mean by another name; compared run together and in lower case.
+# Aliases of providers, in lower case without separators.
 PROVIDERS: Mapping[str, str] = MappingProxyType(
     {
         "amazon": "aws",

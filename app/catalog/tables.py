@@ -1,4 +1,4 @@
-"""The catalogue's rows, in base units: bytes, bytes per second, FLOPs per second, watts, USD."""
+"""Tables of the catalog, in base units: bytes, bytes per second, FLOPs per second, watts, USD."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Text = String(4000)
 
 
 class CatalogVersionRow(Base):
-    """One row per published catalogue; the newest is what requests read."""
+    """One published catalog version; requests read the newest."""
 
     __tablename__ = "catalog_versions"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    digest: Mapped[str] = mapped_column(String(64), doc="empty after a migration, until it is loaded again")
-    published_at: Mapped[str] = mapped_column(String(32), doc="as of when its newest fact is; RFC 3339 UTC")
+    digest: Mapped[str] = mapped_column(String(64), doc="empty after a migration, until the catalog is loaded again")
+    published_at: Mapped[str] = mapped_column(String(32), doc="date of the newest fact; RFC 3339 UTC")
     loaded_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))
 
 
@@ -60,7 +60,7 @@ class AcceleratorRow(Base):
     unified_memory: Mapped[bool]
     memory_is_shared: Mapped[bool] = mapped_column(
         server_default=false(),
-        doc="with the system, which takes a part of it: laptops, desktops and boards of one chip",
+        doc="the system uses part of the memory: laptops, desktops and single-chip boards",
     )
     fp32_flops_per_s: Mapped[float | None]
     tf32_flops_per_s: Mapped[float | None]
@@ -74,19 +74,19 @@ class AcceleratorRow(Base):
     scaleup_bytes_per_s: Mapped[float | None]
     scaleup_domain_size: Mapped[int | None]
     machine_link: Mapped[str] = mapped_column(
-        String(10), server_default="pcie", doc="of several in a machine of which no more is known: scale_up or pcie"
+        String(10), server_default="pcie", doc="link within a machine of unknown topology: scale_up or pcie"
     )
     link_spans_machines: Mapped[bool] = mapped_column(
-        server_default=false(), doc="the scale-up domain reaches beyond a machine, even of a single one"
+        server_default=false(), doc="the scale-up domain spans machines, even machines with one accelerator"
     )
     slot_bytes_per_s: Mapped[float] = mapped_column(
-        server_default="0", doc="one direction of its slot; of CPUs, between sockets"
+        server_default="0", doc="one direction of the slot; for CPUs, of the link between sockets"
     )
     typical_node_size: Mapped[int]
     list_price_usd_low: Mapped[float | None]
     list_price_usd_high: Mapped[float | None]
     price_note: Mapped[str | None] = mapped_column(Text)
-    price_source: Mapped[str | None] = mapped_column(Text, doc="of the price, as the next")
+    price_source: Mapped[str | None] = mapped_column(Text, doc="source of the price, as the next two columns")
     price_observed: Mapped[str | None] = mapped_column(String(10), doc="a day, month or year")
     price_confidence: Mapped[str | None] = mapped_column(String(10))
     training_class: Mapped[bool]
@@ -112,10 +112,10 @@ class SystemRow(Base):
     local_storage_bytes: Mapped[float | None]
     topology: Mapped[str] = mapped_column(Slug)
     link: Mapped[str] = mapped_column(
-        String(10), server_default="none", doc="between its accelerators: scale_up, pcie or none"
+        String(10), server_default="none", doc="link between the accelerators: scale_up, pcie or none"
     )
     scaleup_domain_size: Mapped[float | None] = mapped_column(
-        doc="accelerators that reach one another over the scale-up link"
+        doc="number of accelerators in one scale-up domain"
     )
     network_bytes_per_s: Mapped[float | None]
     network_type: Mapped[str | None] = mapped_column(Slug)
@@ -123,7 +123,7 @@ class SystemRow(Base):
     rack_units: Mapped[float | None]
     list_price_usd: Mapped[float | None]
     price_kind: Mapped[str | None] = mapped_column(String(10))
-    price_source: Mapped[str | None] = mapped_column(Text, doc="of the price, as the next")
+    price_source: Mapped[str | None] = mapped_column(Text, doc="source of the price, as the next two columns")
     price_observed: Mapped[str | None] = mapped_column(String(10), doc="a day, month or year")
     price_confidence: Mapped[str | None] = mapped_column(String(10))
     min_quantity: Mapped[int] = mapped_column(server_default="1")
@@ -135,7 +135,7 @@ class SystemRow(Base):
 
 
 class ProviderRow(Base):
-    """Who sells or rents out machines, and so who stands behind a price."""
+    """A company that sells or rents out machines and publishes or quotes the price."""
 
     __tablename__ = "providers"
 
@@ -176,18 +176,18 @@ class OfferRow(Base):
     confidence: Mapped[str] = mapped_column(String(10), server_default="medium")
     min_quantity: Mapped[int] = mapped_column(server_default="1")
     max_quantity: Mapped[int | None]
-    upfront_usd: Mapped[float | None] = mapped_column(doc="of one machine, paid at the start")
+    upfront_usd: Mapped[float | None] = mapped_column(doc="upfront payment per machine")
     source: Mapped[str] = mapped_column(Text)
     as_of: Mapped[str] = mapped_column(String(10))
     date_estimated: Mapped[bool]
     tier: Mapped[str] = mapped_column(
-        String(12), doc="incomplete is a price without its host, quarantined one far off all others: neither is offered"
+        String(12), doc="incomplete: price without a host; quarantined: extreme outlier; neither is offered"
     )
     notes: Mapped[str | None] = mapped_column(Text)
 
 
 class PriceRow(Base):
-    """An observed price in the past; observations are added, never changed."""
+    """A past price observation. Observations are added, never changed."""
 
     __tablename__ = "prices"
     __table_args__ = (
@@ -208,7 +208,7 @@ class PriceRow(Base):
 
 
 class EngineSupportRow(Base):
-    """An engine or framework that was made to run on an accelerator family, and in which formats."""
+    """Formats in which an engine or framework has been run on an accelerator family."""
 
     __tablename__ = "engine_support"
     __table_args__ = (UniqueConstraint("engine", "accelerator_family", "phase"),)
@@ -217,7 +217,7 @@ class EngineSupportRow(Base):
     engine: Mapped[str] = mapped_column(Slug, index=True)
     accelerator_family: Mapped[str] = mapped_column(Slug, index=True)
     phase: Mapped[str] = mapped_column(String(20))
-    weight_formats: Mapped[str] = mapped_column(Text, doc="joined by |; ':weight_only' where 16-bit products are made")
+    weight_formats: Mapped[str] = mapped_column(Text, doc="joined by |; ':weight_only' if products are computed in 16 bits")
     kv_formats: Mapped[str] = mapped_column(Text)
     as_published: Mapped[str | None] = mapped_column(Text)
     notes: Mapped[str | None] = mapped_column(Text)
@@ -227,7 +227,7 @@ class EngineSupportRow(Base):
 
 
 class ModelRow(Base):
-    """A model: its configuration, its registered counts and where they come from."""
+    """A model: its configuration, registered counts and their sources."""
 
     __tablename__ = "models"
     __table_args__ = (CheckConstraint("total_params > 0", name="params_positive"),)
@@ -250,7 +250,7 @@ class ModelRow(Base):
 
 
 class ModelAliasRow(Base):
-    """A name people type, folded to lower case without punctuation."""
+    """A name that people type for a model, folded to lower case without punctuation."""
 
     __tablename__ = "model_aliases"
 
@@ -259,7 +259,7 @@ class ModelAliasRow(Base):
 
 
 class CoefficientRow(Base):
-    """An achieved fraction or overhead with its range and source."""
+    """An achieved fraction or an overhead, with its range and source."""
 
     __tablename__ = "coefficients"
     __table_args__ = (
@@ -281,7 +281,7 @@ class CoefficientRow(Base):
 
 
 class FactorRow(Base):
-    """A fitted correction of a coefficient, for everything its keys name."""
+    """A fitted correction of a coefficient, for all combinations that its keys match."""
 
     __tablename__ = "factors"
     __table_args__ = (
@@ -315,7 +315,7 @@ class FactorRow(Base):
 
 
 class SpreadRow(Base):
-    """How far predictions of one quantity were off for sources left out of the fit; see `uncertainty.Spread`."""
+    """Prediction errors of one quantity for sources left out of the fit; see `uncertainty.Spread`."""
 
     __tablename__ = "spreads"
 
@@ -353,7 +353,7 @@ class MeasurementRow(Base):
 
 
 class PredictionRow(Base):
-    """The engine's prediction of one figure of a measurement, with and without the figure's source in the fit."""
+    """The engine's prediction of one measured figure, with and without the figure's source in the fit."""
 
     __tablename__ = "predictions"
 
@@ -384,7 +384,7 @@ class PredictionRow(Base):
 
 
 class RecommendationRow(Base):
-    """A stored answer, byte for byte, under the digest of its request and snapshot."""
+    """A stored answer, byte for byte, under the digest of its request and catalog version."""
 
     __tablename__ = "recommendations"
 
@@ -393,6 +393,6 @@ class RecommendationRow(Base):
     request: Mapped[bytes] = mapped_column(LargeBinary)
     body: Mapped[bytes] = mapped_column(LargeBinary)
     supply: Mapped[bytes | None] = mapped_column(
-        LargeBinary, doc="every rank's bill with who sells what, for exports; none before 0009"
+        LargeBinary, doc="every rank's bill with sellers, for exports; none before migration 0009"
     )
     stored_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

@@ -1,4 +1,4 @@
-"""How the service listens: limits on every connection, a clean stop, and worker processes."""
+"""HTTP server: connection limits, graceful shutdown and worker processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from app.server.workers import Workers
 
 
 def limits_of(settings: Settings) -> Limits:
-    """What settings let a connection do."""
+    """Returns the connection limits from the settings."""
     return Limits(
         connections=settings.max_connections,
         connections_per_address=settings.max_connections_per_address,
@@ -25,7 +25,7 @@ def limits_of(settings: Settings) -> Limits:
 
 
 def listening(settings: Settings, app: str, port: int, workers: int) -> Listening:
-    """The configuration of every process; `app` names a factory."""
+    """Returns the server configuration that every process uses. `app` is the import path of an application factory."""
     return Listening(
         app,
         limits=limits_of(settings),
@@ -42,7 +42,9 @@ def listening(settings: Settings, app: str, port: int, workers: int) -> Listenin
 
 
 def serve(settings: Settings, port: int, workers: int, app: str = "app.main:create_app") -> int:
-    """Serve until a signal says otherwise; the status to end with. Raises OSError where the port cannot be had."""
+    """Serves until a signal stops the process, and returns the exit status. Raises OSError if the port is not
+    available.
+    """
     config = listening(settings, app, port, workers)
     bound = config.bind_socket()
     if workers == 1:

@@ -1,7 +1,7 @@
-"""One connection: how much it may send, how slowly, and how long it may be silent; and all of a process together.
+"""Limits of a connection (bytes, speed, idle time) and the pool of all connections of one process.
 
-The parser and the way to the application are uvicorn's. A refusal is written, then what still arrives is thrown away
-for a moment: closed at once, the client would lose the answer with what it had yet to send.
+uvicorn provides the parser and the call of the application. After a refusal the connection lingers for a moment and
+discards incoming bytes: if it closed at once, a client that still sends would lose the answer.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from app.server import refusals
 if TYPE_CHECKING:
     from app.server.listening import Listening
 
-AT_ONCE = struct.pack("ii", 1, 0)
-LINGER_S = 1.0
-MOST_REFUSED = 128  # that linger at once; more are closed without a word
+AT_ONCE = struct.pack("ii", 1, 0)  # SO_LINGER: enabled, 0 seconds
+LINGER_S = 1.0  # how long a refused connection discards incoming bytes before it closes
+MOST_REFUSED = 128  # refused connections that linger at once; further ones are closed without an answer
 MOST_THROWN_AWAY_BYTES = 16 * 2**20
-LEAST_READ_BYTES = 16384  # of an answer, each time a client is looked at
+LEAST_READ_BYTES = 16384  # bytes of an answer that a client must read per check
 
 
 class RefusedError(Exception):
-    """Ends the parsing of a request."""
+    """Stops the parsing of a request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a connection may do; times in seconds."""
+    """Limits of one connection and of the pool; times in seconds, 0 connections per address means no limit."""
 
     connections: int = 512
     connections_per_address: int = 0
@@ -52,7 +52,9 @@ class Limits:
 
 
 class Door(ServerState):
-    """The connections of a process; those without a whole request under way by address, the longest silent first."""
+    """All connections of one process. Idle connections, which have no complete request in progress, are listed per
+    address, longest idle first.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -62,33 +64,35 @@ class Door(ServerState):
         self.refused: set[Connection] = set()
 
     def let_in(self, new: Connection) -> bytes | None:
-        """None where there is room for a connection, else what it is told. Who is silent makes room."""
-        most = new.limits.connections_per_address
-        if most and self.of_address[new.address] >= most:
+        """Admits a connection and returns None, or returns the refusal to send. If the pool is full, closes an idle
+        connection to make room.
+        """
+        limit = new.limits.connections_per_address
+        if limit and self.of_address[new.address] >= limit:
             return refusals.CROWDED
         if len(self.connections) > new.limits.connections:
             if not self.resting:
                 return refusals.FULL
-            most_silent = max(self.resting.values(), key=lambda those: len(those))  # noqa: PLW0108, for mypy
-            next(iter(most_silent)).cut()
+            most_idle = max(self.resting.values(), key=lambda idle: len(idle))  # noqa: PLW0108, for mypy
+            next(iter(most_idle)).cut()
         self.of_address[new.address] += 1
         new.inside = True
         return None
 
     def rests(self, connection: Connection) -> None:
-        """It has no request under way that is here as a whole."""
-        self.works(connection)  # the last in line
+        """Marks a connection as idle: it has no complete request in progress."""
+        self.works(connection)  # moves it to the end of the list
         self.resting.setdefault(connection.address, {})[connection] = None
 
     def works(self, connection: Connection) -> None:
-        """It has one, or has gone."""
+        """Removes a connection from the idle list: it has a complete request, or was closed."""
         same = self.resting.get(connection.address, {})
         same.pop(connection, None)
         if not same:
             self.resting.pop(connection.address, None)
 
     def goes(self, connection: Connection) -> None:
-        """It is counted no longer."""
+        """Removes a connection from the pool and its counts."""
         self.connections.discard(connection)
         self.works(connection)
         if connection.inside:
@@ -99,7 +103,7 @@ class Door(ServerState):
 
 
 class Connection(HttpToolsProtocol):
-    """One client."""
+    """One client connection."""
 
     def __init__(
         self,
@@ -119,23 +123,23 @@ class Connection(HttpToolsProtocol):
 
     @property
     def busy(self) -> bool:
-        """Whether a request is under way."""
+        """Whether a request is in progress."""
         return self.cycle is not None and not self.cycle.response_complete
 
     def begins(self, within_s: float) -> bool:
-        """Whether a request is on its way: half of it is here, or the connection is so new that one must come."""
+        """True if a request is partly received or the connection is younger than `within_s`."""
         new = self.cycle is None and self.loop.time() - self.opened < within_s
         return not self.busy and (self._in_head or new)
 
-    # What the transport says
+    # Callbacks of the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
-        why_not = self.door.let_in(self)
-        if why_not is not None:
+        refusal = self.door.let_in(self)
+        if refusal is not None:
             telemetry.shed("connections")
-            self._refuse(why_not)
+            self._refuse(refusal)
             return
         self.door.rests(self)
         self._await_head()
@@ -151,7 +155,7 @@ class Connection(HttpToolsProtocol):
         if self._deaf or self.transport.is_closing():
             return
         if (self._in_head or self._in_body) and self._steps <= 1:
-            # Nothing else can stand in these bytes: they wait in the parser for the end of a header.
+            # At most one parser event: these bytes wait in the parser for the end of a header.
             self._unparsed_bytes += len(data)
             if self._unparsed_bytes > self.limits.header_bytes + self.limits.url_bytes:
                 self._because = refusals.HEADERS
@@ -172,10 +176,10 @@ class Connection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_read_clock()  # it has read enough for more to be written, however much that was by now
+        self._stop_read_clock()  # the client has read enough for further writes
         self._await_reading()
 
-    # What the parser says
+    # Callbacks of the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -227,30 +231,30 @@ class Connection(HttpToolsProtocol):
             return
         self.door.rests(self)
         if self._in_body:
-            self._await_head()  # nobody reads the rest of that body
+            self._await_head()  # the application does not read the rest of that body
 
-    # What comes of it
+    # Closing and timers
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """What was sent cannot be read on: told where no other answer is in the way, and then closed."""
+        """Handles bytes that cannot be parsed: sends a refusal unless another answer is in progress, then closes."""
         if self._in_body and not self.busy:
-            self.cut()  # answered already
+            self.cut()  # the request has already been answered
             return
         if self.busy:
             if not self._in_body or self.pipeline or self.cycle.response_started:
                 self._deaf, self.cycle.keep_alive = True, False
                 return
-            self.cycle.disconnected = True  # nobody hears what comes of it
+            self.cycle.disconnected = True  # makes the application stop
             self.cycle.message_event.set()
         self._refuse(self._because)
 
     def answers_last(self) -> None:
-        """What is under way is the last."""
+        """Closes the connection after the response in progress."""
         if self.busy:
             self.cycle.keep_alive = False
 
     def cut(self) -> None:
-        """Close; what the client has not read by now is lost."""
+        """Closes the connection. Bytes that the client has not read yet are discarded."""
         self.door.goes(self)
         self._stop_clocks()
         if self.transport.get_write_buffer_size():
@@ -259,7 +263,7 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
     def _drop(self) -> None:
-        """Close, and have the kernel forget what it still holds for the client."""
+        """Closes the connection and makes the kernel discard its send buffer."""
         with suppress(OSError), socket.socket(fileno=os.dup(self.transport.get_extra_info("socket").fileno())) as own:
             own.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self.transport.abort()
@@ -286,7 +290,7 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.busy:
-            self._await_head()  # what comes next may be held up by us
+            self._await_head()  # the server itself may delay the next request
         elif self._in_head:
             self._refuse(refusals.SLOW)
         else:
@@ -297,11 +301,13 @@ class Connection(HttpToolsProtocol):
             self._read_clock = self.loop.call_later(self.limits.read_s, self._look_at_reading, self._unread_bytes())
 
     def _unread_bytes(self) -> int:
-        """Ours, and the kernel's: it asks for more only when a third of what it holds, megabytes, has gone."""
-        held = array("i", [0])
+        """Returns the bytes that the client has not read: the transport's buffer plus the kernel's. The kernel accepts
+        more only after a third of its megabytes has been sent, so the transport's buffer alone would not show progress.
+        """
+        kernel_bytes = array("i", [0])
         with suppress(OSError):
-            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, held)
-        return self.transport.get_write_buffer_size() + held[0]
+            fcntl.ioctl(self.transport.get_extra_info("socket").fileno(), termios.TIOCOUTQ, kernel_bytes)
+        return self.transport.get_write_buffer_size() + kernel_bytes[0]
 
     def _look_at_reading(self, before: int) -> None:
         self._read_clock = None
@@ -326,5 +332,5 @@ class Connection(HttpToolsProtocol):
 
 
 def all_of(door: Door) -> list[Connection]:
-    """Every connection that is counted."""
+    """Returns every connection in the pool."""
     return cast(list[Connection], list(door.connections))

@@ -1,7 +1,8 @@
-"""One process that listens, and how it stops: nothing that was accepted is lost.
+"""Server of one process, with a graceful shutdown that loses no accepted connection.
 
-At a signal it drains: requests are answered, with Connection: close, and `draining` in the state of their scope. Then
-what stands in line at the socket is taken in, the socket is closed, and what is under way is finished.
+After a signal the server drains: it answers requests with `Connection: close` and sets `draining` in the state of
+their scope. Then it accepts the connections queued at the socket, closes the socket and finishes the requests in
+progress.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from starlette.types import ASGIApp
 from app.server.connections import Connection, Door, Limits, all_of
 
 LOOK_S = 0.02
-COMES_S = 1.0  # how long a connection just made has for its first request, at the end
+COMES_S = 1.0  # seconds that a new connection has for its first request during shutdown
 
 
 class Listening(uvicorn.Config):
-    """uvicorn's configuration with limits of our own."""
+    """uvicorn's configuration plus connection limits and drain time."""
 
     def __init__(
         self,
@@ -41,7 +42,9 @@ class Listening(uvicorn.Config):
         self.limits, self.drain_s = limits or Limits(), drain_s
 
     def bind_socket(self) -> socket.socket:
-        """The socket that every process takes connections from; raises OSError that names what cannot be had."""
+        """Returns the listening socket that all processes share. Raises OSError that names the address that is not
+        available.
+        """
         address = f"Port {self.port} of {self.host}"
         try:
             bound = socket.socket(socket.AF_INET6 if ":" in self.host else socket.AF_INET)
@@ -54,7 +57,7 @@ class Listening(uvicorn.Config):
 
 
 class Server(uvicorn.Server):
-    """A server that stops cleanly; a second signal stops it at once, where no parent looks after it."""
+    """A server that shuts down gracefully. In a process without a parent, a second signal ends it at once."""
 
     config: Listening
 
@@ -67,7 +70,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        # Kept open past the server's own: what the kernel has accepted is ours as long as one of them is.
+        # These duplicates outlive the server's own sockets: the kernel keeps queued connections while one is open.
         self._listening = [
             socket.socket(fileno=os.dup(s.fileno())) for server in self.servers for s in server.sockets or ()
         ]
@@ -106,19 +109,19 @@ class Server(uvicorn.Server):
             await asyncio.sleep(LOOK_S)
 
     async def _take_who_waits(self) -> None:
-        """What the kernel accepted on our behalf; the sockets are closed right after the last."""
+        """Accepts the connections that the kernel has queued, then closes the listening sockets."""
         waiting: list[socket.socket] = []
         for listening in self._listening:
             listening.setblocking(False)
-            with suppress(OSError):  # nobody is left, or there is no room for one more
+            with suppress(OSError):  # the queue is empty, or no file descriptor is left
                 while len(waiting) <= self.config.backlog:
                     waiting.append(listening.accept()[0])
             listening.close()
         loop = asyncio.get_running_loop()
-        for one in waiting:
-            one.setblocking(False)
-            with suppress(OSError):  # it has gone again
-                await loop.connect_accepted_socket(lambda: self._connection(loop), one)
+        for accepted in waiting:
+            accepted.setblocking(False)
+            with suppress(OSError):  # the client has already closed it
+                await loop.connect_accepted_socket(lambda: self._connection(loop), accepted)
 
     def _connection(self, loop: asyncio.AbstractEventLoop) -> Connection:
         return Connection(self.config, self.door, self.lifespan.state, loop)

@@ -1,4 +1,4 @@
-"""What a connection is told that is cut before the application sees a request: problem documents, ready made."""
+"""Ready-made problem documents for connections that are refused before the application sees a request."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from app.api.kinds import kinds
 
 
 def refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> bytes:
-    """A whole answer but for its first line's date, after which the connection closes."""
+    """Returns a complete HTTP response without a Date header, after which the connection closes."""
     kind = kinds()[code]
     body = orjson.dumps(
         {"type": f"/problems/{code}", "title": kind.title, "status": kind.status, "detail": detail},
@@ -27,13 +27,13 @@ def refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> byte
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-MALFORMED = refusal("malformed-http", "What was sent is no request of HTTP/1.1, or has other than one Host.")
-HEADERS = refusal("headers-too-large", "The request has more headers, or longer ones, than this service takes.")
-URL = refusal("url-too-long", "The address asked for is longer than this service takes.")
-SLOW = refusal("headers-too-slow", "The headers of the request did not arrive in time.")
-FULL = refusal("too-many-connections", "Every connection of this service has a request under way.", retry_after_s=1)
+MALFORMED = refusal("malformed-http", "The request is not valid HTTP/1.1. Send a well-formed request with exactly one Host header.")
+HEADERS = refusal("headers-too-large", "The request has too many headers, or its headers are too large. Send fewer or shorter headers.")
+URL = refusal("url-too-long", "The URL of the request is too long. Use a shorter URL.")
+SLOW = refusal("headers-too-slow", "The headers of the request did not arrive within the time limit.")
+FULL = refusal("too-many-connections", "Every connection of this service has a request in progress. Retry after the time in Retry-After.", retry_after_s=1)
 CROWDED = refusal(
     "too-many-connections-of-one",
-    "This address has as many connections as one may have.",
+    "Your address has reached the limit of connections per address. Close one, then retry.",
     retry_after_s=1,
 )

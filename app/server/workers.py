@@ -1,4 +1,4 @@
-"""Worker processes on one socket: who dies or freezes is replaced; they stop together."""
+"""Worker processes that share one socket. Workers that die or hang are replaced; all stop together."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from uvicorn.supervisors.multiprocess import Process
 
 from app.server.listening import Listening, Server
 
-FROZEN_S = 60.0  # a busy machine imports for long
+FROZEN_S = 60.0  # without an answer; generous, because imports take long on a busy machine
 ASK_S = 1.0
-STUCK_S = 10.0  # a loop that has not turned for so long does not count as alive
+STUCK_S = 10.0  # without a tick of the event loop, after which the worker does not answer pings
 LOOK_S = 0.1
-PAST_S = 10.0  # for what a process does after its last answer
+PAST_S = 10.0  # for the exit of a process after its last answer
 
-plain = logging.getLogger("uvicorn.error")  # as the lines of starts and stops
+plain = logging.getLogger("uvicorn.error")  # the logger of uvicorn's start and stop messages
 
 
 class Worker(Process):
-    """One process; it says that it lives when asked, and stops when nobody can ask any more."""
+    """One worker process. It answers pings of its parent and exits when the parent is gone."""
 
     config: Listening
 
@@ -39,7 +39,7 @@ class Worker(Process):
             self._server = Server(self.config)
         return self._server
 
-    # In the process itself
+    # Called in the worker process
 
     def target(self, sockets: list[socket.socket] | None = None) -> None:
         self.parent_conn.close()
@@ -54,12 +54,12 @@ class Worker(Process):
         try:
             super().always_pong()
         except (EOFError, OSError):
-            self.server.should_exit = True  # the parent has gone
+            self.server.should_exit = True  # the parent has exited
 
-    # In the parent
+    # Called in the parent process
 
     def frozen(self, longest_s: float) -> bool:
-        """Whether it has not answered for so long; waits for nothing."""
+        """Whether the worker has not answered a ping for `longest_s` seconds. Returns at once."""
         now = time.monotonic()
         try:
             while self.parent_conn.poll():
@@ -70,12 +70,12 @@ class Worker(Process):
                 self.last = now
                 self.asked = self.asked or now
         except (OSError, EOFError):
-            return False  # it has ended
+            return False  # the worker has ended
         return self.asked is not None and now - self.asked > longest_s
 
 
 class Workers:
-    """The parent: it listens to signals alone."""
+    """The parent process: it starts and replaces workers and handles signals."""
 
     def __init__(self, config: Listening, listening: socket.socket, frozen_s: float = FROZEN_S) -> None:
         self._config, self._listening, self._frozen_s = config, listening, frozen_s
@@ -83,7 +83,7 @@ class Workers:
         self._workers: list[Worker] = []
 
     def run(self) -> int:
-        """Until a signal; 0 after a clean stop."""
+        """Runs until a signal arrives. Returns 0 after a clean stop."""
         for sig in (signal.SIGINT, signal.SIGTERM):
             signal.signal(sig, self._told)
         self._workers = [self._new() for _ in range(self._config.workers)]
@@ -103,32 +103,32 @@ class Workers:
         return worker
 
     def _tend(self) -> bool:
-        """Replace who has gone; False where a worker cannot start at all."""
+        """Replaces workers that have ended or hang. Returns False if a worker fails to start."""
         for i, worker in enumerate(self._workers):
             alive = worker.process.is_alive()
             if alive and not worker.frozen(self._frozen_s):
                 continue
             if alive:
-                plain.error("Worker [%s] does not answer: it is killed", worker.pid)
+                plain.error("Worker [%s] does not answer and is killed", worker.pid)
             worker.kill()
             worker.process.join()
             if worker.exitcode == STARTUP_FAILURE:
                 return False
-            plain.error("Worker [%s] ended with %s: another takes its place", worker.pid, worker.exitcode)
+            plain.error("Worker [%s] ended with status %s; a new worker replaces it", worker.pid, worker.exitcode)
             self._workers[i] = self._new()
         return True
 
     def _stop(self, sig: int) -> int:
-        """All of them together; a second signal, or one that takes too long, ends with a kill."""
+        """Stops all workers together. Kills them on a second signal, or if the stop takes too long."""
         self._listening.close()
         running = [w for w in self._workers if w.process.is_alive() and w.pid is not None]
         for worker in running:
             os.kill(worker.pid or 0, sig)
         graceful_s = self._config.timeout_graceful_shutdown or 0
-        until = time.monotonic() + self._config.drain_s + graceful_s + PAST_S
-        already = len(self._signals)
+        deadline = time.monotonic() + self._config.drain_s + graceful_s + PAST_S
+        received = len(self._signals)
         while any(w.process.is_alive() for w in running):
-            if time.monotonic() > until or len(self._signals) > max(already, 1):
+            if time.monotonic() > deadline or len(self._signals) > max(received, 1):
                 for worker in running:
                     worker.kill()
                     worker.process.join()

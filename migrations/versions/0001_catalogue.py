@@ -1,4 +1,4 @@
-"""catalogue."""
+"""Tables of the catalog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models may be fetched from a hub on request.
+"""Models fetched from a hub on request.
 
 Revision ID: 0002
 Revises: 0001

@@ -1,9 +1,9 @@
-"""What links accelerators, and whose memory they have, as columns instead of words to be read.
+"""Links between accelerators and the kind of their memory as typed columns instead of text.
 
 Revision ID: 0004
 Revises: 0003
 
-The defaults hold for rows that a version before this one still writes; seeding fills the columns.
+The defaults apply to rows that an earlier version still writes; seeding fills the columns.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    # One by one, not in a batch: other tables refer to these rows, and SQLite copies a batch's table.
+    # Individual statements instead of a batch: SQLite copies the table of a batch, and other tables reference these rows.
     op.add_column("accelerators", sa.Column("memory_is_shared", sa.Boolean(), server_default=sa.false(), nullable=False))
     op.add_column("accelerators", sa.Column("machine_link", sa.String(10), server_default="pcie", nullable=False))
     op.add_column("accelerators", sa.Column("link_spans_machines", sa.Boolean(), server_default=sa.false(), nullable=False))

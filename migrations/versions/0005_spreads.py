@@ -1,9 +1,9 @@
-"""How far predictions may be off: spreads by quantity, and what each prediction was said to hold.
+"""Spreads of prediction errors by quantity, and the interval of each prediction.
 
 Revision ID: 0005
 Revises: 0004
 
-The defaults hold for rows that a version before this one still writes; seeding fills the columns.
+The defaults apply to rows that an earlier version still writes; seeding fills the columns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ down_revision = "0004"
 branch_labels = None
 depends_on = None
 
-TOLD = ("sources_beside", "distance", "low", "high", "promised")
+INTERVAL_COLUMNS = ("sources_beside", "distance", "low", "high", "promised")
 QUANTILES = tuple(f"worse_p{level}" for level in (5, 10, 20, 50, 80, 90, 95))
 
 
@@ -30,12 +30,12 @@ def upgrade() -> None:
         sa.Column("as_of", sa.String(10), nullable=False),
         sa.PrimaryKeyConstraint("quantity", name=op.f("pk_spreads")),
     )
-    for name in TOLD:
+    for name in INTERVAL_COLUMNS:
         op.add_column("predictions", sa.Column(name, sa.Double(), server_default="0", nullable=False))
 
 
 def downgrade() -> None:
     with op.batch_alter_table("predictions") as batch:
-        for name in reversed(TOLD):
+        for name in reversed(INTERVAL_COLUMNS):
             batch.drop_column(name)
     op.drop_table("spreads")

@@ -1,9 +1,9 @@
-"""Who stands behind a price: its kind, own source and day, how sure it is, for how many machines, what is paid first.
+"""Terms of a price: kind, source, date, confidence, number of machines, and upfront payment.
 
 Revision ID: 0006
 Revises: 0005
 
-The defaults hold for rows that a version before this one still writes; seeding fills the columns.
+The defaults apply to rows that an earlier version still writes; seeding fills the columns.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def upgrade() -> None:
         sa.Column("as_of", sa.String(10), nullable=False),
         sa.PrimaryKeyConstraint("slug", name=op.f("pk_providers")),
     )
-    # One by one, not in a batch: other tables refer to these rows, and SQLite copies a batch's table.
+    # Individual statements instead of a batch: SQLite copies the table of a batch, and other tables reference these rows.
     for table in ("accelerators", "systems"):
         for name, length in SEEN:
             op.add_column(table, sa.Column(name, sa.String(length), nullable=True))

@@ -1,4 +1,4 @@
-"""What hosts ask for a million tokens of a model.
+"""Prices of hosted APIs per million tokens of a model.
 
 Revision ID: 0007
 Revises: 0006

@@ -1,4 +1,4 @@
-"""Slices of cards that their driver cuts.
+"""Slices into which a driver divides a card.
 
 Revision ID: 0008
 Revises: 0007

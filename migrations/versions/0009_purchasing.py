@@ -1,4 +1,4 @@
-"""What a bill of materials needs: commodity codes, part numbers, and the facts of the bills of a stored answer.
+"""Data for bills of materials: commodity codes, part numbers, and facts of the bills of a stored answer.
 
 Revision ID: 0009
 Revises: 0008

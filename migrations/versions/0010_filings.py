@@ -1,4 +1,4 @@
-"""How stored answers are filed: under what they are found, how far each has come, and who moved it there.
+"""Filing of stored answers: search keys, approval status, and who changed the status.
 
 Revision ID: 0010
 Revises: 0009
@@ -79,12 +79,12 @@ def upgrade() -> None:
 
 
 def _file_what_is_stored() -> None:
-    """Answers that are there already are found by what they say, some at a time: they are large."""
+    """Files the answers that are already stored, in small batches because they are large."""
     connection, stored = op.get_bind(), STORED.c
     page = sa.select(STORED).order_by(stored.id).limit(AT_ONCE)
     rows = connection.execute(page).all()
     while rows:
-        told = [
+        filings = [
             {
                 "recommendation": row.id,
                 "stored_at": row.stored_at,
@@ -94,12 +94,12 @@ def _file_what_is_stored() -> None:
             }
             for row in rows
         ]
-        connection.execute(sa.insert(FILINGS), told)
+        connection.execute(sa.insert(FILINGS), filings)
         rows = connection.execute(page.where(stored.id > rows[-1].id)).all()
 
 
 def _about(answer: dict[str, Any], supply: dict[str, Any] | None) -> dict[str, str | None]:
-    """The model as it was asked for; of the first rank its types, and how many of each where that was kept."""
+    """The requested model, the accelerators of the first recommendation, and the number of each if it was stored."""
     named = answer["request"]["workload"]["model"]
     model = named if isinstance(named, str) else named.get("name")
     ranked = answer["recommendations"]
@@ -109,8 +109,8 @@ def _about(answer: dict[str, Any], supply: dict[str, Any] | None) -> dict[str, s
     pools = (deployment.get("pools") or {}).values()
     types = dict.fromkeys(part["accelerator"] for part in pools or [deployment])
     lots = supply["ranks"][0] if supply is not None else []
-    told = " and ".join(f"{lot.get('accelerators', 0)} x {lot['accelerator']['name']}" for lot in lots)
-    return {"model": model, "accelerators": " ".join(types), "option": told or None}
+    option = " and ".join(f"{lot.get('accelerators', 0)} x {lot['accelerator']['name']}" for lot in lots)
+    return {"model": model, "accelerators": " ".join(types), "option": option or None}
 
 
 def downgrade() -> None:

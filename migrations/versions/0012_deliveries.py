@@ -1,4 +1,4 @@
-"""Events on their way to webhooks.
+"""Events to be delivered to webhooks.
 
 Revision ID: 0012
 Revises: 0011

@@ -1,9 +1,9 @@
-"""How large each stored answer is, and which may go.
+"""Size of each stored answer, and which answers may be deleted.
 
 Revision ID: 0013
 Revises: 0012
 
-The default holds for rows that a version before this one still writes: they go by age alone.
+The default applies to rows that an earlier version still writes: only their age counts.
 """
 
 from __future__ import annotations
