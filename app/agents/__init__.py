@@ -1,1 +1,1 @@
-"""What agents ask: the API's own calls as tools of the Model Context Protocol, over HTTP and on standard input."""
+"""API calls as tools of the Model Context Protocol (MCP), over HTTP and on standard input."""

@@ -1,4 +1,4 @@
-"""A call of a tool, made as a call of the API, and what came back: an answer, or a problem that says what to mend."""
+"""Runs a tool call as an API call and returns its result: an answer, or a problem that names the cause and the fix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a tool gives: a text for readers, the members of the answer for programs."""
+    """Result of a tool: text for readers, and the members of the answer for programs."""
 
     text: str
     content: Json
@@ -28,95 +28,97 @@ class Told:
 
 
 class Service:
-    """The API, in this process or at an address."""
+    """The API, in this process or at a URL."""
 
     def __init__(self, http: httpx2.AsyncClient) -> None:
         self._http = http
         self._document: Json | None = None
-        self._taken: dict[str, Json] = {}
+        self._schemas: dict[str, Json] = {}
 
     async def ready(self) -> str | None:
-        """None where the service answers, else why not."""
+        """None if the service is ready, else the reason why it is not."""
         try:
-            found = await self._http.get("/readyz")
+            response = await self._http.get("/readyz")
         except httpx2.TransportError as error:
             return f"{self._http.base_url} does not answer: {error}"
-        return None if found.is_success else problem_told(found).text
+        return None if response.is_success else problem_told(response).text
 
     async def document(self) -> Json:
-        """The OpenAPI document of the service."""
+        """OpenAPI document of the service, fetched once."""
         if self._document is None:
-            found = await self._http.get("/openapi.json")
-            self._document = found.raise_for_status().json()
+            response = await self._http.get("/openapi.json")
+            self._document = response.raise_for_status().json()
         return self._document
 
     async def takes(self, tool: Tool) -> Json:
-        """The schema of a tool's arguments."""
-        if tool.name not in self._taken:
-            self._taken[tool.name] = tool.takes(await self.document())
-        return self._taken[tool.name]
+        """JSON schema of a tool's arguments."""
+        if tool.name not in self._schemas:
+            self._schemas[tool.name] = tool.takes(await self.document())
+        return self._schemas[tool.name]
 
     async def ask(self, name: str, arguments: Mapping[str, Any]) -> Told:
-        """A tool's answer; a problem, also that no service answers, is told as one."""
+        """Call a tool and return its result. A problem, or an unreachable service, gives a result with `is_error`
+        set.
+        """
         try:
             return await self._asked(BY_NAME[name], dict(arguments))
         except httpx2.HTTPError as error:
-            detail = f"The service at {self._http.base_url} does not answer as Headroom does: {error}"
-            return wrong({"type": "about:blank", "title": "Not reached", "detail": detail})
+            detail = f"The service at {self._http.base_url} did not respond like Headroom: {error}"
+            return wrong({"type": "about:blank", "title": "Service not reached", "detail": detail})
 
-    async def _asked(self, tool: Tool, said: Json) -> Told:
-        asked = said.pop("parts", [])
+    async def _asked(self, tool: Tool, arguments: Json) -> Told:
+        requested = arguments.pop("parts", [])
         known = (await self.takes(tool))["properties"]["parts"]["items"]["enum"]
-        if not isinstance(asked, list) or not set(map(str, asked)) <= set(known):
-            return refused("#/parts", f"A list of names is taken: {', '.join(known)}.")
+        if not isinstance(requested, list) or not set(map(str, requested)) <= set(known):
+            return refused("#/parts", f"must be a list of these names: {', '.join(known)}.")
         if tool.request is None:
-            return await self._stored(tool, said, asked)
+            return await self._stored(tool, arguments, requested)
         if tool.name == "recommend":
-            said.setdefault("limit", FIRST)
-        answer = await self._http.request(tool.method, tool.path, json=said)
-        return told(tool, answer, asked)
+            arguments.setdefault("limit", FIRST)
+        response = await self._http.request(tool.method, tool.path, json=arguments)
+        return told(tool, response, requested)
 
-    async def _stored(self, tool: Tool, said: Json, asked: list[str]) -> Told:
-        """What is stored under an id, of its options the one that is meant."""
-        strange = said.keys() - {"id", "rank"}
-        if strange:
-            return refused(f"#/{min(strange)}", "no such field here; id, rank and parts are taken")
-        rank = said.get("rank", 1)
-        if not isinstance(said.get("id"), str):
-            return refused("#/id", "The id of a stored answer is needed, as recommend gives it: rec_...")
-        answer = await self._http.get(f"/recommendations/{quote(said['id'], safe='')}")
-        if not answer.is_success:
-            return told(tool, answer, asked)
-        found = answer.json()
-        options = [each for each in found["recommendations"] if each["rank"] == rank]
-        if found["recommendations"] and not options:
-            return refused("#/rank", f"The answer has ranks 1 to {len(found['recommendations'])}.")
-        return given(tool, {**found, "recommendations": options}, [*asked, "explanation"])
-
-
-def told(tool: Tool, answer: httpx2.Response, asked: list[str]) -> Told:
-    """What came back over HTTP."""
-    if not answer.is_success:
-        return problem_told(answer)
-    return given(tool, answer.json(), asked)
+    async def _stored(self, tool: Tool, arguments: Json, requested: list[str]) -> Told:
+        """Fetch a stored answer by its id, with the option of the requested rank only."""
+        unknown = arguments.keys() - {"id", "rank"}
+        if unknown:
+            return refused(f"#/{min(unknown)}", f"Unknown field #/{min(unknown)}. Accepted fields: id, rank and parts.")
+        rank = arguments.get("rank", 1)
+        if not isinstance(arguments.get("id"), str):
+            return refused("#/id", "required: the id of a stored answer (rec_...), as `recommend` returns it.")
+        response = await self._http.get(f"/recommendations/{quote(arguments['id'], safe='')}")
+        if not response.is_success:
+            return told(tool, response, requested)
+        answer = response.json()
+        options = [each for each in answer["recommendations"] if each["rank"] == rank]
+        if answer["recommendations"] and not options:
+            return refused("#/rank", f"The answer has ranks 1 to {len(answer['recommendations'])}.")
+        return given(tool, {**answer, "recommendations": options}, [*requested, "explanation"])
 
 
-def given(tool: Tool, answer: Json, asked: list[str]) -> Told:
-    """An answer, shortened to what is usual and what was asked for."""
-    return Told(tool.text(answer), shortened(answer, tool.usual, asked))
+def told(tool: Tool, response: httpx2.Response, requested: list[str]) -> Told:
+    """Tool result of an HTTP response."""
+    if not response.is_success:
+        return problem_told(response)
+    return given(tool, response.json(), requested)
 
 
-def problem_told(answer: httpx2.Response) -> Told:
-    """A problem document as an error: its sentence, and each place in the arguments that it points to."""
+def given(tool: Tool, answer: Json, requested: list[str]) -> Told:
+    """Tool result of an answer, reduced to the default members and the requested ones."""
+    return Told(tool.text(answer), shortened(answer, tool.usual, requested))
+
+
+def problem_told(response: httpx2.Response) -> Told:
+    """Error result of a problem response; text that is not JSON becomes the detail, cut to 500 characters."""
     try:
-        found = answer.json()
+        problem = response.json()
     except ValueError:
-        found = {"type": "about:blank", "title": f"HTTP {answer.status_code}", "detail": answer.text[:500]}
-    return wrong(found)
+        problem = {"type": "about:blank", "title": f"HTTP {response.status_code}", "detail": response.text[:500]}
+    return wrong(problem)
 
 
 def wrong(problem: Json) -> Told:
-    """A problem, told."""
+    """Error result of a problem document: its title and detail, then each further error with its JSON pointer."""
     error = HeadroomError(problem.get("status", 0), problem)
     lines = [f"{problem.get('title')}: {error.detail}"]
     lines += [f"{each['pointer']}: {each['detail']}" for each in error.others]
@@ -124,6 +126,6 @@ def wrong(problem: Json) -> Told:
 
 
 def refused(pointer: str, detail: str) -> Told:
-    """Arguments that are the tool's own and are not taken: the problem that the service tells of any other."""
+    """Error result for an invalid argument of the tool itself, in the form of the service's own 422 problem."""
     problem: Json = orjson.loads(unprocessable([{"pointer": pointer, "detail": detail}], 1).body)
     return wrong(problem)

@@ -1,4 +1,4 @@
-"""/llms.txt and the documents as Markdown: what a program that reads finds here, from what there is."""
+"""Serves /llms.txt and the documentation pages as Markdown, for programs that read documentation."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ from starlette.exceptions import HTTPException
 
 from app.agents.tools import TOOLS
 
-# Beside the code, or where an installation puts them.
+# In a source tree, and where an installation puts them.
 FOLDERS = (Path(__file__).parents[2] / "docs", Path(sys.prefix) / "share" / "headroom" / "docs")
 INDEX = "README.md"
 LINK = re.compile(r"\[([^\]]+)\]\((\w+\.md)\)(?: \| (.+) \|)?")
 
 
 def folder() -> Path | None:
-    """Where the documents are; None where they were not installed."""
+    """Folder of the documentation pages; None if they are not installed."""
     return next((path for path in FOLDERS if (path / INDEX).exists()), None)
 
 
 def pages(index: str) -> dict[str, str]:
-    """The documents of the index, each with the question that it answers, else with what the index calls it.
+    """Files of the index, each with the question that it answers, or with its name in the index if there is no
+    question.
 
     Check:
-        >>> pages("| [cli.md](cli.md) | How do I ask from a shell? |")
+        >>> list_pages("| [cli.md](cli.md) | How do I ask from a shell? |")
         {'cli.md': 'How do I ask from a shell?'}
     """
-    return {name: question or called for called, name, question in LINK.findall(index)}
+    return {name: question or label for label, name, question in LINK.findall(index)}
 
 
 def calls(document: Mapping[str, Any]) -> Iterator[str]:
-    """The calls of the API by what they are about."""
+    """Markdown lines of the API's operations, grouped by tag."""
     by_tag: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
@@ -48,29 +49,29 @@ def calls(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def told(document: Mapping[str, Any], documents: Mapping[str, str]) -> str:
-    """The text of /llms.txt, after llmstxt.org: a name, what it is, lists of links."""
-    what, *more = document["info"]["description"].strip().split("\n\n")
+    """Text of /llms.txt in the format of llmstxt.org: name, description, lists of links."""
+    first, *more = document["info"]["description"].strip().split("\n\n")
     tools = ", ".join(tool.name for tool in TOOLS)
     lines = [
         f"# {document['info']['title']}",
         "",
-        f"> {' '.join(what.split())}",
+        f"> {' '.join(first.split())}",
         "",
         *("\n\n".join(" ".join(each.split()) for each in more), ""),
-        "## Ask",
+        "## Ways to ask",
         "",
-        f"- [/mcp](/mcp): the Model Context Protocol over streamable HTTP, without sessions; tools {tools}",
-        "- [OpenAPI](/openapi.json): every call with its fields, units and examples",
-        "- [Try it](/docs): the same for people; the page at / asks and draws",
+        f"- [/mcp](/mcp): Model Context Protocol over streamable HTTP, without sessions; tools: {tools}",
+        "- [OpenAPI](/openapi.json): every operation with its fields, units and examples",
+        "- [API documentation](/docs): for people, with forms to try; the page at / shows answers and charts",
     ]
     if documents:
-        lines += ["", "## Documents", "", f"- [Index](/docs/{INDEX}): which page answers which question"]
+        lines += ["", "## Documents", "", f"- [Index](/docs/{INDEX}): the question that each page answers"]
         lines += [f"- [{name}](/docs/{name}): {question}" for name, question in documents.items()]
     return "\n".join([*lines, *calls(document), ""])
 
 
 def install(app: FastAPI) -> None:
-    """Serve /llms.txt and each document of the index."""
+    """Add the routes of /llms.txt and of every page of the index."""
     where = folder()
     known = pages((where / INDEX).read_text(encoding="utf-8")) if where else {}
 

@@ -1,4 +1,4 @@
-"""/mcp: the agents' way in over HTTP. What serves it is imported with the first request there."""
+"""The /mcp endpoint: MCP tools over HTTP. The MCP SDK is imported on the first request."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from app.api.front import passed_on
 
 PATH = "/mcp"
 OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
-ENVELOPE_BYTES = 4096  # of a message around what a tool is asked
+ENVELOPE_BYTES = 4096  # size allowed for the MCP message around a tool's arguments
 
 
 def hosts_of(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
-    """Names under which this service may be called.
+    """Host names under which clients may call this service.
 
     Check:
-        >>> hosts_of(("a.example",), "https://b.example/headroom")
+        >>> allowed_hosts(("a.example",), "https://b.example/headroom")
         ('localhost', '127.0.0.1', '[::1]', 'a.example', 'b.example')
     """
     public = urlsplit(public_url or "").hostname
@@ -34,17 +34,17 @@ def hosts_of(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
 
 
 def within(app: ASGIApp) -> Service:
-    """The API of an application in this process."""
-    way = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
+    """A client of the API of an application in this process."""
+    transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
 
     async def named(request: httpx2.Request) -> None:
         request.headers.update(passed_on())
 
-    return Service(httpx2.AsyncClient(transport=way, base_url="http://localhost", event_hooks={"request": [named]}))
+    return Service(httpx2.AsyncClient(transport=transport, base_url="http://localhost", event_hooks={"request": [named]}))
 
 
 class Agents:
-    """Answers POST; a message is read as the body of any request is, within the same time and size."""
+    """ASGI endpoint for POST /mcp. It reads a message under the same time and size limits as any request body."""
 
     def __init__(self, app: FastAPI, hosts: tuple[str, ...]) -> None:
         self._app, self._hosts = app, hosts
@@ -53,10 +53,10 @@ class Agents:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         limit = self._app.state.settings.max_body_bytes + ENVELOPE_BYTES
         raw = await read_raw(Request(scope, receive), JSON, limit)
-        waiting: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
+        unread: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
         async def again() -> Message:
-            return waiting.pop() if waiting else await receive()
+            return unread.pop() if unread else await receive()
 
         await (await self._server())(scope, again, send)
 
@@ -68,6 +68,6 @@ class Agents:
 
 
 def install(app: FastAPI, *, hosts: tuple[str, ...], public_url: str | None) -> None:
-    """Take agents in at /mcp, and tell of it at /llms.txt."""
+    """Add /mcp and /llms.txt to the application."""
     llms.install(app)
     app.router.routes.append(Route(PATH, Agents(app, hosts_of(hosts, public_url)), methods=["POST"]))

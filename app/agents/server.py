@@ -1,4 +1,6 @@
-"""The server of the Model Context Protocol, on the SDK: imported when somebody asks, as it costs time and memory."""
+"""The MCP server, built on the MCP SDK. Other modules import it on first use, because the import takes time and
+memory.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,13 @@ from app.agents.asking import Service
 from app.agents.tools import BY_NAME, INSTRUCTIONS, TOOLS, Tool
 
 
-def described(tool: Tool, takes: dict[str, Any]) -> types.Tool:
-    """A tool as clients list it."""
+def described(tool: Tool, schema: dict[str, Any]) -> types.Tool:
+    """A tool as MCP clients list it."""
     return types.Tool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=takes,
+        input_schema=schema,
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.keeps, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),
@@ -31,17 +33,17 @@ def described(tool: Tool, takes: dict[str, Any]) -> types.Tool:
 
 
 def server_of(service: Service) -> Server[Any]:
-    """A server whose tools ask a service."""
+    """An MCP server whose tools call a service."""
 
     async def listed(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[described(tool, await service.takes(tool)) for tool in TOOLS])
 
-    async def called(_: Any, asked: types.CallToolRequestParams) -> types.CallToolResult:
-        if asked.name not in BY_NAME:
-            raise MCPError(types.INVALID_PARAMS, f"No tool of that name; there are {', '.join(BY_NAME)}.")
-        told = await service.ask(asked.name, asked.arguments or {})
-        text = types.TextContent(type="text", text=told.text)
-        return types.CallToolResult(content=[text], structured_content=told.content, is_error=told.wrong)
+    async def called(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
+        if call.name not in BY_NAME:
+            raise MCPError(types.INVALID_PARAMS, f"Unknown tool. Available tools: {', '.join(BY_NAME)}.")
+        result = await service.ask(call.name, call.arguments or {})
+        text = types.TextContent(type="text", text=result.text)
+        return types.CallToolResult(content=[text], structured_content=result.content, is_error=result.wrong)
 
     return Server(
         "headroom",
@@ -57,7 +59,9 @@ ANY_HOST = "*"
 
 
 def guarded_by(hosts: tuple[str, ...]) -> TransportSecuritySettings:
-    """Which hosts a request may name, on any port: a page that has its own name point here is refused."""
+    """Protection against DNS rebinding: a request must name one of these hosts, on any port, in Host and Origin. "*"
+    accepts any host.
+    """
     origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=ANY_HOST not in hosts,
@@ -67,7 +71,7 @@ def guarded_by(hosts: tuple[str, ...]) -> TransportSecuritySettings:
 
 
 class OverHttp:
-    """The server on requests of HTTP: none knows of another, so any process of a service answers any of them."""
+    """Serves MCP over HTTP without sessions, so any worker process can answer any request."""
 
     def __init__(self, service: Service, hosts: tuple[str, ...]) -> None:
         self._server, self._guard = server_of(service), guarded_by(hosts)
@@ -81,7 +85,7 @@ class OverHttp:
 
 
 async def on_standard_input(service: Service) -> None:
-    """Serve one client until it closes its end."""
+    """Serve one client on standard input and output until it closes the stream."""
     server = server_of(service)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())

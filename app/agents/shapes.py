@@ -1,7 +1,8 @@
-"""What a tool takes, out of the OpenAPI document: the schema of a request, the parts that few ask for by name alone.
+"""Derives a tool's argument schema from the OpenAPI document.
 
-A request has some two hundred fields. Whoever sizes through an agent pays for each of them in every conversation, so
-a tool tells the fields that most questions need; the others it names, and the service says what each takes.
+A request has some two hundred fields, and an agent pays for each described field in every conversation. A tool
+therefore describes the fields that most questions need, and only lists the names of the others. The service explains
+those when it receives an invalid value.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Any
 Schema = dict[str, Any]
 REF = "#/components/schemas/"
 NULL = {"type": "null"}
-# What tells an agent nothing, or only what the service says of a value it does not take.
+# Keywords that agents do not need: without effect for them, or explained by the service when it rejects a value.
 BESIDE = frozenset(
     ("examples", "title", "discriminator", "maxLength", "minLength", "maxItems", "maxProperties", "propertyNames")
 )
 
 
 def referred(node: Any) -> Iterator[str]:
-    """Names of the schemas that a node refers to."""
+    """Names of the schemas that a node references."""
     if isinstance(node, dict):
         if isinstance(node.get("$ref"), str):
             yield node["$ref"].removeprefix(REF)
@@ -32,7 +33,9 @@ def referred(node: Any) -> Iterator[str]:
 
 
 def plain(node: Any) -> Any:
-    """A schema without what tells an agent nothing: examples, bounds of lengths, and null beside what a field takes."""
+    """A schema without keywords that do not help an agent: examples, titles, length limits, and null as an alternative
+    type.
+    """
     if isinstance(node, list):
         return [plain(each) for each in node]
     if not isinstance(node, dict):
@@ -49,38 +52,40 @@ def plain(node: Any) -> Any:
 
 
 def named_alone(schema: Schema) -> Schema:
-    """An object by the names of its fields.
+    """An object schema reduced to the names of its fields.
 
     Check:
-        >>> named_alone({"type": "object", "description": "Two.", "properties": {"a": {"type": "number"}, "b": {}}})
+        >>> summarize_fields({"type": "object", "description": "Two.", "properties": {"a": {}, "b": {}}})
         {'type': 'object', 'description': 'Two. Fields: a, b.'}
     """
-    said = f"{schema.get('description', '')} Fields: {', '.join(schema['properties'])}.".strip()
-    return {"type": "object", "description": said}
+    text = f"{schema.get('description', '')} Fields: {', '.join(schema['properties'])}.".strip()
+    return {"type": "object", "description": text}
 
 
 def shape_of(name: str, schemas: Mapping[str, Schema], *, told: frozenset[str]) -> Schema:
-    """The schema of a request with everything it refers to; objects that are not `told` by their fields' names."""
-    top, found, waiting = plain(schemas[name]), {}, [*referred(schemas[name])]
-    while waiting:
-        each = waiting.pop()
-        if each in found:
+    """Schema of a request with every schema that it references. Only the schemas in `detailed` keep their fields; the
+    others list field names.
+    """
+    top, definitions, pending = plain(schemas[name]), {}, [*referred(schemas[name])]
+    while pending:
+        each = pending.pop()
+        if each in definitions:
             continue
         schema = schemas[each]
         if schema.get("properties") and each not in told:
-            found[each] = named_alone(schema)
+            definitions[each] = named_alone(schema)
             continue
-        found[each] = plain(schema)
-        waiting += referred(schema)
-    return {**top, "$defs": dict(sorted(found.items()))} if found else dict(top)
+        definitions[each] = plain(schema)
+        pending += referred(schema)
+    return {**top, "$defs": dict(sorted(definitions.items()))} if definitions else dict(top)
 
 
 def members_of(name: str, schemas: Mapping[str, Schema]) -> list[str]:
-    """Names of the members of an answer."""
+    """Names of an answer's members."""
     return list(schemas[name]["properties"])
 
 
 def answered(operation: Mapping[str, Any]) -> str:
-    """The name of the schema that an operation answers with."""
-    shown = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
-    return re.sub(r".*/", "", str(shown))
+    """Name of the schema that an operation returns."""
+    reference = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+    return re.sub(r".*/", "", str(reference))

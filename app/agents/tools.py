@@ -1,4 +1,4 @@
-"""The tools: which call of the API each makes, what it takes, what it gives, and how that is told to an agent."""
+"""Defines the tools: the API call that each makes, its arguments, its result, and the texts that agents read."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from app.agents.shapes import Schema, answered, members_of, shape_of
 
 FIRST = 3
 INSTRUCTIONS = """\
-Headroom sizes hardware for AI work from a catalogue of accelerators, prices and published measurements: which \
-accelerators, how many, laid out how, with what latency, at what cost, how sure that is, and why others were turned \
-down. Begin with `recommend`. Units are in the names of fields: _ms, _gib (2^30 bytes), _gb (10^9), usd_per_hour; \
-fractions run from 0 to 1. An error names the field by a JSON pointer and says what would be accepted: mend it and ask \
-again. Figures of an answer are predictions: say with what probability they hold (`confidence`)."""
-PARTS = "Further members of the answer, by name: `left_out` tells which it has, `all` gives every one."
+Headroom sizes hardware for AI workloads from a catalog of accelerators, prices and published measurements. It \
+answers which accelerators to use, how many, in which layout, with what latency and cost, how confident the result is, \
+and why other options were rejected. Start with `recommend`. Field names carry their unit: _ms, _gib (2^30 bytes), \
+_gb (10^9 bytes), usd_per_hour; fractions run from 0 to 1. An error names the field by JSON pointer and the accepted \
+values: correct the field and call again. Figures are predictions: quote their probability (`confidence`) too."""
+PARTS = "Additional members of the answer, by name. `left_out` lists the available names; `all` returns every member."
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """One call of the API for agents. What `told` names is described field by field, the rest by the fields' names."""
+    """One API call offered to agents. The schemas named in `detailed_schemas` are described field by field, the others
+    by field names only.
+    """
 
     name: str
     title: str
@@ -32,10 +34,10 @@ class Tool:
     told: frozenset[str]
     usual: tuple[str, ...]
     text: Callable[[Mapping[str, Any]], str]
-    keeps: bool = False  # the answer, under an id
+    keeps: bool = False  # whether the service stores the answer under an id
 
     def takes(self, document: Mapping[str, Any]) -> Schema:
-        """The schema of its arguments, from the OpenAPI document."""
+        """JSON schema of the tool's arguments, derived from the OpenAPI document."""
         schemas = document["components"]["schemas"]
         operation = document["paths"][self.path][self.method.lower()]
         shape = shape_of(self.request, schemas, told=self.told) if self.request is not None else by_identity(operation)
@@ -43,20 +45,20 @@ class Tool:
         if "recommendations" in names:
             names += [name for name in members_of("RecommendationShown", schemas) if name not in names]
             if "limit" in shape["properties"]:
-                shape["properties"]["limit"]["description"] = f"Options to rank. Default: {FIRST}."
+                shape["properties"]["limit"]["description"] = f"Number of ranked options. Default: {FIRST}."
         items = {"type": "string", "enum": [*names, parts.WHOLE]}
         shape["properties"] = {**shape["properties"], "parts": {"type": "array", "items": items, "description": PARTS}}
         return shape
 
 
 def by_identity(operation: Mapping[str, Any]) -> Schema:
-    """What a call about a stored answer takes: its id, and which of its options is meant."""
+    """Argument schema of a tool on a stored answer: its id and the rank of an option."""
     (identity,) = (each for each in operation["parameters"] if each["name"] == "id")
-    said = {"type": "string", "description": "Id of a stored answer, as recommend and compare give it: rec_..."}
-    rank = {"type": "integer", "minimum": 1, "description": "Rank of the option that is meant. Default: 1."}
+    text = {"type": "string", "description": "Id of a stored answer (rec_...), as recommend and compare return it."}
+    rank = {"type": "integer", "minimum": 1, "description": "Rank of the option to explain. Default: 1."}
     return {
         "type": "object",
-        "properties": {"id": {**said, "pattern": identity["schema"]["pattern"]}, "rank": rank},
+        "properties": {"id": {**text, "pattern": identity["schema"]["pattern"]}, "rank": rank},
         "required": ["id"],
     }
 
@@ -67,12 +69,12 @@ TOOLS = (
         name="recommend",
         title="Recommend hardware",
         description=(
-            "Rank the hardware that can run a workload: accelerators, how many, from whom, laid out how, with "
-            "latency (ms), cost (USD per hour), power (kW) and the probability that it holds. `workload.phase` is "
-            "inference, training or fine_tuning; a model is a name, a pasted config.json or a size. Gives the first "
-            f"{FIRST} options (`limit` asks for more), warnings, cheaper ways, and how many accelerators were turned "
-            "down for which reason. The answer is stored under its id: `explain` tells why. Nothing within the limits "
-            "is an answer, with the nearest misses. Example: "
+            "Rank the hardware that can run a workload: accelerators, their number, the seller and the layout, with "
+            "latency (ms), cost (USD per hour), power (kW) and the probability that the limits hold. `workload.phase` "
+            "is inference, training or fine_tuning; a model is a name, a pasted config.json or a size. Returns the "
+            f"first {FIRST} options (set `limit` for more), warnings, cheaper alternatives, and the number of rejected "
+            "accelerators by reason. The service stores the answer under its id; call `explain` for the reasons. If "
+            "nothing meets the limits, the answer lists the closest options. Example: "
             '{"workload": {"phase": "inference", "model": "llama-3.1-70b-instruct", "traffic": {"peak_requests_per_s": '
             '10, "input_tokens": 1024, "output_tokens": 256}, "slo": {"ttft_ms": 1000}}}'
         ),
@@ -98,9 +100,9 @@ TOOLS = (
         name="estimate",
         title="Estimate a deployment",
         description=(
-            "What a workload does on hardware that is there: whether it fits (GiB per accelerator), latency (ms), "
-            "tokens per second, cost (USD per hour), power (kW), what limits it. `workload` is as in recommend; what "
-            "`deployment` leaves out is chosen well and echoed. Example: "
+            "Estimate a workload on given hardware: whether it fits (GiB per accelerator), latency (ms), tokens per "
+            "second, cost (USD per hour), power (kW) and the bottleneck. `workload` is as in recommend. Headroom "
+            "chooses and echoes the fields that `deployment` omits. Example: "
             '{"workload": {"phase": "fine_tuning", "model": "llama-3.1-70b", "method": "qlora", "training_tokens": '
             '50000000, "sequence_length": 2048}, "deployment": {"accelerator": "rtx a6000", "total_accelerators": 4}}'
         ),
@@ -118,9 +120,9 @@ TOOLS = (
         name="compare",
         title="Compare options",
         description=(
-            "Options of one workload side by side: a `deployment` that is given, or the best within other "
-            "`constraints`; or one model in several `phases`. Gives every figure with its unit, what sets the costs "
-            "apart, and ids of the answers that were searched for. `workload` is as in recommend, `deployment` as in "
+            "Compare options of one workload side by side: each is a fixed `deployment`, or the best within its "
+            "`constraints`. Or compare one model in several `phases`. Returns every figure with its unit, the causes "
+            "of cost differences, and the ids of stored answers. `workload` is as in recommend, `deployment` as in "
             'estimate. Example: {"workload": {"phase": "inference", "model": "llama-3.1-8b-instruct", "traffic": '
             '{"peak_requests_per_s": 5}}, "options": [{"name": "best"}, {"name": "on H100", "constraints": '
             '{"accelerators": ["nvidia-h100-*"]}}]}'
@@ -137,8 +139,8 @@ TOOLS = (
         name="inspect",
         title="Inspect a model",
         description=(
-            "The counts of a model: parameters, GiB of its weights in each format, bytes of KV cache per token, FLOPs "
-            "per token. A model is a name, a pasted config.json under `huggingface_config`, or a size. Example: "
+            "Count a model: parameters, weight size in GiB per format, KV cache bytes per token, FLOPs per token. A "
+            "model is a name, a pasted config.json under `huggingface_config`, or a size. Example: "
             '{"model": "llama-3.1-70b-instruct"}'
         ),
         method="POST",
@@ -155,9 +157,9 @@ TOOLS = (
         name="explain",
         title="Explain a stored answer",
         description=(
-            "Why a stored answer says what it says: the sentences behind one option, why other accelerators were "
-            "turned down (what was needed, what there was, in which unit), what would change the answer. More of it "
-            "by `parts`: assumptions, hosted_api, verification, memory ... Example: "
+            "Explain a stored answer: the reasons for one option, why other accelerators were rejected (needed and "
+            "available value, with the unit), and what would change the answer. `parts` adds more: assumptions, "
+            "hosted_api, verification, memory ... Example: "
             '{"id": "rec_0123456789abcdef0123456789ab", "rank": 1, "parts": ["assumptions"]}'
         ),
         method="GET",

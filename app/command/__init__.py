@@ -1,1 +1,1 @@
-"""The command line for those who size: ask in process or a service, and read the answer as a table."""
+"""The `headroom` commands: they ask a service, or the API in this process, and print the answer as a table."""

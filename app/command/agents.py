@@ -1,4 +1,4 @@
-"""mcp: the tools for agents on standard input and output, as clients start them."""
+"""The `mcp` command: MCP tools on standard input and output, as MCP clients start them."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ LONGEST_S = 120.0
 
 def mcp(
     url: Annotated[
-        str | None, typer.Option("--url", envvar="HEADROOM_URL", help="A service; else this process answers.")
+        str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process.")
     ] = None,
 ) -> None:
     """Serve the tools for agents (Model Context Protocol) on standard input and output."""
-    with logs_beside():  # what is logged is no message
+    with logs_beside():  # standard output carries protocol messages only
         asyncio.run(served(url))
 
 
 async def served(url: str | None) -> None:
-    """Serve one client, once there is something to ask."""
+    """Serve one client after checking that the service is ready."""
     async with asked(url) as service:
         problem = await service.ready()
         if problem is not None:
@@ -41,7 +41,7 @@ async def served(url: str | None) -> None:
 
 @asynccontextmanager
 async def asked(url: str | None) -> AsyncIterator[Service]:
-    """The service at an address, else one in this process."""
+    """The service at a URL, or one in this process if there is no URL."""
     if url is not None:
         async with httpx2.AsyncClient(base_url=url, timeout=LONGEST_S) as http:
             yield Service(http)

@@ -1,4 +1,4 @@
-"""How a command ends when what is around it gives way: one sentence and a status, never a traceback."""
+"""Exit of a command when a database or file fails: one sentence and a status, never a traceback."""
 
 from __future__ import annotations
 
@@ -12,34 +12,37 @@ from app.command.prepare import why
 from app.command.reach import Exit
 from app.db import DatabaseError
 
-BROKEN_PIPE = 141  # as a shell tells of a program that SIGPIPE ended
+BROKEN_PIPE = 141  # exit status that a shell reports for a program ended by SIGPIPE
 
 
 def ended(command: Callable[[], object]) -> int:
-    """What a command ends with; a database or a file that fails is told on standard error."""
+    """Run a command and return its exit status. Reports a database or file error on standard error."""
     try:
         command()
-    except SystemExit as left:
-        if isinstance(left.__context__, BrokenPipeError):  # who reads had enough
+    except SystemExit as exit_request:
+        if isinstance(exit_request.__context__, BrokenPipeError):  # the reader closed the pipe
             silence()
             return BROKEN_PIPE
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
+        return exit_request.code if isinstance(exit_request.code, int) else int(exit_request.code is not None)
     except DatabaseError as error:
-        return failed(f"The database does not do it: {why(error)}. Run `headroom doctor` for what mends it.")
+        return failed(f"Database error: {why(error)}. Run `headroom doctor` to find the cause.")
     except OSError as error:
-        if error.filename is None:  # what is written without a name is standard output
+        if error.filename is None:  # an error without a file name concerns standard output
             silence()
         return failed(f"{error.filename or 'The output'} cannot be used: {error.strerror or error}.")
     return 0
 
 
 def failed(sentence: str) -> int:
+    """Print a sentence on standard error and return the exit status of a failure."""
     typer.echo(sentence, err=True)
     return Exit.FAILED
 
 
 def silence() -> None:
-    """What is left unwritten goes nowhere: the interpreter would try once more, and tell of it."""
+    """Redirect standard output to the null device. Otherwise the interpreter would retry the write at exit and print an
+    error.
+    """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

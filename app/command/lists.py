@@ -1,4 +1,4 @@
-"""models, accelerators, systems, offers, prices, engines, support: what the catalogue has, with filters."""
+"""The commands models, accelerators, offers, prices and support: list the catalog, with filters."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ COLUMNS = {
     ),
     "prices": ("accelerator", "provider", "region", "pricing_model", "instance_type", "usd_per_hour", "observed_on"),
 }
-Limit = Annotated[int, typer.Option(min=1, max=100_000, help="Rows at most.")]
+Limit = Annotated[int, typer.Option(min=1, max=100_000, help="Maximum number of rows.")]
 Filters = Annotated[
     list[str] | None,
-    typer.Option("--where", help="A filter of the API: --where vendor=nvidia.", show_default=False),
+    typer.Option("--where", help="Filter of the API, repeatable: --where vendor=nvidia.", show_default=False),
 ]
 
 
 def listed(
     what: str, filters: dict[str, Any], form: Form, limit: int, url: str | None, *, accelerator: str | None = None
 ) -> None:
-    """One list, page by page up to a limit; of an accelerator that is named by some words of it."""
+    """Print one list, page by page up to a limit. `accelerator` keeps rows whose accelerator contains all its words."""
     words = (accelerator or "").lower().split()
     with service(url) as client:
         found = client.catalog(what, **filters)
@@ -57,14 +57,14 @@ def listed(
 
 
 def filters_of(where: list[str] | None, **named: Any) -> dict[str, Any]:
-    """Filters as the API takes them."""
-    said = {name: value for name, value in named.items() if value is not None}
+    """Query parameters of the API from options and `--where` texts."""
+    filters = {name: value for name, value in named.items() if value is not None}
     for text in where or ():
         name, equals, value = text.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{text!r} is not filter=value.")
-        said[name] = value
-    return said
+            raise typer.BadParameter(f"{text!r} must have the form filter=value: vendor=nvidia.")
+        filters[name] = value
+    return filters
 
 
 def models(
@@ -76,13 +76,13 @@ def models(
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """Models that are known by name."""
+    """List models of the catalog."""
     form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     listed("models", filters_of(where, q=search), form, limit, url)
 
 
 def accelerators(
-    name: Annotated[str | None, typer.Argument(help="Words of it: mi300.", show_default=False)] = None,
+    name: Annotated[str | None, typer.Argument(help="Words of the accelerator's name: mi300.", show_default=False)] = None,
     where: Filters = None,
     limit: Limit = 200,
     as_json: AsJson = False,
@@ -90,15 +90,15 @@ def accelerators(
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """Accelerators and processors."""
+    """List accelerators and CPUs."""
     form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     listed("accelerators", filters_of(where), form, limit, url, accelerator=name)
 
 
 def offers(
-    accelerator: Annotated[str | None, typer.Argument(help="Words of it: h100.", show_default=False)] = None,
-    provider: Annotated[str | None, typer.Option(show_default=False)] = None,
-    region: Annotated[str | None, typer.Option(show_default=False)] = None,
+    accelerator: Annotated[str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)] = None,
+    provider: Annotated[str | None, typer.Option(help="Only this provider.", show_default=False)] = None,
+    region: Annotated[str | None, typer.Option(help="Only this region.", show_default=False)] = None,
     where: Filters = None,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -106,13 +106,13 @@ def offers(
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """What is for rent, where, at which price."""
+    """List offers: seller, region, pricing model and price."""
     form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     listed("offers", filters_of(where, provider=provider, region=region), form, limit, url, accelerator=accelerator)
 
 
 def prices(
-    accelerator: Annotated[str | None, typer.Argument(help="Words of it: h100.", show_default=False)] = None,
+    accelerator: Annotated[str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)] = None,
     where: Filters = None,
     limit: Limit = 50,
     as_json: AsJson = False,
@@ -120,17 +120,17 @@ def prices(
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """Prices as they were seen over time."""
+    """List prices as observed over time."""
     form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     listed("prices", filters_of(where), form, limit, url, accelerator=accelerator)
 
 
 def support(
-    engine: Annotated[str, typer.Option(help="vllm, sglang, fsdp ...")],
-    accelerator: Annotated[str, typer.Option(help="A name: mi300x.")],
+    engine: Annotated[str, typer.Option(help="Engine or framework: vllm, sglang, fsdp ...")],
+    accelerator: Annotated[str, typer.Option(help="Accelerator name: mi300x.")],
     where: Filters = None,
     url: Url = None,
 ) -> None:
-    """Whether an engine runs on an accelerator, and who says so."""
+    """Show whether an engine runs on an accelerator, with the source."""
     with service(url) as client:
         typer.echo(json_text(client.support(**filters_of(where, engine=engine, accelerator=accelerator))))

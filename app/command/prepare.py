@@ -1,4 +1,4 @@
-"""prepare: migrates the database and loads the catalogue, whoever else does the same at the same time."""
+"""The `prepare` command: migrates the database and loads the catalog. Several processes may run it at the same time."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from app.compiled import compile_simulation, engine_version
 from app.db import UNHURRIED, make_engine
 from app.migrating import alembic_config
 
-HELD = ("LockNotAvailable", "database is locked")
+HELD = ("LockNotAvailable", "database is locked")  # signs of a lock that another process holds
 
 
 def prepare() -> None:
-    """Migrate the database, load the curated catalogue, compile the simulation; does nothing where all are current."""
-    found = settings()
-    compile_simulation(found.cache_dir)
-    engine_version(found.cache_dir)
+    """Migrate the database, load the catalog and compile the simulation. Changes nothing if all are up to date."""
+    configured = settings()
+    compile_simulation(configured.cache_dir)
+    engine_version(configured.cache_dir)
     try:
-        changed = prepared(found.database_url)
+        changed = prepared(configured.database_url)
     except (SQLAlchemyError, CommandError, OSError) as error:
         typer.echo(f"The database was not prepared: {why(error)}.", err=True)
         raise typer.Exit(Exit.FAILED) from error
-    typer.echo("Catalogue loaded." if changed else "Catalogue is current.")
+    typer.echo("Catalog loaded." if changed else "Catalog is up to date.")
 
 
 def prepared(url: str) -> bool:
-    """Whether anything was to be loaded. Raises what the database raises."""
+    """Migrate and load the database; True if the catalog was loaded. Raises the errors of the database."""
     config = alembic_config()
     config.attributes["database_url"] = url
     command.upgrade(config, "head")
@@ -45,10 +45,10 @@ def prepared(url: str) -> bool:
 
 
 def why(error: Exception) -> str:
-    """What stood in the way, in the database's own words where they say it."""
-    told = cause(error)
-    if any(sign in f"{told['error']} {told['message']}" for sign in HELD):
-        return "another process is changing it; look what that is, then try again"
+    """Cause of a database error, in the database's own words where it gives them."""
+    details = cause(error)
+    if any(sign in f"{details['error']} {details['message']}" for sign in HELD):
+        return "another process is changing it; wait for that process to finish, then run the command again"
     if isinstance(error, CommandError):
-        return f"{told['message'].rstrip('.')}. It may be of a newer release"
-    return told["message"].rstrip(".")
+        return f"{details['message'].rstrip('.')}. The database may belong to a newer release"
+    return details["message"].rstrip(".")

@@ -1,4 +1,4 @@
-"""prune: deletes stored answers that need not be kept, or says which would go."""
+"""The `prune` command: deletes stored answers past their retention, or lists how many it would delete."""
 
 from __future__ import annotations
 
@@ -14,26 +14,29 @@ from app.db import DatabaseError, make_engine
 
 
 def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, delete nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many answers would be deleted, and delete nothing.")] = False,
 ) -> None:
-    """Delete stored answers that nobody filed and that are too old or too much; a running service does so by itself."""
-    found = settings()
-    engine = make_engine(found.database_url)
-    pruner = Pruner(engine, Keeping(found.keep_days, found.keep_bytes))
+    """Delete stored answers that are unfiled and too old or too large in total. A running service does this by
+    itself.
+    """
+    configured = settings()
+    engine = make_engine(configured.database_url)
+    pruner = Pruner(engine, Keeping(configured.keep_days, configured.keep_bytes))
     now = datetime.now(UTC)
     try:
-        going = pruner.surplus(now=now) if dry_run else pruner.prune(now=now, pause_s=0)
-        left = pruner.unfiled()
+        surplus = pruner.surplus(now=now) if dry_run else pruner.prune(now=now, pause_s=0)
+        unfiled = pruner.unfiled()
     except DatabaseError as error:
-        typer.echo(f"Nothing more was pruned: {why(error)}.", err=True)
+        typer.echo(f"Pruning stopped: {why(error)}.", err=True)
         raise typer.Exit(Exit.FAILED) from error
     finally:
         engine.dispose()
-    stay = Some(left.answers - going.answers, left.bytes - going.bytes) if dry_run else left
+    remaining = Some(unfiled.answers - surplus.answers, unfiled.bytes - surplus.bytes) if dry_run else unfiled
     typer.echo(
-        f"{'Would delete' if dry_run else 'Deleted'} {told(going)}; of those that nobody filed stay {told(stay)}."
+        f"{'Would delete' if dry_run else 'Deleted'} {told(surplus)}; unfiled answers that remain: {told(remaining)}."
     )
 
 
 def told(some: Some) -> str:
+    """Number of answers with their size."""
     return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"

@@ -1,4 +1,4 @@
-"""Where questions go: to the service at an address, or to one in this process over the local catalogue."""
+"""Connects commands to a service: the one at a URL, or one in this process on the local catalog."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ from app.main import create_app
 from headroom_client import Headroom, HeadroomError, NotReached
 
 NOTES = Console(stderr=True, highlight=False)
-UNPREPARED = "The local database is not prepared: run `headroom prepare`, or name a service with --url."
+UNPREPARED = "The local database is not prepared. Run `headroom prepare`, or set --url to the URL of a service."
 
 
 class Exit(IntEnum):
-    """What a command ends with, beside 0."""
+    """Exit status of a command other than 0."""
 
-    FAILED = 1  # no answer: no service, no database, a setting
-    REFUSED = 2  # the question is none: what would be accepted is told
-    INFEASIBLE = 3  # an answer: nothing does what was asked
+    FAILED = 1  # no answer: the service or database failed, or a setting is invalid
+    REFUSED = 2  # the request is invalid; the message names the accepted values
+    INFEASIBLE = 3  # answered, but nothing meets the requirements
 
 
 @contextmanager
 def service(url: str | None) -> Iterator[Headroom]:
-    """A client of the service at `url`, else of one in this process; what goes wrong is told in a sentence."""
+    """Open a client of the service at `url`, or of one in this process. Errors are printed as a sentence and exit the
+    command.
+    """
     try:
         if url is not None:
             with Headroom(url, retries=2) as client:
@@ -54,49 +56,50 @@ def service(url: str | None) -> Iterator[Headroom]:
 
 @contextmanager
 def logs_beside() -> Iterator[None]:
-    """What a service in this process logs goes to standard error: standard output is the answer's."""
-    before = structlog.get_config()["logger_factory"]
+    """Send the logs of a service in this process to standard error, so that standard output holds only the answer."""
+    previous = structlog.get_config()["logger_factory"]
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
     try:
         yield
     finally:
-        structlog.configure(logger_factory=before)
+        structlog.configure(logger_factory=previous)
 
 
 def quiet() -> Settings:
-    """The settings for one question: nobody asks who asked."""
+    """Settings of the service for one command, without the access log."""
     return settings().model_copy(update={"access_log": "off"})
 
 
 def settings() -> Settings:
-    """The settings of the environment; which of them is wrong is told by its name there, without its value."""
+    """Read the settings from the environment. An invalid one is reported by its variable's name, without its value."""
     try:
-        found = Settings()
-        make_url(found.database_url).get_dialect()
+        configured = Settings()
+        make_url(configured.database_url).get_dialect()
     except ValidationError as error:
         for each in error.errors():
-            name, *within = each["loc"] or ("webhooks",)  # what is wrong with several together is said of these alone
-            place = "".join(f" {step}" for step in within)
+            # The validator of all settings reports no location; it checks webhooks only.
+            name, *inner = each["loc"] or ("webhooks",)
+            place = "".join(f" {step}" for step in inner)
             wrong(f"{name}{place}", each["msg"].removeprefix("Value error, "))
         raise typer.Exit(Exit.FAILED) from error
     except SettingsError as error:
         field = next(iter(re.findall(r'field "(\w+)"', str(error))), "setting")
-        wrong(field, "is not JSON")
+        wrong(field, "must be valid JSON")
         raise typer.Exit(Exit.FAILED) from error
     except ArgumentError as error:
-        wrong("database_url", "is not the address of an SQLite or PostgreSQL database")
+        wrong("database_url", "must be the URL of an SQLite or PostgreSQL database")
         raise typer.Exit(Exit.FAILED) from error
-    return found
+    return configured
 
 
-def wrong(place: str, why: str) -> None:
-    """Tell what is wrong with a setting."""
-    name, _, within = place.partition(" ")
-    typer.echo(f"HEADROOM_{name.upper()}{' ' + within if within else ''}: {why}.", err=True)
+def wrong(place: str, reason: str) -> None:
+    """Print why a setting is invalid."""
+    name, _, inner = place.partition(" ")
+    typer.echo(f"HEADROOM_{name.upper()}{' ' + inner if inner else ''}: {reason}.", err=True)
 
 
 def told(error: HeadroomError, *, local: bool) -> None:
-    """A problem: its sentence, and each further place in the request that it points to."""
+    """Print a problem: its detail, then each further error with its JSON pointer."""
     if local and error.status == 503:
         typer.echo(UNPREPARED, err=True)
         return
@@ -106,10 +109,10 @@ def told(error: HeadroomError, *, local: bool) -> None:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """Shows on a terminal that something takes its time."""
+def waiting(message: str) -> Iterator[None]:
+    """Show a progress message while the block runs, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
-    with NOTES.status(what):
+    with NOTES.status(message):
         yield

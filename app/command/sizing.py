@@ -1,4 +1,4 @@
-"""recommend, estimate, compare, inspect, explain, export: what sizes, and what is done with an answer."""
+"""The commands recommend, estimate, compare, inspect, explain and export."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from app.command.reach import Exit, service, waiting
 from app.export.forms import Form, fitting, form_of, json_text, written
 from app.export.rows import compared, counted, judged, ranked, reasons, turned_down
 
-Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="A service; else this process answers.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The whole answer as JSON.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="The table as CSV.")]
-AsMarkdown = Annotated[bool, typer.Option("--markdown", help="The table as Markdown.")]
-Source = Annotated[Path | None, typer.Argument(help="A request as JSON; - reads standard input.", show_default=False)]
-Number = Annotated[float | None, typer.Option(parser=number, metavar="NUMBER", show_default=False)]
-Words = Annotated[list[str] | None, typer.Option(show_default=False)]
+Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
+AsCsv = Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")]
+AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")]
+Source = Annotated[Path | None, typer.Argument(help="File with a request as JSON; - reads standard input.", show_default=False)]
+Number = Annotated[float | None, typer.Option(parser=number, metavar="NUMBER", help="Upper limit.", show_default=False)]
+Words = Annotated[list[str] | None, typer.Option(help="Accept only this; repeatable.", show_default=False)]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Any field: --set workload.traffic.peak_to_average=3.", show_default=False),
+    typer.Option("--set", help="Set any request field, repeatable: --set workload.traffic.peak_to_average=3.", show_default=False),
 ]
-Model = Annotated[str | None, typer.Option("--model", help="A name: llama-3.1-70b-instruct.", show_default=False)]
+Model = Annotated[str | None, typer.Option("--model", help="Model name: llama-3.1-70b-instruct.", show_default=False)]
 TOLD = 5
 WIDTH = 100
-# Where in a request a flag is said; of recommend, and of estimate what lies in its deployment.
+# Path in the request that each flag sets; for estimate, DEPLOYMENT_PATHS takes precedence.
 PATHS = {
     "model": "workload.model",
     "rps": "workload.traffic.peak_requests_per_s",
@@ -58,12 +58,12 @@ OF_DEPLOYMENT = {
 
 
 def asked_for(name: str, help_text: str) -> Any:
-    """An option that takes a number as people type it."""
+    """A command-line option that takes a number as people type it."""
     return typer.Option(name, parser=number, metavar="NUMBER", help=help_text, show_default=False)
 
 
 def flags_of(context: typer.Context, paths: Mapping[str, str] = PATHS) -> dict[str, Any]:
-    """What the flags of a command say, by path."""
+    """Values of a command's flags by their path in the request."""
     return {paths[name]: value for name, value in context.params.items() if name in paths}
 
 
@@ -73,30 +73,30 @@ def recommend(
     model: Model = None,
     rps: Annotated[float | None, asked_for("--rps", "Requests per second at peak.")] = None,
     concurrent: Annotated[float | None, asked_for("--concurrent", "Requests in flight, instead of a rate.")] = None,
-    prompt: Annotated[float | None, asked_for("--in", "Tokens of a mean prompt.")] = None,
-    answer: Annotated[float | None, asked_for("--out", "Tokens of a mean answer.")] = None,
-    ttft: Annotated[float | None, asked_for("--ttft", "Limit of the first token, ms.")] = None,
-    tpot: Annotated[float | None, asked_for("--tpot", "Limit of a token after it, ms.")] = None,
-    tokens: Annotated[float | None, asked_for("--tokens", "Tokens to train on: 1t, 15 trillion.")] = None,
-    days: Annotated[float | None, asked_for("--days", "Deadline of a run.")] = None,
-    method: Annotated[str | None, typer.Option(help="full, lora or qlora.", show_default=False)] = None,
+    prompt: Annotated[float | None, asked_for("--in", "Mean input tokens per request.")] = None,
+    answer: Annotated[float | None, asked_for("--out", "Mean output tokens per request.")] = None,
+    ttft: Annotated[float | None, asked_for("--ttft", "Limit of time to first token (TTFT), ms.")] = None,
+    tpot: Annotated[float | None, asked_for("--tpot", "Limit of time per output token (TPOT), ms.")] = None,
+    tokens: Annotated[float | None, asked_for("--tokens", "Training tokens: 1t, 15 trillion.")] = None,
+    days: Annotated[float | None, asked_for("--days", "Deadline of the training run, days.")] = None,
+    method: Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)] = None,
     accelerator: Words = None,
     provider: Words = None,
     region: Words = None,
     environment: Words = None,
     max_usd_per_hour: Number = None,
     max_accelerators: Number = None,
-    objective: Annotated[str | None, typer.Option(help="cost, latency, throughput or energy.")] = None,
-    limit: Annotated[int | None, typer.Option(min=1, max=50, help="Options to show.", show_default=False)] = None,
-    label: Annotated[str | None, typer.Option(help="Your own words; stored.", show_default=False)] = None,
+    objective: Annotated[str | None, typer.Option(help="Objective: cost, latency, throughput or energy.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, max=50, help="Number of options.", show_default=False)] = None,
+    label: Annotated[str | None, typer.Option(help="Label to store with the answer.", show_default=False)] = None,
     also: Settings = None,
-    wide: Annotated[bool, typer.Option("--wide", help="All columns, however wide the table.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Show all columns, even if the table is wide.")] = False,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """Which hardware, how many, from whom: ranked. Ends with 3 where nothing does what was asked."""
+    """Recommend hardware for a workload, best option first. Exits with 3 if nothing meets the requirements."""
     request = request_of(source, flags_of(context), also or [])
     with service(url) as client, waiting("Sizing..."):
         found = client.recommend(request)
@@ -112,14 +112,14 @@ def recommend(
 
 
 def tell(found: Any, *, wide: bool) -> None:
-    """An answer for people: what to take, the table, what is assumed of it, what to do next."""
+    """Print an answer for people: summary, table or rejections, warnings, and the next commands."""
     typer.echo(found["summary"])
     if found["recommendations"]:
         rows = ranked(found)
         shown = rows if wide else fitting(rows, WIDTH)
         typer.echo(f"\n{written(shown, Form.TABLE)}")
         if len(shown[0]) < len(rows[0]):
-            typer.echo(f"--wide shows {', '.join(name for name in rows[0] if name not in shown[0])} as well.")
+            typer.echo(f"--wide also shows {', '.join(name for name in rows[0] if name not in shown[0])}.")
     else:
         for line in turned_down(found, TOLD):
             typer.echo(line)
@@ -132,24 +132,24 @@ def estimate(
     context: typer.Context,
     source: Source = None,
     model: Model = None,
-    accelerator: Annotated[str | None, typer.Option(help="A name: h100, rtx 4090.", show_default=False)] = None,
-    count: Annotated[int | None, typer.Option(min=1, help="Accelerators in all.", show_default=False)] = None,
-    engine: Annotated[str | None, typer.Option(help="vllm, sglang ...", show_default=False)] = None,
-    weights: Annotated[str | None, typer.Option(help="Format of the weights: fp8.", show_default=False)] = None,
+    accelerator: Annotated[str | None, typer.Option(help="Accelerator name: h100, rtx 4090.", show_default=False)] = None,
+    count: Annotated[int | None, typer.Option(min=1, help="Total number of accelerators.", show_default=False)] = None,
+    engine: Annotated[str | None, typer.Option(help="Engine or framework: vllm, sglang ...", show_default=False)] = None,
+    weights: Annotated[str | None, typer.Option(help="Weight format: fp8.", show_default=False)] = None,
     rps: Annotated[float | None, asked_for("--rps", "Requests per second at peak.")] = None,
     concurrent: Annotated[float | None, asked_for("--concurrent", "Requests in flight, instead of a rate.")] = None,
-    prompt: Annotated[float | None, asked_for("--in", "Tokens of a mean prompt.")] = None,
-    answer: Annotated[float | None, asked_for("--out", "Tokens of a mean answer.")] = None,
-    tokens: Annotated[float | None, asked_for("--tokens", "Tokens to train on.")] = None,
-    method: Annotated[str | None, typer.Option(help="full, lora or qlora.", show_default=False)] = None,
+    prompt: Annotated[float | None, asked_for("--in", "Mean input tokens per request.")] = None,
+    answer: Annotated[float | None, asked_for("--out", "Mean output tokens per request.")] = None,
+    tokens: Annotated[float | None, asked_for("--tokens", "Training tokens.")] = None,
+    method: Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)] = None,
     also: Settings = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """What a workload does on hardware that is there, or on the first of `recommend --json`. Ends with 3 where it
-    does not fit.
+    """Estimate a workload on given hardware, or on the first option of a `recommend --json` file. Exits with 3 if the
+    workload does not fit.
     """
     request = request_of(source, flags_of(context, {**PATHS, **OF_DEPLOYMENT}), also or [], first_option)
     with service(url) as client, waiting("Sizing..."):
@@ -168,16 +168,16 @@ def estimate(
 
 
 def compare(
-    source: Annotated[Path, typer.Argument(help="A body of POST /compare; - reads standard input.")],
+    source: Annotated[Path, typer.Argument(help="File with a body of POST /compare; - reads standard input.")],
     also: Settings = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     as_markdown: AsMarkdown = False,
     url: Url = None,
 ) -> None:
-    """Options of one workload, or the phases of one model, side by side."""
+    """Compare options of one workload, or the phases of one model, side by side."""
     request = request_of(source, {}, also or []) if also else read(source)
-    with service(url) as client, waiting("Sizing each..."):
+    with service(url) as client, waiting("Comparing..."):
         found: Any = client.compare(request)
     form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
     if form is Form.JSON:
@@ -189,11 +189,11 @@ def compare(
 
 
 def inspect(
-    model: Annotated[str, typer.Argument(help="A name, or a file with its config.json.")],
+    model: Annotated[str, typer.Argument(help="Model name, or a file with its config.json.")],
     as_json: AsJson = False,
     url: Url = None,
 ) -> None:
-    """The counts of a model: parameters, bytes of its weights and of its cache."""
+    """Show a model's counts: parameters, weight size and KV cache size."""
     file = Path(model)
     named: Any = {"huggingface_config": read(file)} if model.endswith(".json") and file.exists() else model
     with service(url) as client:
@@ -205,11 +205,11 @@ def inspect(
 
 
 def explain(
-    identity: Annotated[str, typer.Argument(help="Of a stored answer: rec_...")],
-    rank: Annotated[int, typer.Option(min=1)] = 1,
+    identity: Annotated[str, typer.Argument(help="Id of a stored answer: rec_...")],
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the option.")] = 1,
     url: Url = None,
 ) -> None:
-    """Why a stored answer says what it says, and why others were turned down."""
+    """Explain a stored answer: why it recommends an option and why it rejects others."""
     with service(url) as client:
         found = client.recommendation(identity)
     typer.echo(found["summary"])
@@ -220,24 +220,24 @@ def explain(
         typer.echo(f"\nRank {rank}")
         for line in reasons(each):
             typer.echo(line)
-    typer.echo("\nTurned down")
+    typer.echo("\nRejected")
     for line in turned_down(found, 20):
         typer.echo(line)
 
 
 def export(
-    identity: Annotated[str, typer.Argument(help="Of a stored answer: rec_...")],
-    form: Annotated[str | None, typer.Option("--format", help="csv, xlsx, cxml, oci, ubl, html or json.")] = None,
+    identity: Annotated[str, typer.Argument(help="Id of a stored answer: rec_...")],
+    form: Annotated[str | None, typer.Option("--format", help="File format: csv, xlsx, cxml, oci, ubl, html or json.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="Files that start it: vllm, kubernetes, slurm ...", show_default=False)
+        str | None, typer.Option(help="Platform to start the option on: vllm, kubernetes, slurm ...", show_default=False)
     ] = None,
-    rank: Annotated[int, typer.Option(min=1)] = 1,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="A file; of --target a folder.")] = None,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the option.")] = 1,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output file, or the folder for the files of --target.")] = None,
     url: Url = None,
 ) -> None:
-    """A bill of materials, or the files that start an option."""
+    """Export a bill of materials, or the files that start an option."""
     if (form is None) == (target is None):
-        raise typer.BadParameter("Say --format for a bill of materials, or --target for files that start it.")
+        raise typer.BadParameter("Set either --format (bill of materials) or --target (files that start the option).")
     with service(url) as client:
         if target is not None:
             files = client.deployment(identity, target, rank=rank)["files"]

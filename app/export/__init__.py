@@ -1,3 +1,4 @@
-"""An answer in somebody else's format: bills of materials, and files that start what was recommended. Stored answers
-alone are read: an export says what the answer said, whatever prices have done since.
+"""Exports stored answers to other formats: bills of materials and deployment files.
+
+Exports read only the stored answer, so they do not change when catalog prices change.
 """

@@ -1,4 +1,4 @@
-"""What a supplier is asked for that has no price here: it stands in the bill, and in none of its totals."""
+"""Lines without a catalog price that a supplier must quote. They are on the bill and in none of its totals."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 from app.export.lines import Line, Unit, plain
 from app.export.money import THOUSANDTH, decimal
+from app.sizing.product_names import provider_name
 from app.sizing.words import figure
 
 Document = Mapping[str, Any]
@@ -15,7 +16,7 @@ TO_BE_QUOTED = "to be quoted"
 
 
 def asked_for(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
-    """Everything of one ranked option that nobody prices here."""
+    """All lines of one ranked option that need a quote."""
     yield from _installation(lots)
     yield from _licences(lots)
     yield from _traffic(lots)
@@ -25,7 +26,7 @@ def asked_for(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
 
 
 def _installation(lots: Sequence[Document]) -> Iterator[Line]:
-    """Servers that stand in a data centre are delivered and started by somebody."""
+    """Delivery and installation of purchased servers that are hosted in a data center."""
     bought = sum(lot.get("machines", 0) for lot in lots if any(part["what"] == "floor_kw" for part in lot["parts"]))
     if bought:
         text = "Delivery, installation and commissioning, per machine"
@@ -33,7 +34,7 @@ def _installation(lots: Sequence[Document]) -> Iterator[Line]:
 
 
 def _licences(lots: Sequence[Document]) -> Iterator[Line]:
-    """Software that is sold per accelerator; most engines are free."""
+    """Licenses of software that is sold per accelerator; most engines are free."""
     named = dict.fromkeys(lot["licence"] for lot in lots if "licence" in lot)
     for licence in named:
         many = sum(lot.get("accelerators", 0) for lot in lots if lot.get("licence") == licence)
@@ -41,41 +42,44 @@ def _licences(lots: Sequence[Document]) -> Iterator[Line]:
 
 
 def _traffic(lots: Sequence[Document]) -> Iterator[Line]:
-    """What goes out of a cloud: some providers charge for it, and no price of the catalogue has it."""
+    """Egress traffic of each cloud. Some providers charge for it, and the catalog has no price for it."""
     for seller in dict.fromkeys(lot["seller"] for lot in lots if "instance_type" in lot and "seller" in lot):
-        text = f"Traffic out of {seller} over the term, as metered"
+        text = f"Egress traffic from {provider_name(seller)} over the term, as metered"
         yield _quoted("egress", Decimal(1), Unit.EACH, text, kind="cloud", once=False)
 
 
 def _between_pools(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
-    """The network that owned pools hand caches over by: it is in no price, as each replica stays in its machines."""
+    """Network for KV cache transfer between purchased pools.
+
+    Machine prices do not include it, because each replica stays within its machines.
+    """
     transfer = option.get("performance", {}).get("pools", {}).get("transfer", {})
     bought = [lot for lot in lots if "pool" in lot and "instance_type" not in lot]
     if transfer.get("link") == "network" and len(bought) > 1:
         machines = sum(lot.get("machines", 0) for lot in bought)
-        text = f"Network between both pools, {transfer['gbit_per_s']:,.0f} Gbit/s for caches, per machine"
+        text = f"Network between the pools, {transfer['gbit_per_s']:,.0f} Gbit/s for KV cache transfer, per machine"
         yield _quoted("network", Decimal(machines), Unit.EACH, text)
 
 
 def _checkpoints(option: Document) -> Iterator[Line]:
-    """Storage that a run writes its checkpoints to."""
+    """Storage for the checkpoints of a run."""
     speed = option.get("performance", {})
     terabytes = decimal(speed.get("cluster", {}).get("checkpoint_capacity_tb", 0.0), THOUSANDTH)
     if terabytes > 0:
         rate = speed.get("required_storage_gb_per_s")
         written = "" if rate is None else f", written at {figure(rate)} GB/s"
-        yield _quoted("storage", terabytes, Unit.TERABYTE, f"Storage of checkpoints{written}")
+        yield _quoted("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
 
 
 def _companions(option: Document, lots: Sequence[Document]) -> Iterator[Line]:
-    """Machines beyond those of the first model, where several models together cost less than each by itself."""
+    """Additional machines if several models together cost less than each on its own machines."""
     packing = option.get("packing", {})
     more = packing.get("machines", 0) - sum(lot.get("machines", 0) for lot in lots)
     if packing.get("cheaper") == "together" and more > 0:
         rented = lots[0].get("instance_type")
         goods, kind = ("machine", "compute") if rented is None else ("cloud", "cloud")
         named = rented or lots[0].get("machine", lots[0]["accelerator"])["name"]
-        text = f"{named}: more of them, for {len(packing['models'])} models together"
+        text = f"{named}: additional machines to run {len(packing['models'])} models together"
         yield _quoted(goods, Decimal(more), Unit.EACH, text, kind=kind, once=rented is None)
 
 

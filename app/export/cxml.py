@@ -1,7 +1,7 @@
-"""A bill as a cXML PunchOutOrderMessage: the basket a supplier's site hands back to a buyer's system.
+"""Writes a bill as a cXML PunchOutOrderMessage: the basket that a supplier's site returns to a buyer's system.
 
-Element order after the cXML 1.2.063 DTD, in which ItemDetail is strict: price, description, unit, classification,
-maker's number and name, further facts.
+The element order follows the cXML 1.2.063 DTD, in which ItemDetail is strict: price, description, unit,
+classification, manufacturer's part number and name, extrinsics.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from app.export.money import plainly
 VERSION = "1.2.063"
 DOCTYPE = f'<!DOCTYPE cXML SYSTEM "http://xml.cxml.org/schemas/cXML/{VERSION}/cXML.dtd">'
 LANGUAGE = "{http://www.w3.org/XML/1998/namespace}lang"
-# How cXML names the classifications that the catalogue has codes of.
+# cXML names of the classification schemes in the catalog.
 DOMAINS = {"unspsc": "UNSPSC", "cpv": "CPV", "hs_code": "HS"}
 
-EXTRINSICS = {"label": "Label", "reference": "Reference", "cost_centre": "CostCenter"}  # of what the caller says
+EXTRINSICS = {"label": "Label", "reference": "Reference", "cost_centre": "CostCenter"}  # by field of the request
 
 
 @dataclass(frozen=True, slots=True)
 class Party:
-    """A credential: who, by whose register."""
+    """Credential of a party: its identity and the register that issued it."""
 
     identity: str
     domain: str = "NetworkId"
@@ -34,18 +34,18 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Between whom a message passes, and in answer to what; placeholders where nobody asked."""
+    """Parties and context of a message. The defaults are placeholders for an export without a punch-out session."""
 
     seller: Party = Party("SUPPLIER-ID")
     buyer: Party = Party("BUYER-ID")
-    cookie: str | None = None  # the buyer's own; None: the option's reference
-    message: str | None = None  # the message's id; None: the option's reference
-    sent_at: str | None = None  # None: when the answer was made
+    cookie: str | None = None  # the buyer's cookie; None: the reference of the option
+    message: str | None = None  # id of the message; None: the reference of the option
+    sent_at: str | None = None  # time of the message; None: creation time of the answer
     operation_allowed: str = "create"
 
 
 def cxml_bytes(bill: Bill, session: Session | None = None) -> bytes:
-    """The basket: lines that have a price; those to be quoted are no order. Raises NothingPriced."""
+    """Basket with the priced lines of a bill; lines without a price are left out. Raises NothingPriced."""
     session, lines = session or Session(), bill.ordered()
     root, message = _envelope(session, session.message or bill.reference, session.sent_at or bill.created_at)
     head = _order(message, session, session.cookie or bill.reference)
@@ -61,7 +61,7 @@ def cxml_bytes(bill: Bill, session: Session | None = None) -> bytes:
 
 
 def unchanged_bytes(session: Session) -> bytes:
-    """What ends a session that chose nothing: status 204, as cXML has it."""
+    """Message that ends a session without a choice: cXML status 204."""
     root, message = _envelope(session, session.message or "", session.sent_at or "")
     _text(message, "Status", "Nothing was chosen.").attrib.update({"code": "204", "text": "No Content", LANGUAGE: "en"})
     head = _order(message, session, session.cookie or "")
@@ -70,20 +70,20 @@ def unchanged_bytes(session: Session) -> bytes:
 
 
 def cxml_root(payload: str, timestamp: str) -> Any:
-    """The root of a document."""
+    """Root element of a cXML document."""
     root = etree.Element("cXML", version=VERSION, payloadID=f"{payload}@headroom", timestamp=timestamp)
     root.set(LANGUAGE, "en")
     return root
 
 
 def document_bytes(root: Any) -> bytes:
-    """A document with its type."""
-    told: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True, doctype=DOCTYPE)
-    return told
+    """Serialized document with XML declaration and document type."""
+    document: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True, doctype=DOCTYPE)
+    return document
 
 
 def _envelope(session: Session, payload: str, sent_at: str) -> tuple[Any, Any]:
-    """A document with its header, and its message, still empty."""
+    """Document with its header, and its empty Message element."""
     root = cxml_root(payload, sent_at.replace("Z", "+00:00"))
     header = etree.SubElement(root, "Header")
     for role, party in (("From", session.seller), ("To", session.buyer), ("Sender", session.seller)):
@@ -94,7 +94,7 @@ def _envelope(session: Session, payload: str, sent_at: str) -> tuple[Any, Any]:
 
 
 def _order(message: Any, session: Session, cookie: str) -> Any:
-    """The head of an order message."""
+    """Adds an order message and returns its header element."""
     order = etree.SubElement(message, "PunchOutOrderMessage")
     _text(order, "BuyerCookie", cookie)
     allowed = {"operationAllowed": session.operation_allowed, "quoteStatus": "pending"}
@@ -126,10 +126,10 @@ def _item(order: Any, bill: Bill, line: Line) -> None:
 
 
 def _further(bill: Bill, line: Line) -> dict[str, str]:
-    """What has no element of its own."""
+    """Extrinsics of a line: facts for which cXML has no element."""
     price, own = line.price, {EXTRINSICS[name]: text for name, text in bill.own_words.items()}
-    told = {} if price is None else {"PriceKind": price.kind, "PriceSource": price.source, "PriceDate": price.observed}
-    return told | ({} if line.term_months is None else {"TermMonths": plainly(line.term_months)}) | own
+    facts = {} if price is None else {"PriceKind": price.kind, "PriceSource": price.source, "PriceDate": price.observed}
+    return facts | ({} if line.term_months is None else {"TermMonths": plainly(line.term_months)}) | own
 
 
 def _money(parent: Any, currency: str, amount: Decimal) -> None:

@@ -1,4 +1,4 @@
-"""What was first in an answer of then, what is in one of today, and why that differs: both read side by side."""
+"""Explains why the first rank of an old answer differs from that of today's answer."""
 
 from __future__ import annotations
 
@@ -7,30 +7,35 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.export.lines import plain
+from app.sizing.product_names import provider_name
 
 Document = Mapping[str, Any]
-NOBODY = "several sellers"
+SEVERAL_SELLERS = "several sellers"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An option in a few words: its types, how many of each, from whom, at what price."""
+    """Summary of a ranked option: accelerators, counts, seller and price."""
 
     rank: int
-    types: tuple[str, ...]
-    names: str
-    text: str
-    amount: float | None  # of a run the whole, of a service the hour
-    unit: str
+    types: tuple[str, ...]  # slugs of its accelerators
+    names: str  # display names of its accelerators
+    text: str  # counts and display names: "8 x NVIDIA L4"
+    amount: float | None  # cost of the whole run, or of a service per hour
+    unit: str  # unit of `amount`: USD or USD/h
     provider: str
 
     @property
     def price(self) -> str:
-        return "no price" if self.amount is None else f"{self.amount:,.2f} {self.unit}"
+        return "an unknown price" if self.amount is None else f"{self.amount:,.2f} {self.unit}"
 
 
 def places(answer: Document, names: Mapping[str, str]) -> list[Place]:
-    """Every rank of an answer; types by the names that they are known by."""
+    """Summaries of all ranks of an answer.
+
+    Parameters:
+        names: display names of accelerators by slug.
+    """
     return [_place(ranked, names) for ranked in answer["recommendations"]]
 
 
@@ -47,17 +52,17 @@ def _place(ranked: Document, names: Mapping[str, str]) -> Place:
         text=plain(" and ".join(counted)),
         amount=cost.get("usd_total" if ends else "usd_per_hour"),
         unit="USD" if ends else "USD/h",
-        provider=(deployment.get("offer") or {}).get("provider", NOBODY),
+        provider=(deployment.get("offer") or {}).get("provider", SEVERAL_SELLERS),
     )
 
 
 def stays(then: Sequence[Place], now: Sequence[Place]) -> bool:
-    """Whether the same types are first; nothing twice is the same."""
+    """True if the same accelerators rank first in both answers, or if neither has a first rank."""
     return [place.types for place in then[:1]] == [place.types for place in now[:1]]
 
 
 def why(then: Document, now: Document, names: Mapping[str, str]) -> Iterator[str]:
-    """What is to be said of the first place, in sentences."""
+    """Sentences that compare the first ranks of two answers."""
     before, after = places(then, names), places(now, names)
     if not before or not after:
         yield from _nothing(before, after, now)
@@ -68,54 +73,54 @@ def why(then: Document, now: Document, names: Mapping[str, str]) -> Iterator[str
 
 
 def _nothing(before: Sequence[Place], after: Sequence[Place], now: Document) -> Iterator[str]:
-    """Where one of the answers has no first place."""
+    """Sentences for two answers of which at least one recommends nothing."""
     if after:
-        yield f"Nothing did what was asked then; today {after[0].text} does, at {after[0].price}."
+        yield f"Originally no option met the limits. Today {after[0].text} does, at {after[0].price}."
     elif before:
-        yield f"{before[0].text} was first then; nothing does what is asked today."
+        yield f"{before[0].text} originally ranked first. Today no option meets the limits."
         yield _unranked(before[0], now, "is", "today")
     else:
-        yield "Nothing did what was asked then; nothing does today."
+        yield "No option met the limits originally, and none does today."
 
 
 def _stayed(first: Place, taken: Place) -> Iterator[str]:
     if (first.text, first.price) == (taken.text, taken.price):
-        yield f"{taken.text} stays first: {taken.price} then and today."
+        yield f"{taken.text} still ranks first: {taken.price}, unchanged."
     else:
-        told = f"{first.text} at {first.price} then, {taken.text} at {taken.price} today"
-        yield f"{taken.names} stays first: {told}{_moved(first, taken)}."
+        prices = f"{first.text} at {first.price} originally, {taken.text} at {taken.price} today"
+        yield f"{taken.names} still ranks first: {prices}{_moved(first, taken)}."
     if first.provider != taken.provider:
-        yield f"It is had from {taken.provider} now, not from {first.provider}."
+        yield f"The seller is now {provider_name(taken.provider)} instead of {provider_name(first.provider)}."
 
 
 def _changed(before: Sequence[Place], after: Sequence[Place], then: Document, now: Document) -> Iterator[str]:
-    """Where what was first stands today, and where what is first stood then."""
+    """Sentences about the old and the new first rank: where each ranks in the other answer."""
     first, taken = before[0], after[0]
-    yield f"{taken.text} is first today at {taken.price}; {first.text} was first then at {first.price}."
+    yield f"{taken.text} ranks first today at {taken.price}; {first.text} originally ranked first at {first.price}."
     fell = next((place for place in after if place.types == first.types), None)
     rose = next((place for place in before if place.types == taken.types), None)
     if fell is None:
         yield _unranked(first, now, "is", "today")
     else:
-        yield f"{first.names} is rank {fell.rank} today, {fell.text} at {fell.price}{_moved(first, fell)}."
+        yield f"{first.names} is rank {fell.rank} today: {fell.text} at {fell.price}{_moved(first, fell)}."
     if rose is None:
-        yield _unranked(taken, then, "was", "then")
+        yield _unranked(taken, then, "was", "originally")
     else:
-        yield f"{taken.names} was rank {rose.rank} then, {rose.text} at {rose.price}{_moved(rose, taken)}."
+        yield f"{taken.names} was originally rank {rose.rank}: {rose.text} at {rose.price}{_moved(rose, taken)}."
     if then["catalog"]["snapshot"] == now["catalog"]["snapshot"]:
-        yield "The catalogue is the same: its prices have aged, or the service reckons otherwise by now."
+        yield "The catalog has not changed: prices have aged, or the service now calculates differently."
 
 
 def _moved(then: Place, now: Place) -> str:
-    """By what share the price of the same types moved."""
+    """Relative price change of the same accelerators; empty if it cannot be compared."""
     if not then.amount or not now.amount or then.unit != now.unit:
         return ""
     return f" ({100 * (now.amount / then.amount - 1):+.1f} % since then)"
 
 
 def _unranked(place: Place, answer: Document, verb: str, when: str) -> str:
-    """Why the types of a place are among no ranks of the other answer, where it says so."""
+    """Why an option has no rank in the other answer, if that answer gives a reason."""
     for miss in answer["rejected"]:
         if (miss["accelerator"],) == place.types:
-            return f"{place.names} {verb} turned down {when}: {miss['text']}"
-    return f"{place.names} {verb} not among the ranks of {when}."
+            return f"{place.names} {verb} rejected {when}: {miss['text']}"
+    return f"{place.names} {verb} not ranked {when}."

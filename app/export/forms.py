@@ -1,4 +1,4 @@
-"""Rows as a table, CSV, Markdown or JSON."""
+"""Renders rows as a table, CSV, Markdown or JSON."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import orjson
 from app.export.table import guarded
 
 Row = Mapping[str, Any]
-# Columns of what is ranked, the most decisive first.
+# Columns of a ranking that a narrow table keeps, the most decisive first.
 DECIDING = ("hardware", "rank", "usd_per_hour", "usd_total", "ttft_p95_ms", "days", "from", "tpot_p95_ms", "runs")
 
 
 class Form(StrEnum):
-    """How an answer is written."""
+    """Output format of an answer."""
 
     TABLE = "table"
     JSON = "json"
@@ -27,12 +27,12 @@ class Form(StrEnum):
 
 
 def form_of(*, as_json: bool, as_csv: bool, as_markdown: bool) -> Form:
-    """The form that was asked for."""
+    """Output format that the command-line flags select."""
     return Form.JSON if as_json else Form.CSV if as_csv else Form.MARKDOWN if as_markdown else Form.TABLE
 
 
 def written(rows: Sequence[Row], form: Form) -> str:
-    """Rows of the same keys in a form; numbers to the right in tables for people."""
+    """Rows of the same keys in an output format; tables align numbers to the right."""
     if form is Form.JSON:
         return json_text(list(rows))
     names = list(rows[0]) if rows else []
@@ -54,7 +54,7 @@ def written(rows: Sequence[Row], form: Form) -> str:
 
 
 def fitting(rows: Sequence[Row], width: int) -> list[Row]:
-    """Rows with the columns that decide, as many as fit side by side, in the order they had; empty columns go first.
+    """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns.
 
     Check:
         >>> fitting([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
@@ -71,7 +71,7 @@ def fitting(rows: Sequence[Row], width: int) -> list[Row]:
 
 
 def as_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
-    """RFC 4180, safe to open in a spreadsheet."""
+    """CSV (RFC 4180) that is safe to open in a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
@@ -80,19 +80,22 @@ def as_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
 
 
 def cell(value: Any) -> str:
-    """A cell of CSV: numbers as they are, words guarded."""
+    """A CSV cell: numbers as they are, text guarded against formulas."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
     return guarded(shown(value))
 
 
 def in_column(name: str, value: Any) -> str:
-    """A cell of a table; a year is no number of years."""
+    """A table cell; years have no thousands separator."""
     return str(value) if name.endswith("_year") and value is not None else shown(value)
 
 
 def shown(value: Any) -> str:
-    """A cell: numbers with four digits or their whole part, lists as words."""
+    """A value as text.
+
+    Floats have four significant digits, or no decimals from 1,000 up; lists are separated by commas.
+    """
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -107,5 +110,5 @@ def shown(value: Any) -> str:
 
 
 def json_text(value: Any) -> str:
-    """JSON for people and programs."""
+    """Indented JSON."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2).decode()

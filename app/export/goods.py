@@ -1,6 +1,6 @@
-"""The lines of a bill from a stored answer and what is kept beside it: what is bought, rented, paid monthly, asked for.
+"""Builds the lines of a bill from a stored answer and its supply record.
 
-Nothing here knows a price or a name: all of them were stored with the answer.
+This module adds no prices or names of its own: all of them were stored with the answer.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from app.errors import NotFound
 from app.export.asked_for import asked_for
 from app.export.lines import OWN_WORDS, Bill, Line, PriceSource, Unit, plain
 from app.export.money import CENT, FINE, THOUSANDTH, Settlement, decimal, plainly, rounded
+from app.sizing.hardware.prices import current_kind
+from app.sizing.product_names import provider_name
 from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
 from app.sizing.words import counted
 
@@ -22,7 +24,7 @@ Document = Mapping[str, Any]
 UNNAMED_REGIONS = ("unspecified", "global")
 TERMS_MONTHS = {"1y": 12, "3y": 36}
 BY_CENT = (Unit.EACH, Unit.MONTH)
-OF_MACHINES = ("machine", "accelerator", "chassis", "processors", "memory")  # what a discount is off
+OF_MACHINES = ("machine", "accelerator", "chassis", "processors", "memory")  # parts that a discount applies to
 
 
 class UnknownRank(NotFound):
@@ -31,40 +33,40 @@ class UnknownRank(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Good:
-    """How a part of a cost is bought."""
+    """How a cost part appears on a bill."""
 
-    goods: str
-    kind: str
+    goods: str  # commodity that codes are looked up by
+    kind: str  # kind of line
     unit: Unit
-    text: str
+    text: str  # description; empty if the part has a name of its own
 
 
-# Bought once.
+# Parts that are paid once, by the name of the cost part.
 BOUGHT = {
     "accelerator": Good("accelerator", "compute", Unit.EACH, ""),
     "machine": Good("machine", "compute", Unit.EACH, ""),
     "chassis": Good("chassis", "compute", Unit.EACH, "Chassis with board, power supplies and cooling"),
-    "processors": Good("processors", "compute", Unit.EACH, "Processors of one machine"),
-    "memory": Good("memory", "compute", Unit.EACH, "Memory of one machine"),
-    "more_memory_gib": Good("memory", "compute", Unit.GIBIBYTE, "More memory than the machines come with"),
+    "processors": Good("processors", "compute", Unit.EACH, "Processors for one machine"),
+    "memory": Good("memory", "compute", Unit.EACH, "Memory for one machine"),
+    "more_memory_gib": Good("memory", "compute", Unit.GIBIBYTE, "Additional memory for the machines"),
     "network_gbit_per_s": Good(
         "network", "network", Unit.GBIT_PER_S, "Network between machines: switches, cables, optics"
     ),
     "rack_kw": Good("rack", "rack", Unit.KILOWATT, "Racks and power strips, by rated power"),
 }
-# Paid month by month.
+# Parts that are paid per month, by the name of the cost part.
 MONTHLY = {
     "upkeep_usd": Good("support", "support", Unit.MONTH, "Support and spare parts"),
-    "floor_kw": Good("hosting", "hosting", Unit.MONTH, "Space and cooling in a data centre"),
-    "power_kw": Good("power", "power", Unit.MONTH, "Electricity under load, the building's share included"),
+    "floor_kw": Good("hosting", "hosting", Unit.MONTH, "Data center space and cooling"),
+    "power_kw": Good("power", "power", Unit.MONTH, "Electricity under load, including facility overhead (PUE)"),
 }
 
 
 def bill_of(answer: Document, supply: Document, rank: int, settlement: Settlement) -> Bill:
-    """The bill of one ranked option. Raises UnknownRank where there are fewer."""
+    """Bill of one ranked option. Raises UnknownRank if the answer has no such rank."""
     ranked, asked = answer["recommendations"], answer["request"]
     if not 1 <= rank <= len(ranked):
-        many = f"It has ranks 1 to {len(ranked)}" if ranked else "Nothing was feasible, so there is nothing to buy"
+        many = f"It has ranks 1 to {len(ranked)}" if ranked else "No option was feasible, so there is nothing to buy"
         raise UnknownRank(f"This answer has no rank {rank}. {many}.", ranks=len(ranked))
     option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
     lots = supply["ranks"][rank - 1]
@@ -95,7 +97,7 @@ def bill_of(answer: Document, supply: Document, rank: int, settlement: Settlemen
 
 
 def _aged(price: PriceSource | None, as_of: date) -> PriceSource | None:
-    """A price with its age; what the caller said is of the day of the answer."""
+    """The price source with its age. A price from the request dates from the day of the answer."""
     if price is None:
         return None
     observed = price.observed or as_of.isoformat()
@@ -103,7 +105,7 @@ def _aged(price: PriceSource | None, as_of: date) -> PriceSource | None:
 
 
 def age_days(observed: str, as_of: date) -> int | None:
-    """Days since a price was seen; a month or a year counts from its first day.
+    """Days since a price was observed; None if the date is invalid. A month or a year counts from its first day.
 
     Check:
         >>> age_days("2026-10", date(2026, 11, 20))
@@ -125,15 +127,16 @@ def _step(unit: Unit) -> Decimal:
 
 
 def _lines(lot: Document, option: Document, supply: Document) -> Iterator[Line]:
-    """The lines of machines of one kind."""
+    """Lines of one lot: a group of identical machines."""
     hours = next((part["quantity"] for part in lot["parts"] if part["what"] == "horizon_hours"), 0.0)
     months = decimal(hours / HOURS_PER_MONTH, THOUSANDTH)
+    derived = supply.get("derived") or supply["reckoned"]  # "reckoned": stored by version 0.1
     for part in lot["parts"]:
         what = part["what"]
         if what in MONTHLY:
-            yield _monthly(lot, part, months, supply["reckoned"][what])
+            yield _monthly(lot, part, months, derived[what])
         elif what in BOUGHT and "unit_usd" in part:
-            yield _bought(lot, part, supply["reckoned"].get(what))
+            yield _bought(lot, part, derived.get(what))
         elif what == "machine":
             yield _rented(lot, part, _hours(option, hours))
     if not any("unit_usd" in part or "usd_per_hour" in part for part in lot["parts"]):
@@ -141,14 +144,14 @@ def _lines(lot: Document, option: Document, supply: Document) -> Iterator[Line]:
 
 
 def _hours(option: Document, horizon_hours: float) -> float:
-    """How long machines are rented: as long as the work takes, or over the horizon."""
+    """Hours that machines are rented for: the duration of a run, or the whole horizon."""
     days = option.get("performance", {}).get("days")
     ends = option["cost"]["usd_total"] is not None and days is not None
     return days * HOURS_PER_DAY if ends else horizon_hours
 
 
-def _bought(lot: Document, part: Document, reckoned: Document | None) -> Line:
-    """A line that is paid once; whole machines and accelerators carry their own price's source."""
+def _bought(lot: Document, part: Document, derived: Document | None) -> Line:
+    """Line that is paid once. Whole machines and accelerators use the price source of their own."""
     good = BOUGHT[part["what"]]
     own = {"accelerator": lot["accelerator"], "machine": lot.get("machine")}.get(part["what"])
     around = lot.get("machine", lot["accelerator"])
@@ -166,7 +169,7 @@ def _bought(lot: Document, part: Document, reckoned: Document | None) -> Line:
         usd=usd,
         unit_price=None,
         once=True,
-        price=_price(reckoned or price),
+        price=_price(derived or price),
         manufacturer=own.get("maker") if own else None,
         part_number=own.get("part_number") if own else None,
         supplier=lot.get("seller") if part["what"] == "machine" else None,
@@ -175,25 +178,28 @@ def _bought(lot: Document, part: Document, reckoned: Document | None) -> Line:
 
 
 def _joined(lot: Document) -> str:
-    """What a network joins, for who draws up its cables: the line counts its rate alone."""
+    """Number and rate of the machines that a network connects, for the cabling plan.
+
+    The quantity of the line is the bandwidth only.
+    """
     each = lot.get("machine", {}).get("network_gbit_per_s")
-    rate = "" if each is None else f" of {each:,.0f} Gbit/s each"
-    return f"; joins {counted(lot['machines'], 'machine')}{rate}"
+    rate = "" if each is None else f" at {each:,.0f} Gbit/s each"
+    return f"; connects {counted(lot['machines'], 'machine')}{rate}"
 
 
 def _negotiated(lot: Document, what: str, usd: Decimal) -> str:
-    """A discount that the buyer told of, with the price before it to the cent."""
+    """Note about a discount from the request, with the price before it to the cent."""
     off = Decimal(repr(lot.get("discount", 0.0)))
     if not off or what not in OF_MACHINES:
         return ""
-    return f"{plainly(100 * off)} % negotiated off {rounded(usd / (1 - off), CENT):,f} USD"
+    return f"{plainly(100 * off)} % negotiated discount on {rounded(usd / (1 - off), CENT):,f} USD"
 
 
-def _monthly(lot: Document, part: Document, months: Decimal, reckoned: Document) -> Line:
-    """A line that is paid every month of the horizon, for all machines of the lot."""
+def _monthly(lot: Document, part: Document, months: Decimal, derived: Document) -> Line:
+    """Line that is paid per month of the horizon, for all machines of the lot."""
     good = MONTHLY[part["what"]]
     monthly = part["quantity"] * part["usd_per_hour"] * HOURS_PER_MONTH
-    drawn = f", {part['quantity']:.6g} kW mean draw" if part["what"].endswith("_kw") else ""
+    drawn = f", {part['quantity']:.6g} kW average draw" if part["what"].endswith("_kw") else ""
     around = lot.get("machine", lot["accelerator"])
     return Line(
         goods=good.goods,
@@ -205,13 +211,13 @@ def _monthly(lot: Document, part: Document, months: Decimal, reckoned: Document)
         usd=decimal(monthly, CENT),
         unit_price=None,
         once=False,
-        price=_price(reckoned),
+        price=_price(derived),
         term_months=months,
     )
 
 
 def _rented(lot: Document, part: Document, hours: float) -> Line:
-    """Machines by the hour, or by the month of a commitment."""
+    """Line of machines rented by the hour, or by the month of a commitment."""
     price = lot.get("price", {})
     months = TERMS_MONTHS.get(price.get("commitment", ""))
     machines = Decimal(repr(part["quantity"]))
@@ -220,15 +226,14 @@ def _rented(lot: Document, part: Document, hours: float) -> Line:
     where = "" if lot["region"] in UNNAMED_REGIONS else f", {lot['region']}"
     by_month = decimal(part["usd_per_hour"] * HOURS_PER_MONTH, CENT)
     usd = by_month if months else decimal(part["usd_per_hour"], FINE)
-    paid_first = "" if upfront is None else f"{upfront:,.2f} USD of each are paid at the start and part of the price"
+    paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
     notes = (paid_first, _negotiated(lot, part["what"], usd))
+    text = f"{machine_text(lot)}, {way} from {provider_name(lot['seller'])}{where}; {counted(int(machines), 'machine')}"
     return Line(
         goods="cloud",
         kind="cloud",
         sku=lot.get("machine", {}).get("sku", lot["instance_type"]),
-        description=_of(
-            lot, f"{machine_text(lot)}, {way} at {lot['seller']}{where}; {counted(int(machines), 'machine')}"
-        ),
+        description=_of(lot, text),
         quantity=rounded(machines * (months or decimal(hours, THOUSANDTH)), THOUSANDTH),
         unit=Unit.MONTH if months else Unit.HOUR,
         usd=usd,
@@ -244,7 +249,7 @@ def _rented(lot: Document, part: Document, hours: float) -> Line:
 
 
 def _unpriced(lot: Document) -> Line:
-    """Machines of which no price is known."""
+    """Line of machines that have no known price."""
     named = lot.get("machine", lot["accelerator"])
     return Line(
         goods="machine",
@@ -262,35 +267,36 @@ def _unpriced(lot: Document) -> Line:
     )
 
 
-def _price(told: Document | None) -> PriceSource | None:
-    if not told:
+def _price(stored: Document | None) -> PriceSource | None:
+    if not stored:
         return None
-    return PriceSource(told["kind"], plain(told["source"]), told.get("observed", ""), told["confidence"])
+    kind, source = current_kind(stored["kind"]), plain(stored["source"])
+    return PriceSource(kind, source, stored.get("observed", ""), stored["confidence"])
 
 
 def machine_text(lot: Document) -> str:
-    """A machine in words: its name, what it carries, and what stands around that."""
+    """Description of a machine: name, accelerators, processors, memory and network."""
     machine = lot.get("machine", {})
     name = lot.get("instance_type") or machine.get("name") or lot["accelerator"]["name"]
-    told = [name]
+    parts = [name]
     each = lot.get("accelerators", 0) / (lot.get("machines") or 1)
     if each and lot["accelerator"]["name"] not in name:
-        told.append(f"{each:g} x {lot['accelerator']['name']}")
+        parts.append(f"{each:g} x {lot['accelerator']['name']}")
     if "processors" in machine:
-        told.append(machine["processors"])
+        parts.append(machine["processors"])
     if "memory_gib" in machine:
-        told.append(f"{machine['memory_gib']:g} GiB of memory")
+        parts.append(f"{machine['memory_gib']:g} GiB of memory")
     if "network_gbit_per_s" in machine:
-        told.append(f"network of {machine['network_gbit_per_s']:g} Gbit/s")
-    return ", ".join(told)
+        parts.append(f"{machine['network_gbit_per_s']:g} Gbit/s network")
+    return ", ".join(parts)
 
 
 def _of(lot: Document, text: str) -> str:
-    """A description, with the pool it belongs to."""
+    """Description with the name of its pool, in plain text."""
     return plain(f"{text} ({lot['pool']} pool)" if "pool" in lot else text)
 
 
 def title_of(lots: Sequence[Document]) -> str:
-    """An option in a few words."""
-    told = [f"{lot.get('accelerators', 0)} x {lot['accelerator']['name']}" for lot in lots]
-    return plain(" and ".join(told))
+    """Title of an option: counts and names of its accelerators."""
+    counts = [f"{lot.get('accelerators', 0)} x {lot['accelerator']['name']}" for lot in lots]
+    return plain(" and ".join(counts))

@@ -1,4 +1,4 @@
-"""The one model of a bill of materials that every writer reads: lines with quantity, price and where each is from."""
+"""Bill of materials that every export format reads: lines with quantity, price and price source."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ from enum import StrEnum
 from app.errors import Unanswerable
 from app.export.money import CENT, Settlement, rounded
 
-SHORT = 40  # characters of a description that every tool takes
-SHORT_REFERENCE = 35  # and of a quote's number
-OWN_WORDS = ("label", "reference", "cost_centre")  # that a request is filed under
-SERVICES = ("cloud", "hosting", "power", "support", "installation", "licence")  # kinds of lines that are no goods
+SHORT = 40  # characters of a description that every procurement tool accepts
+SHORT_REFERENCE = 35  # characters of a quote reference that every procurement tool accepts
+OWN_WORDS = ("label", "reference", "cost_centre")  # request fields that the buyer files an answer under
+FILING_LABELS = {"label": "Label", "reference": "Reference", "cost_centre": "Cost center"}  # their display names
+# Kinds of lines that are services, not goods.
+SERVICES = ("cloud", "hosting", "power", "support", "installation", "licence")
 
 
 class Unit(StrEnum):
-    """Codes of UN/ECE Recommendation 20."""
+    """Units as codes of UN/ECE Recommendation 20."""
 
     EACH = "EA"
     HOUR = "HUR"
@@ -31,7 +33,7 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceSource:
-    """Who stands behind a price, and how old it is at the day of the answer."""
+    """Origin of a price, and its age on the day of the answer."""
 
     kind: str
     source: str
@@ -42,66 +44,66 @@ class PriceSource:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """So much of something. Without a price it is to be quoted. `once`: bought, not paid for month by month."""
+    """A line of a bill. A line without a price needs a quote."""
 
-    goods: str  # its commodity: machine, accelerator, network, cloud, ...
+    goods: str  # commodity of the line: machine, accelerator, network, cloud, ...
     kind: str  # compute, network, rack, storage, hosting, power, support, installation, licence or cloud
     sku: str
     description: str
     quantity: Decimal
     unit: Unit
-    usd: Decimal | None  # of one
-    unit_price: Decimal | None  # the same in the bill's currency
-    once: bool
+    usd: Decimal | None  # price per unit in USD
+    unit_price: Decimal | None  # price per unit in the currency of the bill
+    once: bool  # paid once; false: paid over the term
     price: PriceSource | None = None
     manufacturer: str | None = None
-    part_number: str | None = None  # the maker's
+    part_number: str | None = None  # the manufacturer's
     supplier: str | None = None
     supplier_part_id: str | None = None
     term_months: Decimal | None = None
-    codes: dict[str, str] = field(default_factory=dict)
+    codes: dict[str, str] = field(default_factory=dict)  # commodity codes by scheme: unspsc, cpv, hs_code
     notes: str = ""
     number: int = 0
-    lot: int = 0  # of which kind of machines it is part: several where pools differ
+    lot: int = 0  # index of the group of machines: pools of different machines are separate lots
 
     @property
     def total(self) -> Decimal | None:
-        """To the cent; None where it is to be quoted."""
+        """Quantity times unit price, to the cent; None if the line has no price."""
         return None if self.unit_price is None else rounded(self.quantity * self.unit_price, CENT)
 
     @property
     def paid(self) -> str:
-        """Once, or month by month."""
+        """When the line is paid: "once" or "over_term"."""
         return "once" if self.once else "over_term"
 
     @property
     def short(self) -> str:
-        """Its description in as many characters as every tool takes."""
+        """Description truncated to the length that every procurement tool accepts."""
         return self.description[:SHORT].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What one ranked option comes to. Sums are made of the lines whenever they are read."""
+    """Bill of one ranked option. Totals are computed from the lines on each access."""
 
     answer: str  # id of the stored recommendation
     rank: int
     title: str
     created_at: str
-    as_of: date
-    snapshot: str
+    as_of: date  # day that price ages refer to
+    snapshot: str  # id of the catalog snapshot that the answer used
     settlement: Settlement
     lines: tuple[Line, ...]
-    own_words: Mapping[str, str] = field(default_factory=dict)
+    own_words: Mapping[str, str] = field(default_factory=dict)  # label, reference and cost_centre of the request
 
     @property
     def reference(self) -> str:
-        """Under which a quote of this option is filed: 35 characters are what every tool takes."""
+        """Quote reference of the option, at most 35 characters, which every procurement tool accepts."""
         return f"{self.answer}-{self.rank}"[:SHORT_REFERENCE]
 
     @property
     def priced(self) -> tuple[Line, ...]:
-        """Lines that can be ordered at their price."""
+        """Lines that have a price."""
         return tuple(line for line in self.lines if line.unit_price is not None)
 
     @property
@@ -125,25 +127,25 @@ class Bill:
         return self.subtotal + self.tax
 
     def ordered(self) -> tuple[Line, ...]:
-        """Lines for tools that can only take what has a price. Raises NothingPriced."""
+        """Lines for formats that accept only priced lines. Raises NothingPriced if there are none."""
         if not self.priced:
-            raise NothingPriced("No line of this option has a price, so there is nothing to order. Ask for a quote.")
+            raise NothingPriced("No line of this option has a price, so nothing can be ordered. Request a quote.")
         return self.priced
 
 
 class NothingPriced(Unanswerable):
-    """A bill that cannot be ordered from."""
+    """Raised for a bill without any priced line."""
 
     code = "nothing-priced"
 
 
 def summed(lines: Iterable[Line]) -> Decimal:
-    """Totals of the lines that have one."""
+    """Sum of the line totals; lines without a price are skipped."""
     return sum((line.total for line in lines if line.total is not None), Decimal("0.00"))
 
 
 def plain(text: str) -> str:
-    """Text that every format can carry: of one line, without control characters.
+    """Text in one line without control characters, which every format can carry.
 
     Check:
         >>> plain("a\\tb\\x00c")

@@ -1,7 +1,8 @@
-"""A decision memo and the quote request that follows from it, as two pages to print: no script, nothing from elsewhere.
+"""Renders a decision memo and the quote request that goes with it.
 
-Question, options, why, risk, what settles it; then the lines a supplier is asked to price. Every sentence is the stored
-answer's own.
+Both are printable HTML pages without scripts or external resources. The memo has the requirement, the options, the
+reasons, the risks and the verification, then the lines that a supplier quotes. Its sentences come from the stored
+answer.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from decimal import Decimal
 from html import escape
 from typing import Any
 
-from app.export.lines import Bill, Line, Unit
+from app.export.lines import FILING_LABELS, Bill, Line, Unit
 from app.export.money import plainly
 from app.sizing.hardware.prices import FIRM
-from app.sizing.words import counted
+from app.sizing.product_names import provider_name
+from app.sizing.words import counted, percent
 
 Document = Mapping[str, Any]
 OPTIONS, REASONS, CHANGES, OTHERS = 3, 6, 3, 3
@@ -28,7 +30,7 @@ UNITS = {
     Unit.GIBIBYTE: "GiB",
     Unit.TERABYTE: "TB",
 }
-# Of the reasons an answer gives those that decide, in this order.
+# Codes of the reasons that decide a choice; the memo shows them in this order.
 DECIDING = (
     "choice",
     "comparison",
@@ -42,8 +44,8 @@ DECIDING = (
     "storage",
     "price",
 )
-OWN = {"label": "Label", "reference": "Reference", "cost_centre": "Cost centre"}
-BACKED = frozenset(("asked", *(kind.value for kind in FIRM)))  # by a seller, or by who asks
+# Kinds of prices that a seller has published or quoted, or that the request states.
+BACKED = frozenset(("asked", *(kind.value for kind in FIRM)))
 STYLE = """
 @page { size: A4; margin: 13mm }
 body { font: 9pt/1.3 Helvetica, Arial, sans-serif; color: #111; max-width: 184mm; margin: 0 auto }
@@ -57,29 +59,35 @@ code { font-size: 7pt; overflow-wrap: anywhere } small { color: #444 } .quote { 
 
 
 def options_shown(answer: Document, rank: int) -> tuple[int, ...]:
-    """The option asked for and the best beside it."""
+    """Ranks that the memo compares: the chosen one and the best of the others."""
     ranked = [option["rank"] for option in answer["recommendations"]]
     others = [other for other in ranked if other != rank][: OPTIONS - 1]
     return tuple(sorted((rank, *others)))
 
 
 def html_bytes(answer: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
-    """The memo on one option beside others, whose bills are given in the order of their ranks."""
+    """HTML of the memo about the chosen option.
+
+    Parameters:
+        answer: the stored answer.
+        bills: the bills of the compared options, in the order of their ranks.
+        chosen: the bill of the chosen option.
+    """
     option = answer["recommendations"][chosen.rank - 1]
     title = f"Decision and quote request: {chosen.title}"
     body = [
         f"<h1>{_said(title)}</h1>",
         f"<p><small>{_said(_origin(chosen))}</small></p>",
-        "<h2>Question</h2>",
-        f"<p>{_said(answer['summary'].partition('. Take ')[0])}.</p>",
+        "<h2>Requirement</h2>",
+        f"<p>{_said(answer['summary'].partition('. Recommended: ')[0].partition('. Take ')[0])}.</p>",
         "<h2>Options</h2>",
         _options(answer, bills, chosen),
         f"<p>{_said(_sums(chosen))}</p>",
         f"<h2>Why rank {chosen.rank}</h2>",
         _list(_reasons(option)),
-        "<h2>Risk</h2>",
+        "<h2>Risks</h2>",
         _list(_risks(answer, option, chosen)),
-        f"<h2>What settles it{'' if chosen.rank == 1 else ' for rank 1'}</h2>",
+        f"<h2>Verification and sensitivity{'' if chosen.rank == 1 else ' of rank 1'}</h2>",
         _list(_settles(answer)),
         _command(answer),
         _quote_request(chosen),
@@ -92,26 +100,26 @@ def html_bytes(answer: Document, bills: Sequence[Bill], chosen: Bill) -> bytes:
 
 
 def _origin(bill: Bill) -> str:
-    told = f"Recommendation {bill.answer}, rank {bill.rank}; catalogue snapshot {bill.snapshot}; prices counted to "
+    source = f"Recommendation {bill.answer}, rank {bill.rank}; catalog snapshot {bill.snapshot}; price ages as of "
     settled = bill.settlement
     rate = "" if settled.rate_date is None else f"; 1 USD = {plainly(settled.per_usd)} {settled.currency} on "
-    own = "".join(f" {OWN[name]} {text}." for name, text in bill.own_words.items())
-    return f"{told}{bill.as_of.isoformat()}{rate}{settled.rate_date or ''}.{own}"
+    own = "".join(f" {FILING_LABELS[name]}: {text}." for name, text in bill.own_words.items())
+    return f"{source}{bill.as_of.isoformat()}{rate}{settled.rate_date or ''}.{own}"
 
 
 def _options(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str:
-    """What each option is, costs and does, side by side."""
+    """Table that compares the options: seller, cost, power, likelihood of meeting the limits, performance."""
     currency = chosen.settlement.currency
     names = (
         "Rank",
         "Option",
-        "Had from",
-        f"Once, {currency}",
+        "Seller",
+        f"Paid once, {currency}",
         f"Over term, {currency}",
         "USD/h",
         "kW",
-        "Sure",
-        "Does",
+        "Meets limits",
+        "Performance",
     )
     rows = []
     for bill in bills:
@@ -135,22 +143,24 @@ def _options(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str:
 
 
 def _had_from(deployment: Document) -> str:
-    """Who sells it and how; of two pools both."""
+    """Sellers and pricing models of a deployment; both sellers if it has two pools."""
     each = deployment.get("pools", {"whole": deployment}).values()
     offers = (part["offer"] for part in each if "offer" in part)
-    told = dict.fromkeys(f"{offer['provider']}, {offer['pricing_model'].replace('_', ' ')}" for offer in offers)
-    return " and ".join(told) or "nobody: to be quoted"
+    sellers = dict.fromkeys(
+        f"{provider_name(offer['provider'])}, {offer['pricing_model'].replace('_', ' ')}" for offer in offers
+    )
+    return " and ".join(sellers) or "no seller yet: request a quote"
 
 
 def _sure(option: Document) -> str:
-    """How surely it does what was asked."""
-    sure = option.get("confidence", {})
-    meets = sure.get("meets_slo", sure.get("meets_deadline"))
-    return "" if meets is None else f"{100 * meets:.0f} %"
+    """Probability that the option meets its limits."""
+    confidence = option.get("confidence", {})
+    meets = confidence.get("meets_slo", confidence.get("meets_deadline"))
+    return "" if meets is None else f"{percent(meets)} likely"
 
 
 def _does(option: Document) -> str:
-    """What it does, in the figure that its work is judged by."""
+    """Main performance figure: days of a run, or the throughput of a service."""
     speed = option.get("performance", {})
     if "days" in speed:
         return f"{speed['days']:,.3g} days"
@@ -165,53 +175,54 @@ def _does(option: Document) -> str:
 
 
 def _reasons(option: Document) -> Iterator[str]:
-    told = {reason["code"]: reason["text"] for reason in option["explanation"]}
-    yield from [told[code] for code in DECIDING if code in told][:REASONS]
+    texts = {reason["code"]: reason["text"] for reason in option["explanation"]}
+    yield from [texts[code] for code in DECIDING if code in texts][:REASONS]
     packing = option.get("packing", {})
-    if packing.get("cheaper") == "together":  # apart is among the warnings
+    if packing.get("cheaper") == "together":  # if "apart" is cheaper, a warning says so
         yield packing["why"]
 
 
 def _risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]:
-    """Warnings, what another confidence would take, and how much of the money nobody stands behind."""
+    """Warnings, the cost of a higher confidence, prices that are not firm, and cheaper alternatives."""
     yield from (warning["text"] for warning in answer["warnings"])
-    sure = option.get("confidence", {})
-    for level in sure.get("by_level", []):
-        if level["confidence"] > sure["asked"] and level["total_accelerators"] is not None:
+    confidence = option.get("confidence", {})
+    for level in confidence.get("by_level", []):
+        if level["confidence"] > confidence["asked"] and level["total_accelerators"] is not None:
             money = level.get("usd_per_hour", level.get("usd_total"))
-            per = "an hour" if "usd_per_hour" in level else "for the run"
-            cost = "" if money is None else f", {_figure(money)} USD {per}"
-            yield f"For {100 * level['confidence']:.0f} % confidence: {level['total_accelerators']} accelerators{cost}."
+            unit = "USD/h" if "usd_per_hour" in level else "USD for the run"
+            cost = "" if money is None else f" at {_figure(money)} {unit}"
+            needed = f"{level['total_accelerators']} accelerators{cost}"
+            yield f"{percent(level['confidence'])} confidence of meeting the limits needs {needed}."
             break
     unbacked = sum(
         (line.total for line in bill.priced if line.total and line.price and line.price.kind not in BACKED),
         Decimal(0),
     )
     if unbacked:
-        share = 100 * unbacked / bill.subtotal
-        yield f"{share:.0f} % of the sum rests on prices that no seller stands behind: reckoned, press or broker."
+        share = percent(float(unbacked / bill.subtotal))
+        yield f"{share} of the total is estimated or from a marketplace, not a firm price from a seller."
     yield from _oldest(bill)
     for cheaper in answer.get("cheaper_if", [])[:OTHERS] if bill.rank == 1 else ():
-        yield f"{100 * cheaper['saves_share']:.0f} % less with {cheaper['if']}: {cheaper['risk']}."
+        yield f"{percent(cheaper['saves_share'])} cheaper with {cheaper['if']}: {cheaper['risk']}."
 
 
 def _oldest(bill: Bill) -> Iterator[str]:
-    """Which of the prices is the first to be asked for again."""
+    """Sentence about the line with the oldest price."""
     ages = {line.number: line.price.age_days for line in bill.priced if line.price and line.price.age_days is not None}
     if ages:
         number = max(ages, key=lambda place: ages[place])
-        yield f"The oldest price is that of line {number}, {ages[number]} days old: quotes decide."
+        yield f"The oldest price is on line {number}: {counted(ages[number], 'day')} old. Get a quote before you order."
 
 
 def _settles(answer: Document) -> Iterator[str]:
-    """The measurement that decides, and what would change the answer."""
+    """The benchmark that verifies the choice, and the changes that would alter the answer."""
     check = answer.get("verification")
     if check is not None:
-        cost = "" if check["usd"] is None else f", about {_figure(check['usd'])} USD"
+        cost = "" if check["usd"] is None else f" and costs about {_figure(check['usd'])} USD"
         where = f"{check['accelerators']} x {check['accelerator']}"
-        yield f"{check['decides']} Measured in {check['minutes']:g} minutes on {where}{cost}, with the command below."
+        yield f"{check['decides']} The benchmark below takes {check['minutes']:g} minutes on {where}{cost}."
     for change in answer["sensitivity"][:CHANGES]:
-        yield f"{change['change'].capitalize()}: {change['effect']}."
+        yield f"{change['change'][:1].upper()}{change['change'][1:]}: {change['effect']}."
 
 
 def _command(answer: Document) -> str:
@@ -220,31 +231,33 @@ def _command(answer: Document) -> str:
 
 
 def _sums(bill: Bill) -> str:
-    """What the option comes to, with the tax as given."""
+    """Totals of the option, with tax."""
     settled = bill.settlement
-    told = f"{bill.once:,.2f} once and {bill.over_term:,.2f} over the term"
+    currency = settled.currency
+    amounts = f"{bill.once:,.2f} {currency} paid once and {bill.over_term:,.2f} {currency} over the term"
     if settled.tax_name is not None:
-        told += f", {bill.tax:,.2f} of {settled.tax_name} at {plainly(settled.tax_percent)} %"
-    asked = len(bill.lines) - len(bill.priced)
-    beside = "" if not asked else f"; {counted(asked, 'line')} to be quoted beside it"
-    return f"Rank {bill.rank}: {told}: {bill.total:,.2f} {settled.currency}{beside}."
+        amounts += f", plus {bill.tax:,.2f} {currency} {settled.tax_name} ({plainly(settled.tax_percent)} %)"
+    unpriced = len(bill.lines) - len(bill.priced)
+    excluded = f" The total excludes {counted(unpriced, 'line')} without a price." if unpriced else ""
+    return f"Rank {bill.rank}: {amounts}. Total: {bill.total:,.2f} {currency}.{excluded}"
 
 
 def _quote_request(bill: Bill) -> str:
-    """What a supplier fills in: price and time of every line. It shows no expected price."""
-    head = "".join(f"<th>{name}</th>" for name in ("No", "Item", "Quantity", "Price each", "Price", "Lead time"))
+    """Form that a supplier fills in: price and lead time of each line. It shows no expected price."""
+    head = "".join(f"<th>{name}</th>" for name in ("No.", "Item", "Quantity", "Unit price", "Total price", "Lead time"))
     rows = "".join(_row(line) for line in bill.lines)
     return (
         f'<div class="quote"><h1>Request for quotation</h1><p><small>Reference {_said(_references(bill))}</small></p>'
-        "<p>Please quote the lines that you supply: price, currency, validity, lead time, warranty, terms.</p>"
+        "<p>Please quote every line that you can supply. State price, currency, validity, lead time, warranty and "
+        "terms.</p>"
         f"<table><tr>{head}</tr>{rows}</table></div>"
     )
 
 
 def _references(bill: Bill) -> str:
-    """What a supplier is to name: the quote's number, and our own."""
+    """References that a supplier quotes: that of the option, and the buyer's own."""
     own = bill.own_words.get("reference")
-    return bill.reference if own is None else f"{bill.reference}; ours {own}"
+    return bill.reference if own is None else f"{bill.reference} (our reference: {own})"
 
 
 def _row(line: Line) -> str:
@@ -262,9 +275,9 @@ def _figure(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:,.2f}"
 
 
-def _list(told: Iterable[str]) -> str:
-    items = "".join(f"<li>{_said(text)}</li>" for text in told)
-    return f"<ul>{items}</ul>" if items else "<p>Nothing is known that would.</p>"
+def _list(texts: Iterable[str]) -> str:
+    items = "".join(f"<li>{_said(text)}</li>" for text in texts)
+    return f"<ul>{items}</ul>" if items else "<p>None known.</p>"
 
 
 def _cell(text: str, number: bool) -> str:

@@ -1,4 +1,4 @@
-"""Amounts as buyers book them: decimal, rounded half up, in a currency at a dated rate, with a tax as given."""
+"""Decimal amounts for bills: rounding half up, currency conversion at a dated rate, and tax."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 
 CENT = Decimal("0.01")
-FINE = Decimal("0.0001")  # of prices per hour and per Gbit/s
+FINE = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
 THOUSANDTH = Decimal("0.001")
 
 
 def decimal(value: float, step: Decimal) -> Decimal:
-    """A figure of an answer in steps, halves up.
+    """A figure of an answer as a decimal, rounded half up to a step.
 
     Check:
         >>> decimal(2.675, CENT)
@@ -22,12 +22,12 @@ def decimal(value: float, step: Decimal) -> Decimal:
 
 
 def rounded(value: Decimal, step: Decimal) -> Decimal:
-    """An amount in steps, halves up."""
+    """An amount rounded half up to a step."""
     return value.quantize(step, rounding=ROUND_HALF_UP)
 
 
 def plainly(value: Decimal) -> str:
-    """A number without an exponent or needless zeros.
+    """A number without an exponent and without trailing zeros.
 
     Check:
         >>> plainly(Decimal("26280.000")), plainly(Decimal("4.70")), plainly(Decimal("1E+3"))
@@ -39,13 +39,13 @@ def plainly(value: Decimal) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """In which currency a bill is written, at which rate of which day, and what tax comes on top."""
+    """Currency of a bill, its exchange rate, and the tax."""
 
     currency: str = "USD"
-    per_usd: Decimal = Decimal(1)  # of the currency
-    rate_date: date | None = None  # None: dollars
+    per_usd: Decimal = Decimal(1)  # units of the currency for one USD
+    rate_date: date | None = None  # day of the exchange rate; None for USD
     tax_name: str | None = None
-    tax_percent: Decimal = Decimal(0)
+    tax_percent: Decimal = Decimal(0)  # tax rate in percent
 
     def tax(self, amount: Decimal) -> Decimal:
         """Tax on an amount, to the cent."""

@@ -1,7 +1,7 @@
-"""A bill as the fields of SAP's Open Catalog Interface, which a form posts back to the buyer's HOOK_URL.
+"""Writes a bill as fields of SAP's Open Catalog Interface, which a form posts to the buyer's HOOK_URL.
 
-Names and lengths after OCI 5 as SAP documents it (pCon's wiki and sap4tech.net, read 2026-11-23): numbers with a point
-and three decimals, up to eleven digits before it.
+Names and lengths follow OCI 5 as SAP documents it (pCon's wiki and sap4tech.net, read 2026-11-23): numbers with a
+decimal point and three decimals, up to eleven digits before it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ LENGTHS = {
     "EXT_SCHEMA_TYPE": 10,
     "EXT_CATEGORY_ID": 60,
 }
-CUT = ("DESCRIPTION", "VENDORMAT", "MANUFACTMAT", "EXT_PRODUCT_ID")  # the long text has all of it
+# Fields that may be truncated: LONGTEXT carries the full description.
+CUT = ("DESCRIPTION", "VENDORMAT", "MANUFACTMAT", "EXT_PRODUCT_ID")
 PRICE_UNITS = (1, 10, 100, 1000)
 
 
 class TooLarge(Unanswerable):
-    """A figure that the fields of a format cannot hold."""
+    """Raised for a figure that exceeds the length of its OCI field."""
 
     code = "figure-too-large"
 
 
 def price_and_unit(price: Decimal) -> tuple[Decimal, int]:
-    """A price in three decimals, and of how many it is the price, so that nothing is lost.
+    """A price with three decimals, and the price unit that keeps it exact.
 
-    Check: 3.4568 an hour is 34.568 for ten.
+    Check: 3.4568 per hour is 34.568 per 10 hours.
         >>> price_and_unit(Decimal("3.4568")), price_and_unit(Decimal("370000.00"))
         ((Decimal('34.568'), 10), (Decimal('370000.000'), 1))
     """
@@ -52,19 +53,19 @@ def price_and_unit(price: Decimal) -> tuple[Decimal, int]:
 
 
 def oci_fields(bill: Bill) -> list[tuple[str, str]]:
-    """Fields by name, line after line from 1: lines that have a price. Raises NothingPriced and TooLarge."""
+    """Names and values of the fields of all priced lines, numbered from 1. Raises NothingPriced and TooLarge."""
     return [field for place, line in enumerate(bill.ordered(), start=1) for field in _fields(bill, line, place)]
 
 
 def oci_bytes(bill: Bill) -> bytes:
-    """The fields as a form sends them."""
+    """The fields in URL encoding, as a form sends them."""
     return urlencode(oci_fields(bill)).encode("ascii")
 
 
 def _fields(bill: Bill, line: Line, place: int) -> list[tuple[str, str]]:
     price, per = price_and_unit(line.unit_price or Decimal(0))
     category = line.codes.get("unspsc")
-    told: dict[str, str | None] = {
+    values: dict[str, str | None] = {
         "DESCRIPTION": line.short,
         "QUANTITY": f"{rounded(line.quantity, THOUSANDTH):f}",
         "UNIT": line.unit.value,
@@ -81,14 +82,14 @@ def _fields(bill: Bill, line: Line, place: int) -> list[tuple[str, str]]:
         "EXT_SCHEMA_TYPE": None if category is None else "UNSPSC",
         "EXT_CATEGORY_ID": category,
     }
-    found = [(f"NEW_ITEM-{name}[{place}]", _fitting(name, text)) for name, text in told.items() if text is not None]
-    return [*found, (f"NEW_ITEM-LONGTEXT_{place}:132[]", line.description)]
+    fields = [(f"NEW_ITEM-{name}[{place}]", _fitting(name, text)) for name, text in values.items() if text is not None]
+    return [*fields, (f"NEW_ITEM-LONGTEXT_{place}:132[]", line.description)]
 
 
 def _fitting(name: str, text: str) -> str:
-    """A value within its field's length: text is cut, a figure never."""
+    """A value within the length of its field: text is truncated, figures raise TooLarge."""
     if len(text) <= LENGTHS[name]:
         return text
     if name in CUT:
         return text[: LENGTHS[name]]
-    raise TooLarge(f"{text} does not fit the OCI field {name} of {LENGTHS[name]} characters. Take another format.")
+    raise TooLarge(f"{text} does not fit in the OCI field {name} ({LENGTHS[name]} characters). Choose another format.")

@@ -1,6 +1,7 @@
-"""A bill of then beside the same machines at prices of today: line by line what moved, by how much, and by what cause.
+"""Compares an old bill with the same machines at today's prices, line by line, with the cause of each difference.
 
-The causes of a line add up to its difference, and the lines to that of the bills.
+The causes of a line add up to its difference, and the differences of the lines add up to the difference of the
+bills.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from app.export.lines import Bill, Line, Unit
 from app.export.money import CENT, plainly, rounded
 from app.sizing.hardware.prices import PriceKind
 
-PRICE, SELLER, RECKONED, QUANTITY = "price", "seller", "reckoned", "quantity"
+# Codes of the causes, as they appear in answers.
+PRICE, SELLER, ESTIMATE, QUANTITY = "price", "seller", "estimate", "quantity"
 ADDED, GONE, UNPRICED, PRICED = "added", "gone", "unpriced", "priced"
-OWN_FIGURES = (PriceKind.RECKONED.value, "asked")
+OWN_FIGURES = (PriceKind.ESTIMATE.value, "asked")  # kinds of prices that no seller has stated
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a line comes to another amount, and what of the difference is due to that; None where it has no amount."""
+    """Cause of a difference and its amount; the amount is None if one side has no price."""
 
     cause: str
     amount: Decimal | None
@@ -31,26 +33,26 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A line of then and the same of today; one of them is None where the other bill has none."""
+    """A line of the old bill with its counterpart of today; None if a bill has no such line."""
 
     then: Line | None
     now: Line | None
 
     @property
     def difference(self) -> Decimal | None:
-        """Today's amount less that of then; None where one of them has no price."""
+        """Today's amount minus the old one; None if one of them has no price."""
         amounts = [Decimal(0) if line is None else line.total for line in (self.then, self.now)]
         before, after = amounts
         return None if before is None or after is None else after - before
 
     @property
     def causes(self) -> tuple[Cause, ...]:
-        """What the difference is due to; nothing where there is none."""
+        """Causes of the difference; empty if there is no difference."""
         return tuple(_causes(self))
 
 
 def line_by_line(then: Bill, now: Bill) -> tuple[Moved, ...]:
-    """The lines of both, those for the same goods of the same machines side by side, in the order of the bills."""
+    """Pairs of lines for the same goods of the same machines, in the order of the bills."""
     found: dict[tuple[int, str, Unit], tuple[list[Line], list[Line]]] = defaultdict(lambda: ([], []))
     for place, bill in enumerate((then, now)):
         for line in bill.lines:
@@ -59,7 +61,7 @@ def line_by_line(then: Bill, now: Bill) -> tuple[Moved, ...]:
 
 
 def difference(moved: tuple[Moved, ...]) -> Decimal | None:
-    """What the whole moved by; None where a line lost its price or got one."""
+    """Difference of the totals; None if a line lost or gained a price."""
     found = [pair.difference for pair in moved if not _never_priced(pair)]
     return None if None in found else sum((d for d in found if d is not None), Decimal("0.00"))
 
@@ -71,53 +73,56 @@ def _never_priced(pair: Moved) -> bool:
 def _causes(pair: Moved) -> Iterator[Cause]:
     then, now = pair.then, pair.now
     if then is None or now is None:
-        cause, day = (ADDED, "then") if then is None else (GONE, "today")
-        yield Cause(cause, pair.difference, f"The bill of {day} has no such line.")
+        cause, owner = (ADDED, "The original") if then is None else (GONE, "Today's")
+        yield Cause(cause, pair.difference, f"{owner} bill has no such line.")
     elif then.total is None or now.total is None:
         if then.total is not None or now.total is not None:
             lost = now.total is None
             yield (
-                Cause(UNPRICED, None, "Nobody prices it today.") if lost else Cause(PRICED, None, "It has a price now.")
+                Cause(UNPRICED, None, "No seller lists a price today.")
+                if lost
+                else Cause(PRICED, None, "It has a price today.")
             )
     else:
         yield from _of_price_and_quantity(then, now)
 
 
 def _of_price_and_quantity(then: Line, now: Line) -> Iterator[Cause]:
-    """Another seller, of machines that may be larger; or a price that moved, at the quantity of then, and what is more
-    or less of it.
+    """Causes for a line that has a price on both days.
+
+    They are another seller, or a changed price at the old quantity plus a changed quantity.
     """
     whole = (now.total or Decimal(0)) - (then.total or Decimal(0))
     if (then.supplier, then.supplier_part_id) != (now.supplier, now.supplier_part_id):
-        yield Cause(SELLER, whole, f"{_sold(then)} then; {_sold(now)} is the least today.")
+        yield Cause(SELLER, whole, f"Originally {_sold(then)}. The cheapest offer today: {_sold(now)}.")
         return
     by_price = (now.unit_price or Decimal(0)) - (then.unit_price or Decimal(0))
     due = whole if then.quantity == now.quantity else rounded(by_price * then.quantity, CENT)
     if by_price:
         yield Cause(*_of_price(then, now, due))
     if then.quantity != now.quantity:
-        amounts = f"{plainly(then.quantity)} {then.unit.value} then, {plainly(now.quantity)} today"
-        yield Cause(QUANTITY, whole - due, f"Another quantity is needed: {amounts}.")
+        amounts = f"{plainly(then.quantity)} {then.unit.value} originally, {plainly(now.quantity)} today"
+        yield Cause(QUANTITY, whole - due, f"The quantity changed: {amounts}.")
 
 
 def _of_price(then: Line, now: Line, amount: Decimal) -> tuple[str, Decimal, str]:
-    """By whom and by how much a price moved."""
+    """Code, amount and text of a price change."""
     if now.price is not None and now.price.kind in OWN_FIGURES:
-        return RECKONED, amount, f"It is reckoned, of other lines or with this service's figures: {_prices(then, now)}."
+        return ESTIMATE, amount, f"The price is estimated from other lines or from assumptions: {_prices(then, now)}."
     return PRICE, amount, f"{_prices(then, now)}."
 
 
 def _sold(line: Line) -> str:
-    """Who sells how much of what at which price."""
-    seller = " ".join(text for text in (line.supplier, line.supplier_part_id) if text) or "nobody named"
+    """Seller, quantity and price of a line."""
+    seller = " ".join(text for text in (line.supplier, line.supplier_part_id) if text) or "an unnamed seller"
     return f"{seller}, {plainly(line.quantity)} at {_seen(line)}"
 
 
 def _prices(then: Line, now: Line) -> str:
-    """Both prices with their change, and where each was seen if that is somewhere else."""
+    """Both prices with their sources and the relative change."""
     before, after = then.unit_price or Decimal(0), now.unit_price or Decimal(0)
-    share = f", {100 * (after / before - 1):+.1f} %" if before else ""
-    return f"{_seen(then)}, {_seen(now)}{share}"
+    share = f" ({100 * (after / before - 1):+.1f} %)" if before else ""
+    return f"{_seen(then)} originally, {_seen(now)} today{share}"
 
 
 def _seen(line: Line) -> str:

@@ -1,4 +1,4 @@
-"""Answers as rows: the columns that decide."""
+"""Converts answers to table rows with their most decisive columns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Json = Mapping[str, Any]
 
 
 def hardware(deployment: Json) -> str:
-    """What is bought or rented.
+    """Accelerators of a deployment with their count.
 
     Check:
         >>> hardware({"accelerator": "nvidia-l4", "total_accelerators": 2})
@@ -22,7 +22,7 @@ def hardware(deployment: Json) -> str:
 
 
 def seller(deployment: Json) -> str | None:
-    """Who lets or sells it."""
+    """Provider and pricing model of a deployment; None if it has no offer."""
     offer = deployment.get("offer")
     if not offer:
         pools = deployment.get("pools") or {}
@@ -31,25 +31,25 @@ def seller(deployment: Json) -> str | None:
 
 
 def layout(deployment: Json) -> str | None:
-    """How it is laid out: replicas of so many accelerators, of a run its degrees."""
+    """Layout of a deployment: its replicas, or the parallel degrees of a run."""
     if deployment.get("pools"):
         return "two pools"
     degrees = {"dp": "data_parallel", "tp": "tensor_parallel", "pp": "pipeline_parallel", "ep": "expert_parallel"}
-    said = [f"{short}{deployment[name]}" for short, name in degrees.items() if (deployment.get(name) or 1) > 1]
+    parts = [f"{short}{deployment[name]}" for short, name in degrees.items() if (deployment.get(name) or 1) > 1]
     replicas = deployment.get("replicas")
     spare = f"+{deployment['spare_replicas']}" if deployment.get("spare_replicas") else ""
-    return " ".join([*([f"{replicas}{spare} replicas"] if replicas else []), *said]) or None
+    return " ".join([*([f"{replicas}{spare} replicas"] if replicas else []), *parts]) or None
 
 
 def software(deployment: Json) -> str | None:
-    """Engine or framework, and the format of the weights or of the run."""
-    of = deployment["pools"]["decode"] if deployment.get("pools") else deployment
-    said = (of.get(name) for name in ("engine", "framework", "weight_format", "precision"))
-    return " ".join(str(word) for word in said if word) or None
+    """Engine or framework, with the weight format or the precision of the run."""
+    pool = deployment["pools"]["decode"] if deployment.get("pools") else deployment
+    parts = (pool.get(name) for name in ("engine", "framework", "weight_format", "precision"))
+    return " ".join(str(part) for part in parts if part) or None
 
 
 def judged(answer: Json) -> dict[str, Any]:
-    """One deployment that was judged, as a row."""
+    """Row of one estimated deployment."""
     deployment, cost, speed = answer["deployment"], answer.get("cost") or {}, answer.get("performance") or {}
     price = "usd_total" if cost.get("usd_total") is not None else "usd_per_hour"
     row: dict[str, Any] = {
@@ -70,14 +70,14 @@ def judged(answer: Json) -> dict[str, Any]:
 
 
 def ranked(answer: Json) -> list[dict[str, Any]]:
-    """The recommendations, all with the same columns."""
+    """Rows of the recommendations, all with the same columns."""
     rows = [{"rank": each["rank"], **judged(each)} for each in answer["recommendations"]]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
 
 
 def compared(answer: Json) -> list[dict[str, Any]]:
-    """The figures of a comparison, an option a column."""
+    """Rows of a comparison: one figure per row, one option per column."""
     names = [each["name"] for each in answer["options"]]
     return [
         {"": line["quantity"], **dict(zip(names, line["values"], strict=True)), "unit": line["unit"]}
@@ -86,7 +86,7 @@ def compared(answer: Json) -> list[dict[str, Any]]:
 
 
 def counted(answer: Json) -> list[dict[str, Any]]:
-    """The plain counts of a model.
+    """Rows of the plain counts of a model.
 
     Check:
         >>> counted({"parameters": 8, "parts": {}, "mixture": False})
@@ -97,17 +97,21 @@ def counted(answer: Json) -> list[dict[str, Any]]:
 
 
 def reasons(each: Json) -> Iterator[str]:
-    """The sentences behind one option."""
+    """Explanations of one option, as list items."""
     for reason in each.get("explanation", ()):
         yield f"- {reason['text']}"
 
 
 def turned_down(answer: Json, most: int) -> Iterator[str]:
-    """Why others were not taken."""
+    """Rejected accelerators with the reason, as list items.
+
+    Parameters:
+        most: maximum number of items.
+    """
     for each in answer.get("rejected", ())[:most]:
         yield f"- {each['accelerator']}: {each['text']}"
 
 
 def plain(items: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Rows of a list with the columns that people look for first."""
+    """Rows reduced to the given columns."""
     return [{name: item.get(name) for name in columns} for item in items]

@@ -1,4 +1,7 @@
-"""A bill as a workbook: totals are formulas that follow quantity, price, rate and tax; their values are stored too."""
+"""Writes a bill as an XLSX workbook whose totals are formulas of quantity, price, rate and tax.
+
+The workbook also stores the computed values.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 
 import xlsxwriter
 
-from app.export.lines import Bill
+from app.export.lines import FILING_LABELS, Bill
 from app.export.table import COLUMNS, NUMBERS, row_of
 
 LINES, TOTALS = "Bill of materials", "Totals"
@@ -22,7 +25,7 @@ SHEET_COLUMNS = tuple(
 
 
 def xlsx_bytes(bill: Bill) -> bytes:
-    """Two sheets: the lines, and what they come to. The same bill is the same bytes."""
+    """Workbook with two sheets: the lines and the totals. The same bill gives the same bytes."""
     out = io.BytesIO()
     book = xlsxwriter.Workbook(out, SAFE)
     made = datetime.fromisoformat(bill.created_at).replace(tzinfo=None)
@@ -41,13 +44,13 @@ def xlsx_bytes(bill: Bill) -> bytes:
 
 
 def letter(column: str) -> str:
-    """A column of the sheet as its formulas name it."""
+    """Letters of a column in formulas."""
     place = SHEET_COLUMNS.index(column)
     return (chr(64 + place // 26) if place >= 26 else "") + chr(65 + place % 26)
 
 
 def _write_line(sheet: Any, row: int, cells: dict[str, Any]) -> None:
-    """A row: numbers as numbers, text as text, and the two cells that follow from others as formulas."""
+    """Writes one row: numbers as numbers, text as text, unit price and line total as formulas."""
     of = {name: f"{letter(name)}{row + 1}" for name in ("quantity", USD_COLUMN, "unit_price")}
     price = cells["unit_price"]
     for place, name in enumerate(SHEET_COLUMNS):
@@ -66,7 +69,7 @@ def _write_line(sheet: Any, row: int, cells: dict[str, Any]) -> None:
 
 
 def _write_totals(sheet: Any, bill: Bill) -> None:
-    """What is paid once, over the term, tax and all of it; below, where the figures are from."""
+    """Writes the amounts paid once and over the term, the tax and the total, then the sources of the figures."""
     settled = bill.settlement
     paid, total = (f"'{LINES}'!${letter(name)}:${letter(name)}" for name in ("paid", "line_total"))
     sheet.set_column(0, 0, 34)
@@ -75,18 +78,18 @@ def _write_totals(sheet: Any, bill: Bill) -> None:
         ("Paid once", f'=ROUND(SUMIF({paid},"once",{total}),2)', bill.once),
         ("Paid over the term", f'=ROUND(SUMIF({paid},"over_term",{total}),2)', bill.over_term),
         ("Subtotal", "=ROUND(B1+B2,2)", bill.subtotal),
-        (f"{settled.tax_name or 'Tax'}, percent", None, settled.tax_percent),
+        (f"{settled.tax_name or 'Tax'} rate, percent", None, settled.tax_percent),
         ("Tax", "=ROUND(B3*B4/100,2)", bill.tax),
         ("Total", "=ROUND(B3+B5,2)", bill.total),
         ("Currency", None, settled.currency),
-        ("Of the currency for one USD", None, settled.per_usd),
-        ("Day of the rate", None, "" if settled.rate_date is None else settled.rate_date.isoformat()),
+        ("Exchange rate (currency per USD)", None, settled.per_usd),
+        ("Exchange rate date", None, "" if settled.rate_date is None else settled.rate_date.isoformat()),
         ("Option", None, f"rank {bill.rank}: {bill.title}"),
         ("Recommendation", None, bill.answer),
-        ("Catalogue snapshot", None, bill.snapshot),
-        ("Ages of prices counted to", None, bill.as_of.isoformat()),
-        ("Lines to be quoted", None, len(bill.lines) - len(bill.priced)),
-        *((name.replace("_", " ").capitalize(), None, text) for name, text in bill.own_words.items()),
+        ("Catalog snapshot", None, bill.snapshot),
+        ("Price ages as of", None, bill.as_of.isoformat()),
+        ("Lines without a price", None, len(bill.lines) - len(bill.priced)),
+        *((FILING_LABELS[name], None, text) for name, text in bill.own_words.items()),
     )
     for row, (name, formula, value) in enumerate(rows):
         sheet.write_string(row, 0, name)

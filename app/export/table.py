@@ -1,4 +1,4 @@
-"""A bill as a table: CSV after RFC 4180, safe to open in a spreadsheet; and the rows every table shows."""
+"""Writes a bill as CSV (RFC 4180) that is safe to open in a spreadsheet, and defines the columns of all tables."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ COLUMNS = (
     "notes",
 )
 NUMBERS = frozenset(("line_no", "option", "quantity", "unit_price", "line_total", "term_months", "price_age_days"))
-# What a spreadsheet would take for the beginning of a formula, whatever white space stands before it.
+# Characters that start a formula in spreadsheets, with or without spaces before them.
 BEGINS_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 Cell = str | int | Decimal | None
 
 
 def row_of(bill: Bill, line: Line) -> dict[str, Cell]:
-    """A line's cells by their column."""
+    """Cells of a line by column."""
     price = line.price
     return {
         "line_no": line.number,
@@ -81,7 +81,7 @@ def row_of(bill: Bill, line: Line) -> dict[str, Cell]:
 
 
 def guarded(text: str) -> str:
-    """Text that no spreadsheet takes for a formula.
+    """Text that spreadsheets do not execute as a formula.
 
     Check:
         >>> guarded("=1+1"), guarded("H100")
@@ -91,13 +91,13 @@ def guarded(text: str) -> str:
 
 
 def csv_bytes(bill: Bill) -> bytes:
-    """A row per line below the names of the columns; sums are left to who reads it."""
+    """CSV with a header row and one row per line; it has no totals."""
     out = io.StringIO(newline="")
-    written = csv.writer(out, lineterminator="\r\n")
-    written.writerow(COLUMNS)
+    writer = csv.writer(out, lineterminator="\r\n")
+    writer.writerow(COLUMNS)
     for line in bill.lines:
         cells = row_of(bill, line)
-        written.writerow([_text(cells.get(column)) for column in COLUMNS])
+        writer.writerow([_text(cells.get(column)) for column in COLUMNS])
     return out.getvalue().encode("utf-8")
 
 

@@ -1,4 +1,4 @@
-"""A bill as a UBL 2.1 RequestForQuotation: what a supplier is asked to quote, with the price that was reckoned with."""
+"""Writes a bill as a UBL 2.1 RequestForQuotation: the lines that a supplier quotes, with the expected prices."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from app.export.money import plainly
 ROOT = "urn:oasis:names:specification:ubl:schema:xsd:RequestForQuotation-2"
 CAC = "urn:oasis:names:specification:ubl:schema:xsd:CommonAggregateComponents-2"
 CBC = "urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2"
-# Codes of UNTDID 7143, which UBL names classifications by.
+# UNTDID 7143 codes, which identify classification schemes in UBL.
 LISTS = {"unspsc": "TST", "cpv": "STI", "hs_code": "HS"}
 NO_SELLER = "to be chosen"
 
 
 def ubl_bytes(bill: Bill) -> bytes:
-    """The request. Every line is in it: one without a price asks for one."""
+    """The request with all lines; the supplier fills in the missing prices."""
     root = etree.Element(f"{{{ROOT}}}RequestForQuotation", nsmap={None: ROOT, "cac": CAC, "cbc": CBC})
     day, time = bill.created_at.split("T")
     _basic(root, "UBLVersionID", "2.1")
@@ -39,24 +39,25 @@ def ubl_bytes(bill: Bill) -> bytes:
         item = _group(root, "RequestForQuotationLine")
         _basic(item, "ID", str(line.number))
         _line_item(_group(item, "LineItem"), bill, line)
-    told: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True)
-    return told
+    document: bytes = etree.tostring(root, xml_declaration=True, encoding="UTF-8", pretty_print=True)
+    return document
 
 
 def _notes(bill: Bill) -> list[str]:
-    """What the request as a whole says: the option, what was reckoned with, and the tax as given."""
+    """Notes on the whole request: the option, the expected amounts, and the tax."""
     settled = bill.settlement
-    told = [
+    currency = settled.currency
+    notes = [
         f"Rank {bill.rank} of recommendation {bill.answer}: {bill.title}.",
-        f"Reckoned with {bill.subtotal:,.2f} {settled.currency}: {bill.once:,.2f} paid once, {bill.over_term:,.2f} "
-        f"over the term. Prices of catalogue snapshot {bill.snapshot}.",
+        f"Expected subtotal: {bill.subtotal:,.2f} {currency}, of which {bill.once:,.2f} {currency} is paid once and "
+        f"{bill.over_term:,.2f} {currency} over the term. Prices are from catalog snapshot {bill.snapshot}.",
     ]
     if "label" in bill.own_words:
-        told.insert(0, f"{bill.own_words['label']}.")
+        notes.insert(0, f"{bill.own_words['label']}.")
     if settled.tax_name is not None:
-        percent = plainly(settled.tax_percent)
-        told.append(f"{settled.tax_name} of {percent} %: {bill.tax:,.2f} {settled.currency}, {bill.total:,.2f} in all.")
-    return told
+        tax = f"{settled.tax_name} ({plainly(settled.tax_percent)} %): {bill.tax:,.2f} {currency}."
+        notes.append(f"{tax} Total with tax: {bill.total:,.2f} {currency}.")
+    return notes
 
 
 def _line_item(item: Any, bill: Bill, line: Line) -> None:
@@ -88,7 +89,7 @@ def _line_item(item: Any, bill: Bill, line: Line) -> None:
 
 
 def _price(price: Any, bill: Bill, line: Line, amount: Decimal) -> None:
-    """The price of one, and the rate it was converted at."""
+    """Fills in the unit price and the exchange rate."""
     settled = bill.settlement
     _basic(price, "PriceAmount", f"{amount:f}").set("currencyID", settled.currency)
     _basic(price, "BaseQuantity", "1").set("unitCode", line.unit.value)

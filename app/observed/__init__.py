@@ -1,1 +1,1 @@
-"""Text that engines, accelerators and trainers write, read into plain observations: text in, figures out, no more."""
+"""Parsers for the text of engines, accelerator exporters and trainers. They turn text into plain observations."""

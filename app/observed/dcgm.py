@@ -1,8 +1,9 @@
-"""What the DCGM exporter says of accelerators.
+"""Accelerator observations from the metrics of the NVIDIA DCGM exporter.
 
 Source: NVIDIA/dcgm-exporter 4.5, etc/default-counters.csv and etc/dcp-metrics-included.csv, read 2026-11-23; field
 names as in DCGM 3 and 4.
-Limits: the last Xid is told and never counted; errors are counted between scrapes that lie an hour apart.
+Limits: the exporter shows the last Xid but does not count Xid errors. Errors are counted only between scrapes that
+are an hour or more apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from app.observed.series import Metric, Series
 from app.sizing.units import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 PREFIX = "DCGM_"
-# (quantity, metrics that say it, the first that is there; unit)
+# (quantity, metrics that report it with their unit; the first metric found is used)
 MEANS = (
     ("utilization", (("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0), ("DCGM_FI_DEV_GPU_UTIL", 0.01))),
     ("temperature_c", (("DCGM_FI_DEV_GPU_TEMP", 1.0),)),
@@ -35,13 +36,13 @@ KNOWN = {n for _, names in MEANS for n, _ in names} | {MEMORY, LANES, MOST_LANES
 
 
 def devices(series: Series, runs: Runs) -> Reading:
-    """Figures of the accelerators of which there are metrics."""
+    """Accelerator figures for which the scrapes contain metrics."""
     figures = [*_means(series), *_clocks(series), *_errors(series)]
     return Reading(tuple(figures), notes=tuple(_notes(series, runs)))
 
 
 def of_each(series: Series, name: str) -> dict[str, float]:
-    """A gauge of each accelerator, the mean of its scrapes."""
+    """Mean of a gauge over the scrapes, per accelerator."""
     found: dict[str, list[float]] = {}
     for named in series.gauges:
         for sample, value in named.get(name, ()):
@@ -96,10 +97,10 @@ def _notes(series: Series, runs: Runs) -> Iterator[str]:
     now = of_each(series, CLOCK)
     if now and not of_each(series, MOST_CLOCK):
         mean = math.fsum(now.values()) / len(now)
-        yield f"Clocks are {mean:.0f} MHz on the mean; give clock_share, of what they are sold with, to have it judged."
+        yield f"The mean clock is {mean:.0f} MHz. Set clock_share (clock over rated clock) to have it diagnosed."
     failing = sorted({f"{value:.0f}" for value in of_each(series, XID).values() if value})
     if failing:
-        yield f"Accelerators report Xid {', '.join(failing)}; give errors_per_day to have it judged."
+        yield f"Accelerators report Xid {', '.join(failing)}. Set errors_per_day to include them in the diagnosis."
     every = {_accelerator(sample) for sample in series.increases if sample.name in KNOWN}
     if every and len(every) != runs.accelerators:
-        yield f"The text is of {len(every)} accelerators; the deployment has {runs.accelerators:g}."
+        yield f"The text covers metrics of {len(every)} accelerators; the deployment has {runs.accelerators:g}."

@@ -1,8 +1,8 @@
-"""DeepSpeed's log.
+"""Patterns for DeepSpeed logs.
 
 Source: deepspeedai/DeepSpeed of 2026-08-22, deepspeed/utils/timer.py, runtime/pipe/engine.py and
-runtime/checkpoint_engine/torch_checkpoint_engine.py, read 2026-11-23. Samples are sequences of all ranks; its GB are
-2^30 bytes. Parts of a step with wall_clock_breakdown.
+runtime/checkpoint_engine/torch_checkpoint_engine.py, read 2026-11-23. Samples are sequences of all ranks, and 1 GB
+is 2^30 bytes. Logs contain the parts of a step with wall_clock_breakdown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an engine calls its metrics: of each quantity the names it had, the newest first."""
+"""Metric names of an engine: for each quantity all names that versions of the engine used, newest first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ Names = tuple[Metric, ...]
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Metrics of an engine by their canonical names; `prefix` as it is written. `token_times`: of requests or between
-    tokens, as their counts tell. `first_token_parts`: what comes before the first token, where that is not counted.
+    """Metrics of an engine by their canonical names.
+
+    `prefix`: metric prefix as the engine writes it. `token_times`: histograms per request or per token; their counts
+    show which.
+    `first_token_parts`: durations that add up to the TTFT, for engines without a TTFT metric.
     """
 
     name: str
@@ -41,5 +44,5 @@ class Engine:
 
     @property
     def metrics(self) -> tuple[Metric, ...]:
-        """All that are read."""
+        """All metrics of the engine."""
         return tuple(m for f in fields(self) if f.name not in ("name", "prefix") for m in getattr(self, f.name))

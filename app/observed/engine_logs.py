@@ -1,8 +1,8 @@
-"""Logs of vLLM and SGLang: what the engine tells of itself every few seconds.
+"""Service observations from the status lines that vLLM and SGLang log every few seconds.
 
-Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is waiting);
-sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
-Limits: waits are not in such a log. Lines of an engine that does nothing are left out.
+Source: vllm-project/vllm, vllm/v1/metrics/loggers.py (0.8 on) and vllm/engine/metrics.py (before: pending is
+waiting); sgl-project/sglang, its decode batches and docs on hyperparameter tuning (0.4 on); read 2026-11-23.
+Limits: these logs contain no latencies. Lines of an idle engine are ignored.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ UNITS = {
 
 
 def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
-    """What an engine's log says, the mean of its lines. Raises UnreadableText where it has none."""
+    """Figures from an engine log, each the mean of its lines.
+
+    Raises UnreadableText if no line is a status line.
+    """
     every = lines_of(text)
     known = [e for e in ENGINE_LOGS if name in (None, e.name)]
     engine = max(known, key=lambda e: sum(bool(e.said(line)) for line in every))
@@ -60,18 +63,18 @@ def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
         else:
             unread.append(f"line {number}: {plain(line)}")
     if not said:
-        first = f" It begins with {plain(every[0])!r}." if every else ""
-        raise UnreadableText(f"No line was found that tells what {engine.title} runs.{first}")
+        first = f" The text begins with {plain(every[0])!r}." if every else ""
+        raise UnreadableText(f"The text has no status line of {engine.title}.{first}")
     engines = float(len({line.get("engine", 0.0) for line in said}))
     seen = runs.of_replicas or engines
     told = runs.of_replicas is not None or runs.replicas <= seen
-    left = f"The log is of {seen:g} of {runs.replicas:g} replicas: what is written a second is taken for all of them."
+    left = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
     figures = tuple(_figures(engine, said, engines * max(1.0, runs.replicas / seen)))
     return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if told else (left,))
 
 
 def _figures(engine: Trainer, said: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
-    """Means of the lines; `engines`: as many as the deployment has."""
+    """Means over the lines. `engines` is the number of engines in the deployment."""
     busy = [line for line in said if line["running"] or line.get("waiting")] or said
     for quantity, (name, unit) in UNITS.items():
         values = [line[name] * unit for line in busy if name in line]
@@ -80,4 +83,4 @@ def _figures(engine: Trainer, said: Sequence[dict[str, float]], engines: float) 
         if values:
             mean = math.fsum(values) / len(values)
             times = engines if quantity == "output_tokens_per_s" else 1.0
-            yield Figure("service", quantity, mean * times, f"{engine.title}'s log, the mean of {len(values)} lines")
+            yield Figure("service", quantity, mean * times, f"{engine.title} log, mean of {len(values)} lines")

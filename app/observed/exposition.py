@@ -1,8 +1,8 @@
-"""Prometheus and OpenMetrics text as samples: each line for itself, so that a broken one is told and the rest is read.
+"""Parser for Prometheus and OpenMetrics text. It parses line by line, reports broken lines and reads the rest.
 
 Source: Prometheus text format 0.0.4 and OpenMetrics 1.0 (prometheus.io/docs/instrumenting/exposition_formats,
-2026-11-23); lines are parsed by prometheus_client.
-Limits: native histograms are not read. A sample that is no number is as if it were not there: engines write NaN.
+2026-11-23); prometheus_client parses the lines.
+Limits: native histograms are not supported. Samples with the value NaN, which engines write, are ignored.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.observed.figures import SHOWN, Unread, plain
 
-# What a router or an operator puts before an engine's name: KServe, Ray Serve.
+# Prefixes that routers and operators (KServe, Ray Serve) put before the metric names of an engine.
 BEFORE = re.compile(r"^(?:kserve_|ray_)")
 EXEMPLAR = re.compile(r" # \{.*$")
 LINE = re.compile(r"^([A-Za-z_:][A-Za-z0-9_:]{0,199})(?:\{|\s+[-+]?[0-9.NI])")
 SUFFIX = re.compile(r"_(?:bucket|sum|count)$")
-# Labels that tell one engine from another; the other labels split what is one engine's.
+# Labels that distinguish engines. All other labels split the samples of one engine.
 OF_A_SOURCE = ("instance", "pod", "pod_name", "kubernetes_pod_name", "replica", "engine", "engine_idx", "dp_rank")
-MOST = 1e18  # that anything is counted or measured
-MILLISECONDS_FROM = 1e11  # seconds since 1970 that are milliseconds
+MOST = 1e18  # largest plausible value of a sample
+MILLISECONDS_FROM = 1e11  # a larger Unix timestamp is in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A value of a metric: of which engine, with which labels."""
+    """Identity of a sample: metric name, labels and the engine that it comes from."""
 
     name: str
     labels: tuple[tuple[str, str], ...]
@@ -41,7 +41,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Scrape:
-    """One reading of all metrics; `at_s` is when, where it is known."""
+    """One scrape of all metrics. `at_s` is its time; None if unknown."""
 
     values: Mapping[Sample, float]
     at_s: float | None
@@ -49,12 +49,15 @@ class Scrape:
 
 
 def canonical(name: str) -> str:
-    """A metric's name whoever passed it on."""
+    """Metric name without the prefix of a router, with underscores instead of colons."""
     return BEFORE.sub("", name.replace(":", "_"))
 
 
 def scraped(text: str, at_s: float | None, known: Callable[[str], bool], ordinal: int = 0) -> Scrape:
-    """Samples of the metrics that are known; the others are counted. `ordinal` tells texts of one moment apart."""
+    """Samples of the known metrics in a text; all other metrics are listed as unread.
+
+    `ordinal` distinguishes texts with the same time.
+    """
     values: dict[Sample, float] = {}
     others: dict[str, None] = {}
     broken: list[str] = []
@@ -95,7 +98,11 @@ def _sample(line: str, ordinal: int) -> tuple[Sample, float, float | None] | Non
 
 
 def _seconds(stamp: object) -> float | None:
-    """A moment as the parser gives it, a thousandth of what stands there: OpenMetrics writes seconds."""
+    """Unix time of a sample in seconds.
+
+    The parser divides timestamps by 1,000, because Prometheus writes milliseconds. OpenMetrics writes seconds, so
+    this reverses the division.
+    """
     if not isinstance(stamp, int | float) or not math.isfinite(stamp):
         return None
     written = float(stamp) * 1e3

@@ -1,4 +1,4 @@
-"""What a pasted text says: figures with where each stands, what was not read, and what it leaves open."""
+"""Result of parsing a text: figures with their source, unread parts and open points."""
 
 from __future__ import annotations
 
@@ -10,31 +10,33 @@ from app.errors import Unanswerable
 from app.sizing.diagnosis.observed import DevicesObserved, LoadSeen, Observed, ServiceObserved, TrainingObserved
 
 T = TypeVar("T", ServiceObserved, TrainingObserved, DevicesObserved)
-SHOWN = 5  # names or lines of what was not read that are told, each of so many letters
-LETTERS = 80
+SHOWN = 5  # maximum number of unread lines that an answer lists
+LETTERS = 80  # maximum length of a listed line, characters
 
 
 class UnreadableText(Unanswerable):
-    """A pasted text in which nothing is known."""
+    """The pasted text contains nothing that is known."""
 
     code = "unreadable-text"
 
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """What the text is of: how much of it the deployment has, and what a step of the workload is."""
+    """Context for a text: the size of the deployment and the size of one training step of the workload."""
 
-    replicas: float = 1.0
-    accelerators: float = 1.0
-    tokens_per_step: float | None = None
-    sequences_per_step: float | None = None
-    draft_tokens: int | None = None
-    of_replicas: float | None = None  # that the text is of, where it was told
+    replicas: float = 1.0  # replicas of the deployment
+    accelerators: float = 1.0  # accelerators of the deployment
+    tokens_per_step: float | None = None  # tokens of one training step of the workload
+    sequences_per_step: float | None = None  # sequences of one training step of the workload
+    draft_tokens: int | None = None  # draft tokens per decode step with speculative decoding
+    of_replicas: float | None = None  # replicas that the text covers; None: derived from labels
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One figure of a group of observations, by the name it has there; `low` and `high`: the bucket it lies in."""
+    """One value with the name of its field in a group of observations. `low` and `high` bound the histogram bucket that
+    contains it.
+    """
 
     group: str
     quantity: str
@@ -46,7 +48,9 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """What was not understood: names of metrics, and lines by their numbers."""
+    """Parts of a text that were not understood: names of unknown metrics, the number of unread lines and the first of
+    them.
+    """
 
     metrics: tuple[str, ...] = ()
     lines: int = 0
@@ -59,12 +63,12 @@ class Unread:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """All that a text says; of two figures of one quantity the first stands."""
+    """Result of reading a text. If two figures have the same quantity, the first one counts."""
 
     figures: tuple[Figure, ...] = ()
     unread: Unread = field(default_factory=Unread)
     notes: tuple[str, ...] = ()
-    by_load: tuple[LoadSeen, ...] = ()  # waits between scrapes of different loads
+    by_load: tuple[LoadSeen, ...] = ()  # latencies between scrapes at different loads
 
     def __add__(self, other: Reading) -> Reading:
         known = {(f.group, f.quantity) for f in self.figures}
@@ -73,7 +77,7 @@ class Reading:
         return Reading((*self.figures, *further), self.unread + other.unread, notes, self.by_load or other.by_load)
 
     def observed(self) -> Observed:
-        """The figures as observations."""
+        """Convert the figures to observations."""
         return Observed(
             filled(ServiceObserved(by_load=self.by_load), self.figures, "service"),
             filled(TrainingObserved(), self.figures, "training"),
@@ -82,13 +86,13 @@ class Reading:
 
 
 def filled(empty: T, figures: Iterable[Figure], group: str) -> T:
-    """Observations of one group."""
+    """Observations of one group, filled with the figures of that group."""
     read: dict[str, Any] = {f.quantity: f.value for f in figures if f.group == group}
     return replace(empty, **read)
 
 
 def over(told: Observed, read: Observed) -> Observed:
-    """What was told, and what was read where nothing was told."""
+    """Merge observations: explicit values take precedence over values read from text."""
     return Observed(
         _over(told.service, read.service), _over(told.training, read.training), _over(told.devices, read.devices)
     )
@@ -100,5 +104,5 @@ def _over(told: T, read: T) -> T:
 
 
 def plain(line: str) -> str:
-    """A line of a text as it may be shown: printable and short."""
+    """Printable and shortened version of a line, safe to show in an answer."""
     return "".join(c if c.isprintable() else " " for c in line[: 2 * LETTERS]).strip()[:LETTERS]

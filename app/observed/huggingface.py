@@ -1,7 +1,7 @@
-"""Logs of the Hugging Face Trainer, and of what runs on it: TRL, axolotl, LLaMA-Factory, Swift, Unsloth.
+"""Patterns for logs of the Hugging Face Trainer and tools based on it: TRL, axolotl, LLaMA-Factory, Swift and Unsloth.
 
 Source: huggingface/transformers, src/transformers/trainer_utils.py (speed_metrics), trainer_callback.py; numbers are
-quoted since 5.0; read 2026-11-23. The progress bar is tqdm's: a mean of the last steps.
+quoted since 5.0; read 2026-11-23. The progress bar is that of tqdm and shows a mean over the last steps.
 """
 
 from __future__ import annotations

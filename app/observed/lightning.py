@@ -1,7 +1,7 @@
-"""PyTorch Lightning's log: its progress bars.
+"""Patterns for PyTorch Lightning logs, which show progress bars.
 
-Source: Lightning-AI/pytorch-lightning 2.6, callbacks/progress/tqdm_progress.py and docs/source-pytorch/visualize, read
-2026-11-23. Bars of an epoch's steps begin with its number.
+Source: Lightning-AI/pytorch-lightning 2.6, callbacks/progress/tqdm_progress.py and docs/source-pytorch/visualize,
+read 2026-11-23. Progress bars for training steps begin with the number of the epoch.
 """
 
 from __future__ import annotations

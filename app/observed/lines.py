@@ -1,4 +1,4 @@
-"""A pasted log as lines: without colours, progress bars each for itself, none longer than is looked at."""
+"""Split a pasted log into lines: remove color codes, treat each state of a progress bar as a line, cut long lines."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ LONGEST = 2000
 
 
 def lines_of(text: str) -> list[str]:
-    """Lines that say something."""
+    """Non-empty lines of a text."""
     return [line for raw in BREAK.split(COLOUR.sub("", text)) if (line := raw[:LONGEST].strip())]

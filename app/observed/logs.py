@@ -1,4 +1,4 @@
-"""A log as figures; of a trainer's lines by their patterns: warm-up left out, the median of the steps."""
+"""Figures from a log. Trainer logs are matched by patterns; figures are the median of the steps after the warm-up."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from app.observed.run import Line, figures, notes
 from app.observed.torchtitan import TORCHTITAN
 from app.observed.trainer import Trainer
 
-# The most special first: NeMo's lines have iterations as Megatron's, Lightning's bars are tqdm's too.
+# Most specific first: NeMo lines have iterations like Megatron-LM lines, and Lightning also shows tqdm bars.
 TRAINERS: tuple[Trainer, ...] = (TORCHTITAN, NEMO, MEGATRON, MAXTEXT, DEEPSPEED, LIGHTNING, HUGGINGFACE)
 OF_ENGINES = tuple(e.name for e in ENGINE_LOGS)
 FORMATS = (*(t.name for t in TRAINERS), *OF_ENGINES)
 STAMP = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
-STAMP_WITHIN = 80  # letters from the beginning of a line
+STAMP_WITHIN = 80  # a timestamp starts within this many characters
 
 
 def log(text: str, runs: Runs, name: str | None = None) -> Reading:
-    """What a log says: a trainer's, or an engine's. Raises UnreadableText where it is none that is known."""
+    """Figures from the log of a trainer or an engine. Raises UnreadableText for any other text."""
     if name in OF_ENGINES:
         return engine_log(text, runs, name)
     try:
@@ -39,7 +39,7 @@ def log(text: str, runs: Runs, name: str | None = None) -> Reading:
 
 
 def trainer_log(text: str, runs: Runs, name: str | None = None) -> Reading:
-    """What a trainer's log says. Raises UnreadableText where no step is found."""
+    """Figures from a trainer log. Raises UnreadableText if it has no training step."""
     every = lines_of(text)
     trainer = next((t for t in TRAINERS if t.name == name), None) or likeliest(every)
     if trainer is None or not any(pattern.search(line) for line in every for pattern in trainer.steps):
@@ -56,13 +56,13 @@ def trainer_log(text: str, runs: Runs, name: str | None = None) -> Reading:
 
 
 def likeliest(every: Sequence[str]) -> Trainer | None:
-    """The first trainer that knows at least half as many steps as any other."""
+    """The first trainer whose patterns match at least half as many lines as those of any other trainer."""
     counts = [sum(any(p.search(line) for p in t.steps) for line in every) for t in TRAINERS]
     return next((t for t, count in zip(TRAINERS, counts, strict=True) if 0 < count >= max(counts) / 2), None)
 
 
 def moment(line: str) -> float | None:
-    """Seconds since 1970 at the beginning of a line; zones do not matter, only what lies between."""
+    """Unix time in seconds at the beginning of a line. Time zones are ignored, because only differences count."""
     stamp = STAMP.search(line[:STAMP_WITHIN])
     if stamp is None:
         return None
@@ -74,7 +74,7 @@ def moment(line: str) -> float | None:
 
 
 def nothing(every: Sequence[str], trainer: Trainer | None) -> str:
-    """Why nothing was read."""
-    seen = f" It begins with {plain(every[0])!r}." if every else " It is empty."
+    """Error message for a log in which nothing was found."""
+    seen = f" The text begins with {plain(every[0])!r}." if every else " The text is empty."
     which = trainer.title if trainer is not None else ", ".join(t.title for t in (*TRAINERS, *ENGINE_LOGS))
-    return f"No step of a run was found.{seen} What is read are logs of {which}."
+    return f"The text has no training step.{seen} Supported logs: {which}."

@@ -1,7 +1,7 @@
-"""MaxText's log.
+"""Patterns for MaxText logs.
 
 Source: AI-Hypercomputer/maxtext of 2026-08-22, src/maxtext/common/metric_logger.py and common/checkpointing.py, read
-2026-11-23. The first steps are sent off without being waited for: their times mean nothing.
+2026-11-23. MaxText dispatches the first steps asynchronously, so their times are meaningless.
 """
 
 from __future__ import annotations

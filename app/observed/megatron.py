@@ -1,9 +1,9 @@
-"""Logs of Megatron-LM, Megatron Bridge and NeMo.
+"""Patterns for logs of Megatron-LM, Megatron Bridge and NeMo.
 
 Source: NVIDIA/Megatron-LM of 2026-08-22, megatron/training/training.py, megatron/training/checkpointing.py and
-megatron/core/timers.py; NVIDIA-NeMo/Megatron-Bridge, training/utils/train_utils.py; NeMo 2's progress printer as its
-performance scripts show it; read 2026-11-23. Timers are means of a step, of the slowest rank, with
---timing-log-level 1 and more.
+megatron/core/timers.py; NVIDIA-NeMo/Megatron-Bridge, training/utils/train_utils.py; the progress printer of NeMo 2,
+as its performance scripts show it; read 2026-11-23. Timers are the means per step of the slowest rank. Logs contain
+them with --timing-log-level 1 and above.
 """
 
 from __future__ import annotations

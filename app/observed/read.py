@@ -1,4 +1,4 @@
-"""Pasted metrics in reading order: which are known, what came between the scrapes, what it says of whom."""
+"""Read pasted metrics: identify the engines, compute what changed between the scrapes, and derive figures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOWN = {m.name + suffix for e in ENGINES for m in e.metrics for suffix in SUFFI
 
 
 def metrics(texts: Sequence[tuple[str, float | None]], runs: Runs) -> Reading:
-    """What scrapes say, each with its moment; texts of one moment are of several engines."""
+    """Figures from scrapes, each with its time. Scrapes with the same time come from several engines."""
     ordinals: dict[float | None, int] = {}
     scrapes = []
     for text, at_s in texts:
@@ -41,7 +41,7 @@ def metrics(texts: Sequence[tuple[str, float | None]], runs: Runs) -> Reading:
 
 
 def nothing(unread: Unread) -> str:
-    """Why nothing was read."""
-    told = (*unread.first[:1], *unread.metrics[:1])
-    seen = f" It has {told[0]!r}." if told else " Those that are known have no values."
-    return f"No metric was found that is read here.{seen} What is read is Prometheus text of {READ}."
+    """Error message for a text in which no metric was found."""
+    examples = (*unread.first[:1], *unread.metrics[:1])
+    seen = f" The text contains {examples[0]!r}." if examples else " The known metrics have no values."
+    return f"The text has no supported metric.{seen} Supported sources: Prometheus text of {READ}."

@@ -1,4 +1,4 @@
-"""What lines of a log say together of the run."""
+"""Figures of a training run from the parsed lines of its log."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from statistics import median
 from app.observed.figures import Figure, Runs
 from app.sizing.units import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-WARM_UP_STEPS = 5  # that are left out where more are logged: kernels are compiled, caches are filled
-LEAST_STEPS = 3
-SAME = 0.1  # up to which a step of the log is that of the workload
+WARM_UP_STEPS = 5  # steps excluded if more are logged: kernels compile and caches fill
+LEAST_STEPS = 3  # minimum number of steps after the warm-up
+SAME = 0.1  # relative difference up to which a logged step has the size of the workload's step
 PARTS = ("optimizer_ms", "communication_ms", "input_ms")
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a line says; `at_s` where it begins with a moment."""
+    """Values of one line; `at_s` is its timestamp or None."""
 
     said: Mapping[str, float]
     at_s: float | None
 
 
 class Run:
-    """A log's lines, and what they are of."""
+    """Lines of a log with the context of the run."""
 
     def __init__(self, lines: Sequence[Line], runs: Runs) -> None:
         self.lines, self.runs = main_bars(lines), runs
@@ -34,15 +34,15 @@ class Run:
         self.step_sequences = self.last("step_sequences") or runs.sequences_per_step
 
     def all(self, name: str) -> list[float]:
-        """Every value of a name."""
+        """All values with a name, in the order of the lines."""
         return [line.said[name] for line in self.lines if name in line.said]
 
     def last(self, name: str) -> float | None:
-        """The last value of a name."""
+        """The last value with a name."""
         return next(reversed(self.all(name)), None)
 
     def seconds(self, line: Line) -> float | None:
-        """How long the steps take that a line is of."""
+        """Step time in seconds according to one line."""
         said, accelerators = line.said, self.runs.accelerators
         ways = (
             (said.get("seconds"), 1.0),
@@ -55,14 +55,17 @@ class Run:
 
     @cached_property
     def steady(self) -> list[Line]:
-        """Lines of steps after the warm-up, or all but the first where there are few."""
+        """Lines of steps after the warm-up; all lines but the first if there are only a few."""
         steps = [line for line in self.lines if self.seconds(line) or "device_tokens" in line.said]
         later = [line for line in steps[1:] if line.said.get("step", WARM_UP_STEPS + 1) > WARM_UP_STEPS]
         return later if len(later) >= LEAST_STEPS else steps[1:] or steps
 
     @cached_property
     def step_s(self) -> float | None:
-        """The median of a step: as it is told, by what it goes through, of the whole run, or by the moments."""
+        """Median step time in seconds.
+
+        It comes from logged step times or throughput, else from the speed of the whole run, else from timestamps.
+        """
         told = [s for line in self.steady if (s := self.seconds(line))]
         if told:
             return median(told)
@@ -70,21 +73,21 @@ class Run:
 
     @cached_property
     def between_steps(self) -> float | None:
-        """The median time between two numbered steps, by their moments."""
+        """Median time between two numbered steps in seconds, from their timestamps."""
         seen = [(line.said["step"], line.at_s) for line in self.steady if "step" in line.said and line.at_s is not None]
         gaps = [(t - s) / (j - i) for (i, s), (j, t) in pairwise(seen) if j > i and t > s]
         return median(gaps) if gaps else None
 
     @cached_property
     def span_s(self) -> float | None:
-        """How long the run is that the log is of."""
+        """Duration that the log covers, in seconds."""
         moments = [line.at_s for line in self.lines if line.at_s is not None]
         span = max(moments) - min(moments) if moments else 0.0
         return self.last("ran_s") or span or None
 
     @cached_property
     def saves(self) -> list[tuple[float | None, float | None]]:
-        """Of each checkpoint the moment it began, or ended, and the last step before it."""
+        """Time and last step of each checkpoint, taken at its beginning or, if that is not logged, at its end."""
         found: list[tuple[float | None, float | None]] = []
         step = None
         began = "saving" if self.all("saving") else "saved" if self.all("saved") else "saved_s"
@@ -96,7 +99,7 @@ class Run:
 
     @cached_property
     def save_s(self) -> float | None:
-        """For how long a checkpoint holds the run up."""
+        """Time for which a checkpoint stops the run, in seconds."""
         told = self.all("saved_s") or [ms / 1e3 for ms in self.all("saved_ms")]
         if told:
             return median(told)
@@ -111,7 +114,7 @@ class Run:
 
     @cached_property
     def save_interval_s(self) -> float | None:
-        """Between two checkpoints: by the moments, or by the steps."""
+        """Time between two checkpoints in seconds, from timestamps or else from step numbers."""
         pairs = list(pairwise(self.saves))
         by_moments = [t - s for (s, _), (t, _) in pairs if s is not None and t is not None and t > s]
         by_steps = [(j - i) * (self.step_s or 0.0) for (_, i), (_, j) in pairs if i is not None and j is not None]
@@ -121,7 +124,7 @@ class Run:
 
     @cached_property
     def other_step(self) -> tuple[float, float, str] | None:
-        """What goes through a step of the log and of the workload, where they differ."""
+        """Size of a step in the log and in the workload, and its unit, if the two differ."""
         for what, asked in (("tokens", self.runs.tokens_per_step), ("sequences", self.runs.sequences_per_step)):
             said = self.last(f"step_{what}")
             if said and asked and abs(said - asked) > SAME * asked:
@@ -130,7 +133,7 @@ class Run:
 
     @cached_property
     def warm_up_s(self) -> float | None:
-        """What the first steps of the log take beyond the pace, where it begins with the run."""
+        """Time that the first steps take beyond the typical step time, if the log begins with the run."""
         steps = [line for line in self.lines if "step" in line.said and self.seconds(line)]
         pace, last, lost = self.step_s, 0.0, 0.0
         if len(steps) < LEAST_STEPS or pace is None or not 0 <= steps[0].said["step"] <= 1:
@@ -145,27 +148,27 @@ class Run:
 
 
 def figures(lines: Sequence[Line], runs: Runs, title: str) -> Iterator[Figure]:
-    """Figures of the run; those of a step only where it is that of the workload."""
+    """Figures of the run. The step time is included only if a step has the same size as in the workload."""
     run = Run(lines, runs)
     yield from _steps(run, title)
     if run.warm_up_s:
-        yield Figure("training", "warmup_s", run.warm_up_s, f"{title}'s first steps")
+        yield Figure("training", "warmup_s", run.warm_up_s, f"first steps of {title}")
     for part in () if run.other_step else PARTS:
         seen = [ms / 1e3 for ms in run.all(part)]
         if seen:
-            yield Figure("training", part.removesuffix("ms") + "s", median(seen), f"{title}'s timers")
+            yield Figure("training", part.removesuffix("ms") + "s", median(seen), f"timers of {title}")
     memory = [*run.all("memory_bytes"), *(gib * GIB for gib in run.all("memory_gib"))]
     if memory and max(memory) > 0:
-        yield Figure("training", "memory_peak_bytes", max(memory), f"{title}'s steps")
+        yield Figure("training", "memory_peak_bytes", max(memory), f"steps of {title}")
     yield from _stops(run, title)
     watts = [line.said["watts"] for line in run.steady if line.said.get("watts")]
     if watts:
-        yield Figure("devices", "power_w", median(watts), f"{title}'s steps")
+        yield Figure("devices", "power_w", median(watts), f"steps of {title}")
 
 
 def _steps(run: Run, title: str) -> Iterator[Figure]:
     steady = run.steady
-    source = f"{title}'s steps, the median of {len(steady)}" if steady else f"{title}'s whole run"
+    source = f"median of {len(steady)} steps of {title}" if steady else f"whole run of {title}"
     step_s = run.step_s
     if step_s and not run.other_step:
         yield Figure("training", "step_time_s", step_s, source)
@@ -178,40 +181,40 @@ def _steps(run: Run, title: str) -> Iterator[Figure]:
     retries, numbers = run.all("retries"), run.all("step")
     if retries and numbers and max(numbers) > 0:
         each = max(retries) / max(1.0, max(numbers) - min(numbers) + 1)
-        yield Figure("training", "allocator_retries_per_step", each, f"{title}'s warnings")
+        yield Figure("training", "allocator_retries_per_step", each, f"warnings of {title}")
 
 
 def _stops(run: Run, title: str) -> Iterator[Figure]:
     if run.save_s:
-        yield Figure("training", "checkpoint_s", run.save_s, f"{title}'s checkpoints")
+        yield Figure("training", "checkpoint_s", run.save_s, f"checkpoints of {title}")
     if run.save_interval_s:
-        yield Figure("training", "checkpoint_interval_s", run.save_interval_s, f"{title}'s checkpoints")
+        yield Figure("training", "checkpoint_interval_s", run.save_interval_s, f"checkpoints of {title}")
     evaluated = sum(run.all("evaluated_s")) + sum(run.all("evaluated_ms")) / 1e3
     span = run.span_s
     if evaluated and span and evaluated < span:
-        yield Figure("training", "evaluation_share", evaluated / span, f"{title}'s evaluations")
+        yield Figure("training", "evaluation_share", evaluated / span, f"evaluations of {title}")
     starts = len(run.all("begun"))
     if starts > 1 and span and span >= SECONDS_PER_HOUR:
-        yield Figure("training", "restarts_per_day", (starts - 1) * SECONDS_PER_DAY / span, f"{title}'s starts")
+        yield Figure("training", "restarts_per_day", (starts - 1) * SECONDS_PER_DAY / span, f"starts of {title}")
 
 
 def notes(lines: Sequence[Line], runs: Runs) -> Iterator[str]:
-    """What the log leaves open, and where it is of another run than the workload."""
+    """Open points: missing figures, and differences between the run and the workload."""
     run = Run(lines, runs)
     if run.step_s is None:
-        yield "The log has no time of a step; give step_time_s."
+        yield "The log has no step time. Set step_time_s."
     if run.other_step:
         said, asked, what = run.other_step
         yield (
-            f"A step of the log has {said:,.0f} {what}, a step of the workload {asked:,.0f}: its time is left out. "
-            "Give the workload the batch and the length of the run."
+            f"A step in the log has {said:,.0f} {what}, a step of the workload {asked:,.0f}. The step time is ignored. "
+            "Set the batch size and sequence length of the workload to those of the run."
         )
     if run.saves and run.save_s is None:
-        yield "The log does not say how long a checkpoint holds the run up; give checkpoint_s."
+        yield "The log does not say how long a checkpoint stops the run. Set checkpoint_s."
 
 
 def main_bars(lines: Sequence[Line]) -> list[Line]:
-    """Of several progress bars the one that goes through most time; lines without a bar as they are."""
+    """Lines without the progress bars of minor loops: only the bar that covers the most time is kept."""
     spans: dict[float, float] = {}
     for line in lines:
         said = line.said
@@ -223,5 +226,5 @@ def main_bars(lines: Sequence[Line]) -> list[Line]:
 
 
 def over(amount: float | None, rate: float | None) -> float | None:
-    """An amount by a rate, where both are known."""
+    """Quotient of two values; None if either is missing or zero."""
     return amount / rate if amount and rate else None

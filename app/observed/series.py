@@ -1,9 +1,9 @@
-"""What several scrapes of the same engines say together: gauges as means, counters as increases, histograms of what
-came between.
+"""Combine several scrapes of the same engines: means of gauges, increases of counters, and histograms of the increases.
 
-Source: Prometheus' own rate() and histogram_quantile() (prometheus.io/docs/prometheus/latest/querying/functions,
-2026-11-23): a counter that falls began anew. Within a bucket values are as even as their sum allows, where Prometheus
-takes them for even: buckets are wide, and a wait at the lower end of one is not to be taken for one at the upper.
+Source: rate() and histogram_quantile() of Prometheus (prometheus.io/docs/prometheus/latest/querying/functions,
+2026-11-23): a counter that falls was reset. Within a bucket Prometheus assumes a uniform distribution. This module
+uses the maximum-entropy distribution that matches the sum of the histogram instead. Buckets are wide, and a latency
+at the lower end of a bucket must not be reported as one at the upper end.
 """
 
 from __future__ import annotations
@@ -19,13 +19,16 @@ from app.observed.exposition import Sample, Scrape
 Source = tuple[str, ...]
 Moment = tuple[float | None, Mapping[Sample, float]]
 STARTED = "process_start_time_seconds"
-MOST_WITHIN = 0.98  # how far values lie into their buckets on the mean
+MOST_WITHIN = 0.98  # highest mean position of values within a bucket, as a share of its width
 STEEPEST = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A metric by its canonical name, of one label's value where it has several; `unit` is what it counts in."""
+    """A metric by its canonical name, restricted to one value of a label if `label` is set.
+
+    `unit` converts values to base units.
+    """
 
     name: str
     label: str | None = None
@@ -33,13 +36,13 @@ class Metric:
     unit: float = 1.0
 
     def splits(self, sample: Sample) -> bool:
-        """Whether a sample of its name is of its label's value."""
+        """True if a sample of this metric has the required label value."""
         return self.label is None or sample.has(self.label, self.value)
 
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many values lay at or below each bound."""
+    """Cumulative histogram: the number of values at or below each bound."""
 
     metric: Metric
     bounds: tuple[float, ...]
@@ -55,17 +58,19 @@ class Histogram:
         return self.total / self.count
 
     def bucket(self, share: float) -> tuple[float, float]:
-        """The bounds of the bucket in which a quantile lies; above the last one nothing is known."""
+        """Bounds of the bucket that contains a quantile. The last bucket is open-ended."""
         place = next(i for i, count in enumerate(self.counts) if count >= share * self.count)
         return (0.0 if place == 0 else self.bounds[place - 1]), self.bounds[place]
 
     @property
     def within(self) -> float:
-        """How far into their buckets values lie on the mean, of the buckets' widths: what the sum says beyond their
-        lower bounds. Those above the last bound are taken to lie at it.
+        """Mean position of values in their buckets, as a share of the bucket width.
 
-        Check: a hundred tokens take 12 ms on the mean in a bucket from 10 to 25 ms.
-            >>> round(Histogram(Metric("a"), (0.01, 0.025, math.inf), (0.0, 100.0, 100.0), 1.2).within, 3)
+        It follows from the sum of the values minus the lower bounds. Values above the last finite bound are assumed
+        to equal it.
+
+        Check: a hundred tokens take 12 ms on average in a bucket from 10 to 25 ms.
+            >>> round(Histogram(Metric("a"), (0.01, 0.025, math.inf), (0.0, 100.0, 100.0), 1.2).mean_bucket_position, 3)
             0.133
         """
         lower = (0.0, *self.bounds[:-1])
@@ -76,9 +81,11 @@ class Histogram:
         return min(max(beyond / room, 1 - MOST_WITHIN), most) if room else 0.5
 
     def quantile(self, share: float) -> float:
-        """A quantile: within its bucket as unevenly as the sum tells; the last finite bound where it lies beyond.
+        """A quantile, at the position within its bucket that the sum implies. Beyond the last finite bound it is that
+        bound.
 
-        Check: ten values of 0.1 on the mean, eight at most 0.1 and two up to 0.25, evenly: Prometheus' own.
+        Check: ten values with a mean of 0.075, eight of at most 0.1 and two of at most 0.25. The result equals that
+        of Prometheus.
             >>> round(Histogram(Metric("a"), (0.1, 0.25, math.inf), (8.0, 10.0, 10.0), 0.75).quantile(0.9), 3)
             0.175
         """
@@ -92,11 +99,11 @@ class Histogram:
 
 
 def uneven(rank: float, mean: float) -> float:
-    """Where a rank lies between 0 and 1 of values with a mean that are as even as they can be: a cut exponential.
+    """Position between 0 and 1 of a rank, if values have the given mean and maximum entropy (a truncated exponential).
 
-    Source: Jaynes 1957, maximum entropy; solved by halving.
-    Check: with a mean of a half they are even.
-        >>> round(uneven(0.9, 0.5), 6), round(uneven(0.5, 0.1), 3)
+    Source: Jaynes 1957, maximum entropy; solved by bisection.
+    Check: a mean of one half gives a uniform distribution.
+        >>> round(max_entropy_position(0.9, 0.5), 6), round(max_entropy_position(0.5, 0.1), 3)
         (0.9, 0.069)
     """
     low, high = -STEEPEST, STEEPEST
@@ -110,18 +117,17 @@ def uneven(rank: float, mean: float) -> float:
 
 
 def cut_mean(steep: float) -> float:
-    """The mean of an exponential that is cut off at 1.
+    """Mean of an exponential distribution truncated at 1, by integration of its density.
 
-    Source: its density integrated.
-    Check: a steep one has the mean of one that is not cut off.
-        >>> round(cut_mean(20.0), 3)
+    Check: a steep distribution has the mean of one that is not truncated.
+        >>> round(truncated_exponential_mean(20.0), 3)
         0.05
     """
     return 0.5 if abs(steep) < 1e-6 else 1 / steep - 1 / math.expm1(steep)
 
 
 class Series:
-    """Scrapes in the order of their moments."""
+    """Scrapes in the order of their times."""
 
     def __init__(self, moments: Sequence[Moment]) -> None:
         self.moments = sorted(moments, key=lambda moment: moment[0] or 0.0)
@@ -132,7 +138,7 @@ class Series:
 
     @classmethod
     def of(cls, scrapes: Sequence[Scrape]) -> Series:
-        """Those of one moment together."""
+        """Build a series; scrapes with the same time are merged."""
         moments: dict[float | None, dict[Sample, float]] = {}
         for scrape in scrapes:
             moments.setdefault(scrape.at_s, {}).update(scrape.values)
@@ -140,21 +146,21 @@ class Series:
 
     @property
     def pairs(self) -> list[Series]:
-        """Each two that follow one another."""
+        """Each pair of consecutive scrapes as a series."""
         return [Series(pair) for pair in pairwise(self.moments)]
 
     @cached_property
     def models(self) -> set[str]:
-        """Names of the models that are served."""
+        """Names of the served models."""
         return {value for sample in self.increases for label, value in sample.labels if label == "model_name"}
 
     def has(self, metric: Metric) -> bool:
-        """Whether any scrape has it."""
+        """True if any scrape contains the metric."""
         every = (*self.named.get(metric.name, ()), *self.named.get(metric.name + "_bucket", ()))
         return any(metric.splits(sample) for sample, _ in every)
 
     def gauge(self, metric: Metric) -> dict[Source, float]:
-        """Of each engine the mean of its scrapes; what has several labels is added up."""
+        """Mean of a gauge over the scrapes, per engine. Values with different labels are added."""
         found: dict[Source, list[float]] = {}
         for named in self.gauges:
             now: dict[Source, float] = {}
@@ -166,7 +172,9 @@ class Series:
         return {source: math.fsum(seen) / len(seen) for source, seen in found.items()}
 
     def increase(self, metric: Metric) -> dict[Source, float]:
-        """Of each engine what was counted between the scrapes; with one scrape, since it started."""
+        """Increase of a counter between the scrapes, per engine. With one scrape it is the count since the engine
+        started.
+        """
         found: dict[Source, float] = {}
         for sample, value in self.named.get(metric.name, ()):
             if metric.splits(sample):
@@ -174,7 +182,7 @@ class Series:
         return found
 
     def histogram(self, metric: Metric) -> Histogram | None:
-        """Of all engines together; None where it is not whole or empty."""
+        """Histogram over all engines; None if it is empty or incomplete."""
         by_bound: dict[float, float] = {}
         for sample, value in self.named.get(metric.name + "_bucket", ()):
             bound = _number(dict(sample.labels).get("le", "")) if metric.splits(sample) else None
@@ -190,7 +198,9 @@ class Series:
 
     @property
     def window_s(self) -> float | None:
-        """Between the first scrape and the last; of one scrape, since the engines started. None: it is not known."""
+        """Time from the first to the last scrape in seconds; None if unknown. With one scrape it is the time since the
+        engines started.
+        """
         first, last = self.moments[0][0], self.moments[-1][0]
         if first is None or last is None:
             return None
@@ -201,7 +211,7 @@ class Series:
 
     @cached_property
     def restarts(self) -> int:
-        """How often an engine began anew between two scrapes."""
+        """Number of engine restarts between the scrapes."""
         seen: dict[Sample, set[float]] = {}
         for named in self.gauges:
             for sample, value in named.get(STARTED, ()):

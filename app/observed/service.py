@@ -1,4 +1,4 @@
-"""What the metrics of an engine say of the service it is part of."""
+"""Service figures from the metrics of one engine."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from app.observed.series import Histogram, Metric, Series, Source
 from app.sizing.diagnosis.observed import LoadSeen
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-OTHER_LOAD = 1.2  # from which on a load is another
-MOST_LOADS = 12  # that are judged, each by itself
+OTHER_LOAD = 1.2  # ratio of rates from which loads count as different
+MOST_LOADS = 12  # maximum number of loads compared
 OF_A_LOAD = {f.name for f in fields(LoadSeen)}
-OF_REQUESTS = 1.5  # observations a request up to which a histogram counts requests, and not tokens
+OF_REQUESTS = 1.5  # a histogram with more observations per request counts tokens, not requests
 
 
 class Service:
-    """An engine's metrics over some scrapes."""
+    """Metrics of an engine over some scrapes."""
 
     def __init__(self, engine: Engine, series: Series, runs: Runs) -> None:
         self.engine, self.series, self.runs = engine, series, runs
@@ -28,11 +28,14 @@ class Service:
 
     @property
     def times(self) -> float:
-        """How often what the text is of stands in the deployment: ranks of a replica have metrics of their own too."""
+        """Replicas of the deployment over the replicas that the text covers.
+
+        It is at least 1, because several ranks of one replica can report separately.
+        """
         return max(1.0, self.runs.replicas / self.seen)
 
     def counted(self, names: Names) -> tuple[Metric, float] | None:
-        """The first counter that is there, with its increase."""
+        """The first counter that exists, with its total increase."""
         for metric in names:
             found = self.series.increase(metric)
             if found:
@@ -40,22 +43,22 @@ class Service:
         return None
 
     def measured(self, names: Names) -> tuple[Metric, dict[Source, float]] | None:
-        """The first gauge that is there."""
+        """The first gauge that exists, with its mean per engine."""
         return next(((m, found) for m in names if (found := self.series.gauge(m))), None)
 
     def spread(self, names: Names) -> Histogram | None:
-        """The first histogram that is there."""
+        """The first histogram that exists."""
         return next((found for m in names if (found := self.series.histogram(m)) is not None), None)
 
     def reading(self) -> Reading:
-        """All of it."""
+        """All figures, open points and latencies by load."""
         figures = (*self.rates(), *self.lengths(), *self.waits(), *self.gaps(), *self.state(), *self.shares())
         written = self.engine.prefix
         named = (replace(f, source=f.source.replace(canonical(written), written)) for f in figures)
         return Reading(tuple(named), notes=tuple(self.notes()), by_load=self.by_load())
 
     def rates(self) -> Iterator[Figure]:
-        """What comes and goes a second, of all replicas."""
+        """Requests, output tokens and restarts per unit of time, scaled to all replicas."""
         window = self.series.window_s
         if not window:
             return
@@ -71,7 +74,7 @@ class Service:
             yield figure("restarts_per_day", often, "process_start_time_seconds")
 
     def by_load(self) -> tuple[LoadSeen, ...]:
-        """Waits between each two scrapes, where the load was not the same."""
+        """Latencies between consecutive scrapes, if the load differs between them."""
         points = []
         for pair in self.series.pairs if len(self.series.moments) > 2 else ():
             between = {
@@ -88,7 +91,7 @@ class Service:
         return Service(self.engine, series, replace(self.runs, of_replicas=self.seen))
 
     def lengths(self) -> Iterator[Figure]:
-        """Tokens of a prompt and of an answer."""
+        """Mean number of tokens per prompt and per answer."""
         requests = self.counted(self.engine.requests)
         for quantity, histograms, counters in (
             ("input_tokens_mean", self.engine.prompt_lengths, self.engine.prompt_tokens),
@@ -101,7 +104,7 @@ class Service:
                 yield figure(quantity, total[1] / requests[1], f"{total[0].name} / {requests[0].name}")
 
     def waits(self) -> Iterator[Figure]:
-        """For the first token, and in the queue."""
+        """Quantiles of TTFT and of queue time."""
         first = self.spread(self.engine.first_token)
         parts = [h for m in self.engine.first_token_parts if (h := self.series.histogram(m)) is not None]
         if first is not None:
@@ -116,7 +119,7 @@ class Service:
             yield quantile("queue_p50_s", queue, 0.5)
 
     def gaps(self) -> Iterator[Figure]:
-        """Between tokens: of requests where they are counted, and of tokens."""
+        """TPOT per request, if the engine counts it, and inter-token latency."""
         first = self.spread((*self.engine.first_token, *self.engine.answer_lengths))
         every = [h for m in self.engine.token_times if (h := self.series.histogram(m)) is not None]
         most = math.inf if first is None else OF_REQUESTS * first.count
@@ -133,7 +136,7 @@ class Service:
             yield quantile("inter_token_p99_s", of_tokens, 0.99)
 
     def state(self) -> Iterator[Figure]:
-        """Of one replica: what runs, what waits, how full the cache is, how long it took to start."""
+        """State of one replica: running and waiting requests, KV cache usage and start time."""
         each = max(1.0, min(self.seen, self.runs.replicas))
         for quantity, names in (("running", self.engine.running), ("waiting", self.engine.waiting)):
             found = self.measured(names)
@@ -147,7 +150,9 @@ class Service:
                     yield figure(quantity, value, found[0].name)
 
     def shares(self) -> Iterator[Figure]:
-        """What happens to requests and tokens, as shares of them."""
+        """Preemptions, errors and prefix cache hits as shares of requests or tokens, and the load of the busiest
+        replica.
+        """
         requests, preempted = self.counted(self.engine.requests), self.counted(self.engine.preemptions)
         if requests is not None and requests[1] > 0:
             if preempted is not None:
@@ -168,13 +173,13 @@ class Service:
         yield from self.drafts()
 
     def busiest(self, requests: Metric) -> Iterator[Figure]:
-        """The load of the busiest replica over the mean, where several are read."""
+        """Load of the busiest replica over the mean load, if the text covers several."""
         loads = tuple(self.series.increase(requests).values())
         if len(loads) > 1 and math.fsum(loads) > 0:
             yield figure("busiest_replica_share", max(loads) * len(loads) / math.fsum(loads), requests.name)
 
     def drafts(self) -> Iterator[Figure]:
-        """How surely a drafted token is accepted, where it is known how many are drafted."""
+        """Acceptance rate of draft tokens, if the number of draft tokens per step is known."""
         drafted, accepted = self.counted(self.engine.drafted), self.counted(self.engine.accepted)
         share = self.measured(self.engine.accepted_share)
         if self.runs.draft_tokens is None:
@@ -189,28 +194,28 @@ class Service:
             yield figure("acceptance_rate", acceptance_rate(of_all, self.runs.draft_tokens), source)
 
     def notes(self) -> Iterator[str]:
-        """What the text leaves open."""
+        """Open points: missing times, several models and replicas that the text does not cover."""
         if not self.series.window_s and self.counted(self.engine.requests) is not None:
             yield (
-                "Rates are not known of one scrape without its time: give at_s, in seconds since 1970, with "
-                "process_start_time_seconds in the text, or a second scrape."
+                "One scrape without its time gives no rates. Set at_s in Unix seconds and include "
+                "process_start_time_seconds in the text, or send a second scrape."
             )
         if len(self.series.models) > 1:
-            yield f"The metrics are of {len(self.series.models)} models; all of them are taken together."
+            yield f"The metrics cover {len(self.series.models)} models. All models are combined."
         if self.runs.of_replicas is None and self.times > 1:
             yield (
-                f"The text is of {self.seen:g} of {self.runs.replicas:g} replicas by its labels: rates are taken times "
-                f"{self.times:.3g}. Give of_replicas where it is of more."
+                f"The labels of the text name {self.seen:g} of {self.runs.replicas:g} replicas. Rates are multiplied "
+                f"by {self.times:.3g}. Set of_replicas if the text covers more replicas."
             )
 
 
 def figure(quantity: str, value: float, source: str) -> Figure:
-    """One of a service."""
+    """A figure in the service group."""
     return Figure("service", quantity, value, source)
 
 
 def quantile(quantity: str, histogram: Histogram, share: float) -> Figure:
-    """One of a service, with the bucket it lies in."""
+    """A quantile in the service group, with the bounds of its bucket."""
     low, high = histogram.bucket(share)
     return Figure(
         "service", quantity, histogram.quantile(share), histogram.metric.name, low, None if math.isinf(high) else high
@@ -218,11 +223,13 @@ def quantile(quantity: str, histogram: Histogram, share: float) -> Figure:
 
 
 def acceptance_rate(of_all: float, drafted: int) -> float:
-    """Probability that a drafted token is accepted, of the share of all drafted ones that is: those after a refused
-    one are never looked at.
+    """Probability that a draft token is accepted, from the accepted share of all draft tokens.
+
+    The engine does not examine draft tokens after the first rejected one, so the share is lower than the
+    probability.
 
     Source: Leviathan et al. 2023 (arXiv:2211.17192).
-    Check: of three drafted at 0.8 each, (0.8 + 0.64 + 0.512) / 3 are accepted.
+    Check: with three draft tokens at 0.8 each, (0.8 + 0.64 + 0.512) / 3 are accepted.
         >>> round(acceptance_rate((0.8 + 0.64 + 0.512) / 3, 3), 6)
         0.8
     """

@@ -1,9 +1,9 @@
-"""TensorRT-LLM's metrics, behind trtllm-serve or Dynamo and behind Triton.
+"""Metrics of TensorRT-LLM, served by trtllm-serve, Dynamo or Triton.
 
 Source: NVIDIA/TensorRT-LLM, tensorrt_llm/metrics/collector.py (1.1 on; five of them in 1.1, the rest since 1.3), and
 triton_backend's metrics reporter with Triton's own user_guide/metrics (24.05 on), read 2026-11-23. Dynamo before 0.8
-writes trtllm: in the place of trtllm_.
-Limits: Triton counts a request in each model of an ensemble: that of the model tensorrt_llm is read.
+writes trtllm: instead of trtllm_.
+Limits: Triton counts a request once per model of an ensemble; only the model tensorrt_llm is read.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Text Generation Inference's metrics.
+"""Metrics of Text Generation Inference.
 
 Source: huggingface/text-generation-inference at 3.3.7, router/src/server.rs, router/src/infer/mod.rs,
 backends/v3/src/backend.rs and queue.rs, read 2026-11-23; the same names since 1.0.
-Limits: the time to the first token is not counted: the queue and a prefill are added. The mean time of a token holds
-the prefill too; a decode step of the batch is read in its place.
+Limits: TGI has no TTFT metric; queue time plus prefill time is used. Its mean time per token includes the prefill;
+the time of a decode step of the batch is used instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""torchtitan's log.
+"""Patterns for torchtitan logs.
 
 Source: pytorch/torchtitan, torchtitan/components/metrics.py, trainer.py and components/checkpointer/dcp.py (0.2 and
-main of 2026-08-21), read 2026-11-23. tps is of one accelerator.
-Limits: a checkpoint that is written beside the run says how long it held the run up.
+main of 2026-08-21), read 2026-11-23. tps is per accelerator. An asynchronous checkpoint reports the time for which
+it stops the run.
 """
 
 from __future__ import annotations

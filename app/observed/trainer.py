@@ -1,12 +1,13 @@
-"""What a trainer's log looks like: lines as patterns, whose groups say what stands there.
+"""Log format of a trainer: patterns for its lines, whose named groups are the values.
 
-Groups: `step` its number, `of` how many there are; of a step `seconds`, `milliseconds`, `rate` (steps a second),
-`samples` (a second), `device_tokens` (a second, of one accelerator); `step_tokens` and `step_sequences` go through one;
-`mfu` in percent; `memory_gib`, `memory_bytes` of an accelerator; `watts`; parts of a step as `optimizer_ms`,
-`communication_ms`, `input_ms`; `saving` and `saved` when a checkpoint begins and ends, `saved_s`, `saved_ms` how long
-it took; `evaluated_s`, `evaluated_ms`; `ran_s` the whole run and `run_rate` its steps a second; `retries` of the
-allocator; `begun` a start.
-Limits: no pattern looks for one thing after another across a line, so that none takes long on any text.
+Groups: `step` is the number of the step and `of` the number of steps. Step times are `seconds`, `milliseconds`,
+`rate` (steps per second), `samples` (per second) or `device_tokens` (per second and accelerator). `step_tokens` and
+`step_sequences` are the size of a step; `mfu` is in percent; `memory_gib` and `memory_bytes` are per accelerator;
+`watts` is power per accelerator. Parts of a step are `optimizer_ms`, `communication_ms` and `input_ms`. `saving` and
+`saved` mark the beginning and end of a checkpoint; `saved_s` and `saved_ms` are its duration. `evaluated_s` and
+`evaluated_ms` are evaluation time. `ran_s` is the duration of the run and `run_rate` its steps per second.
+`retries` counts allocator retries; `begun` marks a start.
+Limits: no pattern searches for one item after another across a line, so matching is fast on any text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ Patterns = tuple[re.Pattern[str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """A trainer by its lines: `steps` tell it from others, `fields` stand in lines of steps, `others` in any line."""
+    """Patterns for the lines of one trainer: `steps` identify it, `fields` are read from step lines, `others` from any
+    line.
+    """
 
     name: str
     title: str
@@ -29,7 +32,7 @@ class Trainer:
     others: Patterns = ()
 
     def said(self, line: str) -> dict[str, float]:
-        """All that a line says; what is no number is there or not."""
+        """All values of a line. A word without a number has the value 1."""
         marks = [found for pattern in self.steps if (found := pattern.search(line))]
         further = (*(self.fields if marks else ()), *self.others)
         every = [*marks, *(found for pattern in further if (found := pattern.search(line)))]
@@ -42,7 +45,7 @@ class Trainer:
 
 
 def number(text: str) -> float:
-    """A number as logs write it; 1 for a word that is there."""
+    """A number as logs write it; 1 for a word."""
     try:
         return float(text.replace(",", ""))
     except ValueError:
@@ -50,7 +53,7 @@ def number(text: str) -> float:
 
 
 def patterns(*texts: str) -> Patterns:
-    """Patterns in which <name> is a number that is called so."""
+    """Compile patterns in which <name> stands for a number in a group of that name."""
     return tuple(
         re.compile(re.sub(r"(?<!P)<(\w+)>", lambda found: f"(?P<{found[1]}>{NUMBER})", text)) for text in texts
     )

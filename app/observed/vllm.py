@@ -1,10 +1,10 @@
-"""vLLM's metrics.
+"""Metrics of vLLM.
 
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py, vllm/v1/spec_decode/metrics.py (0.8 on) and
 vllm/engine/metrics.py (0.4 to 0.10), read 2026-11-23; docs.vllm.ai/en/v0.32.0/usage/metrics.
-Names: gpu_cache_usage_perc became kv_cache_usage_perc and gpu_prefix_cache_* prefix_cache_* with 0.9;
-time_per_output_token_seconds, which counts gaps between tokens, became inter_token_latency_seconds with 0.11, when
-request_time_per_output_token_seconds came (pull request 24015).
+Names: with 0.9 gpu_cache_usage_perc became kv_cache_usage_perc and gpu_prefix_cache_* became prefix_cache_*.
+time_per_output_token_seconds counts gaps between tokens; with 0.11 it became inter_token_latency_seconds, and
+request_time_per_output_token_seconds was added (pull request 24015).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Conversations with a buyer's systems: punch-out sessions and signed notices of what happened."""
+"""Connects buyers' procurement systems: punch-out sessions and signed webhooks."""

@@ -1,4 +1,4 @@
-"""Who may punch out: identities, secrets and where baskets may be sent back to, as settings name them."""
+"""Buyers that may punch out: identities, secrets and return hosts from the settings."""
 
 from __future__ import annotations
 
@@ -12,39 +12,42 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 from app.procurement.refusals import FORBIDDEN, UNAUTHORIZED, Refused
 
 HOST = r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
-# Plain characters, no double quote, no backslash: nothing that browsers and this service read differently.
+# Accepts no double quotes and no backslashes, which browsers and this service could parse differently.
 ADDRESS = re.compile(r"(https?)://([A-Za-z0-9.-]+)(:[0-9]{1,5})?([/?#][!#-\[\]-~]*)?")
 MAX_ADDRESS = 2000
 
 
 class Buyer(BaseModel):
-    """One buyer's system. For cXML an identity with secrets, two while one replaces the other; for OCI a user."""
+    """A buyer's system: an identity with secrets for cXML, a username with passwords for OCI.
+
+    It may have two secrets or passwords while one replaces the other.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="What logs and sessions call it.")
-    hosts: tuple[str, ...] = Field(min_length=1, description="Hosts a basket may go to; `*.` for all below one.")
-    domain: str = Field("NetworkId", description="Domain of its cXML credential: NetworkId, DUNS, ...")
-    identity: str | None = Field(None, min_length=1, max_length=255, description="Identity of its cXML credential.")
-    secrets: tuple[SecretStr, ...] = Field((), description="Shared secrets of the identity.")
-    username: str | None = Field(None, min_length=1, max_length=255, description="USERNAME of its OCI calls.")
-    passwords: tuple[SecretStr, ...] = Field((), description="PASSWORD of its OCI calls.")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="Name of the buyer in logs and sessions.")
+    hosts: tuple[str, ...] = Field(min_length=1, description="Hosts that baskets may go to; `*.` allows subdomains.")
+    domain: str = Field("NetworkId", description="Domain of the cXML credential: NetworkId, DUNS, ...")
+    identity: str | None = Field(None, min_length=1, max_length=255, description="Identity of the cXML credential.")
+    secrets: tuple[SecretStr, ...] = Field((), description="Shared secrets of the identity; two during a rotation.")
+    username: str | None = Field(None, min_length=1, max_length=255, description="USERNAME of OCI calls.")
+    passwords: tuple[SecretStr, ...] = Field((), description="PASSWORD of OCI calls; two during a rotation.")
 
     @model_validator(mode="after")
     def _complete(self) -> Buyer:
         if any(not re.match(HOST, host) for host in self.hosts):
-            raise ValueError("hosts are names in lower case, such as srm.example.com or *.example.com")
+            raise ValueError("hosts must be lower-case host names, such as srm.example.com or *.example.com")
         if (self.identity is None) != (not self.secrets) or (self.username is None) != (not self.passwords):
-            raise ValueError("an identity goes with secrets, a username with passwords")
+            raise ValueError("set identity together with secrets, and username together with passwords")
         if self.identity is None and self.username is None:
-            raise ValueError("an identity (cXML) or a username (OCI) is needed")
+            raise ValueError("set identity (cXML) or username (OCI)")
         if any(len(secret.get_secret_value()) < 12 for secret in (*self.secrets, *self.passwords)):
-            raise ValueError("secrets have at least 12 characters")
+            raise ValueError("secrets and passwords must have at least 12 characters")
         return self
 
 
 class Buyers:
-    """All of them, by what they prove to know."""
+    """All buyers, found by their credentials."""
 
     def __init__(self, buyers: Iterable[Buyer], *, plain_http: bool) -> None:
         self.known = tuple(buyers)
@@ -54,35 +57,37 @@ class Buyers:
         return next((buyer for buyer in self.known if buyer.name == name), None)
 
     def by_identity(self, domain: str, identity: str, secret: str) -> Buyer:
-        """The buyer of a cXML credential. Raises Refused."""
+        """Buyer of a cXML credential. Raises PunchoutRefused."""
         return self._proven([(b, (b.domain, b.identity), b.secrets) for b in self.known], (domain, identity), secret)
 
     def by_user(self, username: str, password: str) -> Buyer:
-        """The buyer of an OCI call. Raises Refused."""
+        """Buyer of an OCI call. Raises PunchoutRefused."""
         return self._proven([(b, b.username, b.passwords) for b in self.known], username, password)
 
-    def _proven(self, entries: list[tuple[Buyer, object, tuple[SecretStr, ...]]], claimed: object, told: str) -> Buyer:
-        """Every secret is compared, whoever is claimed: how long it takes says nothing."""
+    def _proven(
+        self, entries: list[tuple[Buyer, object, tuple[SecretStr, ...]]], claimed: object, secret: str
+    ) -> Buyer:
+        """Buyer whose secret matches. Compares every secret, so that the response time reveals nothing."""
         proven = [
             buyer
             for buyer, own, secrets in entries
-            for secret in secrets
-            if hmac.compare_digest(secret.get_secret_value().encode(), told.encode()) & (own == claimed)
+            for known in secrets
+            if hmac.compare_digest(known.get_secret_value().encode(), secret.encode()) & (own == claimed)
         ]
         if not proven:
-            raise Refused(UNAUTHORIZED, "The identity and its secret are not known here.")
+            raise Refused(UNAUTHORIZED, "Unknown identity or wrong secret.")
         return proven[0]
 
     def returnable(self, buyer: Buyer, url: str) -> str:
-        """An address that a basket of this buyer may be sent to. Raises Refused."""
-        found = ADDRESS.fullmatch(url) if len(url) <= MAX_ADDRESS else None
-        if found is None:
-            raise Refused(FORBIDDEN, "The address for the basket is not a plain https address.")
-        if found[1] != "https" and not self._plain_http:
-            raise Refused(FORBIDDEN, "The address for the basket has to be https.")
+        """The address, if baskets of this buyer may be sent to it. Raises PunchoutRefused."""
+        match = ADDRESS.fullmatch(url) if len(url) <= MAX_ADDRESS else None
+        if match is None:
+            raise Refused(FORBIDDEN, "The return address of the basket is not a valid https address.")
+        if match[1] != "https" and not self._plain_http:
+            raise Refused(FORBIDDEN, "The return address of the basket must use https.")
         host = (urlsplit(url).hostname or "").lower()
         if not any(_covers(pattern, host) for pattern in buyer.hosts):
-            raise Refused(FORBIDDEN, f"Baskets of this buyer may not be sent to {host}.")
+            raise Refused(FORBIDDEN, f"The settings of this buyer do not allow baskets to be sent to {host}.")
         return url
 
 

@@ -1,4 +1,4 @@
-"""What a buyer sees of a session: plain pages that need no script, no other host and no cookie."""
+"""Pages of a punch-out session; they need no script, no other host and no cookie."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from app.catalog.filing import FilingRow
 from app.catalog.punchouts import Visit
-from app.export.lines import Bill
+from app.export.lines import FILING_LABELS, Bill
 from app.export.money import plainly
 from app.procurement.desk import Form
 from app.sizing.words import counted
@@ -24,19 +24,18 @@ td.n { text-align: right; white-space: nowrap } label { display: inline-block; m
 button { font: inherit; padding: .4rem 1rem } p.wrong { color: #a00 }
 @media (prefers-color-scheme: dark) { body { background: #16181b; color: #e6e6e6 } small { color: #aaa } }
 """
-QUESTIONS = """<form method="post" action="{path}"><h2>Or ask anew</h2>
+QUESTIONS = """<form method="post" action="{path}"><h2>Or size a new workload</h2>
 <label>Model <input name="model" required maxlength="120" value="{model}"></label>
 <label>Users <input name="users" type="number" min="1" required value="{users}"></label>
-<label>Requests per hour each
+<label>Requests per hour per user
 <input name="requests" type="number" min="0.1" step="any" required value="{requests}"></label>
-<label>What counts <select name="objective"><option>cost<option>latency<option>throughput<option>energy</select></label>
-<button>Size it</button></form>"""
-SOUGHT = {"label": "Label", "reference": "Reference", "cost_centre": "Cost centre"}
+<label>Objective <select name="objective"><option>cost<option>latency<option>throughput<option>energy</select></label>
+<button>Find hardware</button></form>"""
 ASKED = {"model": "meta-llama/Llama-3.1-8B-Instruct", "users": "40", "requests": "12"}
 
 
 def policy(hosts: Iterable[str], address: str | None) -> str:
-    """Content policy of a page: it may be framed by, and post to, the buyer's own hosts."""
+    """Content security policy of a page: only the buyer's own hosts may frame it and receive its forms."""
     scheme = urlsplit(address or "https:").scheme
     own = " ".join(f"{scheme}://{host}:*" for host in hosts)
     return (
@@ -54,20 +53,18 @@ def page(title: str, *body: str) -> str:
 
 
 def refused_page(title: str, detail: str) -> str:
-    """Why there is nothing to see."""
+    """Page that shows an error."""
     return page(title, f'<p class="wrong">{_said(detail)}</p>')
 
 
 def start_page(
     visit: Visit, path: str, filed: Iterable[FilingRow], *, wrong: str = "", told: Mapping[str, str] | None = None
 ) -> str:
-    """The stored answers to choose from, newest first and narrowed by what was typed, and the questions that make
-    another.
-    """
+    """Page with the stored answers, newest first, with search fields and a form to size a new workload."""
     typed = told or {}
     sought = "".join(
         f'<label>{text} <input name="{name}" maxlength="200" value="{_said(typed.get(name, ""))}"></label>'
-        for name, text in SOUGHT.items()
+        for name, text in FILING_LABELS.items()
     )
     inputs = {name: _said(typed.get(name) or usual) for name, usual in ASKED.items()}
     return page(
@@ -75,31 +72,31 @@ def start_page(
         f'<p class="wrong">{_said(wrong)}</p>' if wrong else "",
         f'<form method="get" action="{path}">{sought}<input type="hidden" name="all" value="1">',
         "<button>Find</button></form>",
-        "".join(_stored(path, row) for row in filed) or "<p>Nothing of it is stored.</p>",
+        "".join(_stored(path, row) for row in filed) or "<p>No stored answer matches.</p>",
         QUESTIONS.format(path=path, **inputs),
         _leaving(visit, path),
     )
 
 
 def _stored(path: str, row: FilingRow) -> str:
-    """One stored answer, as it is filed."""
+    """Section of one stored answer."""
     names = " &middot; ".join(_said(name) for name in (row.label, row.reference, row.cost_centre) if name)
     return (
-        f"<section>{f'<p><b>{names}</b></p>' if names else ''}<p>{_said(row.model or 'A model of its own')}: "
-        f"{_said(row.option or 'nothing was feasible')}</p><p><small>{_said(row.status)}, stored on "
+        f"<section>{f'<p><b>{names}</b></p>' if names else ''}<p>{_said(row.model or 'Custom model')}: "
+        f"{_said(row.option or 'no feasible option')}</p><p><small>{_said(row.status)}, stored on "
         f'{row.stored_at:%Y-%m-%d}</small></p><form method="get" action="{path}"><input type="hidden" '
-        f'name="recommendation" value="{_said(row.recommendation)}"><button>See its options</button></form></section>'
+        f'name="recommendation" value="{_said(row.recommendation)}"><button>Show options</button></form></section>'
     )
 
 
 def options_page(
     visit: Visit, path: str, answer: Mapping[str, Any], bills: Sequence[Bill], basket: tuple[str, int] | None
 ) -> str:
-    """The ranked options of one answer, each with its lines; one button hands it over."""
+    """Page with the ranked options of one answer, their lines, and a button that transfers one of them."""
     looks = visit.facts["operation"] == "inspect"
     shown = [bill for bill in bills if not looks or basket is None or bill.rank == basket[1]]
     return page(
-        "What you bought" if looks else "Options, best first",
+        "Your order" if looks else "Options, best first",
         f"<p>{_said(answer['summary'])}</p>",
         *(_option(path, bill, chosen=basket == (bill.answer, bill.rank), looks=looks) for bill in shown),
         "" if looks else f'<p><a href="{path}?all=1">All stored answers</a></p>',
@@ -114,23 +111,24 @@ def _option(path: str, bill: Bill, *, chosen: bool, looks: bool) -> str:
         f'<td class="n">{"to be quoted" if line.total is None else f"{line.total:,.2f}"}</td></tr>'
         for line in bill.lines
     )
-    sums = f"{bill.once:,.2f} {currency} once, {bill.over_term:,.2f} {currency} over its term"
+    sums = f"{bill.once:,.2f} {currency} paid once, {bill.over_term:,.2f} {currency} over the term"
     asked_for = len(bill.lines) - len(bill.priced)
     if asked_for:
-        sums += f"; {counted(asked_for, 'line')} to be quoted, in no basket"
+        sums += f"; {counted(asked_for, 'line')} without a price, not in the basket"
     form = (
         f'<form method="post" action="{path}"><input type="hidden" name="recommendation" value="{_said(bill.answer)}">'
-        f'<input type="hidden" name="rank" value="{bill.rank}"><button>Hand over rank {bill.rank}</button></form>'
+        f'<input type="hidden" name="rank" value="{bill.rank}">'
+        f"<button>Transfer rank {bill.rank} to your system</button></form>"
     )
     if looks:
         form = ""
     elif not bill.priced:
-        form = "<p>Nothing of it has a price: ask for a quote.</p>"
+        form = "<p>No line of this option has a price. Request a quote.</p>"
     mark = ' class="chosen"' if chosen else ""
     return (
         f"<section{mark}><h2>{bill.rank}. {_said(bill.title)}</h2><p>{_said(sums)}"
         f"{', in your basket' if chosen else ''}</p><details{' open' if looks else ''}><summary>Lines</summary>"
-        f"<table><tr><th>What<th>Quantity<th>{_said(currency)}</tr>{rows}</table></details>{form}</section>"
+        f"<table><tr><th>Item<th>Quantity<th>{_said(currency)}</tr>{rows}</table></details>{form}</section>"
     )
 
 
@@ -139,20 +137,20 @@ def _leaving(visit: Visit, path: str) -> str:
         return "<p>Close this window to go back.</p>"
     return (
         f'<form method="post" action="{path}"><input type="hidden" name="leave" value="1">'
-        "<button>Go back without a basket</button></form>"
+        "<button>Return without a basket</button></form>"
     )
 
 
 def handover_page(form: Form) -> str:
-    """The form that the browser posts home, at once where scripts run."""
+    """Form that returns the basket to the buyer's system; a script submits it at once if scripts are enabled."""
     host = urlsplit(form.address).hostname or ""
     inputs = "".join(
         f'<input type="hidden" name="{_said(name)}" value="{_said(value)}">' for name, value in form.fields
     )
     return page(
-        f"Handing over to {host}",
+        f"Transferring the basket to {host}",
         f'<form id="home" method="post" action="{_said(form.address)}" target="{_said(form.target)}" '
-        f'accept-charset="UTF-8">{inputs}<p>If nothing happens: <button>Hand over</button></p></form>'
+        f'accept-charset="UTF-8">{inputs}<p>If nothing happens: <button>Transfer the basket</button></p></form>'
         '<script src="../../static/handover.js"></script>',
     )
 

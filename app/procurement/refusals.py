@@ -1,4 +1,4 @@
-"""Why a buyer's document is turned down, in cXML's own status codes (SAP Ariba's note 188136, read 2026-11-23)."""
+"""Reasons to refuse a buyer's document, with cXML status codes (SAP Ariba's note 188136, read 2026-11-23)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = {
 
 
 class Refused(AppError):
-    """A document or a call that opens no session."""
+    """Raised for a document or call that opens no session."""
 
     code = "punch-out-refused"
 

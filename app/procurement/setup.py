@@ -1,7 +1,8 @@
-"""A buyer's cXML PunchOutSetupRequest, and the responses to it.
+"""Reads a buyer's cXML PunchOutSetupRequest and writes the response.
 
-Elements after the cXML 1.2.063 DTD. A response is sent with HTTP 200 whatever its own status says: HTTP speaks of the
-transport, the Status element of the request (cXML Reference Guide, as gatebold.com tells it, read 2026-11-23).
+Elements follow the cXML 1.2.063 DTD. Every response is sent with HTTP 200, whatever its own status is: HTTP reports
+on the transport, the Status element on the request (cXML Reference Guide, as quoted by gatebold.com, read
+2026-11-23).
 """
 
 from __future__ import annotations
@@ -20,36 +21,36 @@ from app.procurement.xml import read_xml
 OPERATIONS = ("create", "edit", "inspect")
 LONGEST = 255
 LONGEST_COOKIE = 1000
-# What a basket of ours names its lines: recommendation, rank, line.
+# Line ids in baskets from this service: recommendation, rank, line.
 OURS = re.compile(r"(rec_[0-9a-f]{28})-([0-9]{1,3})-[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
 class SetupRequest:
-    """What a buyer's system asks for, as it says; nothing of it is proven yet."""
+    """Content of a setup request; its credentials are not verified yet."""
 
-    payload: str
+    payload: str  # payloadID of the document
     senders: tuple[tuple[Party, str], ...]  # credentials with their shared secrets
     buyer: Party
     seller: Party
     operation: str
     cookie: str
     return_url: str | None
-    basket: tuple[str, int] | None  # the recommendation and rank that it was made of, of an earlier session
+    basket: tuple[str, int] | None  # recommendation and rank of the basket of an earlier session
 
 
 def read_setup(raw: bytes) -> SetupRequest:
-    """The request of a document. Raises Refused."""
+    """Setup request of a document. Raises PunchoutRefused."""
     root = read_xml(raw)
     request = root.find("Request")
     if root.tag != "cXML" or request is None:
-        raise Refused(BAD_REQUEST, "The document is no cXML with a Request.")
+        raise Refused(BAD_REQUEST, "The document must be cXML with a Request element.")
     setup = request.find("PunchOutSetupRequest")
     if setup is None:
-        raise Refused(NOT_IMPLEMENTED, "Of requests a PunchOutSetupRequest is taken, and no other.")
+        raise Refused(NOT_IMPLEMENTED, "The request type is not supported. Send a PunchOutSetupRequest.")
     operation = setup.get("operation", "")
     if operation not in OPERATIONS:
-        raise Refused(NOT_IMPLEMENTED, f"Of operations {', '.join(OPERATIONS)} are taken.")
+        raise Refused(NOT_IMPLEMENTED, f"The operation is not supported. Use one of: {', '.join(OPERATIONS)}.")
     url = setup.findtext("BrowserFormPost/URL")
     return SetupRequest(
         payload=_needed(root.get("payloadID"), "payloadID"),
@@ -64,23 +65,26 @@ def read_setup(raw: bytes) -> SetupRequest:
 
 
 def _needed(text: str | None, name: str, longest: int = LONGEST) -> str:
-    told = (text or "").strip()
-    if not told or len(told) > longest:
-        raise Refused(BAD_REQUEST, f"{name} is needed, of at most {longest} characters.")
-    return told
+    value = (text or "").strip()
+    if not value or len(value) > longest:
+        raise Refused(BAD_REQUEST, f"{name} is required and can have at most {longest} characters.")
+    return value
 
 
 def _only_text(element: Any) -> str | None:
-    """Its text. The DTD allows markup in it, which nobody sends and which could not be given back as it was."""
+    """Text of an element.
+
+    The DTD allows markup in it; buyers do not send any, and it could not be returned unchanged.
+    """
     if element is not None and len(element):
-        raise Refused(BAD_REQUEST, f"{element.tag} may hold text alone.")
+        raise Refused(BAD_REQUEST, f"{element.tag} must contain only text.")
     return None if element is None else element.text
 
 
 def _party(root: Any, role: str) -> Party:
     credential = root.find(f"Header/{role}/Credential")
     if credential is None:
-        raise Refused(BAD_REQUEST, f"Header/{role}/Credential is needed.")
+        raise Refused(BAD_REQUEST, f"Header/{role}/Credential is required.")
     identity = _needed(_only_text(credential.find("Identity")), f"Identity of {role}")
     return Party(identity, _needed(credential.get("domain"), f"domain of {role}"))
 
@@ -93,14 +97,14 @@ def _senders(root: Any) -> Iterator[tuple[Party, str]]:
 
 
 def _baskets(setup: Any) -> Iterator[tuple[str, int]]:
-    for told in setup.iter("SupplierPartAuxiliaryID"):
-        found = OURS.fullmatch((_only_text(told) or "").strip())
-        if found is not None:
-            yield found[1], int(found[2])
+    for element in setup.iter("SupplierPartAuxiliaryID"):
+        match = OURS.fullmatch((_only_text(element) or "").strip())
+        if match is not None:
+            yield match[1], int(match[2])
 
 
 def response_bytes(payload: str, timestamp: str, start_page: str) -> bytes:
-    """The session is open: where the buyer's browser goes."""
+    """Response for an open session, with the start page for the buyer's browser."""
     root, response = _response(payload, timestamp, 200)
     page = etree.SubElement(etree.SubElement(response, "PunchOutSetupResponse"), "StartPage")
     etree.SubElement(page, "URL").text = start_page
@@ -108,7 +112,7 @@ def response_bytes(payload: str, timestamp: str, start_page: str) -> bytes:
 
 
 def status_bytes(payload: str, timestamp: str, status: int, detail: str) -> bytes:
-    """No session, and why."""
+    """Response without a session, with the reason."""
     root, response = _response(payload, timestamp, status)
     response[0].text = detail
     return document_bytes(root)

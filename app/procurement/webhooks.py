@@ -1,7 +1,7 @@
-"""Tells other systems what happened: signed notices, tried until they arrive.
+"""Sends signed webhooks about events to other systems, with retries.
 
-Headers and signature after Standard Webhooks 1.0.0 (github.com/standard-webhooks/standard-webhooks, read 2026-11-23),
-for which receivers have libraries in most languages.
+Headers and signature follow Standard Webhooks 1.0.0 (github.com/standard-webhooks/standard-webhooks, read
+2026-11-23), for which receivers have libraries in most languages.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ PREFIX = "whsec_"
 
 
 class Webhook(BaseModel):
-    """An endpoint that is told of events."""
+    """An endpoint that receives events."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="What the outbox and logs call it.")
-    url: str = Field(max_length=2000, description="Where notices are posted.")
-    secret: SecretStr = Field(description="whsec_ and 24 to 64 random bytes in base64.")
-    events: tuple[str, ...] = Field(EVENTS, min_length=1, description="Which events it is told of.")
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,59}$", description="Name of the endpoint in outbox and logs.")
+    url: str = Field(max_length=2000, description="Address that notices are posted to.")
+    secret: SecretStr = Field(description="whsec_ followed by 24 to 64 random bytes in base64.")
+    events: tuple[str, ...] = Field(EVENTS, min_length=1, description="Events that are sent to the endpoint.")
 
     @field_validator("url")
     @classmethod
     def _plain(cls, url: str) -> str:
         if not ADDRESS.fullmatch(url):
-            raise ValueError("url is a plain http or https address")
+            raise ValueError("url must be a plain http or https address")
         return url
 
     @field_validator("secret")
@@ -57,25 +57,25 @@ class Webhook(BaseModel):
         except (binascii.Error, ValueError):
             key = b""
         if not 24 <= len(key) <= 64:
-            raise ValueError("secret is whsec_ and 24 to 64 bytes in base64")
+            raise ValueError("secret must be whsec_ followed by 24 to 64 bytes in base64")
         return secret
 
     @field_validator("events")
     @classmethod
     def _known(cls, events: tuple[str, ...]) -> tuple[str, ...]:
         if not set(events) <= set(EVENTS):
-            raise ValueError(f"events are {' and '.join(EVENTS)}")
+            raise ValueError(f"events must be among: {', '.join(EVENTS)}")
         return events
 
 
 def key_of(secret: SecretStr) -> bytes:
-    """The bytes that a secret stands for."""
+    """Key bytes of a secret; empty if the prefix is missing."""
     text = secret.get_secret_value()
     return base64.b64decode(text.removeprefix(PREFIX), validate=True) if text.startswith(PREFIX) else b""
 
 
 def signature(key: bytes, event: str, timestamp: int, body: bytes) -> str:
-    """What proves who wrote a notice, and when it was sent.
+    """Signature that proves the sender and the time of a notice.
 
     Check: the example of the standard's own libraries.
         >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
@@ -91,7 +91,7 @@ def _broke(error: Exception) -> None:
 
 
 class Courier:
-    """Delivers what is due to the endpoints that settings name; any number of processes may have one."""
+    """Delivers due notices to the endpoints in the settings; several processes may each run one."""
 
     def __init__(
         self, webhooks: Iterable[Webhook], store: DeliveryStore, *, transport: httpx2.BaseTransport | None = None
@@ -105,11 +105,11 @@ class Courier:
         self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
 
     def start(self) -> None:
-        """Deliver beside everything else, until stopped."""
+        """Starts delivery in a background thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """No further tries. What is under way is free for another process once its claim has run out."""
+        """Stops delivery. Another process can retry a delivery in progress once its claim has expired."""
         self._stopped.set()
         self._thread.join(timeout=TIMEOUT_S)
 
@@ -124,8 +124,9 @@ class Courier:
             self._stopped.wait(POLL_S)
 
     def deliver_due(self) -> tuple[int, int]:
-        """Try everything that is due; how much arrived and how much did not. An endpoint that fails waits with all its
-        notices, so that none holds up the others.
+        """Tries all due notices and returns how many arrived and how many endpoints failed.
+
+        After a failure, the other notices of that endpoint wait, so that it does not delay other endpoints.
         """
         arrived, down = 0, set[str]()
         while not self._stopped.is_set():
@@ -139,8 +140,11 @@ class Courier:
         return arrived, len(down)
 
     def _tried(self, delivery: Delivery) -> bool:
-        """Whether a notice arrived: any 2xx. A redirect is none, and 410 says that nobody wants it any more."""
-        told = {"notice": delivery.event, "endpoint": delivery.endpoint}
+        """Sends one notice and returns whether it arrived, with any 2xx status.
+
+        A redirect counts as a failure; after 410 the notice is not sent again.
+        """
+        fields = {"notice": delivery.event, "endpoint": delivery.endpoint}
         try:
             status = self._posted(delivery)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -150,15 +154,15 @@ class Courier:
         if 200 <= status < 300:
             self._store.delivered(delivery)
             telemetry.told("delivered")
-            log.info("webhook_delivered", **told)
+            log.info("webhook_delivered", **fields)
             return True
         dead = self._store.failed(delivery, failure, now=datetime.now(UTC), for_good=status == GONE)
         telemetry.told("dead" if dead else "failed")
-        log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **told)
+        log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **fields)
         return False
 
     def _posted(self, delivery: Delivery) -> int:
-        """The status that an endpoint answers with; what else it says is not read."""
+        """HTTP status of the endpoint's response; the body is ignored."""
         webhook, now = self._webhooks[delivery.endpoint], int(datetime.now(UTC).timestamp())
         headers = {
             "content-type": "application/json",

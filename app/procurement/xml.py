@@ -1,4 +1,4 @@
-"""Reads XML that strangers send: no entities, no subset, nothing fetched, bounded in depth."""
+"""Parses untrusted XML: no entities, no internal subset, no network access, limited depth."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ DECLARATION = re.compile(r"<!(?:ENTITY|ELEMENT|ATTLIST|NOTATION)|<!DOCTYPE[^>]*\
 
 
 def read_xml(raw: bytes) -> Any:
-    """The root element. Raises Refused.
+    """Root element of a document. Raises PunchoutRefused.
 
-    The text is decoded here, so that no encoding hides a declaration from the look for one.
+    The text is decoded before parsing, so that no encoding can hide a declaration from the check.
     """
     declared = DECLARED.match(raw[:400])
     encoding = declared[1].decode("ascii").lower() if declared else "utf-8"
     if encoding not in ENCODINGS:
-        raise Refused(NOT_ACCEPTABLE, f"The document has to be in one of {', '.join(ENCODINGS)}.")
+        raise Refused(NOT_ACCEPTABLE, f"The encoding is not supported. Use one of: {', '.join(ENCODINGS)}.")
     try:
         text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError:
-        raise Refused(NOT_ACCEPTABLE, f"The document is not {encoding}.") from None
+        raise Refused(NOT_ACCEPTABLE, f"The document is not valid {encoding}.") from None
     if DECLARATION.search(text):
-        raise Refused(NOT_ACCEPTABLE, "A document type with declarations of its own is not taken, nor are entities.")
+        raise Refused(NOT_ACCEPTABLE, "Entity declarations and internal DTD subsets are not accepted.")
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
@@ -44,7 +44,7 @@ def read_xml(raw: bytes) -> Any:
     except etree.XMLSyntaxError as error:
         raise Refused(NOT_ACCEPTABLE, f"The document is not well-formed XML: line {error.lineno}.") from None
     if next(root.iter(etree.Entity), None) is not None:
-        raise Refused(NOT_ACCEPTABLE, "Entities are not taken.")
+        raise Refused(NOT_ACCEPTABLE, "Entities are not accepted.")
     if _depth(root) > MAX_DEPTH:
         raise Refused(NOT_ACCEPTABLE, f"The document is nested deeper than {MAX_DEPTH} levels.")
     return root

@@ -1,1 +1,1 @@
-"""Files that start a ranked option and measure it, from its stored answer alone."""
+"""Builds files that deploy and benchmark a ranked option, from its stored answer only."""

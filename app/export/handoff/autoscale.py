@@ -1,4 +1,4 @@
-"""What lets replicas on Kubernetes follow a day's load: a HorizontalPodAutoscaler, or a ScaledObject of KEDA."""
+"""Builds Kubernetes autoscalers that follow a day's load: a HorizontalPodAutoscaler or a KEDA ScaledObject."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 from app.export.handoff.files import YAML, File, commented, yaml_text
 from app.export.handoff.follow import WINDOW, Following, following_notes, following_of
 from app.export.handoff.serving import Started
+from app.sizing.product_names import product_name
 
 Manifest = dict[str, Any]
 METRIC = "headroom_requests_per_s"
-PROMETHEUS = "http://prometheus.monitoring.svc:9090"  # as it is often named; the notes say so
+PROMETHEUS = "http://prometheus.monitoring.svc:9090"  # a common address; the notes tell the operator to replace it
 
 
 def metadata(part: Started) -> Manifest:
-    """A name, what belongs together, and the answer it is from."""
+    """Object metadata: name, labels, and annotations with the source answer."""
     return {
         "name": part.name,
         "labels": labels(part),
@@ -23,12 +24,16 @@ def metadata(part: Started) -> Manifest:
 
 
 def labels(part: Started) -> dict[str, str]:
-    """By which pods are found."""
+    """Labels that select the pods."""
     return {"app.kubernetes.io/name": part.name}
 
 
 def autoscaler_files(part: Started, replicas: Manifest) -> tuple[File, ...]:
-    """One of either kind, to choose from; `replicas` is what they scale. None where the engine counts no requests."""
+    """Both kinds of autoscaler, to choose from; empty if nothing scales or the engine has no request counter.
+
+    Parameters:
+        replicas: manifest of the object that is scaled.
+    """
     found = following_of(part.option)
     if found is None or not part.launch.requests:
         return ()
@@ -41,7 +46,7 @@ def autoscaler_files(part: Started, replicas: Manifest) -> tuple[File, ...]:
 
 
 def query(part: Started, found: Following) -> str:
-    """Requests per second as replicas are counted by them: of the spares too what each would bear."""
+    """Prometheus query of the requests per second, plus the share of the spare replicas."""
     counted = f'sum(rate({part.launch.requests}{{pod=~"{part.name}-.*"}}[{WINDOW}]))'
     return f"{counted} + {found.spares * found.each_per_s:g}" if found.spares else counted
 
@@ -71,7 +76,7 @@ def horizontal(part: Started, found: Following, of: Manifest) -> Manifest:
 
 
 def scaled_object(part: Started, found: Following, of: Manifest) -> Manifest:
-    """A ScaledObject, which asks Prometheus itself."""
+    """A KEDA ScaledObject, which queries Prometheus itself."""
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
@@ -101,7 +106,7 @@ def scaled_object(part: Started, found: Following, of: Manifest) -> Manifest:
 
 
 def kserve_replicas(part: Started) -> Manifest:
-    """How many replicas an InferenceService has; its target is a whole number of requests per second."""
+    """Replica settings of an InferenceService. Its scale target is a whole number of requests per second."""
     found = following_of(part.option)
     if found is None or found.shared_per_s < 1:
         return {"minReplicas": part.group.replicas, "maxReplicas": part.group.replicas}
@@ -110,26 +115,27 @@ def kserve_replicas(part: Started) -> Manifest:
 
 
 def autoscaler_notes(groups: tuple[Started, ...]) -> tuple[str, ...]:
-    """What an autoscaler needs beside its file."""
+    """Notes about the manual steps that an autoscaler needs."""
     part, found = groups[0], following_of(groups[0].option)
-    told = following_notes(part.option)
+    notes = following_notes(part.option)
     if found is None:
-        return told
+        return notes
     if not part.launch.requests:
         return (
-            *told,
-            f"{part.launch.engine} counts no requests for Prometheus: replicas are as many as the peak takes.",
+            *notes,
+            f"{product_name(part.launch.engine)} exposes no request counter for Prometheus, so all replicas that the "
+            "peak needs run all the time.",
         )
     return (
-        *told,
-        f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both; without either all {found.most} run. The "
-        f"first asks Prometheus at {PROMETHEUS}: put yours there. The second needs an adapter that serves {METRIC} "
-        f"as {query(part, found)}.",
+        *notes,
+        f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both. Without either, all {found.most} replicas "
+        f"run. The KEDA file queries Prometheus at {PROMETHEUS}: replace it with your address. The HPA file needs a "
+        f"metrics adapter that serves {METRIC} as {query(part, found)}.",
     )
 
 
 def milli(rate: float) -> str:
-    """A quantity of Kubernetes.
+    """A rate as a Kubernetes quantity.
 
     Check:
         >>> milli(5.71), milli(12.0)

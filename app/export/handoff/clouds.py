@@ -1,4 +1,4 @@
-"""SkyPilot and dstack, which find machines and start a service on them; and Docker Compose on one machine."""
+"""Builds SkyPilot and dstack services, which find their machines, and Docker Compose files for one machine."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from app.export.handoff.follow import following_notes, following_of
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import Group, Option
 from app.export.handoff.serving import NotServable, Started, notes_of, router_files, started
+from app.sizing.product_names import product_name
 
 Document = dict[str, Any]
 RANK_OF_SKY = ('export NODE_RANK="$SKYPILOT_NODE_RANK" MASTER_ADDR="$(echo "$SKYPILOT_NODE_IPS" | head -n1)"',)
-# Accelerators as SkyPilot names them (sky/catalog of 0.14.1) and as dstack does (gpuhunt), by the start of our names;
-# of two that fit, the first.
+# Accelerator names of SkyPilot (sky/catalog of 0.14.1) and dstack (gpuhunt), by prefix of the catalog slug; the first
+# match counts.
 NAMES = (
     ("nvidia-h100-sxm5", "H100", "H100"),
     ("nvidia-h200-sxm", "H200", "H200"),
@@ -53,21 +54,21 @@ UNNAMED_REGIONS = ("unspecified", "global", "on_prem")
 
 
 class UnnamedAccelerator(Unanswerable):
-    """Hardware that a tool has no name for."""
+    """Raised for an accelerator whose name in a tool is not known."""
 
     code = "accelerator-not-named"
 
 
 def named(group: Group, tool: str) -> str:
-    """An accelerator as SkyPilot or dstack calls it. Raises UnnamedAccelerator."""
+    """Name of an accelerator in SkyPilot or dstack. Raises UnnamedAccelerator."""
     for start, sky, dstack in NAMES:
         if group.sku.startswith(start):
             return sky if tool == "SkyPilot" else dstack
-    raise UnnamedAccelerator(f"{tool} has no name that we know for {group.accelerator}.")
+    raise UnnamedAccelerator(f"No {tool} name is known for {group.accelerator}.")
 
 
 def skypilot(option: Option, version: str | None, target: str) -> Handoff:
-    """A service for each kind of replica."""
+    """One SkyPilot service per group of replicas."""
     groups = started(option, version)
     files = [
         File(f"{part.name}.sky.yaml", YAML, commented(option.header, yaml_text(sky_service(part)))) for part in groups
@@ -77,10 +78,11 @@ def skypilot(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def sky_service(part: Started) -> Document:
-    """A task with the service around it."""
+    """SkyPilot task with its service section."""
     group = part.group
     if part.spans and not part.launch.spans:
-        raise NotServable(f"{part.launch.engine} starts a replica of several machines by Slurm alone.")
+        engine = product_name(part.launch.engine)
+        raise NotServable(f"{engine} can start a replica on several machines only with Slurm.")
     probe = answering(part)["startupProbe"]
     resources: Document = {
         **({"infra": _infra(group)} if group.provider in SKY_CLOUDS else {}),
@@ -106,7 +108,7 @@ def sky_service(part: Started) -> Document:
 
 
 def _sky_replicas(part: Started) -> Document:
-    """All that the peak takes, or as many as the load asks for."""
+    """Replica policy of SkyPilot: all replicas that the peak needs, or a range that follows the load."""
     found = following_of(part.option)
     if found is None:
         return {"min_replicas": part.group.replicas, "max_replicas": part.group.replicas}
@@ -119,7 +121,7 @@ def _sky_replicas(part: Started) -> Document:
 
 
 def _dstack_replicas(part: Started) -> Document:
-    """The same in its words."""
+    """Replica settings of dstack: all replicas that the peak needs, or a range that follows the load."""
     found = following_of(part.option)
     if found is None:
         return {"replicas": part.group.replicas}
@@ -136,7 +138,7 @@ def _infra(group: Group) -> str:
 
 
 def dstack(option: Option, version: str | None, target: str) -> Handoff:
-    """A service for each kind of replica."""
+    """One dstack service per group of replicas."""
     groups = started(option, version)
     files = [
         File(f"{part.name}.dstack.yml", YAML, commented(option.header, yaml_text(dstack_service(part))))
@@ -147,10 +149,10 @@ def dstack(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def dstack_service(part: Started) -> Document:
-    """A service of replicas of one machine."""
+    """dstack service whose replicas run on one machine each."""
     group = part.group
     if part.spans:
-        raise NotServable("A service of dstack starts replicas of one machine.")
+        raise NotServable("A dstack service cannot start replicas that span several machines.")
     where = [group.region] if group.region is not None and group.region not in UNNAMED_REGIONS else []
     return {
         "type": "service",
@@ -169,17 +171,17 @@ def dstack_service(part: Started) -> Document:
 
 
 def compose(option: Option, version: str | None, target: str) -> Handoff:
-    """The replicas that one machine holds; every machine of the option is started with the same file."""
+    """Compose files with the replicas of one machine; the same file runs on every machine of the option."""
     groups = started(option, version)
     if any(part.spans for part in groups):
-        raise NotServable("Docker Compose starts one machine, and a replica takes several of these.")
+        raise NotServable("Docker Compose runs on one machine, but a replica of this layout spans several machines.")
     files = [
         File(f"{part.name}.compose.yaml", YAML, commented(option.header, yaml_text(composed(part)))) for part in groups
     ]
     notes = (
         *notes_of(groups),
         *(
-            f"{part.group.replicas} replicas stand on machines of {part.group.machine_accelerators} accelerators each."
+            f"Run {part.group.replicas} replicas on machines with {part.group.machine_accelerators} accelerators each."
             for part in groups
         ),
     )
@@ -187,10 +189,10 @@ def compose(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def composed(part: Started) -> Document:
-    """A service for each replica of one machine, with its own accelerators and port."""
+    """Compose project with one service per replica on the machine, each with its own accelerators and port."""
     group = part.group
     if group.vendor != "NVIDIA":
-        raise NotServable("Docker Compose is told of single accelerators for NVIDIA alone.")
+        raise NotServable("Docker Compose can assign individual accelerators only for NVIDIA.")
     here = max(1, min(group.replicas, group.machine_accelerators // group.per_machine))
     return {"name": part.name, "services": {f"replica-{place}": _replica(part, place) for place in range(here)}}
 
@@ -202,7 +204,7 @@ def _replica(part: Started, place: int) -> Document:
     return {
         "image": part.image,
         "entrypoint": ["/bin/bash", "-c"],
-        # Compose fills in what stands behind a single $.
+        # Compose substitutes variables after a single $.
         "command": ["\n".join(("set -euo pipefail", *part.inside())).replace("$", "$$") + "\n"],
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
         "ports": [f"{part.port + place}:{part.port}"],

@@ -1,4 +1,7 @@
-"""Kubernetes: replicas of one machine as Deployments, of several as LeaderWorkerSets; and KServe's services."""
+"""Builds Kubernetes manifests for services.
+
+Replicas on one machine are Deployments or KServe InferenceServices; replicas on several are LeaderWorkerSets.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,20 @@ from app.export.handoff.files import YAML, File, Handoff, commented, yaml_text
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import Option
 from app.export.handoff.serving import NotServable, Started, notes_of, router_files, started
+from app.sizing.product_names import product_name
 
 Manifest = dict[str, Any]
-# How device plugins name accelerators, by vendor.
+# Resource names of the device plugins, by vendor.
 RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Intel": "gpu.intel.com/xe"}
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 PROBE_PERIOD_S = 10
-PATIENCE = 3.0  # times the predicted start before a replica is given up
+PATIENCE = 3.0  # a replica fails if it is not ready after this many times its predicted start time
 LEADER = ('export NODE_RANK="$LWS_WORKER_INDEX" MASTER_ADDR="$LWS_LEADER_ADDRESS"',)
 WEIGHTS = "/models"
 
 
 def kubernetes(option: Option, version: str | None, target: str) -> Handoff:
-    """A file of manifests for each kind of replica."""
+    """One manifest file per group of replicas."""
     groups = started(option, version)
     files = []
     for part in groups:
@@ -35,10 +39,10 @@ def kubernetes(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def kserve(option: Option, version: str | None, target: str) -> Handoff:
-    """An InferenceService, whose replicas stand on one machine each."""
+    """An InferenceService; each of its replicas runs on one machine."""
     groups = started(option, version)
     if len(groups) > 1 or groups[0].spans:
-        raise NotServable("An InferenceService starts replicas of one machine that do both prefill and decode.")
+        raise NotServable("An InferenceService supports only replicas on one machine that run both prefill and decode.")
     part = groups[0]
     _startable(part)
     manifest = {
@@ -57,7 +61,10 @@ def kserve(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def deployment(part: Started) -> Manifest:
-    """Replicas of one machine; one is stopped before the next starts, as no accelerators are left over."""
+    """Deployment of replicas on one machine.
+
+    An update stops a replica before it starts the next, because there are no spare accelerators.
+    """
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -72,7 +79,7 @@ def deployment(part: Started) -> Manifest:
 
 
 def leader_worker_set(part: Started) -> Manifest:
-    """Replicas of several machines: the first of each leads and is the one that answers."""
+    """LeaderWorkerSet of replicas on several machines; the leader answers the requests."""
     name = part.launch.engine.replace(".", "-")
     leads = {"metadata": {"labels": {**labels(part), "role": "leader"}}, "spec": pod(part, name)}
     follows = {"metadata": {"labels": {**labels(part), "role": "worker"}}, "spec": pod(part, name, answers=False)}
@@ -93,7 +100,7 @@ def leader_worker_set(part: Started) -> Manifest:
 
 
 def service(part: Started) -> Manifest:
-    """The one address of all replicas."""
+    """Service with one address for all replicas."""
     leads = {"role": "leader"} if part.spans else {}
     return {
         "apiVersion": "v1",
@@ -104,7 +111,7 @@ def service(part: Started) -> Manifest:
 
 
 def pod(part: Started, name: str, *, answers: bool = True) -> Manifest:
-    """One machine's part of a replica. Accelerators are asked for as they are limited."""
+    """Pod for one machine of a replica; requests and limits of accelerators are equal."""
     accelerators = {RESOURCES[part.group.vendor]: part.group.per_machine}
     container: Manifest = {
         "name": name,
@@ -130,7 +137,7 @@ def pod(part: Started, name: str, *, answers: bool = True) -> Manifest:
 
 
 def answering(part: Started) -> Manifest:
-    """The port, and how long is waited for it: the first start reads all weights."""
+    """Port and probes of a container. The startup probe allows for the time to load all weights."""
     seconds = PATIENCE * float(part.option.performance.get("cold_start_s") or 0.0)
     probe = {"httpGet": {"path": f"/{part.launch.server.path}", "port": "http"}, "periodSeconds": PROBE_PERIOD_S}
     return {
@@ -141,7 +148,7 @@ def answering(part: Started) -> Manifest:
 
 
 def _node(part: Started) -> Manifest:
-    """On which machines: those of the instance type, where its seller's own Kubernetes labels them with it."""
+    """Node selector for the instance type, if the seller's own Kubernetes service labels nodes with it."""
     kind = part.group.instance_type
     if kind is None or not part.group.named_machine or not LABEL_VALUE.fullmatch(kind):
         return {}
@@ -150,15 +157,16 @@ def _node(part: Started) -> Manifest:
 
 def _startable(part: Started) -> None:
     if part.group.vendor not in RESOURCES:
-        raise NotServable(f"No device plugin of Kubernetes is known here for {part.group.vendor}.")
+        raise NotServable(f"No Kubernetes device plugin is known for {part.group.vendor} accelerators.")
     if part.spans and not part.launch.spans:
-        raise NotServable(f"{part.launch.engine} starts a replica of several machines by Slurm alone.")
+        engine = product_name(part.launch.engine)
+        raise NotServable(f"{engine} can start a replica on several machines only with Slurm.")
 
 
 def _notes(groups: tuple[Started, ...]) -> tuple[str, ...]:
-    own = ["A token of Hugging Face is read from the secret huggingface, where there is one."]
+    own = ["If the secret huggingface exists, the Hugging Face token is read from its key token."]
     if any(part.spans for part in groups):
-        own.append("Replicas of several machines need the LeaderWorkerSet controller.")
+        own.append("Replicas that span several machines need the LeaderWorkerSet controller.")
     if groups[0].group.model.startswith("./"):
-        own.append(f"Weights are read from the volume claim models, mounted at {WEIGHTS}.")
+        own.append(f"Weights are read from the persistent volume claim models, mounted at {WEIGHTS}.")
     return (*notes_of(groups), *own, *autoscaler_notes(groups))

@@ -1,6 +1,6 @@
-"""How engines are started: their flags with the first version of each, their images, and where both were read.
+"""Start commands of the engines: flags with their first version, container images, and the sources of both.
 
-Versions are those in which a flag was found; a flag of no version is as old as the server.
+A version is the first one in which a flag was found; a flag without a version is as old as the server.
 """
 
 from __future__ import annotations
@@ -16,54 +16,52 @@ from app.export.handoff.option import Group
 from app.sizing.hardware import benchmarks, pool_servers
 from app.sizing.hardware.benchmarks import Server, filled
 from app.sizing.hardware.pool_servers import PoolServers
+from app.sizing.product_names import product_name
 
 Version = tuple[int, ...]
 OLD: Version = ()
 CONFIG = "config.yaml"
-# What a shell reads in a command; everything else is quoted again.
+# Shell variables in a command, which must stay unquoted; everything else is quoted.
 VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
 
 
 class UnknownFlag(Unanswerable):
-    """A version that cannot be told what was computed."""
+    """Raised if an engine version lacks a flag that the layout needs."""
 
     code = "flag-not-in-version"
 
 
 class NoImage(Unanswerable):
-    """Hardware for which an engine publishes no image that we know."""
+    """Raised if no container image of the engine is known for the hardware."""
 
     code = "no-image"
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One engine's server. `reach` are the flags that let others than its own machine talk to it, `pools` those of its
-    pools by their role, `images` its containers by vendor. `spans` says whether each machine of a replica starts its
-    own part, as against one command that starts all. Counters are those of app/observed, as the engine writes them.
-    """
+    """How to start the server of an engine."""
 
     engine: str
     server: Server
-    read_at: Version
-    read: str  # files, and the day
-    flags: Mapping[str, Version]
-    images: Mapping[str, str]
-    reach: tuple[str, ...] = ()
-    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # of its file, by role
-    pool_line: str = ""  # of a script, before the command of a pool
-    spans: bool = True
-    note: str = ""  # what is to be known beside its flags
-    alone: bool = False  # a replica is started on one machine
-    contained: str = ""  # of a script in a container, before the command
-    own_images: tuple[tuple[str, str], ...] = ()  # by the start of an accelerator's name, before those of its vendor
-    requests: str = ""  # the counter of requests answered, as Prometheus scrapes it
-    scraped: tuple[str, ...] = ()  # flags without which it is not told
+    read_at: Version  # version whose sources were read
+    read: str  # source files and the day they were read
+    flags: Mapping[str, Version]  # first version of each flag
+    images: Mapping[str, str]  # container image by vendor
+    reach: tuple[str, ...] = ()  # flags that make the server listen on all interfaces
+    pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # flags of a pool's servers by role
+    pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # config file entries by role
+    pool_line: str = ""  # script line before the start command of a pool
+    spans: bool = True  # whether each machine of a replica runs its own start command
+    note: str = ""  # additional note for the operator
+    alone: bool = False  # whether a replica can run on one machine only
+    contained: str = ""  # script line before the start command in a container
+    own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
+    requests: str = ""  # Prometheus counter of answered requests
+    scraped: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
 
 def pool_flags(servers: PoolServers) -> dict[str, tuple[str, ...]]:
-    """Flags of each pool's servers."""
+    """Flags of the servers of each pool, by role."""
     return {role: tuple(shlex.split(flags)) for role, flags in servers.flags.items()}
 
 
@@ -100,7 +98,7 @@ LAUNCHES = (
         },
         images={"NVIDIA": "vllm/vllm-openai:v{version}", "AMD": "vllm/vllm-openai-rocm:v{version}"},
         pools=pool_flags(pool_servers.VLLM),
-        # vllm/envs.py of 0.33.0: without it others are told to fetch the cache from their own machine
+        # vllm/envs.py of 0.33.0: without this address, decode replicas look for the KV cache on their own machine.
         pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
         requests="vllm:request_success_total",
     ),
@@ -215,7 +213,7 @@ LAUNCHES = (
         alone=True,
         contained="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
         requests="tgi_request_success",
-        note="It refuses requests beyond --max-concurrent-requests, 128 where it is not told: add those that may wait.",
+        note="TGI refuses requests beyond --max-concurrent-requests (default 128). Raise it by the queue length.",
     ),
     Launch(
         "text-embeddings-inference",
@@ -225,7 +223,7 @@ LAUNCHES = (
         flags={"--model-id": OLD, "--port": OLD},
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
         alone=True,
-        # The image of all generations has a router for each, from which its entry point chooses.
+        # The image for all GPU generations contains one router per generation; its entry point selects one.
         contained="command -v text-embeddings-router || ln -s /entrypoint.sh /usr/local/bin/text-embeddings-router",
         own_images=(
             ("nvidia-gb10", "ghcr.io/huggingface/text-embeddings-inference:121-{minor}"),
@@ -247,7 +245,7 @@ BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}
 
 
 def version_of(text: str | None, launch: Launch) -> Version:
-    """The version that is installed; the one whose sources were read where none is said.
+    """Installed version; without one, the version whose sources were read.
 
     Check:
         >>> version_of("0.11.2.dev3", LAUNCHES[0]), version_of(None, LAUNCHES[0])
@@ -258,61 +256,69 @@ def version_of(text: str | None, launch: Launch) -> Version:
 
 
 def tokens_of(group: Group, launch: Launch, *, cache_tokens: int, config: str = CONFIG) -> list[str]:
-    """The command that starts one machine's part of a replica, as the shell splits it."""
+    """Command that starts one machine's part of a replica, split as a shell splits it.
+
+    Parameters:
+        cache_tokens: size of the KV cache in tokens.
+        config: name of the configuration file.
+    """
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
-    places["ranks_config"] = None  # its file is written whole
+    places["ranks_config"] = None  # the script writes one file with all settings
     places["config"] = config if config_of(group, launch) else None
     tokens = shlex.split(filled((group.server or launch.server).command, places))
     return [*tokens, *launch.pools.get(group.role, ()), *launch.reach]
 
 
 def config_of(group: Group, launch: Launch) -> str:
-    """The file of what an engine takes from no flag; empty where there is nothing of that kind."""
+    """Configuration file with the settings that have no flag; empty if there are none."""
     if launch.engine != "tensorrt-llm":
         return ""
     ranks = {"enable_attention_dp": True} if group.whole("data") > 1 else {}
     stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
-    told = {**ranks, **stored, **launch.pool_config.get(group.role, {})}
-    return yaml_text(told) if told else ""
+    settings = {**ranks, **stored, **launch.pool_config.get(group.role, {})}
+    return yaml_text(settings) if settings else ""
 
 
 def checked(tokens: Iterable[str], launch: Launch, version: Version) -> None:
-    """Raises UnknownFlag where a version cannot be told all of a command, or a flag was never read of."""
+    """Raises UnknownFlag if a version lacks a flag of the command, or if no source lists the flag."""
     for flag in flags_of(tokens):
         since = launch.flags.get(flag)
         if since is None:
-            raise UnknownFlag(f"This layout needs {flag}, of which {launch.read} tells nothing.")
+            raise UnknownFlag(f"This layout needs {flag}, which the documented sources do not list: {launch.read}.")
         if version and version < since:
             raise UnknownFlag(
-                f"{launch.engine} {dotted(version)} has no {flag}, which this layout needs: it is there since "
-                f"{dotted(since)}."
+                f"{product_name(launch.engine)} {dotted(version)} has no {flag}, which this layout needs. The flag "
+                f"exists since version {dotted(since)}."
             )
 
 
 def flags_of(tokens: Iterable[str]) -> list[str]:
-    """The flags of a command."""
+    """Flags of a command."""
     return [token.split("=", 1)[0] for token in tokens if re.match(r"--?[A-Za-z]", token)]
 
 
 def dotted(version: Version) -> str:
-    """A version as it is written."""
+    """A version in dotted notation."""
     return ".".join(map(str, version))
 
 
 def image_of(group: Group, launch: Launch, version: Version) -> str:
-    """The container of an engine for the hardware of a group. Raises NoImage."""
+    """Container image of an engine for the hardware of a group. Raises NoImage."""
     own = (image for start, image in launch.own_images if group.sku.startswith(start))
     image = next(own, launch.images.get(group.vendor))
     if not image:
-        known = f"its images are for {', '.join(launch.images)}" if launch.images else "it has none"
-        of = group.accelerator if image == "" else group.vendor
-        raise NoImage(f"No image of {launch.engine} is known for {of}: {known}.")
+        vendors = ", ".join(launch.images)
+        known = f"Images are available for {vendors}." if vendors else "The engine publishes no images."
+        if image == "":
+            known = "The published images do not support this accelerator."
+        hardware = group.accelerator if image == "" else group.vendor
+        raise NoImage(f"No container image of {product_name(launch.engine)} is known for {hardware}. {known}")
     return image.format(version=dotted(version), minor=dotted(version[:2]))
 
 
 def typed(tokens: list[str]) -> str:
-    """A command as it is typed, a line for every flag."""
+    """Command as a shell script writes it, one flag per line."""
     words = [token if VARIABLE.fullmatch(token) else shlex.quote(token) for token in tokens]
     text = words[0]
     for word in words[1:]:

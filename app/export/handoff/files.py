@@ -1,4 +1,4 @@
-"""What is handed off: files of text, written so that no name is taken for anything else."""
+"""Files of a deployment package, with YAML quoting that every parser reads as text."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 import yaml
 
 SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"
-LONGEST_LABEL = 40  # of the 63 characters that a DNS label may have: the rest is left to what is put behind it
+LONGEST_LABEL = 40  # of the 63 characters of a DNS label; the rest is reserved for suffixes
 WORD = re.compile(r"[A-Za-z/_][\w./:@=+,-]*", re.ASCII)
-# Words that one YAML reader or another takes for something else than text.
+# Words that some YAML parsers do not read as text.
 TAKEN = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file by its name, without a directory."""
+    """A file of a deployment package."""
 
-    name: str
+    name: str  # file name without a directory
     media_type: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """The files of a target, and what whoever starts them has to know or to do."""
+    """Deployment package: the files of a target, and notes about the remaining manual steps."""
 
     target: str
     rank: int
@@ -35,10 +35,10 @@ class Handoff:
     notes: tuple[str, ...]
 
 
-class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # it has no types
-    """Text is quoted unless every reader takes it for text; several lines stand as they are."""
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
+    """YAML dumper that quotes text unless every parser reads it as text, and writes several lines as a block."""
 
-    ignore_aliases = staticmethod(lambda _: True)  # what stands in several places is written out in each
+    ignore_aliases = staticmethod(lambda _: True)  # repeated values are written out, not aliased
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -51,22 +51,22 @@ _Dumper.add_representer(str, _text)
 
 
 def yaml_text(*documents: Mapping[str, Any]) -> str:
-    """Documents of one file, in the order of their keys."""
+    """YAML documents of one file, with their keys in order."""
     return str(yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True))
 
 
 def commented(header: Sequence[str], text: str) -> str:
-    """A text behind its header, in comments of shells and YAML."""
+    """Text after a header of comment lines, for shell and YAML."""
     return "".join(f"# {line}\n" for line in header) + text
 
 
 def script(header: Sequence[str], *lines: str) -> str:
-    """A script that stops at the first failure."""
+    """Bash script that stops at the first failure."""
     return "#!/usr/bin/env bash\n" + commented(header, "\n".join(("set -euo pipefail", *lines)) + "\n")
 
 
 def label(name: str, *behind: str) -> str:
-    """A name as DNS labels are written, with what it is told apart by.
+    """A name as a DNS label, with suffixes that make it unique.
 
     Check:
         >>> label("meta-llama/Llama-3.1-70B", "prefill"), label("1e3"), label("模型")

@@ -1,4 +1,4 @@
-"""Services that follow their load: between how many replicas, and by what one of them bears."""
+"""Replica range of services that follow a day's load, and the request rate per replica."""
 
 from __future__ import annotations
 
@@ -7,42 +7,44 @@ from dataclasses import dataclass
 
 from app.export.handoff.option import Option
 
-WINDOW = "2m"  # over which a rate is taken
-LONGEST_WAIT_S = 3600  # that a HorizontalPodAutoscaler may be told
+WINDOW = "2m"  # window of the request rate
+LONGEST_WAIT_S = 3600  # longest stabilization window that a HorizontalPodAutoscaler accepts
 
 
 @dataclass(frozen=True, slots=True)
 class Following:
-    """Of a day: replicas with spares, requests per second at its busiest, and how long a replica takes to be back."""
+    """Replica range for a day, with the peak rate and the start time of a replica."""
 
-    least: int
-    most: int
-    spares: int
-    peak_per_s: float
-    start_s: float
+    least: int  # fewest replicas
+    most: int  # most replicas, with spares
+    spares: int  # spare replicas
+    peak_per_s: float  # requests per second in the busiest hour
+    start_s: float  # cold start of a replica in seconds
 
     @property
     def each_per_s(self) -> float:
-        """Requests per second that a replica bears at the peak, spares left aside; not rounded up, so that as many
-        replicas run then as were found.
+        """Requests per second per replica at the peak, without the spares.
+
+        It is rounded down, so that the peak runs all planned replicas.
         """
         return _down(self.peak_per_s / max(1, self.most - self.spares))
 
     @property
     def shared_per_s(self) -> float:
-        """The same of all replicas, for tools that keep no spares."""
+        """Requests per second per replica at the peak, over all replicas, for tools without spares."""
         return _down(self.peak_per_s / self.most)
 
     @property
     def wait_s(self) -> int:
-        """A replica is not given up sooner than it would be back."""
+        """Seconds to wait before scaling down: the start time of a replica.
+
+        No replica is released sooner than it could restart.
+        """
         return min(LONGEST_WAIT_S, math.ceil(self.start_s))
 
 
 def following_of(option: Option) -> Following | None:
-    """What a day says of replicas that follow the load; none without a day, nor for two pools, which follow it each
-    by its own measure.
-    """
+    """Replica range of an option; None without a day, and for two pools, which scale on different metrics."""
     day = option.day
     if not day or len(option.groups) > 1:
         return None
@@ -60,25 +62,25 @@ def following_of(option: Option) -> Following | None:
 
 
 def following_notes(option: Option) -> tuple[str, ...]:
-    """What is to be known before replicas follow the load."""
+    """Notes for the operator about autoscaling."""
     day, found = option.day, following_of(option)
     if day and len(option.groups) > 1:
-        return ("Two pools follow the load by a measure of their own each: these files keep all that the peak takes.",)
+        return ("Two pools scale on different metrics, so these files run all replicas that the peak needs.",)
     if found is None or day is None:
         return ()
-    told = [f"Between {found.least} and {found.most} replicas follow the load, {found.each_per_s:g} requests/s each."]
+    notes = [f"Autoscaling runs {found.least} to {found.most} replicas, one per {found.each_per_s:g} requests/s."]
     if day["cheaper"] == "fixed":
-        told.append(f"A fleet of {found.most} that does not follow it costs no more.")
+        notes.append(f"A fixed fleet of {found.most} replicas costs no more than autoscaling.")
     if not day["scale_out"]["fast_enough"]:
-        told.append(
-            f"A start takes {found.start_s:.0f} s, too long for this day's ramp: have more running before it, or run "
-            f"all {found.most}."
+        notes.append(
+            f"A replica takes {found.start_s:.0f} s to start, too long for this day's ramp. Start replicas ahead of "
+            f"the ramp, or run all {found.most}."
         )
-    return tuple(told)
+    return tuple(notes)
 
 
 def _down(rate: float) -> float:
-    """Three digits, never more than it was.
+    """A rate rounded down to three significant digits.
 
     Check:
         >>> _down(5.7149), _down(0.0066666), _down(1234.5)

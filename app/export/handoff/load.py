@@ -1,4 +1,4 @@
-"""The benchmark that verifies an option: the load it is predicted to carry, by generators that speak to its server."""
+"""Builds the benchmark that verifies an option: it applies the predicted load with a load generator."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from app.export.handoff.option import Option
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, filled, openai_load
 
-EMBEDS = "openai-embeddings"  # which the others measure by commands of their own
+EMBEDS = "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
 
 
 def benchmark_file(option: Option) -> File:
-    """One script, one generator by its argument: what it prints is read against the answer's performance."""
+    """Script that runs one load generator, selected by its argument.
+
+    Compare its report with the performance in the answer.
+    """
     group = option.groups[0]
     server = group.server or LLAMA_SERVER
     url = f"http://localhost:{server.port}"
@@ -29,19 +32,20 @@ def benchmark_file(option: Option) -> File:
         SHELL,
         script(
             option.header,
-            "# Beside one replica, or beside the router of two pools. The generator is the engine's own,",
-            f"# or another, as the first argument says: {', '.join(commands)}.",
+            "# Run this next to one replica, or next to the router of two pools. The first argument selects the load",
+            f"# generator (default: own, the generator of the engine): {', '.join(commands)}.",
             'case "${1:-own}" in',
             *cases,
-            f'  *) echo "One of {", ".join(commands)}?" >&2; exit 2 ;;',
+            f'  *) echo "Unknown generator. Use one of: {", ".join(commands)}." >&2; exit 2 ;;',
             "esac",
         ),
     )
 
 
 def _with_deviations(places: Places) -> Places:
-    """Generators that draw from a bell are told the deviation of the even distribution, which is its half width over
-    the root of three.
+    """Places with standard deviations, for generators that draw normally distributed lengths.
+
+    The deviation is that of the uniform distribution: half its width divided by the square root of 3.
     """
     spread = places.get("spread")
     if spread is None:
@@ -52,5 +56,5 @@ def _with_deviations(places: Places) -> Places:
 
 
 def _broken(command: str) -> str:
-    """A line for every flag."""
+    """Command with one flag per line."""
     return re.sub(r" (--[a-z])", r" \\\n      \1", command)

@@ -1,4 +1,4 @@
-"""One ranked option as hand-off files read it: of its stored answer, and of what was kept beside that."""
+"""Ranked option as deployment files read it, from its stored answer and supply record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Document = Mapping[str, Any]
 
 
 class NothingKept(Unanswerable):
-    """An answer from before starts were kept beside answers."""
+    """Raised for an answer of an older version, which stored no start commands."""
 
     code = "no-start-kept"
 
@@ -24,57 +24,58 @@ class UnknownOption(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Replicas of one kind, or a run. `machines` are those of one replica, `machine_accelerators` the accelerators of
-    one of them, of which a replica takes `per_machine`.
+    """Identical replicas of a service, or a run.
+
+    A replica uses `per_machine` accelerators on each of its `machines`.
     """
 
-    role: str
-    software: str
-    version: str | None
-    replicas: int
-    machines: int
+    role: str  # serve, prefill, decode or train
+    software: str  # engine or framework
+    version: str | None  # version of the software
+    replicas: int  # replicas with spares
+    machines: int  # machines per replica
     server: Server | None
-    load: str  # what measures it
-    places: Places
+    load: str  # template of the benchmark command
+    places: Places  # values for the templates of the start and benchmark commands
     sku: str
-    accelerator: str
+    accelerator: str  # display name
     vendor: str
-    machine_accelerators: int
+    machine_accelerators: int  # accelerators per machine
     provider: str | None
     region: str | None
     pricing_model: str | None
     instance_type: str | None
-    named_machine: bool  # whether the instance type is one that its seller's own tools know
+    named_machine: bool  # whether the seller's own tools know the instance type
 
     @property
     def accelerators(self) -> int:
-        """Accelerators of one replica."""
+        """Accelerators per replica."""
         return int(str(self.places["accelerators"]))
 
     @property
     def per_machine(self) -> int:
-        """Accelerators that a replica takes of each of its machines."""
+        """Accelerators that a replica uses on each of its machines."""
         return -(-self.accelerators // self.machines)
 
     @property
     def model(self) -> str:
-        """A repository, or a path to what its user makes or finds."""
+        """Repository of the model, or a path that the user fills."""
         return str(self.places["model"])
 
     @property
     def pooled(self) -> bool:
-        """Whether it is one of two pools."""
+        """Whether the group is one of two pools."""
         return self.role in ("prefill", "decode")
 
     def whole(self, name: str, default: int = 1) -> int:
-        """A number of the places."""
-        found = self.places.get(name)
-        return default if found is None else int(str(found))
+        """Integer value of a place; the default if it has none."""
+        value = self.places.get(name)
+        return default if value is None else int(str(value))
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One ranked option."""
+    """A ranked option of a stored answer."""
 
     answer: str
     rank: int
@@ -84,38 +85,38 @@ class Option:
     deployment: Document
     memory: Document
     performance: Document
-    day: Document | None = None  # of the first rank alone
+    day: Document | None = None  # hours of a day with autoscaling; only the first rank has it
 
     @property
     def trains(self) -> bool:
-        """Whether it is a run that trains, and no service."""
+        """Whether the option is a training run, not a service."""
         return self.groups[0].role == "train"
 
     @property
     def software(self) -> str:
-        """What all of it is started with."""
+        """Engine or framework of all groups."""
         return self.groups[0].software
 
     @property
     def header(self) -> tuple[str, ...]:
-        """What every file says of itself."""
+        """Header lines of every file: source of the file and a caution."""
         return (
-            f"Headroom {self.answer}, rank {self.rank}, catalogue {self.snapshot}, {self.as_of}.",
-            "An estimate, not a guarantee: run the benchmark before relying on it.",
+            f"Headroom {self.answer}, rank {self.rank}, catalog {self.snapshot}, {self.as_of}.",
+            "This is an estimate, not a guarantee. Run the benchmark before you rely on it.",
         )
 
 
 def option_of(answer: Document, supply: Document, rank: int) -> Option:
-    """One rank of a stored answer. Raises UnknownOption and NothingKept."""
+    """One rank of a stored answer. Raises UnknownOption and StartNotStored."""
     ranked = answer["recommendations"]
     if not 1 <= rank <= len(ranked):
-        told = f"It has ranks 1 to {len(ranked)}." if ranked else "Nothing is recommended there."
-        raise UnknownOption(f"This answer has no rank {rank}. {told}")
+        known = f"It has ranks 1 to {len(ranked)}." if ranked else "It recommends no option."
+        raise UnknownOption(f"This answer has no rank {rank}. {known}")
     if "starts" not in supply:
-        raise NothingKept("This answer was stored before starts were kept beside answers; post its request again.")
-    found, lots = ranked[rank - 1], supply["ranks"][rank - 1]
+        raise NothingKept("This answer was stored by a version that kept no start commands. Send its request again.")
+    option, lots = ranked[rank - 1], supply["ranks"][rank - 1]
     starts = supply["starts"][rank - 1]
-    deployment = found["deployment"]
+    deployment = option["deployment"]
     pools = deployment.get("pools", {})
     groups = tuple(
         group_of(start, lot, pools.get(start["role"], deployment)) for start, lot in zip(starts, lots, strict=True)
@@ -127,14 +128,14 @@ def option_of(answer: Document, supply: Document, rank: int) -> Option:
         as_of=answer["as_of"],
         groups=groups,
         deployment=deployment,
-        memory=found.get("memory") or {},
-        performance=found.get("performance") or {},
+        memory=option.get("memory") or {},
+        performance=option.get("performance") or {},
         day=answer.get("day") if rank == 1 else None,
     )
 
 
 def group_of(start: Document, lot: Document, deployment: Document) -> Group:
-    """Replicas of one kind with the machines they stand on."""
+    """Identical replicas with their machines."""
     offer = deployment.get("offer", {})
     return Group(
         role=start["role"],

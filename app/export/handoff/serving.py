@@ -1,4 +1,4 @@
-"""Scripts that start the replicas of a service, on machines and in containers alike."""
+"""Builds scripts that start the replicas of a service, on machines and in containers."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from app.export.handoff.follow import following_of
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import Group, Option
 from app.sizing.hardware.pool_servers import BOOTSTRAP_PORT
+from app.sizing.product_names import product_name
 
 OWN_ROUTER = (
-    "A router has to send each prompt to a prefill replica and then to a decode replica, such as vllm-router with "
-    "--vllm-pd-disaggregation, or that of llm-d."
+    "You need a router that sends each prompt to a prefill replica and then to a decode replica. Examples are "
+    "vllm-router with --vllm-pd-disaggregation and the llm-d router."
 )
 
 
 class NotServable(Unanswerable):
-    """A layout that no file of ours starts."""
+    """Raised for a layout that no generated file can start."""
 
     code = "layout-not-startable"
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """One group of replicas with all that is needed to start it."""
+    """A group of replicas with the engine and version that start it."""
 
     option: Option
     group: Group
@@ -47,27 +48,27 @@ class Started:
 
     @property
     def name(self) -> str:
-        """A DNS label."""
+        """Name as a DNS label."""
         return label(self.group.model, *((self.group.role,) if self.group.pooled else ()))
 
     @property
     def image(self) -> str:
-        """Its container."""
+        """Container image."""
         return image_of(self.group, self.launch, self.version)
 
     @property
     def port(self) -> int:
-        """At which a replica answers."""
+        """Port of a replica's server."""
         return self.launch.server.port
 
     @property
     def spans(self) -> bool:
-        """Whether a replica takes several machines."""
+        """Whether a replica spans several machines."""
         return self.group.machines > 1
 
     @property
     def tokens(self) -> list[str]:
-        """The command, as a shell splits it."""
+        """Start command, split as a shell splits it."""
         held = int(self.option.memory.get("kv_cache_tokens") or self.group.whole("held", 0))
         found = tokens_of(self.group, self.launch, cache_tokens=held)
         if following_of(self.option):
@@ -76,46 +77,53 @@ class Started:
         return found
 
     def inside(self, *before: str) -> tuple[str, ...]:
-        """The same in its container."""
+        """Lines of the start script in a container."""
         return (*((self.launch.contained,) if self.launch.contained else ()), *self.lines(*before))
 
     def lines(self, *before: str) -> tuple[str, ...]:
-        """The lines of its script; `before` says which machine of a replica this is, where it is not told."""
+        """Lines of the start script.
+
+        Parameters:
+            before: lines that set the rank of the machine within its replica; without them, the operator must set
+                it.
+        """
         config = config_of(self.group, self.launch)
         written = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
         if self.group.pooled and self.launch.pool_line:
             written = (*written, self.launch.pool_line)
         if not (self.spans and self.launch.spans):
             return (*written, f"exec {typed(self.tokens)}")
-        told = before or (
-            f': "${{NODE_RANK:?0 on the first of the {self.group.machines} machines of a replica, then 1, 2, ...}}"',
-            ': "${MASTER_ADDR:?address of the first machine}"',
+        machines = self.group.machines
+        rank = before or (
+            f': "${{NODE_RANK:?set it to 0 on the first of the {machines} machines of a replica, then 1, 2, ...}}"',
+            ': "${MASTER_ADDR:?set it to the address of the first machine}"',
         )
         if self.launch.engine != "vllm":
-            return (*told, *written, f"exec {typed(self.tokens)}")
+            return (*rank, *written, f"exec {typed(self.tokens)}")
         follows = 'if [ "$NODE_RANK" -gt 0 ]; then set -- --headless; else set --; fi'
-        return (*told, *written, follows, f'exec {typed(self.tokens)} "$@"')
+        return (*rank, *written, follows, f'exec {typed(self.tokens)} "$@"')
 
 
 def started(option: Option, version: str | None) -> tuple[Started, ...]:
-    """The groups of a service. Raises NotServable and UnknownFlag."""
+    """Groups of a service. Raises NotServable and UnknownFlag."""
     launch = BY_ENGINE[option.software]
+    engine = product_name(launch.engine)
     for group in option.groups:
         if group.places.get("adapters") and "--enable-lora" not in launch.flags:
-            raise NotServable(f"How {launch.engine} is told of adapters is not known here.")
+            raise NotServable(f"{engine} has no known flags to serve LoRA adapters.")
         if group.pooled and group.role not in launch.pools:
-            raise NotServable(f"{launch.engine} keeps no pools of prefill and decode apart.")
+            raise NotServable(f"{engine} does not support separate prefill and decode pools.")
         if launch.engine == "vllm" and group.whole("data") > 1 and group.whole("data") % group.machines:
-            raise NotServable("vLLM starts as many ranks of attention on each machine: these do not divide.")
+            raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
         if group.machines > 1 and launch.alone:
-            raise NotServable(f"{launch.engine} is started on one machine: ask for a layout within one.")
+            raise NotServable(f"{engine} runs a replica on one machine only. Choose a layout that fits on one machine.")
     return tuple(
         Started(option, group, launch, version_of(version or group.version, launch)) for group in option.groups
     )
 
 
 def engine_files(option: Option, version: str | None, target: str) -> Handoff:
-    """A script for each kind of replica, the router between two pools, and the benchmark."""
+    """One script per group of replicas, the router between two pools, and the benchmark."""
     groups = started(option, version)
     files = [
         File(f"{part.group.role}.sh", SHELL, script(option.header, *about(part), *part.lines())) for part in groups
@@ -124,14 +132,14 @@ def engine_files(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def about(part: Started) -> tuple[str, ...]:
-    """What a script is for, as its first comments."""
+    """Comment lines that say how many replicas to start and what each needs."""
     group = part.group
-    each = f"on {group.machines} machines, {group.per_machine} accelerators of each" if part.spans else "on one machine"
-    return (f"# {group.replicas} x this: {group.accelerators} x {group.accelerator} {each}.",)
+    each = f"on {group.machines} machines ({group.per_machine} per machine)" if part.spans else "on one machine"
+    return (f"# Replicas to start: {group.replicas}. Each takes {group.accelerators} x {group.accelerator} {each}.",)
 
 
 def router_files(groups: tuple[Started, ...]) -> tuple[File, ...]:
-    """What sends a request through both pools, where the engine has it."""
+    """Router that sends requests through both pools, if the engine has one."""
     if len(groups) == 1:
         return ()
     launch, header = groups[0].launch, groups[0].option.header
@@ -139,8 +147,8 @@ def router_files(groups: tuple[Started, ...]) -> tuple[File, ...]:
     if launch.engine == "sglang":
         port = launch.server.port
         lines = (
-            f': "${{PREFILL_HOSTS:?addresses of the {counts["prefill"]} prefill replicas}}"',
-            f': "${{DECODE_HOSTS:?addresses of the {counts["decode"]} decode replicas}}"',
+            f': "${{PREFILL_HOSTS:?set it to the addresses of the {counts["prefill"]} prefill replicas}}"',
+            f': "${{DECODE_HOSTS:?set it to the addresses of the {counts["decode"]} decode replicas}}"',
             "set --",
             f'for host in $PREFILL_HOSTS; do set -- "$@" --prefill "http://$host:{port}" {BOOTSTRAP_PORT}; done',
             f'for host in $DECODE_HOSTS; do set -- "$@" --decode "http://$host:{port}"; done',
@@ -155,27 +163,30 @@ def router_files(groups: tuple[Started, ...]) -> tuple[File, ...]:
             }
             for kind, role in (("context", "prefill"), ("generation", "decode"))
         }
-        told = yaml_text({"hostname": "0.0.0.0", "port": launch.server.port, **servers})
-        return (File("router.yaml", YAML, commented(header, told)),)
+        config = yaml_text({"hostname": "0.0.0.0", "port": launch.server.port, **servers})
+        return (File("router.yaml", YAML, commented(header, config)),)
     return ()
 
 
 def notes_of(groups: tuple[Started, ...]) -> tuple[str, ...]:
-    """What whoever starts it has to know or to do."""
-    notes = [f"Flags of {groups[0].launch.engine}: {groups[0].launch.read}."]
+    """Notes for the operator about the remaining manual steps."""
+    notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.read}."]
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
     if groups[0].group.model.startswith("./"):
-        notes.append(f"{groups[0].group.model} is a path: put weights in the recommended format there.")
+        notes.append(f"Put the weights in the recommended format at the path {groups[0].group.model}.")
     if groups[0].group.places.get("adapters"):
-        notes.append("Adapters are named to the server beside these flags, or loaded while it runs.")
+        notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")
     if any(part.spans for part in groups):
-        notes.append("A replica takes several machines: every one is told its number and the first one's address.")
+        notes.append(
+            "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "
+            "MASTER_ADDR."
+        )
     if len(groups) > 1:
         router = {
             "sglang": "router.sh sends requests through both pools.",
-            "tensorrt-llm": "trtllm-serve disaggregated -c router.yaml sends requests through both pools; its "
-            "addresses are to be replaced by yours.",
+            "tensorrt-llm": "trtllm-serve disaggregated -c router.yaml sends requests through both pools. Replace the "
+            "addresses in router.yaml with yours.",
         }
         notes.append(router.get(groups[0].launch.engine, OWN_ROUTER))
     return tuple(notes)

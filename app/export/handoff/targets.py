@@ -1,4 +1,4 @@
-"""What a hand-off may be made for, and which of these can start an option."""
+"""Targets of deployment packages, and which of them can start an option."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from app.export.handoff.engines import BY_ENGINE, UnknownFlag
 from app.export.handoff.files import Handoff
 from app.export.handoff.option import Option
 from app.sizing.hardware import benchmarks
+from app.sizing.product_names import product_name
 
 Written = Callable[[Option, str | None, str], Handoff]
 
 
 class CannotStart(Unanswerable):
-    """A target that does not start what is recommended."""
+    """Raised for a target that cannot start the recommended option."""
 
     code = "target-cannot-start"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What writes a hand-off, and of which options."""
+    """How to build a deployment package, and which options it supports."""
 
-    written: Written
-    starts: Callable[[Option], bool]
+    written: Written  # builds the files
+    starts: Callable[[Option], bool]  # whether the target supports an option
 
 
 def _engine(name: str) -> Target:
@@ -42,7 +43,7 @@ def _trained(written: Written, starts: Callable[[Option], bool]) -> Target:
 
 
 def _by_torchrun(option: Option) -> bool:
-    """PyTorch's own sharding of a whole model of tokens, whatever is around it."""
+    """Whether PyTorch FSDP trains the whole model on tokens, in any framework based on it; adapters are excluded."""
     whole = option.groups[0].places.get("adapter") is None
     return training.measured_by(option, benchmarks.TORCHTITAN) or (whole and training.based_on(option, "fsdp"))
 
@@ -63,28 +64,29 @@ TARGETS: Mapping[str, Target] = {
 
 
 def handoff(option: Option, target: str, version: str | None) -> Handoff:
-    """The files of a target. Raises CannotStart, and UnknownFlag of a version."""
+    """Deployment package of a target. Raises CannotStart, and UnknownFlag if the version lacks a flag."""
     try:
         return written(option, target, version)
     except UnknownFlag:
         raise
     except Unanswerable as refused:
         able = [name for name in TARGETS if name != target and can_start(option, name)]
-        told = f"These start it: {', '.join(able)}." if able else "No target here starts it."
-        raise CannotStart(f"{refused.detail} {told}") from refused
+        others = f"Targets that can start it: {', '.join(able)}." if able else "No target can start it."
+        raise CannotStart(f"{refused.detail} {others}") from refused
 
 
 def written(option: Option, target: str, version: str | None) -> Handoff:
-    """The files of a target that knows the software of an option. Raises Unanswerable where it does not."""
+    """Deployment package of a target that supports the software of the option. Raises Unanswerable otherwise."""
     chosen = TARGETS[target]
     if not chosen.starts(option):
         does = "trains" if option.trains else "is served"
-        raise CannotStart(f"Rank {option.rank} {does} with {option.software}, which {target} does not start.")
+        software = product_name(option.software)
+        raise CannotStart(f"Rank {option.rank} {does} with {software}, which the target {target} cannot start.")
     return chosen.written(option, version, target)
 
 
 def can_start(option: Option, target: str) -> bool:
-    """Whether a target starts an option, on the version whose flags are known."""
+    """Whether a target can start an option with the engine version whose flags are known."""
     try:
         return bool(written(option, target, None).files)
     except Unanswerable:

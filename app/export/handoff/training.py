@@ -1,4 +1,7 @@
-"""Files that start a run: PyTorch's, Megatron's and DeepSpeed's own launchers, accelerate, and Slurm around them."""
+"""Builds files that start a training run.
+
+The launchers are those of PyTorch, Megatron-LM, DeepSpeed and accelerate, and Slurm jobs around them.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +14,30 @@ from app.export.handoff.option import Group, Option
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places, filled
 from app.sizing.hardware.engines import engine_named
+from app.sizing.product_names import product_name
 from app.sizing.words import counted
 
 ACCELERATE, DEEPSPEED = "accelerate.yaml", "ds_config.json"
-SHARDED = 3  # the ZeRO stage that shards weights too
+SHARDED = 3  # the ZeRO stage that also shards the weights
 EVERY_MACHINE = (
-    ': "${NODE_RANK:?0 on the first of the machines, then 1, 2, ...}" "${MASTER_ADDR:?address of the first machine}"'
+    ': "${NODE_RANK:?set it to 0 on the first machine, then 1, 2, ...}" '
+    '"${MASTER_ADDR:?set it to the address of the first machine}"'
 )
 
 
 def measured_by(option: Option, benchmark: Benchmark) -> bool:
-    """Whether a run is measured by this, which starts it as well."""
+    """Whether the run uses this benchmark, whose command also starts it."""
     return option.groups[0].load == benchmark.load
 
 
 def based_on(option: Option, framework: str) -> bool:
-    """Whether a run's framework is this one or does its work with it, and has no launcher of its own."""
-    found = engine_named(option.software)
-    return framework in (found.name, found.judged_as) and measured_by(option, benchmarks.TRL)
+    """Whether the framework of the run is this one or is based on it, and has no launcher of its own."""
+    engine = engine_named(option.software)
+    return framework in (engine.name, engine.judged_as) and measured_by(option, benchmarks.TRL)
 
 
 def places_of(option: Option, *, whole: bool) -> Places:
-    """Of the steps that are measured, or of the whole run on its user's own data."""
+    """Values for the start command: for the benchmark steps, or for the whole run on the user's data."""
     places = option.groups[0].places
     return (
         {**places, "mock": None, "mock_words": None, "own_data": "", "steps": places["all_steps"]} if whole else places
@@ -40,11 +45,11 @@ def places_of(option: Option, *, whole: bool) -> Places:
 
 
 def launched(option: Option, command: str, *before: str) -> tuple[File, ...]:
-    """The run, and the first steps of it that are measured before the rest is paid for."""
+    """Script of the whole run, and script of its first steps, to measure before you pay for the rest."""
     group = option.groups[0]
     many = (EVERY_MACHINE,) if group.machines > 1 else ()
     about = (
-        f"# {group.accelerators} x {group.accelerator} on {counted(group.machines, 'machine')}: started on every one."
+        f"# Run on every machine: {group.accelerators} x {group.accelerator} on {counted(group.machines, 'machine')}."
     )
     return tuple(
         File(name, SHELL, script(option.header, about, *many, *before, f"exec {broken(filled(command, places))}"))
@@ -56,15 +61,15 @@ def launched(option: Option, command: str, *before: str) -> tuple[File, ...]:
 
 
 def broken(command: str) -> str:
-    """A line for every flag."""
+    """Command with one flag per line."""
     return re.sub(r" (--[a-z])", r" \\\n  \1", command)
 
 
 def torchrun(option: Option, _version: str | None, target: str) -> Handoff:
-    """torchtitan, which is PyTorch's own sharding started by torchrun."""
+    """TorchTitan, which uses PyTorch's own sharding, started by torchrun."""
     notes = (
-        "MODULE and CONFIG name the model's configuration in torchtitan; which activations are computed again is set "
-        f"there: {_recomputed(option)}.",
+        "Set MODULE and CONFIG to the model's configuration in torchtitan. In it, set activation checkpointing to "
+        f"{_recomputed(option)}.",
         _data_note(option, "the dataset of that configuration"),
     )
     return Handoff(target, option.rank, launched(option, benchmarks.TORCHTITAN.load), notes)
@@ -72,34 +77,35 @@ def torchrun(option: Option, _version: str | None, target: str) -> Handoff:
 
 def megatron(option: Option, _version: str | None, target: str) -> Handoff:
     """Megatron-LM's pretrain_gpt.py."""
-    notes = (
-        _data_note(option, "$DATA_FLAGS, such as --data-path and --tokenizer-model, by $OPTIMIZER_FLAGS such as --lr"),
-    )
+    notes = (_data_note(option, "$DATA_FLAGS (--data-path, --tokenizer-model) with $OPTIMIZER_FLAGS (--lr)"),)
     return Handoff(target, option.rank, launched(option, benchmarks.MEGATRON.load), notes)
 
 
 def deepspeed(option: Option, _version: str | None, target: str) -> Handoff:
-    """DeepSpeed's configuration, and its launcher around the user's own script."""
+    """DeepSpeed configuration, and a launcher for the user's training script."""
     group = option.groups[0]
     flags = "--deepspeed --deepspeed_config " + DEEPSPEED
     command = f"torchrun {benchmarks.EVERYWHERE} $TRAIN_SCRIPT {flags}"
-    needed = ': "${TRAIN_SCRIPT:?the script that trains, which reads DeepSpeed\'s configuration}"'
+    needed = ': "${TRAIN_SCRIPT:?set it to your training script, which must read the DeepSpeed configuration}"'
     config = File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n")
     notes = (
-        f"{group.whole('accumulated')} micro-batches of {group.whole('micro_batch')} on each of "
-        f"{data_ranks(option)} ranks are one step of {group.whole('global_batch')} sequences.",
+        f"One step of {group.whole('global_batch')} sequences takes {group.whole('accumulated')} micro-batches of "
+        f"{group.whole('micro_batch')} on each of {data_ranks(option)} data-parallel ranks.",
     )
     train = launched(option, command, needed)[0]
     return Handoff(target, option.rank, (config, train), notes)
 
 
 def data_ranks(option: Option) -> int:
-    """Ranks that each have their own part of a batch."""
+    """Data-parallel ranks."""
     return int(option.deployment.get("data_parallel") or 1)
 
 
 def deepspeed_config(option: Option) -> dict[str, Any]:
-    """Its batch is the product of micro-batch, accumulation and ranks, which DeepSpeed checks."""
+    """DeepSpeed configuration.
+
+    The batch size is the product of micro-batch, accumulation steps and ranks, which DeepSpeed checks.
+    """
     d, group = option.deployment, option.groups[0]
     micro, accumulated = group.whole("micro_batch"), group.whole("accumulated")
     cpu = {"device": "cpu", "pin_memory": True}
@@ -119,7 +125,7 @@ def deepspeed_config(option: Option) -> dict[str, Any]:
 
 
 def accelerate(option: Option, _version: str | None, target: str) -> Handoff:
-    """accelerate's configuration, and TRL's trainer with it."""
+    """accelerate configuration, and TRL's trainer that uses it."""
     sharded = option.groups[0].accelerators > 1
     files: tuple[File, ...] = (File(ACCELERATE, YAML, commented(option.header, yaml_text(accelerate_config(option)))),)
     if sharded and based_on(option, "deepspeed"):
@@ -129,11 +135,11 @@ def accelerate(option: Option, _version: str | None, target: str) -> Handoff:
 
 
 def accelerate_config(option: Option) -> dict[str, Any]:
-    """What accelerate would ask: how many, how sharded, in which precision."""
+    """accelerate configuration: number of processes, sharding and precision."""
     group, d = option.groups[0], option.deployment
     stage = int(d.get("zero_stage") or 0)
     kind = "NO" if group.accelerators == 1 else "MULTI_GPU" if stage == 0 else "FSDP"
-    told: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "compute_environment": "LOCAL_MACHINE",
         "distributed_type": kind,
         "num_machines": group.machines,
@@ -144,11 +150,11 @@ def accelerate_config(option: Option) -> dict[str, Any]:
     }
     if group.accelerators > 1 and based_on(option, "deepspeed"):
         config = {"deepspeed_config_file": DEEPSPEED, "zero3_init_flag": stage == SHARDED}
-        return {**told, "distributed_type": "DEEPSPEED", "deepspeed_config": config}
+        return {**settings, "distributed_type": "DEEPSPEED", "deepspeed_config": config}
     if kind != "FSDP":
-        return told
+        return settings
     return {
-        **told,
+        **settings,
         "fsdp_config": {
             "fsdp_version": 2,
             "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
@@ -161,7 +167,7 @@ def accelerate_config(option: Option) -> dict[str, Any]:
 
 
 def slurm(option: Option, version: str | None, target: str) -> Handoff:
-    """A batch job around what starts the framework, or around the command that measures it."""
+    """Slurm job that runs the launcher of the framework, or the benchmark command with the steps of the whole run."""
     group = option.groups[0]
     inner = inner_of(option, version)
     files = [file for file in inner.files if file.name != "train.sh"]
@@ -170,7 +176,7 @@ def slurm(option: Option, version: str | None, target: str) -> Handoff:
 
 
 def job(option: Option, group: Group) -> File:
-    """So many machines, a task on each, each with its number and the first one's address."""
+    """Slurm batch script with one task per machine; each task gets its rank and the address of the first machine."""
     lines = (
         f"#SBATCH --job-name={label(group.model, 'train')}",
         f"#SBATCH --nodes={group.machines}",
@@ -189,7 +195,10 @@ def job(option: Option, group: Group) -> File:
 
 
 def inner_of(option: Option, version: str | None) -> Handoff:
-    """What a batch job starts: the framework's own way, or its trial with the whole run's steps."""
+    """Files that the Slurm job runs.
+
+    They use the launcher of the framework, or the benchmark command with the steps of the whole run.
+    """
     if measured_by(option, benchmarks.MEGATRON):
         return megatron(option, version, "megatron")
     if measured_by(option, benchmarks.TORCHTITAN):
@@ -197,7 +206,7 @@ def inner_of(option: Option, version: str | None) -> Handoff:
     if measured_by(option, benchmarks.TRL):
         return accelerate(option, version, "accelerate")
     group = option.groups[0]
-    note = f"What {option.software} is to read beside its flags is named by variables in train.sh."
+    note = f"Set the variables in train.sh: they name the other inputs of {product_name(option.software)}."
     return Handoff("slurm", option.rank, launched(option, group.load), (note,))
 
 
@@ -207,4 +216,4 @@ def _recomputed(option: Option) -> str:
 
 def _data_note(option: Option, where: str) -> str:
     steps = option.groups[0].whole("all_steps")
-    return f"train.sh takes {steps:,} steps over {where}; benchmark.sh the first few, over made-up or public data."
+    return f"train.sh runs {steps:,} steps on {where}. benchmark.sh runs the first few on synthetic or public data."
