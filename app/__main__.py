@@ -1,10 +1,12 @@
-"""`headroom` and `python -m app`: the command line. Importing it takes a second, in which Ctrl-C ends quietly too."""
+"""Entry point of `headroom` and `python -m app`. Imports take about a second; Ctrl-C during that second also exits
+quietly.
+"""
 
 from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130  # as a shell tells of a program that SIGINT ended
+INTERRUPTED = 130  # the exit status that a shell reports for a program ended by SIGINT
 
 
 def main() -> None:

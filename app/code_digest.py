@@ -14,11 +14,10 @@ import builtins
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# Rounds of replacing names by digests: two functions that differ only that many calls deeper are told apart.
+# Rounds of replacing names by digests: functions that differ only this many calls deeper are distinguished.
 ROUNDS = 4
 # Keywords that only document.
 DOCUMENTING = frozenset({"description"})
@@ -57,10 +56,10 @@ class Module:
     loose: list[ast.stmt] = field(default_factory=list)
 
     @classmethod
-    def parse(cls, name: str, path: Path) -> Module:
+    def parse_file(cls, name: str, path: Path) -> Module:
         module = cls(name)
         tree = ast.parse(path.read_text())
-        for node in _statements(tree.body):
+        for node in _walk_statements(tree.body):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 module.imported |= {a.asname or a.name: (node.module, a.name) for a in node.names}
             elif isinstance(node, ast.Import):
@@ -84,16 +83,17 @@ class CodeBase:
         self._modules: dict[str, Module | None] = {}
         self._tokens: dict[Definition, list[Token]] = {}
         self._annotated: dict[Definition, set[Definition]] = {}
+        self._members: dict[Definition, tuple[str, ...]] = {}
 
-    def module(self, name: str) -> Module | None:
+    def find_module(self, name: str) -> Module | None:
         """A module of this code base; None for one from elsewhere."""
         if name not in self._modules:
             path = self.root.joinpath(*name.split("."))
             found = next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()), None)
-            self._modules[name] = Module.parse(name, found) if found is not None else None
+            self._modules[name] = Module.parse_file(name, found) if found is not None else None
         return self._modules[name]
 
-    def resolve(self, module: Module, name: str) -> Definition | str:
+    def resolve_name(self, module: Module, name: str) -> Definition | str:
         """The definition that a global name refers to, or the name of something from elsewhere."""
         if name in module.defined:
             return module.name, name
@@ -102,59 +102,61 @@ class CodeBase:
         source, original = module.imported[name]
         if original is None:
             return f"module {source}"
-        below = self.module(source)
+        below = self.find_module(source)
         if below is not None and (original in below.defined or original in below.imported):
-            return self.resolve(below, original)
+            return self.resolve_name(below, original)
         return f"module {source}.{original}"
 
     def resolve_attribute(self, owner: str, name: str) -> Definition | str:
-        """The same of `module.name`, the module given as `resolve` returns one."""
-        below = self.module(owner.removeprefix("module "))
+        """The same of `module.name`, the module given as `resolve_name` returns one."""
+        below = self.find_module(owner.removeprefix("module "))
         if below is not None and name in {*below.defined, *below.imported}:
-            return self.resolve(below, name)
+            return self.resolve_name(below, name)
         return f"{owner}.{name}"
 
     def class_node(self, definition: Definition) -> ast.ClassDef | None:
         """The class of a definition; None where it is something else."""
-        module = self.module(definition[0])
+        module = self.find_module(definition[0])
         nodes = module.defined.get(definition[1], []) if module is not None else []
         return nodes[0] if nodes and isinstance(nodes[0], ast.ClassDef) else None
 
-    def position(self, definition: Definition, name: str) -> Reference | None:
+    def member_position(self, definition: Definition, name: str) -> Reference | None:
         """A member or parameter of a class or function by its position; inherited ones are looked up in the bases."""
-        module = self.module(definition[0])
+        module = self.find_module(definition[0])
         if module is None or definition[1] not in module.defined:
             return None
         node = module.defined[definition[1]][0]
-        names = _member_names(node)
+        if definition not in self._members:
+            self._members[definition] = _member_names(node)
+        names = self._members[definition]
         if name in names:
             return Reference(definition, names.index(name))
         if isinstance(node, ast.ClassDef):
             for base in node.bases:
-                found = self.resolve(module, base.id) if isinstance(base, ast.Name) else None
-                if isinstance(found, tuple) and (inherited := self.position(found, name)) is not None:
+                found = self.resolve_name(module, base.id) if isinstance(base, ast.Name) else None
+                if isinstance(found, tuple) and (inherited := self.member_position(found, name)) is not None:
                     return inherited
         return None
 
-    def tokens(self, definition: Definition) -> list[Token]:
+    def tokens_of(self, definition: Definition) -> list[Token]:
         """A definition without its names."""
         if definition not in self._tokens:
-            module = self.module(definition[0])
+            module = self.find_module(definition[0])
             assert module is not None
             nodes = module.defined[definition[1]] if definition[1] else module.loose
             writer = _Writer(self, module)
             for node in nodes:
-                writer.write(node)
+                writer.write_node(node)
             self._tokens[definition] = writer.tokens
             self._annotated[definition] = writer.annotated
         return self._tokens[definition]
 
-    def reached(self, roots: Iterable[str]) -> set[Definition]:
+    def reached_from(self, roots: Iterable[str]) -> set[Definition]:
         """Every definition that the root modules lead to."""
         found: set[Definition] = set()
         waiting: list[Definition] = []
         for root in roots:
-            module = self.module(root)
+            module = self.find_module(root)
             assert module is not None, root
             waiting.extend((root, name) for name in module.defined)
         while waiting:
@@ -162,20 +164,20 @@ class CodeBase:
             if definition in found:
                 continue
             found.add(definition)
-            tokens = self.tokens(definition)
+            tokens = self.tokens_of(definition)
             waiting.extend(token.definition for token in tokens if isinstance(token, Reference))
             waiting.extend(self._annotated[definition])
-            if (module := self.module(definition[0])) is not None and module.loose:
+            if (module := self.find_module(definition[0])) is not None and module.loose:
                 waiting.append((definition[0], ""))
         return found
 
-    def digest(self, roots: Iterable[str]) -> str:
+    def digest_from(self, roots: Iterable[str]) -> str:
         """Digest of everything that the root modules reach."""
-        return self.digest_of(self.reached(roots))
+        return self.digest_of(self.reached_from(roots))
 
-    def own(self, modules: Iterable[str]) -> str:
+    def digest_of_modules(self, modules: Iterable[str]) -> str:
         """Digest of what the modules define themselves."""
-        known = [module for name in modules if (module := self.module(name)) is not None]
+        known = [module for name in modules if (module := self.find_module(name)) is not None]
         return self.digest_of({(module.name, name) for module in known for name in module.defined})
 
     def digest_of(self, definitions: set[Definition]) -> str:
@@ -188,13 +190,16 @@ class CodeBase:
         digests = dict.fromkeys(definitions, "")
         for _ in range(ROUNDS):
             named = {
-                name: _hash(sorted(f"{digests[d]}/{place}" for d, place in owners)) for name, owners in members.items()
+                name: _hash_parts(sorted(f"{digests[d]}/{place}" for d, place in owners))
+                for name, owners in members.items()
             }
-            digests = {d: _hash(_plain(token, digests, named) for token in self.tokens(d)) for d in definitions}
-        return _hash(sorted(digests.values()))[:16]
+            digests = {
+                d: _hash_parts(_token_digest(token, digests, named) for token in self.tokens_of(d)) for d in definitions
+            }
+        return _hash_parts(sorted(digests.values()))[:16]
 
 
-def _plain(token: Token, digests: dict[Definition, str], members: dict[str, str]) -> str:
+def _token_digest(token: Token, digests: dict[Definition, str], members: dict[str, str]) -> str:
     if isinstance(token, Reference):
         return f"{digests.get(token.definition, '')}/{token.member}"
     if isinstance(token, Member):
@@ -202,7 +207,7 @@ def _plain(token: Token, digests: dict[Definition, str], members: dict[str, str]
     return token
 
 
-def _hash(parts: Iterable[str]) -> str:
+def _hash_parts(parts: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -214,17 +219,16 @@ def _defined_names(statement: ast.stmt) -> Iterator[str]:
             yield from (node.id for node in ast.walk(target) if isinstance(node, ast.Name))
 
 
-@cache
 def _member_names(node: ast.stmt) -> tuple[str, ...]:
     """Fields and methods of a class, or parameters of a function, in order."""
     if isinstance(node, ast.ClassDef):
         return tuple(name for statement in node.body for name in _defined_names(statement))
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-        return tuple(_parameters(node))
+        return tuple(_parameter_names(node))
     return ()
 
 
-def _parameters(node: Function) -> Iterator[str]:
+def _parameter_names(node: Function) -> Iterator[str]:
     arguments = node.args
     for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
         yield argument.arg
@@ -237,25 +241,25 @@ def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
-def _statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
+def _walk_statements(body: Iterable[ast.stmt]) -> Iterator[ast.AST]:
     """Every statement, handler and match case, those inside others included."""
     for statement in body:
         yield statement
         for part in ("body", "orelse", "finalbody", "handlers", "cases"):
             inner = getattr(statement, part, None)
             if isinstance(inner, list):
-                yield from _statements(inner)
+                yield from _walk_statements(inner)
 
 
-def _scope(node: ast.AST) -> Scope:
+def _scope_of(node: ast.AST) -> Scope:
     """Names that a function or comprehension binds, by position."""
     if isinstance(node, ast.Lambda):
-        return {name: index for index, name in enumerate(_parameters(node))}
+        return {name: index for index, name in enumerate(_parameter_names(node))}
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         generators: list[ast.comprehension] = node.generators  # type: ignore[attr-defined]
-        names = [name for generator in generators for name in _bound(generator.target)]
+        names = [name for generator in generators for name in _bound_names(generator.target)]
     else:
-        names = [*_parameters(node), *_bound_in(node.body)]
+        names = [*_parameter_names(node), *_bound_in(node.body)]
     return {name: index for index, name in enumerate(dict.fromkeys(names))}
 
 
@@ -271,14 +275,14 @@ def _bound_in(body: Iterable[ast.AST]) -> Iterator[str]:
             if name in ("body", "orelse", "finalbody", "handlers", "cases"):
                 yield from _bound_in(value)
             elif name not in ("annotation", "iter"):
-                yield from _bound(value)
+                yield from _bound_names(value)
 
 
-def _bound(value: object) -> Iterator[str]:
+def _bound_names(value: object) -> Iterator[str]:
     """Names that are stored to anywhere in targets, patterns and expressions."""
     if isinstance(value, list):
         for each in value:
-            yield from _bound(each)
+            yield from _bound_names(each)
     elif isinstance(value, ast.Name):
         if isinstance(value.ctx, ast.Store):
             yield value.id
@@ -286,10 +290,10 @@ def _bound(value: object) -> Iterator[str]:
         if isinstance(value, ast.MatchAs | ast.MatchStar) and value.name is not None:
             yield value.name
         for child in ast.iter_child_nodes(value):
-            yield from _bound(child)
+            yield from _bound_names(child)
     elif isinstance(value, ast.BoolOp | ast.Compare | ast.UnaryOp | ast.Call | ast.IfExp | ast.BinOp):
         for child in ast.iter_child_nodes(value):  # may hold `name := value`
-            yield from _bound(child)
+            yield from _bound_names(child)
 
 
 class _Writer(ast.NodeVisitor):
@@ -303,29 +307,29 @@ class _Writer(ast.NodeVisitor):
         self.within: Definition | None = None  # the class that is written
         self.annotated: set[Definition] = set()  # classes of arguments and results
 
-    def write(self, node: object) -> None:
+    def write_node(self, node: object) -> None:
         if isinstance(node, list):
             self.tokens.append("[")
             for each in node:
                 if not (isinstance(each, ast.AST) and (_is_docstring(each) or isinstance(each, ast.Pass))):
-                    self.write(each)
+                    self.write_node(each)
             self.tokens.append("]")
         elif not isinstance(node, ast.AST):
             self.tokens.append(repr(node))
         else:
             special = getattr(self, f"visit_{type(node).__name__}", None)
             if special is None:
-                self._fields(node)
+                self._write_fields(node)
             else:
                 special(node)
 
-    def _fields(self, node: ast.AST, *but: str) -> None:
+    def _write_fields(self, node: ast.AST, *but: str) -> None:
         self.tokens.append(type(node).__name__)
         for name, value in ast.iter_fields(node):
             if name not in ("ctx", "type_comment", "kind", "returns", *but):
-                self.write(value)
+                self.write_node(value)
 
-    def _local(self, name: str) -> str | None:
+    def _local_token(self, name: str) -> str | None:
         for depth, scope in enumerate(reversed(self.scopes)):
             if name in scope:
                 return f"local {depth} {scope[name]}"
@@ -335,76 +339,78 @@ class _Writer(ast.NodeVisitor):
         self.tokens.append(f"{type(node.value).__name__} {node.value!r}")
 
     def visit_Name(self, node: ast.Name) -> None:
-        local = self._local(node.id)
+        local = self._local_token(node.id)
         if local is not None:
             self.tokens.append(local)
             return
-        if self.within is not None and (own := self.code.position(self.within, node.id)) is not None:
+        if self.within is not None and (own := self.code.member_position(self.within, node.id)) is not None:
             self.tokens.append(own)
             return
-        found = self.code.resolve(self.module, node.id)
+        found = self.code.resolve_name(self.module, node.id)
         self.tokens.append(found if isinstance(found, str) else Reference(found))
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        found = self._resolved(node)
+        found = self._resolve_expression(node)
         if found is not None:
             self.tokens.append(found if isinstance(found, str) else Reference(found))
             return
         self.tokens.append("Attribute")
-        self.write(node.value)
+        self.write_node(node.value)
         owner = self._type_of(node.value)
-        self.tokens.append((owner and self.code.position(owner, node.attr)) or Member(node.attr))
+        self.tokens.append((owner and self.code.member_position(owner, node.attr)) or Member(node.attr))
 
-    def _resolved(self, node: ast.expr) -> Definition | str | None:
+    def _resolve_expression(self, node: ast.expr) -> Definition | str | None:
         """What `name` or `module.name` refers to; None for anything else."""
-        if isinstance(node, ast.Name) and self._local(node.id) is None:
-            return self.code.resolve(self.module, node.id)
+        if isinstance(node, ast.Name) and self._local_token(node.id) is None:
+            return self.code.resolve_name(self.module, node.id)
         if isinstance(node, ast.Attribute):
-            owner = self._resolved(node.value)
+            owner = self._resolve_expression(node.value)
             if isinstance(owner, str) and owner.startswith("module "):
                 return self.code.resolve_attribute(owner, node.attr)
         return None
 
     def _type_of(self, node: ast.expr) -> Definition | None:
-        if isinstance(node, ast.Name) and self._local(node.id) is not None:
+        if isinstance(node, ast.Name) and self._local_token(node.id) is not None:
             return next((types[node.id] for types in reversed(self.types) if node.id in types), None)
-        found = self._resolved(node)
+        found = self._resolve_expression(node)
         return found if isinstance(found, tuple) and self.code.class_node(found) is not None else None
 
     def visit_Call(self, node: ast.Call) -> None:
         self.tokens.append("Call")
-        self.write(node.func)
-        self.write(node.args)
-        called = self._resolved(node.func)
+        self.write_node(node.func)
+        self.write_node(node.args)
+        called = self._resolve_expression(node.func)
         for keyword in node.keywords:
             if keyword.arg in DOCUMENTING:
                 continue
-            known = self.code.position(called, keyword.arg) if isinstance(called, tuple) and keyword.arg else None
+            known = (
+                self.code.member_position(called, keyword.arg) if isinstance(called, tuple) and keyword.arg else None
+            )
             self.tokens.append(known or Member(keyword.arg or "**"))
-            self.write(keyword.value)
+            self.write_node(keyword.value)
 
     def visit_arg(self, node: ast.arg) -> None:
         """Parameters count by their positions alone; what they are annotated with is reached."""
-        self._annotation(node.annotation)
+        self._note_annotation(node.annotation)
 
-    def _annotation(self, node: ast.expr | None) -> None:
+    def _note_annotation(self, node: ast.expr | None) -> None:
         for name in ast.walk(node) if node is not None else ():
-            found = self.code.resolve(self.module, name.id) if isinstance(name, ast.Name) else None
+            found = self.code.resolve_name(self.module, name.id) if isinstance(name, ast.Name) else None
             if isinstance(found, tuple):
                 self.annotated.add(found)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         outer, self.within = self.within, self.within or (self.module.name, node.name)
-        self._fields(node, "name")
+        self._write_fields(node, "name")
         self.within = outer
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         self.tokens.append(type(node).__name__)
-        self._annotation(node.returns)
-        self.write(node.decorator_list)
-        self.write(node.args)
+        self._note_annotation(node.returns)
+        self.write_node(node.decorator_list)
+        self.write_node(node.args)
         self.types.append(dict(self._parameter_types(node)))
-        self._inside(node, node.body)
+        self._write_scope(node, node.body)
         self.types.pop()
 
     def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
@@ -415,58 +421,58 @@ class _Writer(ast.NodeVisitor):
         if arguments and self.within is not None and arguments[0].arg in ("self", "cls"):
             yield arguments[0].arg, self.within
         for argument in arguments:
-            found = self._resolved(argument.annotation) if isinstance(argument.annotation, ast.Name) else None
+            found = self._resolve_expression(argument.annotation) if isinstance(argument.annotation, ast.Name) else None
             if isinstance(found, tuple):
                 yield argument.arg, found
 
     def visit_Lambda(self, node: ast.Lambda) -> None:
-        self.write(node.args)
-        self._inside(node, node.body)
+        self.write_node(node.args)
+        self._write_scope(node, node.body)
 
-    def _inside(self, node: ast.AST, *parts: object) -> None:
-        self.scopes.append(_scope(node))
+    def _write_scope(self, node: ast.AST, *parts: object) -> None:
+        self.scopes.append(_scope_of(node))
         for part in parts:
-            self.write(part)
+            self.write_node(part)
         self.scopes.pop()
 
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
+    def _write_comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp) -> None:
         self.tokens.append(type(node).__name__)
-        self.write(node.generators[0].iter)
+        self.write_node(node.generators[0].iter)
         values = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
-        self.scopes.append(_scope(node))
+        self.scopes.append(_scope_of(node))
         for index, generator in enumerate(node.generators):
-            self.write(generator.target)
+            self.write_node(generator.target)
             if index:
-                self.write(generator.iter)
-            self.write(generator.ifs)
+                self.write_node(generator.iter)
+            self.write_node(generator.ifs)
         for value in values:
-            self.write(value)
+            self.write_node(value)
         self.scopes.pop()
 
     def visit_ListComp(self, node: ast.ListComp) -> None:
-        self._comprehension(node)
+        self._write_comprehension(node)
 
     def visit_SetComp(self, node: ast.SetComp) -> None:
-        self._comprehension(node)
+        self._write_comprehension(node)
 
     def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self._comprehension(node)
+        self._write_comprehension(node)
 
     def visit_DictComp(self, node: ast.DictComp) -> None:
-        self._comprehension(node)
+        self._write_comprehension(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.tokens.append("AnnAssign")
-        self.write(node.target)
+        self.write_node(node.target)
         if not self.scopes:  # of a class or module: a wire model checks what its annotations say
-            self.write(node.annotation)
-        self.write(node.value)
+            self.write_node(node.annotation)
+        self.write_node(node.value)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        self._fields(node, "name")
+        self._write_fields(node, "name")
 
     def visit_Import(self, node: ast.Import) -> None:
-        """What is imported shows where it is used."""
+        """Imports count where the imported names are used."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Likewise."""
+        """Imports count where the imported names are used."""

@@ -1,20 +1,27 @@
-"""Fits the coefficients of speed to published measurements and reports the error; never runs inside a request.
+"""Fits the speed coefficients to published measurements and reports the prediction error; never runs inside a request.
 
-Published results of serving, of training in tokens and in samples, and of training's memory are four problems of one
-kind (`fit.py`): each factor is drawn to 1 by a prior whose width says how far its level is known to vary, so that thin
-data moves it little. The fit minimises the pseudo-Huber loss of log(predicted / measured) by Levenberg-Marquardt,
-through the very formulas that answer a request; an under-prediction of memory counts three times. Figures better than
-an ideal device are dropped; rows set aside are listed with their reason.
+There are four fitting problems of one kind (`fit.py`): serving, training in tokens, training in samples, and
+training
+memory. A prior draws each factor to 1; its width states how far the factor is known to vary, so a few results move a
+factor little. The fit minimizes the pseudo-Huber loss of log(predicted / measured) by Levenberg-Marquardt, through
+the
+formulas that answer requests. An under-prediction of memory counts 1.5 times. Figures better than an ideal device
+are
+dropped. Results that are excluded from the fit are listed with their reason.
 
-Every figure is also predicted by a fit that never saw its source. Those errors are what `GET /accuracy`, `headroom
-accuracy` and docs/accuracy.md report first, what `make accuracy` holds a change to (a tenth), and what spreads are
-fitted to (`spreads.py`): for each quantity the quantiles of how much worse results were than their prediction, each
-error taken relative to a scale that grows with the distance to the nearest result of another source, with few other
-sources behind the runtime on the family, and where no kernel tables of the maker's own stand behind the prediction
-(`app/sizing/surroundings.py` and `app/sizing/uncertainty.py`). What the scale is made of is chosen by the interval
-score (Gneiting and Raftery 2007) of sources left out in turn, which charges for width and for every result outside.
-Each published result then carries the interval and the promise that spreads would have given which never saw its
-source: their shares are what the report calls inside and kept, and `back_test.py` sizes for every result at every
-confidence. The layout that a published training row leaves open is chosen by the factors themselves, so a fit is
-repeated until its factors stay.
+Every figure is also predicted by a fit without its source. `GET /accuracy`, `headroom accuracy` and docs/accuracy.md
+report these errors first. `make accuracy` fails if they grow by more than a tenth. The spreads are fitted to them
+(`spreads.py`): for each quantity, the quantiles of how much worse results were than their prediction. Each error is
+divided by a scale. The scale grows with the distance to the nearest result of another source, with few other sources
+for the runtime on the family, and without kernel tables of the manufacturer (`app/sizing/surroundings.py`,
+`app/sizing/uncertainty.py`). The terms of the scale minimize the interval score (Gneiting and Raftery 2007) of
+sources
+left out in turn; the score penalizes width and every result outside.
+
+Each published result gets the interval and the guaranteed value of spreads that never saw its source. The report
+calls
+the share of results inside "in interval" and the share that met the guaranteed value "kept". `back_test.py` sizes
+hardware for every result at every confidence level. The factors choose the layout that a published training row
+leaves
+open, so the fit is repeated until the factors no longer change.
 """

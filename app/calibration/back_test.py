@@ -1,9 +1,9 @@
-"""Every published result as the question: sized without its source for a confidence, would it have done?
+"""Back-test: sizes hardware for every published result without its source and checks whether it would have sufficed.
 
-A rate is asked of a fleet: as much as a hundred of what was measured carry, sized by the arithmetic that sizes any
-service; a run's deadline is the same question. A time is promised as it would be to a caller, and memory has to hold
-what was taken. All of it comes to one count: the results that are no worse than their spread's factor at that
-confidence, but for whole replicas, which carry up to 1 % more.
+A rate is tested on a fleet: the load is 100 times the measured rate, and the arithmetic of any service sizes the
+replicas. A deadline of a run is the same test. A latency is guaranteed as in an answer, and memory must hold the
+measured peak. In each case the test counts results that are no worse than their spread's factor at that confidence.
+Whole replicas add at most 1 % of capacity.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FLEET = 100
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """Results of one quantity on one family: the share that was as promised, at each of CONFIDENCE_LEVELS."""
+    """Results of one quantity on one family; `kept` is the share that met the guaranteed value per confidence level."""
 
     quantity: str
     family: str
@@ -37,7 +37,7 @@ class Tried:
 
 
 def done(row: Compared, factor: float) -> bool:
-    """Whether what was sized with a factor of the prediction would have done what was measured."""
+    """Whether hardware sized with a factor on the prediction would have delivered the measured figure."""
     if is_cost(row.metric):
         return row.measured <= row.held_out * factor
     asked = FLEET * row.measured
@@ -46,13 +46,13 @@ def done(row: Compared, factor: float) -> bool:
 
 
 def outcomes(row: Compared, spread: Spread) -> list[bool]:
-    """Whether it would have done, at each of CONFIDENCE_LEVELS."""
+    """Whether the measured figure met the guaranteed value, at each of CONFIDENCE_LEVELS."""
     scale = spread.scale(around_of([row]))
     return [done(row, float(spread.factor(level, scale)[0])) for level in CONFIDENCE_LEVELS]
 
 
 def back_test(rows: Sequence[Compared]) -> tuple[Tried, ...]:
-    """By quantity, and by quantity and family where there are results enough; the whole of a quantity comes first."""
+    """Shares by quantity, and by quantity and family if there are enough results; the whole quantity comes first."""
     groups: dict[tuple[str, str], list[tuple[str, list[bool]]]] = defaultdict(list)
     for row, spread in unseen(rows):
         found = (row.source, outcomes(row, spread))

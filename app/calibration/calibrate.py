@@ -1,6 +1,6 @@
 """Fits the factors of every problem, predicts every figure without its source, and writes both for review.
 
-factors.csv and predictions.csv stand among the catalogue's data files, accuracy.json beside them.
+The files are factors.csv, spreads.csv, predictions.csv and accuracy.json in the data folder of the catalog.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from app.sizing.uncertainty import LEVELS, Spread
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
 WORKERS = 2
-FOLD_ROUNDS = 2  # of taking runs at what was found without a source, from where nothing is known of it
+FOLD_ROUNDS = 2  # rounds of simulating runs and refitting without a source
 
 
 PROBLEMS: Mapping[str, Problem] = MappingProxyType(
@@ -54,7 +54,7 @@ PROBLEMS: Mapping[str, Problem] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Everything a run found."""
+    """Everything that a calibration computes."""
 
     factors: list[Factor]
     spreads: list[Spread]
@@ -70,14 +70,14 @@ class Calibration:
 
 
 def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
-    """(case, metric, prediction) of one source by a fit to all the others."""
+    """(case, metric, prediction) of one source, from a fit to all other sources."""
     parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
     own = [c for c in cases if c.source == source]
     return [(own[p.case].id, p.metric, value) for p, value in predicted(PROBLEMS[problem], own, table, parameters)]
 
 
 def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
-    """Fit one problem, and predict every figure with and without its source."""
+    """Fits one problem and predicts every figure with and without its source."""
     problem = PROBLEMS[name]
     fit, solution = fitted(problem, cases, table)
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
@@ -117,7 +117,7 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
 
 
 def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
-    """Fit and compare serving, training and the memory of training, and compare the memory logs."""
+    """Fits and compares serving, training and training memory, and compares the memory logs."""
     serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
     trained = list(rows_of("measurements_training.csv"))
     training, training_left_out = read_training_cases(trained, market, store.model)
@@ -146,7 +146,7 @@ def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
 
 
 def spread_rows(spreads: Iterable[Spread], as_of: str) -> list[dict[str, Any]]:
-    """Spreads as rows of the catalogue: the quantiles by the level they are of, in percent."""
+    """Spreads as rows of the catalog; quantile columns are named by their level in percent."""
     return [
         {
             "quantity": s.quantity,
@@ -213,7 +213,9 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 
 
 def notes_of(found: Calibration) -> dict[str, Any]:
-    """What accuracy.json holds: rows left out and why, the cache sizes, and the figures a later run is held to."""
+    """Contents of accuracy.json: excluded rows with reasons, cache sizes, and the figures that a later fit must not
+    exceed.
+    """
     return {
         "headline": headline(found.compared),
         "left_out": dict(found.left_out.most_common()),
@@ -222,7 +224,7 @@ def notes_of(found: Calibration) -> dict[str, Any]:
         "scaling": summary(found.ups),
         "peaks": [asdict(p) for p in found.peaks],
         "runs": every_run(found.runs),
-        "set_aside": {aside.name: aside.why for aside in SET_ASIDE},
+        "set_aside": {results.name: results.why for results in SET_ASIDE},
         "kv_cache": [
             {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
             for log in found.logs
@@ -232,7 +234,7 @@ def notes_of(found: Calibration) -> dict[str, Any]:
 
 
 def calibrated() -> Calibration:
-    """The fit to the data files as they stand, in a catalogue of its own."""
+    """Fits the current data files, in a temporary catalog."""
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine(f"sqlite:///{folder}/calibration.sqlite3")
         Base.metadata.create_all(engine)
@@ -245,7 +247,7 @@ def calibrated() -> Calibration:
 
 
 def write_files(found: Calibration) -> None:
-    """The files of a run."""
+    """Writes the four files of a calibration."""
     as_of = max(row["source_date"] for row in rows_of("measurements_inference.csv"))
     write_rows(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
     write_rows(DATA / "spreads.csv", spread_rows(found.spreads, as_of[:10]))

@@ -1,4 +1,4 @@
-"""What a published result is to the fit: what ran on which stack, and the figures that were measured."""
+"""Cases of the fit: a published result with its stack and its measured figures."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from app.sizing.hardware.engines import engine_named
 
 
 class NotCompared(Exception):
-    """Why a row is left out."""
+    """A row is left out; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What coefficients depend on."""
+    """The engine, family and format that coefficients depend on."""
 
     engine: str
     generation: str
@@ -39,7 +39,7 @@ class Stack:
 
 
 class Case(Protocol):
-    """One published result, ready to be predicted; `measured` is in base units by metric."""
+    """One published result that can be predicted; `measured` is in base units by metric."""
 
     @property
     def id(self) -> str: ...
@@ -61,7 +61,7 @@ class Case(Protocol):
     def setting(self) -> Setting: ...
     @property
     def set_aside(self) -> str | None:
-        """Why this case is compared and not fitted; None for all others."""
+        """Why this case is compared but not fitted; None for all others."""
 
 
 def figure(value: Any) -> float | None:
@@ -73,7 +73,7 @@ Made = TypeVar("Made")
 
 
 def gathered(rows: Iterable[Row], made_of: Callable[[Row], Iterable[Made]]) -> tuple[list[Made], Counter[str]]:
-    """What can be made of every row, and how many rows nothing could be made of, by reason."""
+    """The cases of all rows, and the number of rows without a case, by reason."""
     found: list[Made] = []
     left_out: Counter[str] = Counter()
     for row in rows:

@@ -1,9 +1,10 @@
 """Fits factors of the engine's coefficients to published results, through the engine's own formulas.
 
-Every coefficient is its base value times a factor per engine, vendor, family, format class and some of
-their pairs; a factor is drawn to 1 by its prior, so that thin data moves it little and what was never
-measured keeps what it shares with what was. Robust least squares on logarithms. Serving, training in
-tokens and in samples, and the memory of training are four problems of this one kind.
+Every coefficient is its base value times a factor per engine, vendor, family, format class and some pairs of them. A
+prior draws each factor to 1: a few results move it little, and stacks without measurements keep the factors that
+they
+share with measured ones. The fit is robust least squares on logarithms. Serving, training in tokens, training in
+samples and training memory are four problems of this kind.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ from app.sizing.columns import Column, Columns, names_of
 from app.sizing.hardware.achieved import CoefficientTable, Factor, moved
 
 Parameter = tuple[str, tuple[str, ...], tuple[str, ...]]  # coefficient, keys, their values
-# What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
+# What a coefficient varies with, and the prior standard deviation of the logarithm of each factor.
 Levels = Mapping[str, Mapping[tuple[str, ...], float]]
 KEYS = ("runtime", "engine", "generation", "kernels", "vendor", "family", "format_class")
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is fitted: coefficients, what they vary with, and the formulas that predict a group of cases.
+    """One fitting problem: coefficients, what they vary with, and the formulas that predict a group of cases.
 
-    `before` is where a factor is expected before any measurement. An under-prediction counts
-    `caution` times as much as an over-prediction.
+    `before` is the expected logarithm of a factor before any measurement. An under-prediction counts `caution` times
+    as
+    much as an over-prediction.
     """
 
     coefficients: type[Columns]
@@ -41,20 +43,20 @@ class Problem:
     table: Callable[[Sequence[Any]], Any]
     predict: Callable[[Any, Any], dict[str, Column]]
     caution: float = 1.0
-    distance: Callable[[Any, float], float] | None = None  # of a case whose prediction is known, from certainty
-    row_spread: float = 0.12  # beyond this a row counts less and less
+    distance: Callable[[Any, float], float] | None = None  # from the nearest evidence, of a case and its prediction
+    row_spread: float = 0.12  # residuals above it count linearly, as log(predicted / measured)
     compared_only: frozenset[str] = frozenset()  # metrics that no factor is fitted to
-    as_taken: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None  # cases as their runs go at coefficients
+    as_taken: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None  # adds ratios of simulated runs to the cases
 
 
-# Base values come from kernel tables of one vendor; of another's kernels and drivers less is known beforehand. What an
-# engine adds to them differs no more than elsewhere: one source of it moves a stack by tens of percent, not tenfold.
+# Base values are from kernel tables of one vendor, so priors are wider for kernels and drivers of other vendors. Priors
+# of engines stay the same: one source of an engine changes a stack by tens of percent, not tenfold.
 UNTABLED = 4.0
-OUTDATED = 0.7  # what a result of an engine's earlier generation counts where today's was measured on the family too
-CROWDING = 0.3  # many results of one source, stack and metric count less each: n of them as n ** 0.7
-SMALLEST = 0.005  # logarithm of a factor that is worth a row
+OUTDATED = 0.7  # weight of a result of an earlier engine generation if the family also has current results
+CROWDING = 0.3  # n results of one source, stack and metric count as n ** 0.7
+SMALLEST = 0.005  # smallest logarithm of a factor that gets a row
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
-ROUNDS = 3  # of runs taken at what was found, and fitted
+ROUNDS = 3  # rounds of simulating runs and refitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def points_of(cases: Sequence[Case]) -> list[Point]:
 
 
 def outdated(stack: Stack, known: Container[tuple[str, str]]) -> bool:
-    """Whether a stack is of an earlier generation than one whose engine and family are `known` of today."""
+    """Whether a stack is of an earlier generation and its engine and family also have current results (`known`)."""
     return stack.generation == "before" and (stack.engine, stack.family) in known
 
 
@@ -126,7 +128,7 @@ class Fit:
         self.where = self._where()
 
     def _where(self) -> list[tuple[Hashable, str, NDArray[np.int64], NDArray[np.int64]]]:
-        """For each group and metric: the points, and their rows in that group's table."""
+        """For each group and metric: indices of the points, and of their rows in the group's table."""
         found = []
         for group, rows in self.groups.items():
             place = {case: i for i, case in enumerate(rows)}
@@ -157,9 +159,10 @@ class Fit:
         return out
 
     def slopes(self, k: Any, here: Column) -> sparse.csr_matrix:
-        """Change of every point's logarithm per parameter.
+        """Derivative of every point's log prediction with respect to every parameter.
 
-        Rows depend on their own coefficients only, so one nudge of a whole column gives every row's slope.
+        A row depends on its own coefficients only, so one small change of a whole column gives the slope of every
+        row.
         """
         case = np.array([p.case for p in self.points])
         rows, columns, values = [], [], []
@@ -175,19 +178,19 @@ class Fit:
         return sparse.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
 
     def off(self, here: Column) -> Column:
-        """Residuals in spreads of a row; those of under-predictions count more where caution is asked for."""
+        """Residuals in units of a row's spread; under-predictions are multiplied by the problem's caution."""
         off = (here - self.log_measured) / self.problem.row_spread
         return np.where(off < 0, off * self.problem.caution, off)
 
     def cost(self, x: Column, here: Column) -> float:
-        """Robust sum of squares: pseudo-Huber in the rows, squares in the factors."""
+        """Robust cost: pseudo-Huber loss of the rows plus squared prior deviations of the factors."""
         off = self.off(here)
         return float(
             (self.weight * 2 * (np.sqrt(1 + off**2) - 1)).sum() + (((x - self.center) / self.spread) ** 2).sum()
         )
 
     def solve(self, start: Column | None = None) -> Column:
-        """Levenberg-Marquardt on reweighted squares."""
+        """Solves by Levenberg-Marquardt on iteratively reweighted squares."""
         x, damping = self.center.copy() if start is None else start, 1e-2
         k = self.achieved(x)
         here = self.log_predicted(k)
@@ -215,7 +218,7 @@ class Fit:
         return x
 
     def factors(self, x: Column) -> list[Factor]:
-        """The solution as rows of the catalogue, those that move anything."""
+        """The solution as rows of the catalog; factors that change nothing are left out."""
         used: list[list[int]] = [[] for _ in range(self.size)]
         for levels in self.columns.values():
             for index in levels:
@@ -232,7 +235,7 @@ class Fit:
         return found
 
     def at(self, named: Mapping[Parameter, float]) -> Column:
-        """Parameters of another fit, by name; what it never saw keeps what was expected beforehand."""
+        """Parameters of another fit, matched by name; unknown parameters keep their prior center."""
         return np.array(
             [named.get(name, center) for name, center in zip(self.names, self.center.tolist(), strict=True)]
         )
@@ -241,7 +244,10 @@ class Fit:
 def fitted(
     problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = ROUNDS
 ) -> tuple[Fit, Column]:
-    """The fit to all cases that are not set aside; runs are taken again at what was found, and fitted again."""
+    """The fit to all cases that are not excluded.
+
+    If the problem simulates runs, the runs are simulated at the fitted coefficients and fitted again.
+    """
     used: Sequence[Any] = [c for c in cases if c.set_aside is None]
     fit = Fit(problem, used, table)
     x = fit.center.copy()
@@ -255,7 +261,7 @@ def fitted(
 def solved(
     problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = ROUNDS
 ) -> dict[Parameter, float]:
-    """Parameters fitted to all cases that are not set aside."""
+    """Parameters fitted to all cases that are not excluded."""
     fit, x = fitted(problem, cases, table, rounds)
     return dict(zip(fit.names, x.tolist(), strict=True))
 
@@ -263,7 +269,7 @@ def solved(
 def predicted(
     problem: Problem, cases: Sequence[Case], table: CoefficientTable, parameters: Mapping[Parameter, float]
 ) -> list[tuple[Point, float]]:
-    """Every figure of the cases with what the parameters predict for it."""
+    """Every figure of the cases with its prediction by these parameters."""
     fit = Fit(problem, cases, table)
     if problem.as_taken is not None:
         fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.at(parameters))), table)

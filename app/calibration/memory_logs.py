@@ -1,4 +1,4 @@
-"""Engines' start-up logs beside the memory formulas: how large the cache really came out."""
+"""Compares engines' start-up logs with the memory formulas: the logged and the predicted cache size."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import serving_memory
 from app.sizing.units import GIB
 
-# Logs that do not say how large a cache the engine would have made, by words of their notes.
+# Logs without the cache capacity of the engine, by words in their notes.
 NOT_A_CAPACITY = {
-    "low confidence": "who ran what was inferred from a thread",
+    "low confidence": "the setup was inferred from a discussion thread",
     "start failed": "the engine did not start",
-    "encoder-decoder": "the log counts the cache of a decoder and of its encoder apart",
-    "cache capped": "the cache was capped by hand",
+    "encoder-decoder": "the log counts the caches of decoder and encoder separately",
+    "cache capped": "the cache size was set manually",
 }
-# vLLM's release of a month, where a log names none.
+# vLLM release by month, for logs without a version.
 RELEASES = (
     ("2024-12", "0.6"),
     ("2025-02", "0.7"),
@@ -37,14 +37,14 @@ RELEASES = (
     ("2025-09", "0.10"),
     ("2025-11", "0.11"),
 )
-# The first engine did not split prompts shorter than this; longer ones went in steps of 512 tokens.
+# vLLM's first engine did not split shorter prompts; it split longer ones into steps of 512 tokens.
 UNSPLIT_TOKENS, SPLIT_TOKENS = 32768.0, 512.0
 USUAL_CONTEXT = 8192.0
 
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """One start-up: cache bytes of a device, measured and predicted."""
+    """One start-up: measured and predicted cache bytes of a device."""
 
     id: str
     reference: str
@@ -60,14 +60,14 @@ class Logged:
 
 
 def version_of(row: Mapping[str, Any]) -> str | None:
-    """The engine's version: as logged, else what was current that month."""
+    """The engine's version: as logged, else the release of that month."""
     if row["engine_version"] or row["engine"] != "vLLM":
         return row["engine_version"] or None
     return next((version for month, version in RELEASES if (row["source_date"] or "9")[:7] <= month), None)
 
 
 def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
-    """One log beside the formulas; NotCompared where it is not a capacity, or names too little."""
+    """Compares one log with the formulas; raises NotCompared if it states no capacity or names too little."""
     cache, tokens = cache_of(row)
     model = model_of(builder, row)
     version, context = version_of(row), figure(row["max_model_len"]) or USUAL_CONTEXT
@@ -89,7 +89,7 @@ def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
         cache * GIB if cache is not None else (tokens or 0.0) * float(memory.cache_bytes_per_sequence[0]) / context
     )
     if measured <= 0:
-        raise NotCompared("nothing was left for a cache")
+        raise NotCompared("no memory remains for a cache")
     return Logged(
         row["id"],
         row["source_ref"],
@@ -102,7 +102,7 @@ def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
 
 
 def cache_of(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
-    """(GiB, tokens) of the cache as logged, one of them at least; NotCompared where the log is not a capacity."""
+    """(GiB, tokens) of the logged cache; at least one is set. Raises NotCompared if the log states no capacity."""
     why = next((reason for words, reason in NOT_A_CAPACITY.items() if words in row["notes"]), None)
     if why is not None:
         raise NotCompared(why)
@@ -117,18 +117,18 @@ def cache_of(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
 
 
 def model_of(builder: ServingCases, row: Mapping[str, Any]) -> ModelArchitecture:
-    """The logged model, where one cache is all it keeps."""
+    """The logged model; raises NotCompared if the model keeps more than one cache."""
     try:
         model = builder.model_named(row["model"])
     except AppError:
-        raise NotCompared("model is not in the catalogue under that name") from None
+        raise NotCompared("model is not in the catalog under that name") from None
     if model.kind is not ModelKind.DECODER or model.reads_source:
-        raise NotCompared("the log counts the cache of a decoder and of its encoder apart")
+        raise NotCompared("the log counts the caches of decoder and encoder separately")
     return model
 
 
 def chunk_of(row: Mapping[str, Any], version: str | None, context: float) -> float | None:
-    """Tokens of one step: as logged, else those of vLLM's first engine; None leaves it to the engine's rule."""
+    """Tokens of one step: as logged, else those of vLLM's first engine; None applies the engine's rule."""
     chunk, released = figure(row["max_num_batched_tokens"]), release_of(version)
     if chunk is not None or row["engine"] != "vLLM":
         return chunk
@@ -142,5 +142,5 @@ def _column(value: float | None) -> Column | None:
 
 
 def read_logs(builder: ServingCases, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Logged], Counter[str]]:
-    """Every log that says how large a cache came out, and the others by reason."""
+    """Every log that states a cache size, and the number of other logs by reason."""
     return gathered(rows, lambda row: [logged(builder, row)])

@@ -1,4 +1,4 @@
-"""How far predictions are from published results: errors by slice, of unseen sources first."""
+"""Prediction errors against published results, by slice; unseen sources come first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = (
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Of absolute relative errors; `bias` is the median of predicted over measured."""
+    """Quantiles of absolute relative errors; `bias` is the median of predicted over measured."""
 
     median: float
     p90: float
@@ -41,11 +41,13 @@ class Errors:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What 80 % intervals were worth for sources that neither fit nor spreads had seen.
+    """Quality of 80 % intervals for sources that neither fit nor spreads had seen.
 
-    `coverage` is the share of results inside, `width` the median of high over low, `score` the interval score in
-    logarithms (width, and ten times by how far results are outside). `kept` is the share of results that were as good
-    as what would have been planned for at 80 %.
+    `coverage` is the share of results inside. `width` is the median of high over low. `score` is the interval score
+    in
+    logarithms: the width plus ten times the distance of results outside. `kept` is the share of results that were at
+    least
+    as good as the value guaranteed at 80 % confidence.
     """
 
     coverage: float
@@ -56,7 +58,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One slice of one quantity."""
+    """Errors and interval quality of one slice of one quantity."""
 
     metric: str
     value: str
@@ -68,7 +70,7 @@ class Slice:
 
 
 def link_of(reference: str) -> str | None:
-    """Where a reference of the form owner/repository:path@commit can be read; None for any other.
+    """URL of a reference of the form owner/repository:path@commit; None for any other form.
 
     Check:
         >>> link_of("a/b:docs/x.md@0f45")
@@ -88,7 +90,7 @@ def errors_of(predicted: Iterable[float], measured: Iterable[float]) -> Errors:
 
 
 def size_class(params: float) -> str:
-    """Model size, total parameters."""
+    """Class of the model size, by total parameters."""
     for bound, name in (
         (3e9, "under 3B"),
         (10e9, "3B-10B"),
@@ -114,13 +116,13 @@ DIMENSIONS: Mapping[str, Callable[[Compared], str]] = MappingProxyType(
 )
 
 
-AHEAD_OF_TIME = "one source only (AWS): ahead-of-time compiled steps have a fixed cost that other stacks do not show"
-# Why a family with thirty results of a quantity is off by more than 30 % in the median for a source that was left out.
+AHEAD_OF_TIME = "one source only (AWS): steps compiled ahead of time have a fixed cost that other stacks lack"
+# Why the median error of a family with 30 or more results is above 30 % for unseen sources.
 FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
     {
         "amd_cdna2": (
-            "one source only (Argonne, 2024): without it nothing is known of the family, "
-            "whose early ROCm back ends are far slower than later ones"
+            "one source only (Argonne, 2024): without it there are no results for the family, "
+            "and its early ROCm back ends are far slower than later ones"
         ),
         "amd_cdna3": (
             "sources of different years disagree: Argonne's vLLM of 2024 "
@@ -132,22 +134,22 @@ FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
         ),
         "apple": (
             "one source only (llama.cpp on M1 to M3); "
-            "prompt speed of Metal is not to be had from other vendors' results"
+            "other vendors' results do not predict the prompt speed of Metal"
         ),
         "inferentia2": AHEAD_OF_TIME,
         "trainium": AHEAD_OF_TIME,
-        "intel_gpu": "one source only (Argonne, 2024), on an early SYCL back end at 1 to 3 tokens/s: set aside",
+        "intel_gpu": "one source only (Argonne, 2024), on an early SYCL back end at 1 to 3 tokens/s: not fitted",
         "nvidia_blackwell": (
             "InferenceX and the SGLang cookbook disagree on SGLang by a factor of two; "
             "TensorRT-LLM's tables are its only offline source"
         ),
         "nvidia_blackwell_consumer": ("one source only (TensorRT-LLM's tables of the RTX PRO 6000), FP4 over PCIe"),
         "nvidia_hopper": (
-            "time to first token: load tests start every slot at once, "
-            "and how prompts queue differs by tool and version"
+            "TTFT: load tests start every slot at once, "
+            "and the order of queued prompts differs by tool and version"
         ),
         "nvidia_ampere": (
-            "Ollama's time to first token includes loading and differs by card; "
+            "Ollama's TTFT includes loading and differs by card; "
             "prompt speed of llama.cpp in F16 is erratic in its one source"
         ),
         "nvidia_ada": (
@@ -157,8 +159,8 @@ FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
 )
 TOO_FAR, MANY = 0.30, 30
 
-# What is asked of 80 % intervals, for sources that nothing had seen: the share of results inside, and the widest median
-# of high over low. Prompt rates and static batches come from three or four sources: reported, and held to nothing.
+# Targets for 80 % intervals of unseen sources: the share of results inside, and the widest median of high over low.
+# Prompt rates and static batches come from three or four sources: they are reported without a target.
 INSIDE = (0.75, 0.90)
 WIDEST: Mapping[str, float] = MappingProxyType(
     {
@@ -171,59 +173,62 @@ WIDEST: Mapping[str, float] = MappingProxyType(
         "training_memory": 1.5,
     }
 )
-SURE_OF = 40  # results of a family, from which on its share inside tells something
-LUCKY = "one source only and no kernel tables: the interval is wide, and its results happen to be near the prediction"
-OWN_RUNTIME = "one source only (AWS), of a runtime that nobody else uses: nothing narrows the interval"
-# Why intervals of a family hold fewer results than was asked, or more, or are wider: by family, and where a quantity
-# has a reason of its own by both.
+SURE_OF = 40  # fewest results of a family for which its coverage is meaningful
+LUCKY = "one source only and no kernel tables: the interval is wide, and the results are close to the prediction"
+OWN_RUNTIME = "one source only (AWS), and no other source uses its runtime: nothing narrows the interval"
+# Why intervals of a family miss the target, by family, and by family and quantity if the quantity has its own reason.
 INTERVAL_REASONS: Mapping[str, str] = MappingProxyType(
     {
-        "amd_cdna2": "one source only (Argonne, 2024), slower than any other family's results lead to expect",
+        "amd_cdna2": "one source only (Argonne, 2024), slower than the results of other families suggest",
         "amd_cdna3": (
-            "sources of different years disagree two- to fourfold: each is outside of what the others say, "
-            "and no kernel tables of the maker's own narrow it"
+            "sources of different years disagree two- to fourfold, so each is outside the interval of the others, "
+            "and no kernel tables of the manufacturer narrow it"
         ),
-        "amd_rdna": "two sources and no kernel tables: the interval is wide, and both happen to be near the prediction",
+        "amd_rdna": "two sources and no kernel tables: the interval is wide, and both are close to the prediction",
         "apple": LUCKY,
         "gaudi": LUCKY,
         "inferentia2": OWN_RUNTIME,
         "trainium": OWN_RUNTIME,
-        "intel_gpu": "one source only, on an early back end at 1 to 3 tokens/s: set aside",
-        "nvidia_ada": "nearly all results are of one source for each engine, and near the prediction",
+        "intel_gpu": "one source only, on an early back end at 1 to 3 tokens/s: not fitted",
+        "nvidia_ada": "nearly all results are from one source per engine, and close to the prediction",
         "nvidia_ada prefill": "prompt speed of llama.cpp in F16 is erratic (a factor of ten between lengths)",
-        "nvidia_ampere": "NVIDIA's training examples are slower than the other sources say",
+        "nvidia_ampere": "NVIDIA's training examples are slower than the other sources suggest",
         "nvidia_ampere prefill": "prompt speed of llama.cpp in F16 is erratic (a factor of ten between lengths)",
-        "nvidia_ampere ttft": "four in five results are Ollama's, whose time to first token includes loading",
-        "nvidia_ampere training_samples": "timm's benchmarks are faster, and MLPerf's runs slower, than the other says",
-        "nvidia_ampere training_memory": "trainers and allocators differ, and only a few sources log a peak",
+        "nvidia_ampere ttft": "four in five results are from Ollama, whose TTFT includes loading",
+        "nvidia_ampere training_samples": (
+            "timm's benchmarks are faster, and MLPerf's runs are slower, than the other source suggests"
+        ),
+        "nvidia_ampere training_memory": "trainers and allocators differ, and few sources log a peak",
         "nvidia_blackwell": (
             "InferenceX, the SGLang cookbook and TensorRT-LLM's tables disagree by a factor of two, "
-            "and no fourth source tells which is usual"
+            "and no fourth source shows which is typical"
         ),
         "nvidia_blackwell_consumer": "one source only (TensorRT-LLM's tables), faster than other families suggest",
-        "nvidia_hopper": "four in five results are TensorRT-LLM's own tables, and near the prediction",
+        "nvidia_hopper": "four in five results are from TensorRT-LLM's own tables, and close to the prediction",
         "nvidia_hopper tpot": (
-            "InferenceX's load tests are faster, and the SGLang cookbook's slower, than the other sources say"
+            "InferenceX's load tests are faster, and the SGLang cookbook's are slower, than the other sources suggest"
         ),
-        "nvidia_hopper ttft": "load tests start every slot at once, and how prompts queue differs by tool and version",
-        "nvidia_hopper single_stream": "Qwen's tables of SGLang are 1.7 times as fast as the other sources say",
-        "nvidia_hopper training_samples": "one benchmark (MLPerf) in three rounds, each of which foretells the others",
-        "nvidia_hopper training_memory": "trainers and allocators differ, and each source logs a few peaks only",
+        "nvidia_hopper ttft": (
+            "load tests start every slot at once, and the order of queued prompts differs by tool and version"
+        ),
+        "nvidia_hopper single_stream": "Qwen's tables of SGLang are 1.7 times as fast as the other sources suggest",
+        "nvidia_hopper training_samples": "one benchmark (MLPerf) in three rounds, each of which predicts the others",
+        "nvidia_hopper training_memory": "trainers and allocators differ, and each source logs only a few peaks",
         "nvidia_volta": (
-            "runs of 2019 to 2022: DeepSpeed's own posts are twice as fast, BigScience's runs slower "
-            "than the other sources say"
+            "runs of 2019 to 2022: DeepSpeed's own posts are twice as fast as the other sources suggest, "
+            "and BigScience's runs are slower"
         ),
     }
 )
 
 
 def reason_of(s: Slice) -> str | None:
-    """Why intervals of a family fall short for a quantity, where somebody looked."""
+    """The recorded reason why intervals of a family miss the target for a quantity; None if there is none."""
     return INTERVAL_REASONS.get(f"{s.value} {s.metric}", INTERVAL_REASONS.get(s.value))
 
 
 def held_of(rows: Sequence[Compared]) -> Held:
-    """What intervals and promises were worth over these rows."""
+    """Quality of intervals and guaranteed values over these rows."""
     low, high, measured = (np.log([getattr(r, name) for r in rows]) for name in ("low", "high", "measured"))
     kept = [r.measured <= r.promised if is_cost(r.metric) else r.measured >= r.promised for r in rows]
     return Held(
@@ -249,7 +254,7 @@ def slice_of(metric: str, value: str, rows: Sequence[Compared]) -> Slice:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Errors overall, by every dimension, and the rows that are furthest off."""
+    """Errors overall and by every dimension, and the rows with the largest errors."""
 
     overall: tuple[Slice, ...]
     by: Mapping[str, tuple[Slice, ...]]
@@ -257,7 +262,7 @@ class Report:
 
 
 def unexplained(report: Report) -> list[Slice]:
-    """Family slices that are far off, have many rows, and no written reason."""
+    """Family slices with a large error and many rows, but without a recorded reason."""
     return [
         s
         for s in report.by["accelerator_family"]
@@ -266,18 +271,18 @@ def unexplained(report: Report) -> list[Slice]:
 
 
 def fallen_short(s: Slice) -> bool:
-    """Whether intervals of a quantity hold fewer or more results than was asked, or are wider."""
+    """Whether the coverage of a slice is outside the target or its intervals are too wide."""
     low, high = INSIDE
     return not low <= s.intervals.coverage <= high or s.intervals.width > WIDEST.get(s.metric, np.inf)
 
 
 def unsure(report: Report) -> list[Slice]:
-    """Family slices with results enough whose intervals fall short."""
+    """Family slices with enough results whose intervals miss the target."""
     return [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF and fallen_short(s)]
 
 
 def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) -> Report:
-    """The report over all comparisons, those set aside included; slices of fewer rows are left out."""
+    """The report over all comparisons, including results that are not fitted; slices with fewer rows are left out."""
     overall = tuple(slice_of(k, "all", found) for k in KINDS if (found := [r for r in rows if r.kind == k]))
     by: dict[str, tuple[Slice, ...]] = {}
     for name, of in DIMENSIONS.items():
@@ -294,7 +299,7 @@ def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) ->
 
 
 def headline(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
-    """By quantity, what a later run is held to: median errors, and what intervals and promises were worth."""
+    """By quantity, the figures that a later fit must not exceed: median errors and interval quality."""
     found = {}
     for kind in KINDS:
         of_kind = [r for r in rows if r.kind == kind]

@@ -1,4 +1,4 @@
-"""Published scale-ups: the same run on more and more accelerators, its efficiency measured and predicted."""
+"""Published scale-ups: one run on growing numbers of accelerators, with measured and predicted efficiency."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.evidence import Compared
 
-# What must be the same for two rows to be one run at two sizes.
+# Columns that must agree for two rows to be one run at two sizes.
 SAME = (
     "source_key",
     "source_ref",
@@ -34,23 +34,23 @@ SAME = (
 
 @dataclass(frozen=True, slots=True)
 class ScaleUp:
-    """Speed per accelerator at a size over that at the fewest."""
+    """Speed per accelerator at one size, relative to the smallest size of the run."""
 
     measurement: str
     base: str
-    times: float  # more accelerators than at the base
+    times: float  # accelerators relative to the base
     measured: float
     predicted: float
     held_out: float
 
     @property
     def points_off(self) -> float:
-        """Percentage points between an unseen prediction and the measurement."""
+        """Difference between the unseen prediction and the measurement, percentage points."""
         return 100 * abs(self.held_out - self.measured)
 
 
 def scale_ups(rows: Iterable[Mapping[str, Any]], compared: Iterable[Compared]) -> list[ScaleUp]:
-    """Every size of every run that was published at several."""
+    """Every larger size of every run that was published at several sizes."""
     found = {c.measurement: c for c in compared if c.metric == "training_tokens_per_s"}
     runs: dict[tuple[str, ...], list[tuple[float, Compared]]] = defaultdict(list)
     for row in rows:
@@ -76,7 +76,7 @@ def scale_ups(rows: Iterable[Mapping[str, Any]], compared: Iterable[Compared]) -
 
 
 def summary(ups: list[ScaleUp]) -> dict[str, float]:
-    """Pairs, and percentage points of efficiency that unseen predictions are off."""
+    """Number of pairs, and percentage points by which unseen predictions of efficiency are off."""
     off = np.array([u.points_off for u in ups])
     return {
         "pairs": len(ups),

@@ -1,8 +1,9 @@
-"""How far predictions of unseen sources were off, as the few numbers that intervals are made of.
+"""Fits the spreads of prediction errors for unseen sources, from which intervals are built.
 
-Quantities whose errors have causes in common share them. How they grow is chosen by the interval score of sources
-left out in turn (it charges for width, and for every result outside); the interval of a result is made of the
-quantiles of all other sources.
+Quantities whose errors have common causes share one spread. The interval score of sources left out in turn selects
+how
+the spread grows; the score penalizes width and every result outside. The interval of a result uses the quantiles of
+all other sources.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from app.sizing.hardware.achieved import kernels_of
 from app.sizing.surroundings import Shape, StackKey, Surroundings, pool_of
 from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, interval_score
 
-# What is tried. Distance and lone sources always count something: that they do is not up to the data.
+# Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
 ALONE = (0.5, 1.0, 2.0, 4.0)
 REMOTE = (0.25, 0.5, 1.0, 1.5)
 UNTABULATED = (0.0, 0.5, 1.0, 2.0)
 SHAPES = tuple(product(ALONE, REMOTE, UNTABULATED))
-# Peaks of memory are no surer for many sources beside them: their distance is from what is counted to the byte.
+# More sources make peaks of memory no more certain: their distance is from the memory that is counted to the byte.
 PEAKS = ("training_memory",)
 OF_PEAKS = tuple(product((0.0,), (0.5, 1.0, 2.0, 4.0, 8.0), (0.0,)))
-# Quantities whose errors have the same causes: one set of numbers for each group.
+# Quantities whose errors have common causes share one spread per group.
 GROUPS = (
     ("throughput", "single_stream", "tpot", "e2e"),
     ("ttft", "prefill"),
@@ -36,14 +37,14 @@ GROUPS = (
     PEAKS,
 )
 CROWDING = 0.5  # n results of one source count as n ** 0.5
-LEAST = 0.02  # runs of one setting differ by it
+LEAST = 0.02  # logarithm by which runs of one setting differ
 FEWEST_SOURCES = 2
-PLANNED = 0.8  # the confidence that is planned with where nobody says
+PLANNED = 0.8  # default confidence of a request
 
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """What was off in a group of quantities, a row a result."""
+    """Errors of a group of quantities, one row per result."""
 
     worse: Column
     source: Codes
@@ -51,12 +52,12 @@ class Errors:
     around: Around
 
     def scale(self, shape: tuple[float, float, float]) -> Column:
-        """The scale of every row, by what adds to it."""
+        """The scale of every row for these terms."""
         return Spread("", *shape, (), 0, 0).scale(self.around)
 
 
 def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Around]:
-    """What other sources published around every result, by measurement and metric."""
+    """The evidence of other sources around every result, by (measurement, metric)."""
     found: dict[tuple[str, str], Around] = {}
     for pool in sorted({pool_of(r.kind) for r in rows}):
         of_pool = [r for r in rows if pool_of(r.kind) == pool]
@@ -75,8 +76,9 @@ def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Around]:
 
 
 def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
-    """The errors of a group's quantities; results set aside are left out, but for peaks, whose distance says how little
-    is known of them.
+    """The errors of a group's quantities.
+
+    Excluded results are left out, except peaks of memory: their distance states how little is known of them.
     """
     kept = [r for r in rows if r.kind in group and (r.kind in PEAKS or not r.set_aside)]
     names = {name: i for i, name in enumerate(sorted({r.source for r in kept}))}
@@ -90,7 +92,7 @@ def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
 
 
 def around_of(rows: Sequence[Compared]) -> Around:
-    """What other sources published around results, as they say."""
+    """The evidence of other sources around results, as the results record it."""
     return Around(
         np.array([r.sources_beside for r in rows]),
         np.array([r.distance for r in rows]),
@@ -100,7 +102,7 @@ def around_of(rows: Sequence[Compared]) -> Around:
 
 
 def quantiles(values: Column, weight: Column) -> tuple[float, ...]:
-    """Weighted quantiles at LEVELS, about a middle of 0 and never narrower than LEAST."""
+    """Weighted quantiles at LEVELS, centered on 0 and never narrower than `MIN_QUANTILE`."""
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weight[order])
     places = (share - weight[order] / 2) / share[-1]
@@ -113,7 +115,7 @@ def quantiles(values: Column, weight: Column) -> tuple[float, ...]:
 
 
 def score(errors: Errors, shape: tuple[float, float, float]) -> float:
-    """Interval score of 80 % intervals for each source, made without it; in logarithms, a row's mean."""
+    """Weighted mean interval score of 80 % intervals in logarithms; each source's intervals are fitted without it."""
     scale, total = errors.scale(shape), 0.0
     for source in range(int(errors.source.max()) + 1):
         own, others = errors.source == source, errors.source != source
@@ -124,20 +126,20 @@ def score(errors: Errors, shape: tuple[float, float, float]) -> float:
 
 
 def shape_of(group: Sequence[str], errors: Errors) -> tuple[float, float, float]:
-    """What adds to the scale, as it predicts sources best whose errors are unseen."""
+    """The terms of the scale with the best interval score for unseen sources."""
     tried = OF_PEAKS if group == PEAKS else SHAPES
     return min(tried, key=lambda shape: (score(errors, shape), shape))
 
 
 def fitted(group: Sequence[str], errors: Errors, shape: tuple[float, float, float]) -> dict[str, Spread]:
-    """The spreads of a group's quantities, with a shape that is known."""
+    """The spreads of a group's quantities for given terms of the scale."""
     at = quantiles(errors.worse / errors.scale(shape), errors.weight)
     rows, sources = len(errors.worse), len(np.unique(errors.source))
     return {quantity: Spread(quantity, *shape, at, rows, sources) for quantity in group}
 
 
 def groups_told(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[Compared], tuple[float, float, float]]]:
-    """Every group with its results and its shape; a group of which one source alone tells is left out."""
+    """Every group with its results and its terms; groups with a single source are left out."""
     for group in GROUPS:
         own = [r for r in rows if r.kind in group]
         errors = errors_of(group, own)
@@ -146,7 +148,7 @@ def groups_told(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[
 
 
 def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
-    """The spread of every quantity of which several sources tell."""
+    """The spread of every quantity with results from several sources."""
     found: dict[str, Spread] = {}
     for group, own, shape in groups_told(rows):
         found |= fitted(group, errors_of(group, own), shape)
@@ -154,7 +156,7 @@ def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
 
 
 def told(row: Compared, spread: Spread) -> Compared:
-    """A result with the interval and the promise that its prediction would have carried."""
+    """A result with the interval and the guaranteed value that its prediction would have carried."""
     scale = spread.scale(around_of([row]))
     best, planned, worst = (float(spread.factor(level, scale)[0]) for level in (LOW, PLANNED, HIGH))
     if is_cost(row.metric):
@@ -163,7 +165,7 @@ def told(row: Compared, spread: Spread) -> Compared:
 
 
 def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
-    """Every result with what spreads would have said that never saw its source."""
+    """Every result with the interval from spreads that never saw its source."""
     around = seen_from([r for r in rows if r.kind not in PEAKS])
     placed = []
     for r in rows:

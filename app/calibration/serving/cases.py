@@ -1,7 +1,8 @@
-"""Published serving results as cases: what ran, its work on one device, and the figures that were measured.
+"""Published serving results as cases: stack, work on one device, and measured figures.
 
-A row becomes a case where it names model, accelerator, count and lengths; every other row is counted
-with the reason why it does not. The work is what the engine itself would count for /estimate.
+A row becomes a case if it names model, accelerator, count and lengths. Every other row is counted with the reason.
+The
+work is what the engine itself counts for /estimate.
 """
 
 from __future__ import annotations
@@ -45,9 +46,9 @@ from app.sizing.serving.step import StepWork, step_work
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Lengths, Load
 
-EXCHANGES = "ranks that exchange tokens: nothing of the exchange is fitted"
-ACROSS = "tensor-parallel ranks in several machines: nothing of their all-reduces is fitted"
-# More in flight than any memory holds.
+EXCHANGES = "data-parallel ranks that exchange tokens: the exchange is not fitted"
+ACROSS = "tensor-parallel ranks across machines: their all-reduces are not fitted"
+# Requests in flight of an offline run: more than any memory holds.
 ENDLESS = 1e9
 
 
@@ -65,8 +66,8 @@ class ServingCase:
     model_params: float
     replicas: float
     wanted: float  # requests in flight per replica
-    rate_per_s: float  # per replica, where they come at one
-    most: float  # that run at once
+    rate_per_s: float  # arrival rate per replica, requests/s; 0 for other loads
+    most: float  # most sequences that run at once
     input_tokens: float
     output_tokens: float
     prompts: Lengths
@@ -78,26 +79,26 @@ class ServingCase:
     scheduler: Scheduler
     pool_bytes: float
     measured: Mapping[str, float]
-    taken: Mapping[str, float]  # what the run gives over what the formulas give, by metric; none: the same
+    taken: Mapping[str, float]  # simulated over closed-form value by metric; 1 if absent
 
     @property
     def requests(self) -> int | None:
-        """Of one replica; None where not said."""
+        """Requests of one replica; None if not published."""
         return None if self.run.requests is None else max(1, round(self.run.requests / self.replicas))
 
     @property
     def ranks(self) -> float:
-        """Over which attention of one replica is data parallel."""
+        """Data-parallel attention ranks of one replica."""
         return float(self.step.data_parallel[0])
 
     @property
     def chunk_tokens(self) -> float:
-        """Most tokens of a step."""
+        """Token budget of one engine step."""
         return self.scheduler.max_batched_tokens
 
     @property
     def set_aside(self) -> str | None:
-        """Why this case is compared and not fitted; None for all others."""
+        """Why this case is compared but not fitted; None for all others."""
         why = why_aside(self.source, self.stack, self.model, self.wanted)
         across = bool(self.step.tensor_parallel[0] > self.step.link.linked_ranks[0])
         return why or (EXCHANGES if self.ranks > 1 else ACROSS if across else None)
@@ -126,20 +127,20 @@ class ServingCase:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A row as a question, with what was measured."""
+    """A row as a question to the engine, with the measured figures."""
 
     model: ModelArchitecture
     deployment: Deployment
     run: Run
     wanted: float  # requests in flight per replica
-    rate_per_s: float  # likewise, where they come at one
+    rate_per_s: float  # arrival rate per replica, requests/s; 0 for other loads
     prompts: Lengths
     outputs: Lengths
     measured: Mapping[str, float]
 
 
 class ServingCases:
-    """Turns rows into cases against one catalogue."""
+    """Builds cases from rows against one catalog."""
 
     def __init__(self, market: Snapshot, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
@@ -158,16 +159,16 @@ class ServingCases:
         )
 
     def deployment(self, row: Mapping[str, Any], model: ModelArchitecture) -> Deployment:
-        """What the row says was run, as /estimate takes it."""
+        """The deployment that the row describes, as /estimate takes it."""
         engine = engine_slug(row["engine"])
         if engine not in self.market.engines:
-            raise NotCompared(f"engine {row['engine']} is not in the catalogue")
+            raise NotCompared(f"engine {row['engine']} is not in the catalog")
         total = int(float(row["num_accelerators"]))
         split = engine_named(engine).splits_layers
         pipeline = total if split else int(figure(row.get("pp")) or 1)
         tensor = 1 if split else int(figure(row.get("tp")) or max(1, total // pipeline))
         if engine == "neuronx":
-            tensor = min(tensor, total)  # published in cores, of which a chip has several
+            tensor = min(tensor, total)  # published in cores; a chip has several
         weights = weight_format(engine, row.get("weight_precision") or "") or model.native_format
         data, tensor = ranks_of(row, model, total, tensor)
         each = tensor * pipeline * data
@@ -187,7 +188,9 @@ class ServingCases:
         )
 
     def checkpoint_cache(self, accelerator: str, engine: str, weights: str) -> str | None:
-        """The cache of a row that does not say: FP8 where a stack's checkpoints usually carry one, else 16 bits."""
+        """KV format of a row that states none: FP8 if checkpoints of the stack usually carry an FP8 cache, else
+        None.
+        """
         market, stacks = self.market, self.market.stacks
         if accelerator not in market.accelerator_index or weights not in market.format_index:
             return None
@@ -200,8 +203,9 @@ class ServingCases:
         return "fp8" if carried.any() else None
 
     def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
-        """The row's machine, stack and layout: the cheapest machine that carries it; ranks that exchange tokens share
-        as few machines as they can.
+        """The row's machine, stack and layout, on the cheapest machine that fits.
+
+        Data-parallel ranks that exchange tokens use as few machines as possible.
         """
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market.accelerators)
         machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
@@ -222,9 +226,9 @@ class ServingCases:
         return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour), spread))[:1])
 
     def asked(self, row: Mapping[str, Any]) -> Asked:
-        """A row as /estimate takes it; NotCompared where it does not say enough."""
+        """A row as /estimate takes it; raises NotCompared if the row states too little."""
         if not row.get("accelerator") or not row.get("num_accelerators"):
-            raise NotCompared("accelerator is not in the catalogue")
+            raise NotCompared("accelerator is not in the catalog")
         inputs, outputs = figure(row.get("input_len")), figure(row.get("output_len"))
         if inputs is None or outputs is None:
             raise NotCompared("lengths are not given")
@@ -241,17 +245,17 @@ class ServingCases:
         return Asked(model, deployment, run, wanted, rate, about(inputs), about(outputs), measured)
 
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
-        """The model by name, where it generates tokens."""
+        """The model by name; raises NotCompared if it does not generate tokens."""
         try:
             model = self.model_named(row.get("model") or "")
         except AppError:
-            raise NotCompared("model is not in the catalogue under that name") from None
+            raise NotCompared("model is not in the catalog under that name") from None
         if model.kind is not ModelKind.DECODER:
             raise NotCompared("not a token stream")
         return model
 
     def stack(self, plans: Plans, deployment: Deployment, row: Mapping[str, Any]) -> Stack:
-        """What ran, as coefficients depend on it."""
+        """The engine, generation, family and format class of a row."""
         stack, market = plans.stacks.looked_up(), self.market
         engine = market.engines[int(stack.engine[0])]
         return Stack(
@@ -262,7 +266,7 @@ class ServingCases:
         )
 
     def case(self, row: Mapping[str, Any]) -> ServingCase:
-        """One row; NotCompared where it does not say enough, or cannot be."""
+        """The case of one row; raises NotCompared if it states too little or cannot run."""
         asked = self.asked(row)
         model, run, inputs, outputs = asked.model, asked.run, asked.prompts.mean, asked.outputs.mean
         plans = self.plan(model, asked.deployment)
@@ -311,7 +315,7 @@ class ServingCases:
 
 
 def ranks_of(row: Mapping[str, Any], model: ModelArchitecture, total: int, tensor: int) -> tuple[int, int]:
-    """Data-parallel ranks of one replica, and the degree of each; ranks that share no experts are replicas.
+    """(data-parallel ranks of one replica, tensor-parallel degree of each); ranks without shared experts are replicas.
 
     Some engines count all accelerators of a stage as tensor parallel.
     """
@@ -325,19 +329,19 @@ def ranks_of(row: Mapping[str, Any], model: ModelArchitecture, total: int, tenso
 def read_cases(
     rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase], Counter[str]]:
-    """Every row that can be asked about, and the others by reason."""
+    """Cases of all rows, and the number of other rows by reason."""
     builder = ServingCases(market, model_named)
     return gathered(rows, lambda row: [builder.case(row)])
 
 
 def launched(run: Run) -> Settings:
-    """What the launch command set of memory and steps, as the memory of a replica takes it."""
+    """Memory and step settings of the launch command, as the memory formulas take them."""
     given = (run.settings.max_sequences, run.settings.max_batched_tokens, run.memory_fraction)
     return Settings(*(None if value is None else np.full(1, float(value)) for value in given))
 
 
 def ruled_today(plans: Plans, engine: str) -> Plans:
-    """Plans of one engine whose memory is divided as its newest version divides it."""
+    """Plans of one engine with the memory rules of its newest version."""
     stacks = plans.stacks.table
     rules = MemoryRules.of([engine_named(engine).memory] * len(stacks))
     return replace(plans, stacks=Picked(replace(stacks, memory=rules), plans.stacks.rows))

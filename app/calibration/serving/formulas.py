@@ -1,4 +1,4 @@
-"""Cases of one kind of run as columns, and every metric of them by closed form, from which a simulated run is told."""
+"""Closed-form predictions of every metric, for all cases of one kind of run as columns."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from app.sizing.serving.pace import idle_first_token_s, later_tokens
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, prompt_s
 from app.sizing.serving.step import StepTerms, StepWork, step_s, step_terms
 
-FULL = 0.98  # share of its time that a replica is taken to be busy with prompts at most
-TURNS = 30  # of a rate and a batch that follow of one another
+FULL = 0.98  # largest share of its time that a replica spends on prompts
+TURNS = 30  # iterations for the batch that a rate sustains
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Cases of one kind of run, as columns; every rank of a replica is one of its own."""
+    """Cases of one kind of run as columns; every rank of a replica counts as a replica."""
 
     start: Start
     step: StepWork
@@ -38,14 +38,14 @@ class Table:
     replicas: Column
     served: Column
     stream_interval: Column
-    begins: Column  # share of the requests that come all at once
-    halves: Mask  # whether medians are published, rather than means
-    taken: Mapping[str, Column]  # what the run gives over what the formulas give
+    begins: Column  # share of the requests that arrive all at once
+    halves: Mask  # whether medians are published instead of means
+    taken: Mapping[str, Column]  # simulated over closed-form value by metric
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Means of one replica, or of one of its ranks."""
+    """Mean figures of one replica, or of one of its ranks."""
 
     ttft_s: Column
     tpot_s: Column
@@ -57,7 +57,7 @@ def column_of(cases: Sequence[ServingCase], name: str) -> Column:
 
 
 def begins(case: ServingCase) -> float:
-    """Share of a run's requests that came all at once."""
+    """Share of a run's requests that arrived all at once."""
     return min(1.0, case.wanted / case.requests) if case.run.start is Start.BURST and case.requests else 0.0
 
 
@@ -65,7 +65,7 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
     names = ("wanted", "rate_per_s", "most", "chunk_tokens", "input_tokens", "output_tokens", "replicas")
     columns: dict[str, Any] = {name: column_of(cases, name) for name in names}
     ranks = column_of(cases, "ranks")
-    used = np.where(columns["rate_per_s"] > 0, ranks, np.minimum(ranks, columns["wanted"]))  # others have no requests
+    used = np.where(columns["rate_per_s"] > 0, ranks, np.minimum(ranks, columns["wanted"]))  # others are idle
     columns |= {"wanted": np.ceil(columns["wanted"] / used), "rate_per_s": columns["rate_per_s"] / used}
     columns["replicas"] = columns["replicas"] * used
     return Table(
@@ -82,7 +82,7 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
 
 
 def static(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
-    """Batches that start and end together."""
+    """Means for static batches, which start and end together."""
     batch = np.minimum(table.wanted, table.most)
     first = prefill.request_s + batch * prompt_s(prefill, table.chunk_tokens, batch)
     decode = step_s(step, batch)
@@ -90,18 +90,18 @@ def static(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
 
 
 def tpot_s(decode: Column, batch: Column, later: Column, occupied: Column) -> Column:
-    """A step, and the prompts of the others' successors."""
+    """TPOT: one decode step plus the prefill of the requests that replace finished ones."""
     return decode + np.maximum(batch - 1, 0.0) / later * occupied
 
 
 def beside_s(new_tokens: Column, chunk_tokens: Column, decode: Column, batch: Column) -> Column:
-    """What a running batch adds to TTFT: each chunk of a prompt is computed beside a step of the others."""
-    found: Column = np.ceil(new_tokens / chunk_tokens) * decode * (1 - 1 / np.maximum(batch, 1.0))
-    return found
+    """TTFT added by a running batch: each chunk of a prompt shares an engine step with the decodes of the others."""
+    wait_s: Column = np.ceil(new_tokens / chunk_tokens) * decode * (1 - 1 / np.maximum(batch, 1.0))
+    return wait_s
 
 
 def running(table: Table, step: StepTerms, alone: Column, occupied: Column) -> Column:
-    """Sequences that run: as many as may, or as a rate keeps running."""
+    """Sequences that run: the largest batch allowed, or the batch that an arrival rate sustains."""
     batch = np.maximum(np.minimum(table.wanted, table.most), 1.0)
     if table.start is not Start.POISSON:
         return batch
@@ -113,10 +113,11 @@ def running(table: Table, step: StepTerms, alone: Column, occupied: Column) -> C
 
 
 def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
-    """A batch that prompts join as others end.
+    """Means for continuous batching: prompts join the batch as other requests end.
 
-    A prompt waits for those that came just before it, as in M/D/1; where all came at once, in the mean for half of
-    them. What is beyond the batch waits for a place.
+    A prompt waits for prompts that arrived just before it, as in an M/D/1 queue. If all requests arrive at once, a
+    prompt
+    waits for half of them on average. Requests beyond the batch wait for a free slot.
     """
     later = later_tokens(table.output_tokens)
     occupied = occupancy_s(prompt_s(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)
@@ -138,7 +139,7 @@ def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
 
 
 def by_formulas(table: Table, achieved: Achieved) -> dict[str, Column]:
-    """Every metric of every case, by closed form."""
+    """Every metric of every case in closed form."""
     step = step_terms(table.step, achieved, served=table.served / table.stream_interval)
     prefill = prefill_terms(table.prefill, achieved, served=table.served)
     found = (static if table.start is Start.STATIC else continuous)(table, step, prefill)
@@ -156,5 +157,5 @@ def by_formulas(table: Table, achieved: Achieved) -> dict[str, Column]:
 
 
 def predict(table: Table, achieved: Achieved) -> dict[str, Column]:
-    """Every metric of every case: by the formulas, times what its run was found to give over them."""
+    """Every metric of every case: the closed form times the ratio of the simulated run to the closed form."""
     return {m: v * table.taken.get(m, 1.0) for m, v in by_formulas(table, achieved).items()}

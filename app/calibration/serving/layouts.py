@@ -1,4 +1,4 @@
-"""Layouts whose results are compared and not fitted: data-parallel ranks, and pools of their own, by accelerator."""
+"""Errors of layouts that are compared but not fitted: data-parallel ranks and split pools, by accelerator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY = "all"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How far results of a layout are off for sources left out; `bias` is the median of predicted over measured."""
+    """Errors of a layout for sources left out; `bias` is the median of predicted over measured."""
 
     layout: str
     accelerator: str
@@ -29,15 +29,16 @@ class Layout:
 
 
 def layout_of(case: ServingCase | SplitCase) -> str | None:
-    """The layout of a case; None where it is a usual one."""
+    """The layout of a case; None if it is neither of the two."""
     if isinstance(case, SplitCase):
         return POOLS
     return RANKS if case.ranks > 1 else None
 
 
 def ratios_of(found: Mapping[str, Compared]) -> dict[str, float]:
-    """Predicted over measured of one run; throughput that is not published by Little's law: so many in flight over the
-    time of a request.
+    """Predicted over measured of one run, by quantity.
+
+    Throughput that is not published follows from Little's law: requests in flight divided by the time of a request.
     """
     ratios = {c.kind: c.held_out / c.measured for c in found.values()}
     if "throughput" not in ratios and {"ttft_s", "tpot_s"} <= set(found):
@@ -49,7 +50,7 @@ def ratios_of(found: Mapping[str, Compared]) -> dict[str, float]:
 
 
 def by_layout(cases: Iterable[ServingCase | SplitCase], compared: Iterable[Compared]) -> list[Layout]:
-    """Errors of every such layout, over all accelerators and of each."""
+    """Errors of every such layout, over all accelerators and for each."""
     layouts = {case.id: layout for case in cases if (layout := layout_of(case)) is not None}
     runs: dict[str, dict[str, Compared]] = defaultdict(dict)
     for c in compared:
@@ -65,6 +66,6 @@ def by_layout(cases: Iterable[ServingCase | SplitCase], compared: Iterable[Compa
 
 
 def layout_row(key: tuple[str, str, str], ratios: Sequence[float]) -> Layout:
-    """Errors of these ratios."""
+    """Summary of these ratios."""
     errors = errors_of(ratios, [1.0] * len(ratios))
     return Layout(*key, len(ratios), round(errors.median, 4), round(errors.p90, 4), round(errors.bias, 4))

@@ -1,4 +1,4 @@
-"""The figures of a published row, as a load tester defines them."""
+"""Measured figures of a published row, as load testers define them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from typing import Any
 from app.calibration.case import figure
 from app.calibration.serving.runs import Start
 
-# Throughput columns that count generated tokens, whatever their source says: 53.1 tokens/s of Llama-3-8B in
-# FP16 on one A100 is what another source measures of generation alone (54.6), and half of what both together would be.
+# Throughput columns that count only generated tokens, although their source says otherwise: 53.1 tokens/s of Llama-3-8B
+# in FP16 on one A100 match the generation rate of another source (54.6), which is half of the total rate.
 GENERATED_ONLY = frozenset({("argonne-llm-inference-bench", "llama.cpp")})
 
-# Percentiles that are compared only: they follow of the run. Shares of the requests that are no slower.
+# Percentiles that are compared but not fitted, as shares of the requests.
 TAILS: Mapping[str, float] = MappingProxyType(
     {"ttft_p95_s": 0.95, "ttft_p99_s": 0.99, "tpot_p95_s": 0.95, "tpot_p99_s": 0.99}
 )
 
 
 def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[str, float]]:
-    """(metric, value) of a row, as a load tester defines them.
+    """(metric, value) of a row, as load testers define them.
 
-    `decode_tokens_per_s` is one stream's rate after the first token; of a single stream only that is
-    kept where the source gives it, because its throughput column is the same figure.
+    `decode_tokens_per_s` is the rate of one stream after its first token. For a single stream this is the only
+    throughput
+    that is kept where the source gives it: the throughput column states the same figure.
     """
     decode = figure(row.get("decode_tok_s_per_user")) if alone else None
     output, total = figure(row.get("output_tok_s")), figure(row.get("total_tok_s"))
@@ -52,7 +53,7 @@ def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[s
 
 
 def tails(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
-    """Percentiles beyond the median, of runs whose requests meet one another."""
+    """Percentiles above the median, for runs with overlapping requests."""
     for metric in TAILS:
         what, level, _ = metric.split("_")
         value = figure(row.get(f"{what}_ms_{level}"))

@@ -1,4 +1,4 @@
-"""What is fitted of serving: which coefficient varies with what, and every metric by the formulas of /estimate."""
+"""Fitting problem of serving: what each coefficient varies with, and all metrics by the formulas of /estimate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Snapshot
 
-# What a coefficient varies with, and how far (standard deviation of the logarithm of the factor).
+# What a coefficient varies with, and the prior standard deviation of the logarithm of each factor.
 LEVELS: Levels = MappingProxyType(
     {
         "linear_memory_fraction": {
@@ -119,17 +119,17 @@ LEVELS: Levels = MappingProxyType(
 )
 
 
-# Where an earlier generation is expected before any measurement: vLLM's first engine prepared and sampled
-# on one thread, which its authors found to take more than half of a step.
+# Prior centers of an earlier generation: vLLM's first engine prepared and sampled on one thread, which takes more than
+# half of a step according to its authors.
 BEFORE: Mapping[tuple[str, ...], float] = {
     **{(name, "vllm", "before"): float(np.log(2.5)) for name in ("step_overhead_s", "sequence_overhead_s")},
 }
 
-SLACK = 1.05  # rounding of lengths and rates
+SLACK = 1.05  # tolerance for rounded lengths and rates
 
 
 def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
-    """The cases without figures that are better than the device's rates allow, and how many figures those were."""
+    """Cases without figures better than the device's rates allow, and the number of dropped figures."""
     kept, dropped = [], 0
     for case in cases:
         best = by_formulas(table_of([case]), ideal(1))
@@ -147,7 +147,9 @@ def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
 def published(
     rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase | SplitCase], Counter[str]]:
-    """Every row as a case, of one pool or of two, and the others by reason; impossible figures are left out."""
+    """Cases of all rows, with one pool or two, and the number of other rows by reason; impossible figures are left
+    out.
+    """
     whole, left_out = read_cases([row for row in rows if pools_of(row) is None], market, model_named)
     whole, faster = possible(whole)
     split, split_left_out = read_split_cases([row for row in rows if pools_of(row) is not None], market, model_named)

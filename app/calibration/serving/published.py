@@ -1,4 +1,4 @@
-"""How published results name formats and versions, in the catalogue's words."""
+"""Translates formats and versions of published results into the catalog's names."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ _FORMATS: Mapping[str, str] = MappingProxyType(
 
 
 def weight_format(engine: str, published: str) -> str | None:
-    """The catalogue's format; None where the source does not say."""
+    """The catalog's name of the weight format; None if the source states none."""
     if engine_named(engine).splits_layers and published in ("fp16", "bf16"):
         return "gguf-f16"
     return _FORMATS.get(published, published) or None
 
 
-# Sources that run a vendor's checkpoints, which carry an FP8 cache with their FP8 weights.
+# Sources that run a vendor's checkpoints, which use an FP8 KV cache with their FP8 weights.
 VENDOR_CHECKPOINTS = ("inferencex-aiconfigurator",)
 
 
 def kv_format(engine: str, weights: str | None, published: str, source: str) -> str | None:
-    """The cache's format as far as the source implies it; None leaves it to what the checkpoint of a deployment usually
-    carries.
+    """The KV cache format that the source states or implies.
+
+    None applies the format that checkpoints of such a deployment usually carry.
     """
     if published:
         return {"fp16": "bf16"}.get(published, published)
@@ -45,5 +46,5 @@ def kv_format(engine: str, weights: str | None, published: str, source: str) -> 
 
 
 def engine_version(engine: str, published: str) -> str | None:
-    """The engine's version; what serves TensorRT-LLM through Dynamo is published under Dynamo's."""
+    """The engine's version; None for TensorRT-LLM published under Dynamo's version."""
     return None if not published or (engine == "tensorrt-llm" and published.startswith("0.8.1.post")) else published

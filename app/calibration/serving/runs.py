@@ -1,13 +1,19 @@
-"""How a published result was taken: what was sent when, how long it was, and what the engine was launched with.
+"""Measurement procedure of a published result: arrivals, lengths, and launch settings of the engine.
 
-The columns of `measurements_inference.csv` that say so; what is blank was not said. `run_requests` are the requests
-of the whole run, `run_start` how they came, `run_client` whether over HTTP or from the engine's own process,
-`statistic` what TTFT and TPOT are over requests. `length_spread` is relative to `input_len` and `output_len`:
-`fixed`, `uniform 0.8-1`, or `lognormal 3` with its 95th percentile over the mean. `launch_...` are settings of the
-launch command of the row's date: `launch_receive_interval` in decode steps between two looks at what arrived,
-`launch_batch_wait` in steps that prompts wait for more until they fill `launch_batch_wait_share` of a step (of ranks
-that gather prompts, until each has one),
-`launch_planning_lag` in steps planned ahead, `launch_stream_interval` in tokens sent to a client at a time.
+These are columns of `measurements_inference.csv`; a blank value is not published.
+
+- `run_requests`: requests of the whole run.
+- `run_start`: how requests arrived.
+- `run_client`: over HTTP, or from the engine's own process.
+- `statistic`: statistic of TTFT and TPOT over requests.
+- `length_spread`: spread relative to `input_len` and `output_len`: `fixed`, `uniform 0.8-1`, or `lognormal 3`.
+  The number of `lognormal` is the ratio of the 95th percentile to the mean.
+- `launch_...`: settings of the launch command at the row's date.
+- `launch_receive_interval`: decode steps between two polls for new requests.
+- `launch_batch_wait`: steps that prompts wait for others until they fill `launch_batch_wait_share` of a step.
+  Ranks that gather prompts wait until each has one.
+- `launch_planning_lag`: steps that the scheduler plans ahead.
+- `launch_stream_interval`: tokens per message to a client.
 """
 
 from __future__ import annotations
@@ -24,10 +30,10 @@ from app.sizing.workload import Lengths, Load
 
 
 class Start(StrEnum):
-    """How the requests of a run came.
+    """How the requests of a run arrived.
 
-    Single: one after another. Burst: a closed loop from a standing start, all that may be in flight at once. Steady:
-    a window of a service in its stride. Static: one batch together. Offline: all queued at once. Poisson: at a rate.
+    Single: one after another. Burst: a closed loop in which all clients start at once. Steady: a window of a running
+    service. Static: one batch. Offline: all queued at once. Poisson: at a rate.
     """
 
     SINGLE = "single"
@@ -38,7 +44,7 @@ class Start(StrEnum):
     POISSON = "poisson"
 
 
-# What a start is to the formulas.
+# Kind of load that the formulas assume for each start.
 LOADS = {
     Start.SINGLE: Load.CLOSED,
     Start.BURST: Load.CLOSED,
@@ -50,7 +56,7 @@ LOADS = {
 
 
 class Statistic(StrEnum):
-    """What a published TTFT or TPOT is over the requests of a run."""
+    """Statistic of a published TTFT or TPOT over the requests of a run."""
 
     MEAN = "mean"
     P50 = "p50"
@@ -58,21 +64,21 @@ class Statistic(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LengthSpread:
-    """How lengths lie about the one that is told: uniform between two multiples of it, or log-normal about it."""
+    """Distribution of lengths around the published one: uniform between two multiples of it, or log-normal."""
 
     low: float = 1.0
     high: float = 1.0
     p95_to_mean: float | None = None
 
     @classmethod
-    def read(cls, told: str) -> LengthSpread:
-        """From a row's words; the spread that is assumed of any service where none are said.
+    def read(cls, text: str) -> LengthSpread:
+        """Parses a row's column; a blank column gives the spread assumed for any service.
 
         Check:
             >>> LengthSpread.read("uniform 0.8-1").mean
             0.9
         """
-        kind, _, numbers = told.partition(" ")
+        kind, _, numbers = text.partition(" ")
         if kind == "uniform":
             low, high = map(float, numbers.split("-"))
             return cls(low, high)
@@ -82,16 +88,16 @@ class LengthSpread:
 
     @property
     def mean(self) -> float:
-        """Of a length that is told as 1."""
+        """Mean length relative to the published one."""
         return (self.low + self.high) / 2
 
-    def about(self, told: float) -> Lengths:
-        """The lengths of which so many tokens are told."""
+    def about(self, tokens: float) -> Lengths:
+        """The lengths for a published number of tokens."""
         if self.p95_to_mean is not None:
-            return Lengths(told, p95=told * self.p95_to_mean)
+            return Lengths(tokens, p95=tokens * self.p95_to_mean)
         if self.low == self.high:
-            return Lengths(told)
-        return Lengths.even(max(1, round(self.low * told)), max(1, round(self.high * told)))
+            return Lengths(tokens)
+        return Lengths.even(max(1, round(self.low * tokens)), max(1, round(self.high * tokens)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +105,9 @@ class Run:
     """One published run."""
 
     start: Start
-    requests: int | None  # None: not said
-    served: bool  # over HTTP
-    statistic: Statistic | None  # None where no TTFT or TPOT is given
+    requests: int | None  # of the whole run; None if not published
+    served: bool  # whether requests went over HTTP
+    statistic: Statistic | None  # None if neither TTFT nor TPOT is published
     spread: LengthSpread
     settings: SchedulerSettings
     memory_fraction: float | None
@@ -109,17 +115,17 @@ class Run:
 
     @property
     def load(self) -> Load:
-        """What it is to the formulas."""
+        """The kind of load that the formulas assume."""
         return LOADS[self.start]
 
 
 def whole(value: Any) -> int | None:
-    """A whole number of a row; None where it is blank."""
+    """An integer column of a row; None if blank."""
     return None if value in (None, "") else int(value)
 
 
 def settings_of(row: Mapping[str, Any]) -> SchedulerSettings:
-    """What the launch command set of the scheduler."""
+    """Scheduler settings of the launch command."""
     return SchedulerSettings(
         max_batched_tokens=whole(row["launch_max_batched_tokens"]),
         max_sequences=whole(row["launch_max_sequences"]),

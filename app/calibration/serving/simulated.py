@@ -1,4 +1,4 @@
-"""A published run as its scheduler ran it: the same requests from the same start, read out as they were published."""
+"""Simulates a published run with its scheduler: the same requests from the same start, in the published statistic."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from app.sizing.serving.simulation.draws import ARRIVALS, OUTPUTS, PROMPTS, unif
 from app.sizing.serving.simulation.tables import replica_of
 
 SEED = 16
-MET = (Start.BURST, Start.OFFLINE, Start.POISSON)  # runs whose requests meet one another
-# Runs that do not say how many requests they were: turns of what is in flight, batches of a queue, arrivals.
+MET = (Start.BURST, Start.OFFLINE, Start.POISSON)  # runs whose requests overlap
+# Length of runs without a published number of requests: multiples of the requests in flight, batches, arrivals.
 UNSAID_TURNS, UNSAID_BATCHES, UNSAID_ARRIVALS = 10, 4, 500
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What one replica was sent, of which requests `warm` to `wanted` count."""
+    """Requests of one replica; requests `warm` to `wanted` are counted."""
 
     requests: Requests
     warm: int
@@ -34,17 +34,17 @@ class Sent:
 
 
 def meets(case: ServingCase) -> bool:
-    """Whether a run is more than one request or one batch at a time."""
+    """Whether requests of the run overlap, so that it is more than one request or one batch at a time."""
     return case.run.start in MET and (case.wanted > 1 or case.run.start is Start.POISSON)
 
 
 def starts(case: ServingCase, start: Start) -> bool:
-    """Whether a run starts so, and its requests meet."""
+    """Whether a run starts this way and its requests overlap."""
     return case.run.start is start and meets(case)
 
 
 def sent_to(case: ServingCase) -> Sent:
-    """The requests of a run; of a queue without a known end its middle counts."""
+    """The requests of a run; for a queue without a published end, its middle counts."""
     start, said = case.run.start, case.requests
     most = int(case.most * case.ranks)
     if start is Start.OFFLINE:
@@ -68,7 +68,7 @@ def sent_to(case: ServingCase) -> Sent:
 
 
 def figures_of(case: ServingCase, sent: Sent, found: Simulated) -> dict[str, float]:
-    """Every metric of a run, as it is published."""
+    """Every metric of a simulated run, in the statistic that is published."""
     counted = slice(sent.warm, sent.wanted)
     outputs, prompts = sent.requests.output_tokens[counted], sent.requests.input_tokens[counted]
     first = found.first_token_s - found.arrival_s
@@ -87,12 +87,12 @@ def figures_of(case: ServingCase, sent: Sent, found: Simulated) -> dict[str, flo
 
 
 def published(values: Column, case: ServingCase) -> float:
-    """The statistic of a run's latencies that its source gives."""
+    """The statistic of latencies that the source of a run publishes."""
     return float(np.median(values) if case.run.statistic is Statistic.P50 else np.mean(values))
 
 
 def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
-    """Every metric of one case; `achieved` has one row."""
+    """Every metric of one simulated case; `achieved` has one row."""
     streamed = replace(achieved, stream_token_s=achieved.stream_token_s / case.run.stream_interval)
     served = float(case.run.served)
     replica = replica_of(case.replica, streamed, case.scheduler, pool_bytes=case.pool_bytes, served=served)
@@ -101,8 +101,8 @@ def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
 
 
 def as_taken(cases: Sequence[Any], achieved: Achieved) -> list[Any]:
-    """The cases with what their runs give over what the formulas give, at these coefficients; those of two pools as
-    they are.
+    """The cases with the ratio of simulated to closed-form metrics at these coefficients; split pools stay
+    unchanged.
     """
     found = list(cases)
     for start in MET:

@@ -1,7 +1,9 @@
-"""Published runs of prefill and decode in pools of their own: each pool a case of its part, both by closed form.
+"""Published runs with separate prefill and decode pools: each pool is one case, both in closed form.
 
-A row names its pools in its notes. Requests in flight are in one of the pools or on the way between them, and as many
-leave each as come to it. All that may be in flight are sent at once at the start, so that the first of a run wait for
+A row names its pools in its notes. The requests in flight are split between prefill pool, transfer and decode pool
+so
+that throughputs balance. All requests in flight are sent at once at the start, so the first requests of a run wait
+for
 the prompts of all others.
 """
 
@@ -32,7 +34,7 @@ from app.sizing.serving.prefill import prefill_terms, prompt_s
 from app.sizing.serving.step import step_s, step_terms
 from app.sizing.snapshot import Snapshot
 
-POOLS_APART = "prefill and decode in pools of their own: nothing of what lies between them is fitted"
+POOLS_APART = "separate prefill and decode pools: the transfer between them is not fitted"
 HALVINGS = 40
 POOL = r"(\d+) worker\(s\) tp(\d+) dp(\d+) ep(\d+) pp(\d+)"
 POOLS = re.compile(f"prefill: {POOL}; decode: {POOL}")
@@ -77,7 +79,7 @@ class SplitCase:
 
     @property
     def begins(self) -> float:
-        """Share of the run's requests that came all at once."""
+        """Share of the run's requests that arrived all at once."""
         said = self.writes.run.requests
         return min(1.0, self.in_flight / said) if said else 0.0
 
@@ -89,17 +91,17 @@ class SplitCase:
 
 @dataclass(frozen=True, slots=True)
 class SplitTable:
-    """Such cases as columns; every rank of a replica is one of its own."""
+    """Such cases as columns; every rank of a replica counts as a replica."""
 
     reads: Table
     writes: Table
     in_flight: Column
     transfer_s: Column
-    begins: Column  # share of the requests that come all at once
+    begins: Column  # share of the requests that arrive all at once
 
 
 def pools_of(row: Row) -> tuple[Row, Row] | None:
-    """The row as one of each pool would be: prompts with their first tokens, and answers; None where it has one."""
+    """(prefill row, decode row), as if each pool were the whole run; None if the row has one pool."""
     found = POOLS.search(row.get("notes") or "")
     if found is None:
         return None
@@ -108,7 +110,9 @@ def pools_of(row: Row) -> tuple[Row, Row] | None:
 
 
 def pool_row(row: Row, workers: int, tensor: int, data: int, experts: int, stages: int) -> Row:
-    """The row as if one pool were all of it; ranks share their experts whatever it says of these."""
+    """The row as if one pool were the whole run; data-parallel ranks share their experts even if the row says
+    otherwise.
+    """
     experts = max(experts, tensor * data) if data > 1 else experts
     total = workers * tensor * data * stages
     degrees = {"num_accelerators": total, "tp": tensor, "dp": data, "ep": experts, "pp": stages}
@@ -116,7 +120,7 @@ def pool_row(row: Row, workers: int, tensor: int, data: int, experts: int, stage
 
 
 def split_case(row: Row, builder: ServingCases) -> SplitCase:
-    """One row of two pools; NotCompared where it does not say enough, or cannot be."""
+    """The case of one row with two pools; raises NotCompared if it states too little or cannot run."""
     pools, in_flight = pools_of(row), figure(row.get("load_value"))
     if pools is None or in_flight is None:
         raise NotCompared("pools or load are not given")
@@ -125,7 +129,7 @@ def split_case(row: Row, builder: ServingCases) -> SplitCase:
 
 
 def sent_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) -> float:
-    """What a prompt's cache takes from one pool to the other."""
+    """Time to transfer the KV cache of one prompt between the pools, s."""
     model = builder.model_of(pools[0])
     prefill, decode = (builder.plan(model, builder.deployment(pool, model)) for pool in pools)
     in_domain = shares_domain(prefill, decode, sum(float(pool["num_accelerators"]) for pool in pools))
@@ -139,7 +143,7 @@ def sent_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) 
 def read_split_cases(
     rows: Sequence[Row], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[SplitCase], Counter[str]]:
-    """Every row of two pools that can be asked about, and the others by reason."""
+    """Cases of all rows with two pools, and the number of other rows by reason."""
     builder = ServingCases(market, model_named)
     return gathered(rows, lambda row: [split_case(row, builder)])
 
@@ -150,7 +154,7 @@ def split_table_of(cases: Sequence[SplitCase]) -> SplitTable:
 
 
 def predict_split(table: SplitTable, achieved: Achieved) -> dict[str, Column]:
-    """First tokens and those after, of both pools in balance."""
+    """TTFT and TPOT of both pools in balance."""
     reads, writes = table.reads, table.writes
     step = step_terms(writes.step, achieved, served=writes.served / writes.stream_interval)
     prefill = prefill_terms(reads.prefill, achieved, served=reads.served)

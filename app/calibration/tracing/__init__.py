@@ -1,5 +1,5 @@
-"""Peak memory of training as PyTorch keeps it: a step on fake tensors, every storage counted while it lives.
+"""Traces the peak memory of training in PyTorch: runs one step on fake tensors and counts every live storage.
 
-`setups`, `shapes`, `rows`, `requests`, `caching` and `comparison` need no PyTorch; the rest is imported where it is
-installed, as the extra `trace` does.
+`setups`, `shapes`, `rows`, `requests`, `caching` and `report` need no PyTorch. The other modules need the extra
+`trace`.
 """

@@ -1,6 +1,6 @@
-"""`make trace-grid`: traces every case of the grid, and those that came from elsewhere, and writes the file again.
+"""`make trace-grid`: traces every case of the grid and every case from other tools, and rewrites the file.
 
-A row that is there already is kept where `--new` is given.
+With `--new`, existing rows are kept.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ GRID = Path(__file__).resolve().parents[3] / "tests" / "reference" / "traced_mem
 
 
 def main() -> None:
-    """Trace what is asked, a row at a time."""
+    """Traces the cases, one row at a time."""
     asked = argparse.ArgumentParser(description=__doc__)
-    asked.add_argument("--new", action="store_true", help="keep what is there, trace what is not")
+    asked.add_argument("--new", action="store_true", help="keep existing rows and trace the missing ones")
     options = asked.parse_args()
-    gc.freeze()  # what was imported stays; collecting between traces need not look at it
+    gc.freeze()  # imported objects stay: collections between traces skip them
     before = list(rows_in(GRID)) if GRID.exists() else []
     write(GRID, _traced(before, keep=options.new))
 

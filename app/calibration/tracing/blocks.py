@@ -1,4 +1,4 @@
-"""Layers of decoders, compact: norms, attention, gated and plain MLPs, latent attention, mixtures of experts."""
+"""Compact decoder layers: norms, attention, gated and plain MLPs, latent attention, mixtures of experts."""
 
 from __future__ import annotations
 
@@ -24,17 +24,19 @@ from app.calibration.tracing.stand_ins import (
 
 
 def widened(setup: Setup) -> bool:
-    """Whether norms, ends and the residual stream are in 32 bit."""
+    """Whether norms, embedding, head and the residual stream are in FP32."""
     return setup.weights in ("sharded", "autocast") or (setup.method == "qlora" and setup.kbit_widening)
 
 
 def param_dtype(setup: Setup) -> Any:
-    """Of a trained matrix."""
+    """Data type of a trained matrix."""
     return torch.float32 if setup.weights in ("sharded", "autocast") else torch.bfloat16
 
 
 def norm_dtype(setup: Setup) -> Any:
-    """Of norms and of the ends; those of a frozen model are in 16 bit where nothing widens them."""
+    """Data type of norms, embedding and head; those of a frozen model are in BF16 unless k-bit preparation widens
+    them.
+    """
     if setup.frozen:
         return torch.float32 if setup.method == "qlora" and setup.kbit_widening else torch.bfloat16
     return param_dtype(setup)
@@ -55,7 +57,7 @@ class Norm(nn.Module):
 
     def forward(self, x: Any) -> Any:
         if self.layer_norm:
-            if self.under_autocast:  # as accelerators do: in 32 bit
+            if self.under_autocast:  # in FP32, as on accelerators
                 own = (None if p is None else p.float() for p in (self.weight, self.bias))
                 return functional.layer_norm(x.float(), (self.width,), *own)
             return functional.layer_norm(x, (self.width,), self.weight, self.bias)
@@ -63,7 +65,7 @@ class Norm(nn.Module):
 
 
 def attention_core(q: Any, k: Any, v: Any, kind: str) -> Any:
-    """Attention over heads (batch, heads, tokens, width), flash or with its scores formed."""
+    """Attention over heads of shape (batch, heads, tokens, width): flash, or with scores in memory."""
     if kind == "flash":
         return flash_attention(q, k, v)
     copies = q.shape[1] // k.shape[1]
@@ -101,7 +103,7 @@ class Attention(nn.Module):
 
 
 def attended(q: Any, k: Any, v: Any, setup: Setup, x: Any) -> Any:
-    """Attention's output beside the input x: computed in 16 bit, recomputed where the recipe says so."""
+    """Attention output for the input x: computed in 16 bit, and recomputed in backward if the recipe says so."""
     q, k, v = (t.to(torch.bfloat16) for t in (q, k, v))
     if setup.recomputation == "attention":
         out = checkpoint(attention_core, q, k, v, setup.attention, use_reentrant=False, preserve_rng_state=False)
@@ -112,7 +114,7 @@ def attended(q: Any, k: Any, v: Any, setup: Setup, x: Any) -> Any:
 
 
 class LatentAttention(nn.Module):
-    """Multi-head latent attention, its keys and values unfolded as in training."""
+    """Multi-head latent attention (MLA) with expanded keys and values, as in training."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__()
@@ -142,7 +144,7 @@ class LatentAttention(nn.Module):
 
 
 class Mlp(nn.Module):
-    """A gated MLP, or a plain one with GELU."""
+    """A gated MLP, or a plain one with GELU or ReLU."""
 
     def __init__(self, setup: Setup, width: int) -> None:
         super().__init__()
@@ -162,7 +164,7 @@ class Mlp(nn.Module):
 
 
 class ExpertMatrices(nn.Module):
-    """One matrix of every expert, laid end to end so that any number of ranks can share it."""
+    """One matrix of every expert, stored as one tensor so that any number of ranks can shard it."""
 
     def __init__(self, experts: int, size: tuple[int, int], setup: Setup, dtype: Any) -> None:
         super().__init__()
@@ -181,7 +183,7 @@ class ExpertMatrices(nn.Module):
 
 
 class Experts(nn.Module):
-    """Routed experts: tokens permuted evenly, a batched product per matrix, outputs weighed in 32 bit."""
+    """Routed experts: tokens are distributed evenly, one batched product per matrix, outputs are weighted in FP32."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__()
@@ -210,7 +212,7 @@ class Experts(nn.Module):
 
 
 class Layer(nn.Module):
-    """One layer: attention and MLP one after the other, or both of one norm."""
+    """One layer: attention and MLP in sequence, or in parallel."""
 
     def __init__(self, setup: Setup, index: int) -> None:
         super().__init__()

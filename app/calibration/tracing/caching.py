@@ -1,8 +1,10 @@
-"""A model of PyTorch's caching allocator: what it reserves of the device for a sequence of allocations.
+"""Model of PyTorch's caching allocator: the device memory that it reserves for a sequence of allocations.
 
-Sizes are rounded to 512 bytes; up to 1 MiB comes from segments of 2 MiB, up to 10 MiB from segments of 20, and larger
-ones get a segment of their own, rounded to 2 MiB. A free block is split where enough is left of it, and joins its free
-neighbours. Source: PyTorch's notes on CUDA memory management and c10/cuda/CUDACachingAllocator.cpp, read 2026-11-22.
+Sizes are rounded to 512 bytes. Up to 1 MiB comes from segments of 2 MiB, up to 10 MiB from segments of 20 MiB.
+Larger
+sizes get their own segment, rounded to 2 MiB. A free block is split if enough remains, and merges with free
+neighbors.
+Source: PyTorch's notes on CUDA memory management and c10/cuda/CUDACachingAllocator.cpp, read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ SEGMENT_ROUND_BYTES = 2 * MIB_BYTES
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """A piece of a segment, with its neighbours there."""
+    """A piece of a segment, linked to its neighbors in the segment."""
 
     address: int
     size: int
@@ -30,7 +32,7 @@ class Block:
 
 
 class CachingAllocator:
-    """Blocks in use and free, and what they have been cut from; nothing is ever given back to the device."""
+    """Used and free blocks of all segments; reserved memory is never returned to the device."""
 
     def __init__(self) -> None:
         self.reserved_bytes = 0
@@ -38,7 +40,7 @@ class CachingAllocator:
         self._next_address = 0
 
     def allocate(self, nbytes: int) -> Block | None:
-        """The best free block for so many bytes, or one of a new segment."""
+        """Returns the best-fitting free block for a number of bytes, or one of a new segment; None for zero bytes."""
         if nbytes <= 0:
             return None
         size = -(-nbytes // ROUND_BYTES) * ROUND_BYTES
@@ -53,7 +55,7 @@ class CachingAllocator:
         return block
 
     def release(self, block: Block | None) -> None:
-        """The block is free; free neighbours join it."""
+        """Frees a block and merges it with free neighbors."""
         if block is None:
             return
         block.free = True

@@ -1,4 +1,4 @@
-"""A dispatch mode that counts every storage while it lives: the exact peak, its moment, operator and parts."""
+"""A dispatch mode that counts every live storage: the exact peak, its moment, operator and parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.calibration.tracing.setups import MOMENTS, PARTS
 
 
 class Held:
-    """One storage that lives: its bytes, the part it is counted to, its block of the allocator."""
+    """One live storage: its bytes, the part that it counts to, and its block of the allocator."""
 
     __slots__ = ("block", "nbytes", "part", "watch")
 
@@ -25,8 +25,9 @@ class Held:
 
 
 class KnownOutputs:
-    """What operators put out for inputs of a shape, found once: on the meta device an output is nothing but its shape,
-    and working that out is most of an operator's time.
+    """Cache of output shapes of operators by input shapes.
+
+    On the meta device an output is only its shape, and inferring that shape takes most of an operator's time.
     """
 
     def __init__(self) -> None:
@@ -34,18 +35,18 @@ class KnownOutputs:
         self._found: dict[Any, Any] = {}
 
     def run(self, func: Any, args: Any, kwargs: Any) -> Any:
-        """The operator's output, formed anew."""
+        """The operator's output as a new tensor."""
         if not self._gives_one_fresh_tensor(func):
             return func(*args, **kwargs)
         key = (func, tuple(map(_told, args)), tuple((name, _told(value)) for name, value in kwargs.items()))
         try:
             found = self._found.get(key)
-        except TypeError:  # an argument that cannot be looked up, such as a list
+        except TypeError:  # an argument that cannot be hashed, such as a list
             return func(*args, **kwargs)
         if found is not None:
             return torch.empty_strided(found[0], found[1], dtype=found[2], device="meta")
         out = func(*args, **kwargs)
-        if any(isinstance(a, torch.Tensor) and _storage(a) == _storage(out) for a in args):  # a view, whatever it says
+        if any(isinstance(a, torch.Tensor) and _storage(a) == _storage(out) for a in args):  # a view
             self._fresh[func] = False
             return out
         self._found[key] = tuple(out.shape), out.stride(), out.dtype
@@ -66,16 +67,16 @@ def _storage(tensor: Any) -> int:
 
 
 def _told(value: Any) -> Any:
-    """An argument as what its operator's output follows from."""
+    """Key of an argument: everything that determines the operator's output."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.stride(), value.dtype
     return tuple(map(_told, value)) if isinstance(value, (list, tuple)) else (type(value), value)
 
 
 class Counter(TorchDispatchMode):
-    """Counts what operators put out; a storage is counted once, whoever views it, until it is freed.
+    """Counts the outputs of operators; a storage counts once, independent of its views, until it is freed.
 
-    `part` and `moment` say what new storages are and when it is; `part_of` may tell a part by the tensor.
+    `part` and `moment` label new storages. Logits and casts of parameters are recognized by their tensors.
     """
 
     known = KnownOutputs()
@@ -135,7 +136,7 @@ class Counter(TorchDispatchMode):
         self.reached(func)
 
     def reached(self, operator: object = "") -> None:
-        """What is held now may be the most of its moment, and of all."""
+        """Updates the peak of the current moment and the overall peak."""
         if not self.watching:
             return
         self.moments[self.moment] = max(self.moments[self.moment], self.total)
@@ -150,7 +151,7 @@ class Counter(TorchDispatchMode):
         self.allocator.release(held.block)
 
     def resized(self, storage: Any) -> None:
-        """A storage that was given another size in place, as FSDP frees and gathers."""
+        """Accounts for a storage that was resized in place, as FSDP does to free and gather."""
         held = self._live.get(storage._cdata)
         if held is None or held.nbytes == storage.nbytes():
             return
@@ -162,7 +163,7 @@ class Counter(TorchDispatchMode):
         self._add(held.part, held.nbytes, "resize_")
 
     def is_part(self, tensor: Any, part: str) -> None:
-        """A storage turned out to be of another part."""
+        """Reassigns a storage to another part."""
         if isinstance(tensor, DTensor):
             tensor = tensor._local_tensor
         held = self._live.get(tensor.untyped_storage()._cdata)
@@ -172,7 +173,7 @@ class Counter(TorchDispatchMode):
             held.part = part
 
     def start(self) -> None:
-        """Peaks count from here; what the allocator had reserved before is forgotten."""
+        """Starts counting peaks; memory that the allocator reserved before is discarded."""
         self.watching = True
         self.allocator = CachingAllocator()
         for held in self._live.values():
@@ -181,7 +182,7 @@ class Counter(TorchDispatchMode):
 
     @contextmanager
     def as_part(self, part: str) -> Iterator[None]:
-        """What is formed here is of this part."""
+        """Counts storages that are created inside the context to this part."""
         before, self.part = self.part, part
         try:
             yield
@@ -191,7 +192,7 @@ class Counter(TorchDispatchMode):
 
 @contextmanager
 def resizes_seen_by(counter: Counter) -> Iterator[None]:
-    """Sizes that storages are given in place reach the counter."""
+    """Reports in-place resizes of storages to the counter."""
     own = torch.UntypedStorage.resize_
 
     def resize_(storage: Any, size: int) -> Any:

@@ -1,4 +1,4 @@
-"""The grid: cases drawn over models, methods, recipes, lengths and shards, the same ones every time."""
+"""The grid of cases, drawn over models, methods, recipes, lengths and shards with a fixed seed."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from app.calibration.tracing.shapes import shape_of
 
 SEED, DRAWN = 15, 700
 MOST_TOKENS = 131_072
-WHOLE_LAYERS = 28  # a deeper model is traced whole where it is listed, else its first layers
-# Of every kind of block and every size, by how often they are drawn.
+WHOLE_LAYERS = 28  # deeper models are traced whole only if they are listed
+# Models of every kind of block and every size; a repeated name is drawn more often.
 MODELS = (
     *("Qwen/Qwen2.5-0.5B", "meta-llama/Llama-3.2-1B", "Qwen/Qwen2.5-1.5B", "meta-llama/Llama-3.2-3B"),
     *("meta-llama/Llama-2-7b-hf", "meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-8B", "mistralai/Mistral-7B-v0.1"),
@@ -30,13 +30,13 @@ MODELS = (
     *("google/gemma-2-9b", "deepseek-ai/DeepSeek-V2-Lite", "deepseek-ai/DeepSeek-V3"),
     *("mistralai/Mixtral-8x7B-v0.1", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen1.5-MoE-A2.7B", "Qwen/Qwen3-235B-A22B"),
 )
-SHARDED_LAYERS = 4  # enough that the ends do not lie gathered beside every layer
+SHARDED_LAYERS = 4  # enough layers that embedding and head are not gathered together with every layer
 LENGTHS = (512, 1024, 2048, 4096, 4096, 8192, 16384, 32768, 65536, 131072)
 SHARDS = (2, 4, 8, 8, 16, 64, 128, 512)
 
 
 def drawn() -> Iterator[Case]:
-    """Cases drawn by chance from a fixed seed; what repeats is left out."""
+    """Random cases from a fixed seed, without duplicates."""
     random, seen = Random(SEED), set()
     for _ in range(DRAWN):
         model = random.choice(MODELS)
@@ -51,7 +51,7 @@ def drawn() -> Iterator[Case]:
 
 
 def _layers(random: Random, model: str) -> int:
-    """How many of a model's layers; 0 for all."""
+    """Number of layers to trace; 0 for all."""
     shape = shape_of(configs()[model])
     if shape.layers <= WHOLE_LAYERS and random.random() < 0.1:
         return 0
@@ -119,7 +119,7 @@ def _adapters(random: Random, method: str) -> dict[str, Any]:
 
 
 def listed() -> Iterator[Case]:
-    """Whole models that people train, in the ways they do."""
+    """Whole models with common training setups."""
     mixed: dict[str, Any] = {"weights": "sharded", "kernels": "fused", "recomputation": "full"}
     for model in ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B"):
         for shards in (2, 8):
@@ -146,6 +146,6 @@ def listed() -> Iterator[Case]:
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """Listed and random cases."""
     yield from listed()
     yield from drawn()

@@ -1,4 +1,4 @@
-"""Losses by kind: what each holds of a logit."""
+"""Losses by kind, with the logits that each keeps in memory."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from torch.nn import functional
 from app.calibration.tracing.setups import Setup
 from app.calibration.tracing.stand_ins import compiled_loss, fused_head_and_loss, in_place_loss
 
-SPLIT_TOKENS = 128  # of a piece of LitGPT's loss
+SPLIT_TOKENS = 128  # tokens per chunk of LitGPT's loss
 
 
 def loss_of(hidden: Any, head: Any, labels: Any, setup: Setup) -> tuple[Any, Any]:
-    """(loss, what the training loop holds beside it) of the last hidden state; a model's forward lets go the rest."""
+    """(loss, tensors that the training loop also holds) of the last hidden state; the model's forward frees the
+    others.
+    """
     kind, vocab = setup.loss, setup.shape.vocab
     if kind == "fused":
         flat = hidden.reshape(-1, hidden.shape[-1])

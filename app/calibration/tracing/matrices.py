@@ -1,4 +1,4 @@
-"""Matrices of a model: trained, frozen, in 4 bit, and with adapters beside them."""
+"""Matrices of a model: trained, frozen, in 4 bit, and with adapters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from app.calibration.tracing.narrowing import linear
 from app.calibration.tracing.setups import Setup
 from app.calibration.tracing.stand_ins import dropout, nf4_product
 
-# Of NF4: elements a byte, and elements a scale of one byte is of (its own scales, one in 256, are in 32 bit).
+# NF4: elements per byte, elements per one-byte scale, and scales per FP32 scale of scales.
 NF4_PER_BYTE, NF4_BLOCK, NF4_SCALE_BLOCK = 2, 64, 256
 TARGETS = {
     "all-linear": ("q", "k", "v", "qkv", "o", "gate", "up", "down"),
@@ -21,7 +21,7 @@ TARGETS = {
 
 
 class Linear(nn.Module):
-    """A matrix, and a bias where there is one."""
+    """A matrix with an optional bias."""
 
     def __init__(self, inputs: int, outputs: int, dtype: Any, *, bias: bool = False, trained: bool = True) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Linear(nn.Module):
 
 
 class Nf4Linear(nn.Module):
-    """A frozen matrix in NF4, quantised twice; its product has its input's width, it computes in 16 bit."""
+    """A frozen matrix in NF4 with double quantization; computes in BF16 and returns the data type of its input."""
 
     def __init__(self, inputs: int, outputs: int, dtype: Any, *, bias: bool = False) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class Nf4Linear(nn.Module):
 
 
 class Adapted(nn.Module):
-    """A frozen matrix with a low-rank adapter: its input is widened, dropped out and multiplied twice."""
+    """A frozen matrix with a low-rank adapter: its input is cast, passed through dropout and multiplied twice."""
 
     def __init__(self, base: Any, inputs: int, outputs: int, setup: Setup) -> None:
         super().__init__()
@@ -70,7 +70,7 @@ class Adapted(nn.Module):
 
 
 def matrix(name: str, inputs: int, outputs: int, setup: Setup, dtype: Any, *, bias: bool = False) -> Any:
-    """The matrix of that name in a layer, as the method has it."""
+    """The named matrix of a layer, as the training method has it."""
     if not setup.frozen:
         return Linear(inputs, outputs, dtype, bias=bias)
     if setup.method == "qlora":

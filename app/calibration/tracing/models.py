@@ -1,4 +1,4 @@
-"""A decoder of a shape: embedding, layers under their recomputation, norm, head."""
+"""A decoder of a given shape: embedding, layers with their recomputation, norm, head."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ OFFLOADED_FROM_ELEMENTS = 1024
 
 
 def kept_operators(setup: Setup) -> Any:
-    """Contexts of a layer that keeps attention's and every second matrix's outputs, and recomputes the rest: grouped
-    products of experts and what adapters add too.
+    """Checkpoint contexts that keep the outputs of attention and of every second matrix, and recompute the rest.
+
+    Grouped products of experts and products of adapters are recomputed too.
     """
     of_attention = torch.ops.aten.bmm.default if setup.attention == "eager" else FLASH.default
     seen = {False: 0, True: 0}
@@ -44,7 +45,7 @@ def kept_operators(setup: Setup) -> Any:
 
 
 def recomputed(setup: Setup, index: int) -> Callable[..., Any] | None:
-    """How the layer of that index is recomputed; None where it is not, or not as a whole."""
+    """Wrapper that recomputes the layer of that index; None if it is not recomputed as a whole."""
     kind = setup.recomputation
     plain = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
     if kind == "operators":
@@ -53,7 +54,7 @@ def recomputed(setup: Setup, index: int) -> Callable[..., Any] | None:
 
 
 def offloaded() -> Any:
-    """What is kept for backward lies in the host's memory; parameters stay."""
+    """Hooks that move tensors saved for backward to host memory; parameters stay on the device."""
 
     def pack(tensor: Any) -> Any:
         here = any(isinstance(t, nn.Parameter) for t in (tensor, tensor._base))
@@ -68,7 +69,7 @@ def offloaded() -> Any:
 
 
 class Decoder(nn.Module):
-    """A decoder; `forward` gives the normed last hidden state."""
+    """A decoder; `forward` returns the normalized last hidden state."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__()
@@ -82,7 +83,7 @@ class Decoder(nn.Module):
         self.head = Linear(s.hidden, s.vocab, dtype, bias=s.head_bias, trained=trained)
         if s.tied:
             self.head.weight = self.embedding
-        self.narrows = False  # autocast by hand
+        self.narrows = False  # manual autocast
         self.at_last: Callable[[Any], None] | None = None
         self.at_first: Callable[[Any], None] | None = None
 

@@ -1,4 +1,4 @@
-"""Autocast by hand, for the meta device has none: products are in 16 bit, a 32-bit weight is narrowed once."""
+"""Manual autocast, because the meta device has none: products are in BF16, and each FP32 weight is cast once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch.nn import functional
 
 
 class _Narrowing:
-    """Whether products are narrowed now, and the weights that were."""
+    """Whether products are cast now, and the casts of weights."""
 
     def __init__(self) -> None:
         self.on = False
@@ -24,7 +24,9 @@ _NOW = _Narrowing()
 
 @contextmanager
 def narrowing(*, wanted: bool) -> Iterator[None]:
-    """Products are in 16 bit here, recomputed ones too; narrowed weights are let go at the end of the outermost."""
+    """Casts products to BF16 inside the context, also in recomputation; the outermost context frees the casts at its
+    end.
+    """
     if not wanted or _NOW.on:
         yield
         return
@@ -37,7 +39,7 @@ def narrowing(*, wanted: bool) -> Iterator[None]:
 
 
 def narrow(tensor: Any) -> Any:
-    """A tensor as a product takes it."""
+    """A tensor in the data type of the product."""
     if not _NOW.on or tensor is None or tensor.dtype is not torch.float32:
         return tensor
     if not (isinstance(tensor, nn.Parameter) and tensor.requires_grad):
@@ -48,10 +50,10 @@ def narrow(tensor: Any) -> Any:
 
 
 def linear(x: Any, weight: Any, bias: Any = None) -> Any:
-    """A matrix's product."""
+    """Product with a matrix, with an optional bias."""
     return functional.linear(narrow(x), narrow(weight), narrow(bias))
 
 
 def batched(x: Any, weight: Any, shape: tuple[int, int, int]) -> Any:
-    """A product per expert, of matrices that lie end to end."""
+    """One product per expert, with matrices that are stored as one tensor."""
     return torch.bmm(narrow(x), narrow(weight).view(shape).mT)

@@ -1,4 +1,4 @@
-"""Optimizers by implementation: the states each holds and the temporaries of its step."""
+"""Optimizers by implementation: the states of each, and the temporaries of its step."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch import nn
 from app.calibration.tracing.setups import Setup
 
 EIGHT_BIT_BLOCK, EIGHT_BIT_FROM_ELEMENTS = 256, 4096
-# Moments an optimizer keeps of a parameter.
+# Moments that an optimizer keeps per parameter.
 MOMENTS_HELD = {"adamw": 2, "lion": 1, "sgd": 1, "adamw-8bit": 2}
 
 
 def local_of(tensor: Any) -> Any:
-    """A tensor's part on this rank; the tensor where it is not sharded."""
+    """The shard of a tensor on this rank; the tensor itself if it is not sharded."""
     return getattr(tensor, "_local_tensor", tensor)
 
 
 class Foreach:
-    """PyTorch's AdamW over lists, on this rank's parts."""
+    """PyTorch's AdamW over lists, on the shards of this rank."""
 
     def __init__(self, params: Iterable[Any]) -> None:
         self.params = list(params)
@@ -37,7 +37,7 @@ class Foreach:
 
 
 class InPlace:
-    """An optimizer in one kernel: states beside the parameter, no temporaries; `on_device` says where they lie."""
+    """An optimizer in one kernel: states per parameter, no temporaries; `on_device` is False for offloaded states."""
 
     def __init__(self, params: Iterable[Any], setup: Setup) -> None:
         self.params = list(params)
@@ -69,7 +69,7 @@ class InPlace:
 
 
 class Adafactor(InPlace):
-    """Adafactor without a first moment, a matrix at a time in 32 bit, as transformers steps it."""
+    """Adafactor without a first moment, one matrix at a time in FP32, as in Transformers."""
 
     def _states_of(self, p: Any) -> list[Any]:
         local = local_of(p)
@@ -108,7 +108,7 @@ def optimizer_of(params: list[Any], setup: Setup) -> Any:
 
 
 def stepping_in_backward(params: list[Any], optimizer: InPlace) -> None:
-    """Each parameter is stepped as its gradient forms, and the gradient let go."""
+    """Steps each parameter when its gradient is complete, and frees the gradient."""
     step: Callable[[Any], None] = optimizer.step_one
 
     def stepped(p: Any) -> None:

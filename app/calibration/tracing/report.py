@@ -1,4 +1,4 @@
-"""Traced against estimated, by part and moment, as lines for a terminal; needs no PyTorch."""
+"""Compares traced and estimated memory by part and moment, as lines for a terminal; needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from app.calibration.tracing.setups import GIB_BYTES, MOMENTS, Traced
 
-# Parts of an estimate, and what of a trace each is held against.
+# Parts of an estimate, and the parts of a trace that they are compared with.
 PARTS_OF = {
     "weights": ("params",),
     "gradients": ("grads",),
@@ -17,7 +17,7 @@ PARTS_OF = {
 
 
 def lines(memory: Mapping[str, Any], traced: Traced) -> Iterator[str]:
-    """A row per part and moment: GiB estimated, GiB traced."""
+    """One line per part and moment: estimated and traced GiB."""
     parts = memory["per_accelerator_gib"]
     yield f"{'GiB':28}{'estimated':>12}{'traced':>12}"
     for part, made_of in PARTS_OF.items():
@@ -26,7 +26,7 @@ def lines(memory: Mapping[str, Any], traced: Traced) -> Iterator[str]:
             said = (memory.get("activation_parts_gib") or {}).get(name)
             yield _line(f"  {name}", said, traced.parts[name] / GIB_BYTES)
     yield _line("allocated", parts["total"] - parts["overhead"], traced.peak_bytes / GIB_BYTES)
-    yield _line("reserved, and the context", parts["total"], traced.reserved_bytes / GIB_BYTES)
+    yield _line("reserved plus context", parts["total"], traced.reserved_bytes / GIB_BYTES)
     yield f"peak in {memory.get('peak_moment', '?')} estimated, {traced.moment} traced ({traced.operator})"
     moments = memory.get("moments_gib") or {}
     for moment in MOMENTS:

@@ -1,4 +1,4 @@
-"""Between what is traced and what is asked of `/estimate`: one function each way."""
+"""Converts between traced setups and requests of `/estimate`, one function for each direction."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from app.calibration.tracing.setups import Setup, Shape, fused_chunks
 from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
-ACCELERATOR = "nvidia-h100-sxm5-80gb"  # memory is judged, not whether it fits
-QLORA_FRAMEWORK = "axolotl"  # that shards too
-# A loss that the tracer tells apart and a recipe does not: its shifted copy is let go.
+ACCELERATOR = "nvidia-h100-sxm5-80gb"  # only the memory is read, not whether it fits
+QLORA_FRAMEWORK = "axolotl"  # supports sharding
+# A loss that only the tracer distinguishes: its shifted copy is freed.
 AS_RECIPE = {"shift": "upcast"}
-CHECKPOINTING = {"none": "none", "full": "full"}  # all others are ways of selective
+CHECKPOINTING = {"none": "none", "full": "full"}  # all others are variants of selective
 LENGTHS = ("max_position_embeddings", "n_positions", "max_seq_len")
 OF_MLP = ("gate_proj", "up_proj", "down_proj")
-LOSS_CHUNKS = 8  # of one that is not fused
+LOSS_CHUNKS = 8  # chunks of a loss that is not fused
 PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
 def can_be_asked(case: Case) -> bool:
-    """Whether a request can say a case: what steps in backward and on the host at once it cannot."""
+    """Whether a request can express a case: not with optimizer offload and a step in backward at once."""
     return not (case.setup.optimizer_offload and case.setup.optimizer_implementation == "in_backward")
 
 
 def body_of(case: Case) -> dict[str, Any]:
-    """The body of `/estimate` that asks for a case: its workload, its deployment, its recipe in full."""
+    """Request body of `/estimate` for a case: workload, deployment and complete recipe."""
     s = case.setup
     pure = s.weights == "16bit" and not s.frozen
     deployment = {
@@ -64,13 +64,13 @@ def body_of(case: Case) -> dict[str, Any]:
 
 
 def targets_of(s: Setup) -> str | list[str]:
-    """What adapters stand beside: experts, whose matrices lie in one tensor, have none."""
+    """Target modules of the adapters; experts, whose matrices share one tensor, have none."""
     every = s.adapter_targets == "all-linear" and s.shape.experts
     return beside_experts(s.shape) if every else s.adapter_targets
 
 
 def beside_experts(shape: Shape) -> list[str]:
-    """Every matrix of a model with experts that is none of theirs."""
+    """Every matrix of a mixture-of-experts model except those of routed experts."""
     queries = ("q_a_proj", "q_b_proj") if shape.q_latent else ("q_proj",)
     keys = ("kv_a_proj_with_mqa", "kv_b_proj") if shape.kv_latent else ("k_proj", "v_proj")
     dense = OF_MLP if shape.dense_layers else ()
@@ -79,13 +79,13 @@ def beside_experts(shape: Shape) -> list[str]:
 
 
 def as_long(config: Mapping[str, Any], sequence: int) -> dict[str, Any]:
-    """A configuration for sequences of a length; a trace does not mind how long a model can go."""
+    """A configuration that allows sequences of this length; a trace has no length limit."""
     said = [name for name in LENGTHS if name in config]
     return {**config, **{name: max(config[name], sequence) for name in said}}
 
 
 def recipe_of(s: Setup) -> dict[str, Any]:
-    """The recipe of a setup, as a deployment says it."""
+    """The recipe of a setup as a deployment states it."""
     recipe: dict[str, Any] = {
         "loss": AS_RECIPE.get(s.loss, s.loss),
         "kernels": s.kernels,
@@ -103,29 +103,32 @@ def recipe_of(s: Setup) -> dict[str, Any]:
 
 
 def check_traced(workload: Mapping[str, Any], deployment: Mapping[str, Any]) -> None:
-    """Refuse by name what no trace says anything of."""
+    """Raises Unanswerable, with the field, for workloads and layouts that cannot be traced."""
     if workload["phase"] == "inference":
-        raise Unanswerable("Serving is not traced: give a workload of phase training or fine_tuning.", field="phase")
+        raise Unanswerable("Serving cannot be traced. Set phase to training or fine_tuning.", field="phase")
     precision = workload.get("precision", "bf16")
     if precision not in PRECISIONS:
         raise Unanswerable(
-            f"Precision {precision} is not traced: {', '.join(PRECISIONS)} are.",
+            f"Precision {precision} cannot be traced. Accepted: {', '.join(PRECISIONS)}.",
             field="precision",
         )
     split = [name for name in NOT_TRACED if (deployment.get(name) or 1) > 1]
     if split:
         raise Unanswerable(
-            f"A layout with {split[0]} above 1 is not traced: data parallelism is, on one device or sharded by FSDP.",
+            f"{split[0]} above 1 is not traced. Use one device, or data parallelism sharded by FSDP.",
             field=split[0],
         )
     if deployment.get("parameter_offload"):
-        raise Unanswerable("Parameters in the host's memory are not traced.", field="parameter_offload")
+        raise Unanswerable(
+            "Parameter offload cannot be traced. Set parameter_offload to false.",
+            field="parameter_offload",
+        )
     if int(deployment.get("zero_stage") or 0) in (1, 2) and (deployment.get("data_parallel") or 1) > 1:
-        raise Unanswerable("ZeRO stages 1 and 2 are not traced: 0 and 3 are.", field="zero_stage")
+        raise Unanswerable("ZeRO stages 1 and 2 cannot be traced. Set zero_stage to 0 or 3.", field="zero_stage")
 
 
 def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
-    """What to trace of a body whose deployment is complete, as an answer echoes it, on a model of a configuration."""
+    """The setup to trace for a request with a complete deployment, as an answer returns it."""
     workload, deployment = body["workload"], body["deployment"]
     recipe = deployment.get("recipe") or {}
     check_traced(workload, deployment)

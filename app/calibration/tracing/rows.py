@@ -1,4 +1,4 @@
-"""Rows of the grid: a setup and what its step took, as text; needs no PyTorch."""
+"""Rows of the grid as text: a setup and the memory of its step; needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from app.calibration.tracing.setups import GIB_BYTES, MOMENTS, PARTS, Setup, Tra
 from app.calibration.tracing.shapes import shape_of
 from app.catalog.files import data_text
 
-# Models of the grid that the catalogue lacks.
+# Models of the grid that are not in the catalog.
 OTHER_CONFIGS: Mapping[str, Mapping[str, Any]] = {
     "stabilityai/stablelm-base-alpha-3b": {
         "model_type": "gpt_neox",
@@ -29,7 +29,7 @@ OTHER_CONFIGS: Mapping[str, Mapping[str, Any]] = {
     }
 }
 SAID = tuple(f.name for f in fields(Setup) if f.name != "shape")
-ELSEWHERE = ("elsewhere_peak_gib", "elsewhere_reserved_gib")  # of the same setup, traced by others with PyTorch 2.15
+ELSEWHERE = ("elsewhere_peak_gib", "elsewhere_reserved_gib")  # same setup, traced by another tool, PyTorch 2.15
 COLUMNS = (
     *("model", "layers", *SAID, *ELSEWHERE, "peak_gib", "reserved_gib", "moment", "operator", "params"),
     *(f"{part}_gib" for part in PARTS),
@@ -39,14 +39,14 @@ COLUMNS = (
 
 @cache
 def configs() -> Mapping[str, Mapping[str, Any]]:
-    """Configurations by model id."""
+    """Model configurations by model ID."""
     entries = (json.loads(line) for line in data_text("models.jsonl").splitlines() if line)
     return {**{entry["hf_id"]: entry["config"] for entry in entries}, **OTHER_CONFIGS}
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A row: a model, whole (`layers` 0) or its first layers, and the setup it is trained in."""
+    """One row: a model (whole if `layers` is 0, else its first layers) and its training setup."""
 
     model: str
     layers: int
@@ -55,28 +55,28 @@ class Case:
 
     @property
     def config(self) -> dict[str, Any]:
-        """The configuration of what is trained."""
+        """Configuration of the traced model."""
         return cut(configs()[self.model], self.layers)
 
 
 def cut(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
-    """A configuration of the first layers of a model; all of them where 0."""
+    """Configuration of the first layers of a model; of all layers if 0."""
     counted = next(name for name in ("num_hidden_layers", "n_layer", "n_layers") if name in config)
     return {**config, counted: layers} if layers else dict(config)
 
 
 def case_of(model: str, layers: int = 0, **said: Any) -> Case:
-    """A case by name and words."""
+    """The case of a model ID and fields of its setup."""
     return Case(model, layers, Setup(shape=shape_of(cut(configs()[model], layers), model), **said))
 
 
 def row_of(case: Case, traced: Traced) -> dict[str, str]:
-    """A case and what it took as a row of text."""
+    """A case and its trace as a row of text."""
     said = {name: value for name, value in asdict(case.setup).items() if name != "shape"}
     figures = {"peak_gib": traced.peak_bytes, "reserved_gib": traced.reserved_bytes}
     figures |= {f"{part}_gib": traced.parts[part] for part in PARTS}
     figures |= {f"moment_{moment}_gib": traced.moments[moment] for moment in MOMENTS}
-    told = {
+    text = {
         "model": case.model,
         "layers": case.layers,
         **said,
@@ -85,11 +85,11 @@ def row_of(case: Case, traced: Traced) -> dict[str, str]:
         "operator": traced.operator,
         "params": traced.params,
     }
-    return {**{k: str(v) for k, v in told.items()}, **{k: f"{v / GIB_BYTES:.5g}" for k, v in figures.items()}}
+    return {**{k: str(v) for k, v in text.items()}, **{k: f"{v / GIB_BYTES:.5g}" for k, v in figures.items()}}
 
 
 def read(row: Mapping[str, str]) -> tuple[Case, Traced]:
-    """The case of a row, and what it took."""
+    """The case and the trace of a row."""
     said = {f.name: _read(row[f.name], f.default) for f in fields(Setup) if f.name != "shape"}
     case = replace(case_of(row["model"], int(row["layers"]), **said), elsewhere=(row[ELSEWHERE[0]], row[ELSEWHERE[1]]))
     traced = Traced(
@@ -111,13 +111,13 @@ def _read(text: str, default: object) -> Any:
 
 
 def rows_in(path: Path) -> Iterator[tuple[Case, Traced]]:
-    """Every row of a grid."""
+    """Every row of a grid file."""
     with path.open(encoding="utf-8", newline="") as file:
         yield from map(read, csv.DictReader(file))
 
 
 def write(path: Path, rows: Iterable[tuple[Case, Traced]]) -> None:
-    """A grid as a file; a row is there as soon as it was traced."""
+    """Writes a grid file; each row is flushed when its trace is complete."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()

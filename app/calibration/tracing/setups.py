@@ -1,4 +1,4 @@
-"""What is traced: a model's shape and everything a recipe says of one step, as one row of the grid."""
+"""A traced setup: the model's shape and the complete recipe of one step, as one row of the grid."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOMENTS = ("loss", "backward", "gradients", "update")
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A decoder's shape. Widths of latent attention (MLA) and of experts are 0 where it has none."""
+    """Shape of a decoder; widths of latent attention (MLA) and of experts are 0 without them."""
 
     name: str
     layers: int
@@ -22,24 +22,24 @@ class Shape:
     mlp_width: int
     vocab: int
     gated: bool = True
-    relu: bool = False  # of a plain MLP; else GELU
-    gelu_written_out: bool = False  # by modules that fuse nothing
+    relu: bool = False  # activation of a plain MLP; else GELU
+    gelu_written_out: bool = False  # one kernel per operation, in modules without fusion
     layer_norm: bool = False  # else RMSNorm
     norm_bias: bool = False
-    parallel: bool = False  # attention and MLP side by side
-    parallel_norms: int = 2  # of such a layer: one for both, or one each
+    parallel: bool = False  # attention and MLP read the same input
+    parallel_norms: int = 2  # norms of such a layer: one shared, or one each
     qk_norm: bool = False
     tied: bool = False
-    bias: bool = False  # of all matrices
+    bias: bool = False  # on all matrices
     qkv_bias: bool = False
-    positions: int = 0  # learned; 0: rotary or none
+    positions: int = 0  # learned position embeddings; 0: rotary or none
     rotary: bool = True
-    sandwich_norms: bool = False  # norms after attention and MLP too
+    sandwich_norms: bool = False  # also norms after attention and MLP
     experts: int = 0
     experts_per_token: int = 0
     expert_width: int = 0
     shared_width: int = 0
-    dense_layers: int = 0  # of a mixture, the first that are dense
+    dense_layers: int = 0  # first layers of a mixture of experts, without experts
     q_latent: int = 0
     kv_latent: int = 0
     rope_dim: int = 0
@@ -49,7 +49,8 @@ class Shape:
 
 
 def fused_chunks(shape: Shape, tokens: int) -> int:
-    """Chunks of a fused loss: as many as keep its logits within the size of its input, of a power of two of tokens.
+    """Chunks of a fused loss: the logits of a chunk stay within the size of its input; tokens per chunk are a power of
+    two.
 
     Source: Liger's fused linear cross entropy (arXiv:2410.10989).
     Check:
@@ -62,7 +63,7 @@ def fused_chunks(shape: Shape, tokens: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """One step of training; words as `app.sizing.hardware.recipes` has them."""
+    """One training step; the vocabulary is that of `app.sizing.hardware.recipes`."""
 
     shape: Shape
     sequence: int
@@ -73,14 +74,14 @@ class Setup:
     kernels: str = "eager"  # eager | fused
     attention: str = "flash"  # flash | eager
     recomputation: str = "none"  # none | operators | attention | every_second_layer | full
-    loss: str = "upcast"  # a recipe's word, or "shift"
+    loss: str = "upcast"  # a word of the recipe vocabulary, or "shift"
     loss_chunks: int = 8
     optimizer: str = "adamw"  # adamw | adamw-8bit | adafactor | lion | sgd | none
     optimizer_implementation: str = "fused"  # fused | foreach | paged | in_backward | offloaded
-    accumulates: bool = False  # gradients of earlier micro-batches are there
+    accumulates: bool = False  # gradients of earlier micro-batches are in memory
     activation_offload: bool = False
     optimizer_offload: bool = False
-    shards: int = 1  # FSDP
+    shards: int = 1  # FSDP ranks
     adapter_rank: int = 8
     adapter_targets: str = "all-linear"  # all-linear | attention | q_v
     adapter_precision: str = "fp32"  # fp32 | autocast | 16bit
@@ -98,7 +99,7 @@ class Setup:
 
     @property
     def has_gradient_buffers(self) -> bool:
-        """Whether gradients lie in buffers that stay, as where the optimizer holds a master copy."""
+        """Whether gradients are kept in persistent buffers, as with a master copy."""
         return not self.frozen and (self.weights == "master" or self.gradients == "32bit")
 
     @property
@@ -110,7 +111,7 @@ class Setup:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What a step took, in bytes: the most that was allocated, where, and what it was made of."""
+    """Memory of one traced step, in bytes: the peak, its moment and operator, and its parts."""
 
     peak_bytes: float
     reserved_bytes: float

@@ -1,4 +1,4 @@
-"""A model's shape from its configuration, as the catalogue and model hubs have it."""
+"""Derives a model's shape from its configuration on the model hub."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from app.calibration.tracing.setups import Shape
 from app.errors import Unanswerable
 
-# Families by what their layers are made of; others are not traced.
+# Model families by the parts of their layers; other families are not traced.
 PARALLEL = ("phi", "gpt_neox", "falcon", "cohere", "gptj")
 PLAIN_MLP = (
     "phi",
@@ -29,7 +29,7 @@ ALL_BIASES = ("phi", "gpt_neox", "gpt2", "opt", "bloom", "starcoder2", "gpt_bigc
 QKV_BIASES = ("qwen", "qwen2", "qwen2_moe")
 QK_NORMS = ("qwen3", "qwen3_moe")
 RELUS = ("opt",)
-WRITTEN_OUT_GELUS = ("gpt2", "phi", "gptj")  # gelu_new of transformers
+WRITTEN_OUT_GELUS = ("gpt2", "phi", "gptj")  # gelu_new of Transformers
 BIASED_NORMS = (*ALL_BIASES, "falcon", "gptj", "stablelm", "nemotron")
 SANDWICHES = ("gemma2", "gemma3_text")
 NOT_ROTARY = ("gpt2", "opt", "mpt", "bloom", "gpt_bigcode")
@@ -41,7 +41,7 @@ DECODERS = (
 
 
 def first_of(config: Mapping[str, Any], *names: str, default: Any = None) -> Any:
-    """The first of these keys that the configuration has a value for."""
+    """The value of the first of these keys that the configuration sets."""
     return next((config[name] for name in names if config.get(name) is not None), default)
 
 
@@ -57,7 +57,7 @@ def shape_of(config: Mapping[str, Any], name: str = "") -> Shape:
     family = str(config.get("model_type", ""))
     if family not in DECODERS:
         raise Unanswerable(
-            f"A model of type {family!r} is not traced: only decoders with attention in every layer are.",
+            f"Model type {family!r} is not traced. Only decoders with attention in every layer can be traced.",
             model_type=family,
         )
     hidden = int(first_of(config, "hidden_size", "n_embd", "d_model"))
@@ -97,7 +97,7 @@ def shape_of(config: Mapping[str, Any], name: str = "") -> Shape:
 
 
 def mixture(shape: Shape, config: Mapping[str, Any]) -> Shape:
-    """The shape with its experts, where there are any."""
+    """The shape with its routed experts, if it has any."""
     experts = int(first_of(config, "num_local_experts", "num_experts", "n_routed_experts", default=0))
     if experts <= 1:
         return shape
@@ -114,7 +114,7 @@ def mixture(shape: Shape, config: Mapping[str, Any]) -> Shape:
 
 
 def latent(shape: Shape, config: Mapping[str, Any]) -> Shape:
-    """The shape with latent attention, where it has it."""
+    """The shape with latent attention (MLA), if it has it."""
     if not config.get("kv_lora_rank"):
         return shape
     return replace(

@@ -1,4 +1,4 @@
-"""FSDP over a fake process group: no communication happens, and its buffers are formed as they would be."""
+"""FSDP over a fake process group: nothing is communicated, and all buffers are allocated as in a real run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ COLLECTIVES = ("all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce")
 
 @contextmanager
 def mesh_of(shards: int) -> Iterator[Any]:
-    """A mesh of that many ranks; made outside the fake mode, which cannot form it. None for one."""
+    """A device mesh of this many ranks; None for one. It is created outside the fake mode, which does not support
+    it.
+    """
     if shards <= 1:
         yield None
         return
@@ -42,8 +44,9 @@ def mesh_of(shards: int) -> Iterator[Any]:
 
 
 def shard(model: Any, setup: Setup, mesh: Any) -> None:
-    """Every layer a unit, and the ends with the root, as frameworks wrap decoders; the last layer stays gathered,
-    for backward begins with it.
+    """Shards every layer as a unit, and embedding and head with the root, as frameworks wrap decoders.
+
+    The last layer stays gathered because backward begins with it.
     """
     narrow = setup.weights == "sharded" and not setup.frozen
     policy = MixedPrecisionPolicy(
@@ -56,7 +59,7 @@ def shard(model: Any, setup: Setup, mesh: Any) -> None:
 
 
 class Done:
-    """A collective that was never begun."""
+    """A collective that completes at once."""
 
     def wait(self) -> bool:
         return True
@@ -64,7 +67,7 @@ class Done:
 
 @contextmanager
 def sharding_on_meta() -> Iterator[None]:
-    """FSDP takes the meta device for one that computes: its streams are the processor's, its collectives do nothing."""
+    """Makes FSDP accept the meta device: it uses the CPU's streams, and collectives do nothing."""
     meta = torch.device("meta")
     with ExitStack() as stack:
         for module in (_fsdp_collectives, _fsdp_init, _fsdp_param_group, _fsdp_state):
@@ -78,7 +81,7 @@ def sharding_on_meta() -> Iterator[None]:
 
 @contextmanager
 def gathering_counted(counter: Counter) -> Iterator[None]:
-    """What FSDP forms to gather and to reduce is counted as gathered; the shards' gradients it leaves as gradients."""
+    """Counts FSDP's all-gather and reduce-scatter buffers as `gathered`, and the gradients of shards as gradients."""
     with ExitStack() as stack:
         for name in (*GATHERING, "post_backward"):
             stack.enter_context(patch.object(FSDPParamGroup, name, _counted(counter, name)))

@@ -1,7 +1,9 @@
-"""What stands for kernels that fake tensors on a processor do not run as an accelerator would; what is kept is kept.
+"""Stand-ins for kernels that fake tensors run differently from an accelerator; they save the same tensors.
 
-Flash attention keeps queries, keys, values, its output and four bytes per row and head; dropout a byte per element;
-a fused norm its input and a factor per row; a fused gate its two inputs; the loss that a compiler makes its logits.
+Flash attention saves queries, keys, values, its output and four bytes per row and head. Dropout saves one byte per
+element. A fused norm saves its input and one factor per row. A fused gate saves its two inputs. A compiled loss
+saves
+its logits.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ FLASH = torch.ops.aten._scaled_dot_product_flash_attention
 
 
 class _FlashOfTwoWidths(torch.autograd.Function):
-    """Flash attention whose values are narrower than its keys."""
+    """Flash attention with values narrower than its keys."""
 
     @staticmethod
     def forward(ctx: Any, q: Any, k: Any, v: Any) -> Any:
@@ -33,7 +35,7 @@ class _FlashOfTwoWidths(torch.autograd.Function):
 
 
 def flash_attention(q: Any, k: Any, v: Any) -> Any:
-    """Causal attention over heads, no mask and no scores formed; fewer key heads are not copied."""
+    """Causal flash attention over heads, without a mask or scores in memory; shared key heads are not copied."""
     if q.shape[-1] == v.shape[-1]:
         return FLASH(q, k, v, 0.0, True)[0]
     return _FlashOfTwoWidths.apply(q, k, v)
@@ -52,7 +54,7 @@ class _Dropout(torch.autograd.Function):
 
 
 def dropout(x: Any) -> Any:
-    """Dropout that keeps a byte per element."""
+    """Dropout that saves one byte per element."""
     return _Dropout.apply(x)
 
 
@@ -74,7 +76,7 @@ def fused_norm(x: Any, weight: Any) -> Any:
 
 
 def eager_norm(x: Any, weight: Any, eps: float = 1e-5) -> Any:
-    """RMSNorm as modules write it: widened, normed, narrowed, weighed."""
+    """RMSNorm as Transformers modules compute it: cast to FP32, normalize, cast back, scale."""
     wide = x.to(torch.float32)
     wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + eps)
     return weight * wide.to(x.dtype)
@@ -93,18 +95,18 @@ class _FusedGate(torch.autograd.Function):
 
 
 def gated(gate: Any, up: Any, *, fused: bool) -> Any:
-    """SwiGLU's product, in one kernel or two."""
+    """Product of SwiGLU, in one kernel or two."""
     return _FusedGate.apply(gate, up) if fused else functional.silu(gate) * up
 
 
 def rotated(x: Any, cos: Any, sin: Any) -> Any:
-    """Rotary embedding of heads as modules write it."""
+    """Rotary embedding of heads as Transformers modules compute it."""
     half = x.shape[-1] // 2
     return (x * cos) + (torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin)
 
 
 def written_out_gelu(x: Any) -> Any:
-    """GELU by its tanh form as modules write it, a kernel per operation."""
+    """GELU in its tanh form as Transformers modules compute it, one kernel per operation."""
     return 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0))))
 
 
@@ -121,7 +123,7 @@ class _CompiledLoss(torch.autograd.Function):
 
 
 def compiled_loss(logits: Any, labels: Any) -> Any:
-    """Cross entropy as a compiler makes it: logits in, their gradient out, nothing widened that is stored."""
+    """Compiled cross entropy: logits in, gradient out, no FP32 copy in memory."""
     return _CompiledLoss.apply(logits, labels)
 
 
@@ -142,7 +144,7 @@ def in_place_loss(logits: Any, labels: Any) -> Any:
 
 
 class _FusedHeadAndLoss(torch.autograd.Function):
-    """Head and loss a chunk at a time; gradients of input and weights are formed in forward."""
+    """Head and loss in chunks; the gradients of input and weights are computed in forward."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, chunks: int) -> Any:
@@ -164,12 +166,12 @@ class _FusedHeadAndLoss(torch.autograd.Function):
 
 
 def fused_head_and_loss(x: Any, weight: Any, chunks: int) -> Any:
-    """The loss of a head fused with it."""
+    """Loss fused with the output head."""
     return _FusedHeadAndLoss.apply(x, weight, chunks)
 
 
 class _Nf4Product(torch.autograd.Function):
-    """A product with a weight held in 4 bit, widened for forward and again for backward."""
+    """Product with a 4-bit weight that is dequantized in forward and again in backward."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, packed: Any, shape: tuple[int, int]) -> Any:
@@ -184,12 +186,12 @@ class _Nf4Product(torch.autograd.Function):
 
 
 def nf4_product(x: Any, packed: Any, shape: tuple[int, int]) -> Any:
-    """The product with a quantised matrix."""
+    """Product with a quantized matrix."""
     return _Nf4Product.apply(x, packed, shape)
 
 
 class _Nf4Batched(torch.autograd.Function):
-    """A product per expert with weights held in 4 bit, widened an expert at a time."""
+    """One product per expert with 4-bit weights that are dequantized one expert at a time."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, packed: Any, shape: tuple[int, int]) -> Any:
@@ -206,5 +208,5 @@ class _Nf4Batched(torch.autograd.Function):
 
 
 def nf4_batched(x: Any, packed: Any, shape: tuple[int, int]) -> Any:
-    """The product of every expert's tokens with its own quantised matrix."""
+    """Product of every expert's tokens with its quantized matrix."""
     return _Nf4Batched.apply(x.to(torch.bfloat16), packed, shape)

@@ -1,4 +1,4 @@
-"""One step of training on fake tensors, traced: states first, then forward, loss, backward and update."""
+"""Traces one training step on fake tensors: optimizer states, forward, loss, backward and update."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ from app.calibration.tracing.sharding import gathering_counted, mesh_of, shard, 
 
 
 def trace(setup: Setup, *, fake: bool = False) -> Traced:
-    """The peak of a step of this setup: on the meta device, or where it is asked on fake tensors of a processor, which
-    know the same and take several times as long.
+    """The peak memory of one step of this setup, traced on the meta device.
+
+    With `fake`, the trace uses fake tensors on the CPU: the result is the same and takes several times as long.
     """
     began = time.perf_counter()
     on_meta = not fake
@@ -48,7 +49,7 @@ def trace(setup: Setup, *, fake: bool = False) -> Traced:
 
 @contextmanager
 def without_collection() -> Iterator[None]:
-    """Nothing is freed by chance while a step is traced."""
+    """Disables garbage collection, so that a trace is deterministic."""
     gc.collect()
     gc.disable()
     try:
@@ -107,7 +108,7 @@ def _moment(counter: Counter, name: str) -> Any:
 
 
 def _form_states(optimizer: Any, trained: list[Any], counter: Counter) -> None:
-    """The optimizer's states, as a first step leaves them; its gradients go again."""
+    """Allocates the optimizer's states as a first step does; its gradients are freed."""
     with counter.as_part("optimizer"):
         for p in trained:
             p.grad = torch.empty_like(p)
@@ -117,7 +118,7 @@ def _form_states(optimizer: Any, trained: list[Any], counter: Counter) -> None:
 
 
 def _prepare_gradients(setup: Setup, trained: list[Any], counter: Counter) -> None:
-    """Gradients that are there when forward begins: of earlier micro-batches, or buffers that each is added to."""
+    """Allocates gradients that exist before forward: of earlier micro-batches, or buffers that accumulate gradients."""
     with counter.as_part("grads"):
         if setup.has_gradient_buffers:
             dtype = torch.float32 if setup.gradients == "32bit" else torch.bfloat16

@@ -1,4 +1,4 @@
-"""Published runs put as questions to /estimate, with their own layouts: which of them are answered not to fit."""
+"""Asks /estimate for published runs with their own layouts, and finds those that it reports as not fitting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.sizing.question import Question
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One run that happened, and what /estimate says of it. `code`: why it does not fit; empty where it does."""
+    """One published run and the answer of /estimate; `code` is why it does not fit, empty if it fits."""
 
     id: str
     source: str
@@ -31,7 +31,7 @@ class Answered:
 
 
 def answered(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answered]:
-    """The answer to one published run; NotCompared where it names too little, or contradicts itself."""
+    """The answer for one published run; raises NotCompared if the row states too little or contradicts itself."""
     asked = builder.asked(row)
     try:
         found = judge_deployment(Question(asked.workload), asked.deployment, builder.market)
@@ -53,10 +53,10 @@ def answered(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answere
 
 
 def every_answer(rows: Iterable[Mapping[str, Any]], builder: TrainingCases) -> tuple[list[Answered], Counter[str]]:
-    """The answers to all runs that say enough, and the others by reason."""
+    """The answers for all complete rows, and the number of other rows by reason."""
     return gathered(rows, lambda row: answered(row, builder))
 
 
 def misfits(found: Iterable[Answered]) -> list[Answered]:
-    """Runs that happened and are answered not to fit in memory."""
+    """Runs that took place although /estimate reports that they do not fit in memory."""
     return [a for a in found if a.code == "out_of_memory"]

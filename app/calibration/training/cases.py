@@ -1,8 +1,7 @@
-"""Published training results as cases: speed of token streams, speed of samples, and peak memory.
+"""Published training results as cases: token rate, sample rate, and peak memory.
 
-A row becomes a case where it names model, accelerator, count, sequence, batch and precision; every
-other row is counted with the reason why it does not. What a row leaves open of its layout is chosen
-as /estimate would choose it.
+A row becomes a case if it names model, accelerator, count, sequence length, batch and precision. Every other row is
+counted with the reason. Parts of the layout that a row leaves open are chosen as /estimate chooses them.
 """
 
 from __future__ import annotations
@@ -54,13 +53,13 @@ from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
 
 ASSUMED = Assumptions()
-MISNAMED = 1.5  # a catalogue model of the name that is so many times as large or small is another one
-STATES_HELD = 0.95  # rounding of printed sizes
-# Layouts this near to the fastest are as fast: of them the largest micro-batch, so that a refit keeps its own choice.
+MISNAMED = 1.5  # size ratio from which a catalog model of the same name is a different model
+STATES_HELD = 0.95  # tolerance for rounded sizes
+# Relative time within which layouts count as equally fast; the largest micro-batch wins, so that a refit is stable.
 TIE = 1e-3
-# A deadline and a token budget that never bind: the rows ask for speed alone.
+# A deadline and a token budget that never bind: rows only ask for speed.
 ENDLESS = 1e15
-# Layers dealt out to accelerators that wait for one another, and tables whose layouts do not fit their own numbers.
+# Notes of rows whose layers are split naively, or whose layout contradicts their own numbers.
 SPLIT_OTHERWISE = (
     "naive layer split",
     "inconsistent in the source",
@@ -77,7 +76,7 @@ METHODS = {
 
 @dataclass(frozen=True, slots=True)
 class TrainingCase:
-    """One published training result; `group` tells which problem it belongs to."""
+    """One published training result; `group` names the problem that it belongs to."""
 
     id: str
     source: str
@@ -89,13 +88,13 @@ class TrainingCase:
     work: Columns
     measured: Mapping[str, float]
     set_aside: str | None = None
-    counted_bytes: float = 0.0  # of a peak: weights, gradients and states
+    counted_bytes: float = 0.0  # weights, gradients and optimizer states at a peak
     recipe_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A row as a question, with what was measured: units are tokens or samples of one accelerator."""
+    """A row as a question to the engine, with measured figures; units are tokens or samples of one accelerator."""
 
     run: Run
     workload: TrainingWorkload
@@ -108,31 +107,31 @@ class Asked:
 @dataclass(frozen=True, slots=True)
 class SpeedTable(Columns):
     work: TrainingWork
-    units: Column  # tokens or samples of a step per accelerator
+    units: Column  # tokens or samples per step and accelerator
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable(Columns):
     held: HeldBytes
-    reserved: Mask  # the source counts what its allocator took, not what tensors fill of it
-    driver: Mask  # the source counts what the device shows as used
+    reserved: Mask  # the source counts memory that its allocator reserved, not memory of tensors
+    driver: Mask  # the source counts memory that the device shows as used
 
 
 def trained(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row that times training, with what its source's recipe says elsewhere; NotCompared of any other."""
+    """A row with a training rate, completed from its source's recipe; raises NotCompared for any other row."""
     if not row.get("accelerator") or not row.get("num_accelerators"):
         raise NotCompared("accelerator or count is not given")
     if row["method"] not in METHODS:
-        raise NotCompared("not a training rate (reinforcement learning, or other work beside)")
+        raise NotCompared("not a training rate (reinforcement learning, or training mixed with other work)")
     if "OOM" in (row.get("notes") or "")[:12]:
         raise NotCompared("ran out of memory")
     if any(words in (row.get("notes") or "") for words in SPLIT_OTHERWISE):
-        raise NotCompared("split over accelerators in a way that is not modelled, or that contradicts itself")
+        raise NotCompared("split over accelerators in a way that is not modeled or contradicts itself")
     return completed(row)
 
 
 class TrainingCases:
-    """Turns rows into cases against one catalogue."""
+    """Builds cases from rows against one catalog."""
 
     def __init__(self, market: Snapshot, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
@@ -158,7 +157,7 @@ class TrainingCases:
         return found if len(found) else unpriced(self.market, Deployment(accelerator), Assumptions())
 
     def machine(self, run: Run) -> Candidates:
-        """The machine of a row: its accelerators per machine and its network where stated, else the best on sale."""
+        """The machine of a row: accelerators per machine and network as published, else the best machine on sale."""
         found = self.machines(run.accelerator)
         m = found.node
         wanted = run.per_machine or min(
@@ -188,17 +187,17 @@ class TrainingCases:
         return one
 
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
-        """The model by name, else by the shape that the row gives."""
+        """The model by name, else by the shape in the row."""
         model = self.model_named(row.get("model") or "")
         size = figure(row.get("model_params_b"))
         if model is None or (size and not 1 / MISNAMED < model.total_params / (size * 1e9) < MISNAMED):
             model = shape_of(row, self.model_named) or model
         if model is None:
-            raise NotCompared("model is not in the catalogue under that name, and the row gives no shape")
+            raise NotCompared("model is not in the catalog under that name, and the row gives no shape")
         return model
 
     def asked(self, row: Mapping[str, Any]) -> Asked:
-        """A row as /estimate takes it; NotCompared where it does not say enough."""
+        """A row as /estimate takes it; raises NotCompared if the row states too little."""
         row = trained(row)
         model = self.model_of(row).sized(sample_shape(row))
         run = Run.of(row)
@@ -230,7 +229,7 @@ class TrainingCases:
             False,
             int(figure(row.get("lora_rank")) or known.lora_rank),
             known.lora_targets,
-            published_stage_unevenness=np.inf,  # the fit has it in its shares
+            published_stage_unevenness=np.inf,  # the fitted shares include it
         )
         memory = (
             run.peak_memory_bytes()
@@ -247,7 +246,7 @@ class TrainingCases:
         )
 
     def cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
-        """The cases of one row; NotCompared where it does not say enough, or cannot be."""
+        """The cases of one row; raises NotCompared if it states too little or cannot run."""
         asked = self.asked(row)
         workload, run, counts = asked.workload, asked.run, counts_of(asked.workload)
         plans, degree = self.plan(workload, asked.deployment, run)
@@ -259,7 +258,15 @@ class TrainingCases:
         generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
-        def case(group: str, work: Columns, metric: str, measured: float, **own: Any) -> TrainingCase:
+        def case(
+            group: str,
+            work: Columns,
+            metric: str,
+            measured: float,
+            *,
+            excluded: str | None = None,
+            counted_bytes: float = 0.0,
+        ) -> TrainingCase:
             return TrainingCase(
                 row["id"],
                 row["source_key"],
@@ -270,7 +277,9 @@ class TrainingCases:
                 setting,
                 work,
                 {metric: measured},
-                **own,
+                excluded,
+                counted_bytes,
+                excluded is None,
             )
 
         found = []
@@ -284,19 +293,28 @@ class TrainingCases:
                 case(group, SpeedTable(training_work(counts, plans, degree), units), metric, asked.units_per_s)
             )
         if asked.peak_memory_bytes is not None:
-            table, own = memory_table(asked, counts, plans, degree)
-            found.append(case("memory", table, "peak_memory_bytes", asked.peak_memory_bytes, **own))
+            table, counted_bytes = memory_table(asked, counts, plans, degree)
+            found.append(
+                case(
+                    "memory",
+                    table,
+                    "peak_memory_bytes",
+                    asked.peak_memory_bytes,
+                    excluded=asked.source_recipe.open or None,
+                    counted_bytes=counted_bytes,
+                )
+            )
         if not found:
             raise NotCompared("no speed and no peak memory is given")
         return found
 
     def possible(self, asked: Asked, counts: Counts, plans: TrainingPlans) -> None:
-        """NotCompared where a rate asks for more than the accelerator multiplies."""
+        """Raises NotCompared if the measured rate exceeds the accelerator's peak FLOP/s."""
         if (asked.units_per_s or 0.0) * counts.flops_per_unit > float(plans.machine.peak_flops_per_s[0]):
             raise NotCompared("figures faster than the device's rates allow")
 
     def plan(self, workload: TrainingWorkload, deployment: Deployment, run: Run) -> tuple[TrainingPlans, Column]:
-        """The row's layout and its data-parallel degree; what is open is the fastest that fits."""
+        """(layout, data-parallel degree) of the row; open parts are those of the fastest layout that fits."""
         machine = self.machine(run)
         rejections = Rejections(self.market.accelerators)
         counts = counts_of(workload)
@@ -323,38 +341,34 @@ class TrainingCases:
         return plans.take(row), degree[row]
 
     def whole_layers_again(self, plans: TrainingPlans) -> Mask:
-        """Full recomputation where a model is split: tuned runs that say nothing of it found another way to fit."""
+        """Mask of plans with full recomputation in frameworks that split models.
+
+        Tuned runs that do not mention recomputation found another way to fit.
+        """
         splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
         found: Mask = np.array(splits, dtype=bool) & (plans.activation_checkpointing == FULL)
         return found
 
     def partly_sharded(self, plans: TrainingPlans) -> Mask:
-        """Replicas of which some states are sharded and others not: a run that does not say so shards none or all."""
+        """Mask of plans that shard some states but not all; a run that does not mention sharding shards none or all."""
         splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
         found: Mask = ~np.array(splits, dtype=bool) & np.isin(plans.zero_stage, (1, 2))
         return found
 
 
-def memory_table(
-    asked: Asked, counts: Counts, plans: TrainingPlans, degree: Column
-) -> tuple[MemoryTable, dict[str, Any]]:
-    """What a row's run holds, and what its source's recipe makes of the comparison."""
+def memory_table(asked: Asked, counts: Counts, plans: TrainingPlans, degree: Column) -> tuple[MemoryTable, float]:
+    """(memory of a row's run, memory counted to the byte), with the kind of peak that its source publishes."""
     held, memory = memory_of(counts, plans, degree, ASSUMED)
     if (asked.peak_memory_bytes or 0.0) < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
-        raise NotCompared("a peak below the states that the run must hold")
+        raise NotCompared("the peak is below the memory of weights and optimizer states")
     source = asked.source_recipe
     counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     figure_is = np.array([source.figure is not Figure.ALLOCATED]), np.array([source.figure is Figure.DRIVER])
-    own = {
-        "set_aside": source.open or None,
-        "counted_bytes": float(counted[0]),
-        "recipe_known": not source.open,
-    }
-    return MemoryTable(held, *figure_is), own
+    return MemoryTable(held, *figure_is), float(counted[0])
 
 
 def read_training_cases(
     rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[TrainingCase], Counter[str]]:
-    """Every row that can be asked about, and the others by reason."""
+    """Cases of all rows, and the number of other rows by reason."""
     return gathered(rows, TrainingCases(market, model_named).cases)

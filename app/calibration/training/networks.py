@@ -1,7 +1,7 @@
-"""How published results name networks and what their sources' recipes leave to be looked up: model, size, batch, unit.
+"""Translates names of published networks and completes rows from their sources' recipes: model, size, batch, unit.
 
-Batches are those of the sources' own benchmark configurations (DeepLearningExamples 729963dd: configs.yml of
-PyTorch/Classification/ConvNets, the scripts and README files of each other network), read 2026-11-22.
+Batch sizes are from the sources' own benchmark configurations (DeepLearningExamples 729963dd: configs.yml of
+PyTorch/Classification/ConvNets, and scripts and README files of the other networks), read 2026-11-22.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from app.calibration.case import NotCompared, figure
 from app.sizing.model.sample import SampleShape
 
-# Published names that are not those of the registry.
+# Published names that differ from those of the model registry.
 NAMES: Mapping[str, str] = MappingProxyType(
     {
         "3D U-Net (KiTS19)": "mlcommons/unet3d-kits19",
@@ -39,7 +39,7 @@ NAMES: Mapping[str, str] = MappingProxyType(
     }
 )
 
-# Networks of MLPerf whose logs list every framework of a submission's containers: what trains them splits no layers.
+# MLPerf networks whose logs list every framework in the containers; their trainers split no layers.
 _OF_CONTAINERS = (
     "3D U-Net (KiTS19)",
     "Mask R-CNN R50-FPN",
@@ -48,7 +48,7 @@ _OF_CONTAINERS = (
     "stabilityai/stable-diffusion-2-base",
 )
 
-# Batch of an accelerator by network, framework and kind: (16 bit on A100, 32 bit there, 16 bit on V100, 32 bit there).
+# Batch per accelerator by network and framework: (16 bit on A100, 32 bit on A100, 16 bit on V100, 32 bit on V100).
 _BATCHES: Mapping[tuple[str, str], tuple[int, int, int, int]] = MappingProxyType(
     {
         ("resnet50 v1.5", "PyTorch"): (256, 256, 256, 112),
@@ -66,16 +66,16 @@ _BATCHES: Mapping[tuple[str, str], tuple[int, int, int, int]] = MappingProxyType
         ("efficientdet-d0", "PyTorch"): (150, 80, 60, 30),
     }
 )
-# A V100 of 32 GB takes twice the batch of these, whose configurations are told apart by its memory.
+# Networks whose benchmark configurations double the batch on a V100 of 32 GB.
 _TWICE_ON_32_GB = ("efficientnet-b0", "efficientnet-widese-b0", "efficientnet-b4", "efficientnet-widese-b4")
-# Sides of the images that a source trains on, where they are not the model's own.
+# Image side in pixels where a source trains on another size than the model's default.
 _SIDES: Mapping[tuple[str, str], int] = MappingProxyType({("efficientnetv2-s", "TensorFlow 2"): 300})
-# Rates in another unit than samples: units of one sample. Encoder positions of 30 s of speech.
+# Units per sample for rates that are not in samples: encoder positions of 30 s of speech.
 _UNITS: Mapping[str, float] = MappingProxyType({"facebook/wav2vec2-base": 1499.0})
-# Work beside training the network that a source times with it.
+# Additional work that a source includes in its training time.
 _OTHER_WORK: Mapping[str, str] = MappingProxyType(
     {
-        "efficientnet-quant": "quantisation is simulated in training",
+        "efficientnet-quant": "quantization is simulated in training",
         "Automatic SParsity": "weights are pruned in training",
         "FastPitch": "utterances of varying length, whose padding is not counted",
     }
@@ -83,7 +83,7 @@ _OTHER_WORK: Mapping[str, str] = MappingProxyType(
 
 
 def completed(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A published row with what its source's recipe says elsewhere; NotCompared where it times other work.
+    """A row completed from its source's recipe; raises NotCompared if its time includes other work.
 
     Check: a ResNet-50 of DeepLearningExamples on an A100 in mixed precision.
         >>> row = {"source_key": "nvidia_dle", "model": "resnet50 v1.5", "framework": "PyTorch"}
@@ -116,15 +116,18 @@ def _batch(row: Mapping[str, Any]) -> int | None:
 
 
 def sample_shape(row: Mapping[str, Any]) -> SampleShape:
-    """The size of the images that a row was trained on, where it says so or its source does."""
+    """The image size of a row, from the row or its source."""
     said = re.search(r"image (\d+)px", row.get("notes") or "")
     side = int(said[1]) if said else _SIDES.get((row["model"], row.get("framework") or ""))
     return SampleShape(width=side, height=side)
 
 
 def kernels_of(row: Mapping[str, Any]) -> str:
-    """How a source's kernels between the convolutions are made: MLPerf's submissions and NVIDIA's MXNet and Paddle
-    examples fuse norm, activation and sum; the others take what their framework has.
+    """How the kernels between convolutions are built: "fused" or "eager".
+
+    MLPerf's submissions and NVIDIA's MXNet and Paddle examples fuse norm, activation and sum. The others use the
+    kernels
+    of their framework.
     """
     fused = row["source_key"].startswith("mlperf") or row.get("framework") in ("MXNet", "PaddlePaddle")
     return "fused" if fused else "eager"

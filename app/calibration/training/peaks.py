@@ -1,4 +1,4 @@
-"""Published peaks of memory and the runs behind them: how far predictions are, and what is answered not to fit."""
+"""Published peaks of memory: prediction errors, and runs that /estimate reports as not fitting."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from app.calibration.training.sources import recipe_of
 from app.sizing.evidence import Compared
 
 PEAK = "training_memory"
-TOO_LOW = 0.9  # what is predicted by so much less is an out-of-memory error
+TOO_LOW = 0.9  # predicted over measured below which a plan may run out of memory
 
 Row = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Peaks:
-    """Peaks of one part of the published runs, each predicted by a fit and a spread that never saw its source.
+    """Peaks of one part of the published runs, predicted by a fit and a spread that never saw their source.
 
-    `too_low` is the share predicted more than a tenth too low, `too_low_with_reserve` the same with what a recommended
-    plan keeps free.
+    `too_low` is the share predicted more than a tenth too low. `too_low_with_reserve` is the same share for the
+    prediction
+    plus the reserve that a recommended plan keeps free.
     """
 
     part: str
@@ -42,7 +43,7 @@ class Peaks:
 
 
 def recomputed(row: Row) -> str:
-    """What a run recomputes, as its row or its source says."""
+    """Recomputation of a run, from its row or its source."""
     said = recipe_of(row).said
     return row["activation_checkpointing"] or (said and said.layout) or "not said"
 
@@ -60,7 +61,7 @@ PARTS: Mapping[str, Callable[[Row], str]] = MappingProxyType(
 
 
 def peaks_of(part: str, value: str, rows: Sequence[Compared]) -> Peaks:
-    """How far the peaks of one part are off."""
+    """Errors of the peaks of one part."""
     ratio = np.array([r.held_out / r.measured for r in rows])
     off = np.abs(ratio - 1)
     reserved = np.array([r.promised / r.measured for r in rows])
@@ -80,20 +81,20 @@ def peaks_of(part: str, value: str, rows: Sequence[Compared]) -> Peaks:
 
 
 def every_peak(compared: Iterable[Compared], published: Iterable[Row]) -> list[Peaks]:
-    """All peaks, and those of every part of the published runs, the largest first."""
+    """Errors of all peaks and of every part of the published runs, largest parts first."""
     said = {row["id"]: row for row in published}
     found = [r for r in compared if r.kind == PEAK]
-    told: list[Peaks] = []
+    peaks: list[Peaks] = []
     for part, value_of in PARTS.items():
         groups: dict[str, list[Compared]] = defaultdict(list)
         for r in found:
             groups[value_of(said[r.measurement])].append(r)
-        told += [peaks_of(part, value, groups[value]) for value in sorted(groups, key=lambda v: (-len(groups[v]), v))]
-    return told
+        peaks += [peaks_of(part, value, groups[value]) for value in sorted(groups, key=lambda v: (-len(groups[v]), v))]
+    return peaks
 
 
 def every_run(answers: Sequence[Answered]) -> dict[str, Any]:
-    """How many published runs were asked as /estimate is, with their own layouts, and which are answered not to fit."""
+    """Number of published runs asked of /estimate with their own layouts, and of those reported as not fitting."""
     lost = misfits(answers)
     asked, by_source = Counter(a.source for a in answers), Counter(a.source for a in lost)
     return {

@@ -1,4 +1,4 @@
-"""What is fitted of training: its speed in tokens, in samples, and its memory, by the formulas of /estimate."""
+"""Fitting problems of training: token rate, sample rate and memory, by the formulas of /estimate."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def predict_memory(table: MemoryTable, factors: TrainingMemoryFactors) -> dict[s
     return {"peak_memory_bytes": states + peak.gradient_bytes + peak.activation_bytes + outside}
 
 
-# Where a factor is expected beforehand: until 2023 Megatron's tensor parallelism hid nothing behind its matrices.
+# Prior centers: until 2023 Megatron's tensor parallelism overlapped no communication with compute.
 TRAINING_BEFORE: Mapping[tuple[str, ...], float] = MappingProxyType(
     {("tensor_overlap_share", "megatron", "before"): -3.0}
 )
@@ -102,12 +102,12 @@ SAMPLES = Problem(SampleTrainingAchieved, SAMPLE_LEVELS, {}, table_of, predict_s
 
 
 def distance_of(case: TrainingCase, predicted_bytes: float) -> float:
-    """How far a predicted peak is from what is counted to the byte."""
+    """Distance of a predicted peak from the memory that is counted to the byte."""
     known = np.array([case.recipe_known])
     return float(
         around_memory(column([case.counted_bytes]), column([predicted_bytes]), known, column([1.0])).distance[0]
     )
 
 
-# Doubt has a reserve of its own, so that a peak too low counts little more than one too high.
+# Plans keep a separate reserve for uncertainty, so an under-predicted peak counts only 1.5 times.
 MEMORY = Problem(TrainingMemoryFactors, MEMORY_LEVELS, {}, table_of, predict_memory, caution=1.5, distance=distance_of)

@@ -1,4 +1,4 @@
-"""How published training results name models, frameworks, precisions and layouts, in the catalogue's words."""
+"""Translates models, frameworks, precisions and layouts of published training results into the catalog's names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from app.sizing.training.recipes import PRECISIONS
 from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
 
-# GPT-3 175B is 12,288 wide at 96 layers; Megatron's of 1 to 530 billion lie between 96 and 200.
+# Hidden size per layer: GPT-3 175B has 12,288 / 96; Megatron's models of 1 to 530 billion parameters have 96 to 200.
 GPT_WIDTH_PER_LAYER = 128
 
 _PRECISIONS: Mapping[str, str] = MappingProxyType(
@@ -48,7 +48,7 @@ _PRECISIONS: Mapping[str, str] = MappingProxyType(
         "tf32": "tf32",
     }
 )
-# Sources that hold weights, gradients and moments in 16 bit alike when all weights are trained.
+# Sources that keep weights, gradients and moments in 16 bit in full fine-tuning.
 ALL_16_BIT = (
     "litgpt_config_hub",
     "ms_swift_benchmark",
@@ -60,10 +60,10 @@ ALL_16_BIT = (
 
 
 def precision_of(row: Mapping[str, Any]) -> str | None:
-    """The training precision as a request names it."""
+    """The training precision as a request names it; None if not published."""
     found = _PRECISIONS.get(row.get("precision") or "")
     if found is None and row["source_key"].startswith("mlperf") and not row.get("hidden"):
-        found = "fp16"  # vision networks of MLPerf train in mixed precision, which their logs do not print
+        found = "fp16"  # vision networks of MLPerf train in mixed precision, although their logs do not print it
     if (
         found == "bf16"
         and row["method"] == "full_ft"
@@ -75,13 +75,13 @@ def precision_of(row: Mapping[str, Any]) -> str | None:
 
 
 def run_in(precision: str, accelerator: Accelerator) -> str:
-    """What a run was computed in: trainers that are asked for BF16 take FP16 where the chip has none."""
+    """The precision that a run used: trainers use FP16 instead of BF16 on chips without BF16."""
     lacks = precision == "bf16" and "bf16" not in generation_of(accelerator).multiplies
     return "fp16" if lacks else precision
 
 
 def optimizer_of(row: Mapping[str, Any]) -> str | None:
-    """The optimizer as a request names it; None for one whose states are not modelled."""
+    """The optimizer as a request names it; None if its states are not modeled."""
     name = (row.get("optimizer") or "").lower()
     if any(word in name for word in ("galore", "4-bit", "fp8", "lora-fa")):
         return None
@@ -91,7 +91,7 @@ def optimizer_of(row: Mapping[str, Any]) -> str | None:
 
 
 def published_trainer(framework: str) -> str | None:
-    """The catalogue's framework that a published name means: the word that stands first, of two there the longer."""
+    """The catalog's framework for a published name: the first match, and of matches at one position the longest."""
     said = framework.lower()
     found = [
         (said.index(word), -len(word), engine.name)
@@ -105,7 +105,7 @@ def published_trainer(framework: str) -> str | None:
 def trainer_of(
     row: Mapping[str, Any], phase: str, method: Method, precision: str, task: ModelTask, market: Snapshot
 ) -> str | None:
-    """The catalogue's framework; None leaves it open, as where it is not known to train this way on the family."""
+    """The catalog's framework; None if open, or if it is not known to train this way on the family."""
     name = published_trainer(row.get("framework") or "")
     if (
         row["source_key"].startswith("mlperf_training")
@@ -114,7 +114,7 @@ def trainer_of(
     ):
         name = "megatron"
     if name == "deepspeed" and any((figure(row.get(degree)) or 1) > 1 for degree in ("tp", "pp", "cp")):
-        name = "megatron"  # it splits no layers: what does has another's tensor and pipeline parallelism
+        name = "megatron"  # DeepSpeed splits no layers; Megatron does
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
     accelerator = market.accelerators[market.accelerator_index[row["accelerator"]]]
@@ -123,15 +123,16 @@ def trainer_of(
 
 
 def achieved_with(row: Mapping[str, Any], framework: str) -> str:
-    """Whose coefficients a row tells of: those of the framework it is laid out as, unless it ran with another kind."""
-    said = "" if row["source_key"].startswith("mlperf") else row["framework"].lower()  # which name all they brought
+    """The framework whose coefficients a row informs: that of its layout, unless the run used another framework."""
+    # MLPerf rows name every framework of the submission.
+    said = "" if row["source_key"].startswith("mlperf") else row["framework"].lower()
     return next((other for other in _OTHER_FRAMEWORKS if said.startswith(other)), framework)
 
 
 def shape_of(
     row: Mapping[str, Any], model_named: Callable[[str], ModelArchitecture | None]
 ) -> ModelArchitecture | None:
-    """A model by the shape or the size that its row gives; a proxy is its model with fewer layers."""
+    """A model from the shape or the size in its row; a proxy is its model with fewer layers."""
     name = row["model"]
     if not row.get("hidden"):
         plain = re.sub(r" \((?:MXNet|Paddle)\)$|^timm/", "", name)
@@ -179,8 +180,9 @@ def shape_of(
 
 
 def gpt_shape(parameters: float, tensor_parallel: int, pipeline_parallel: int) -> dict[str, int]:
-    """A GPT of which only the size is known: as wide and deep as GPT-3's family, 12 h^2 in a layer, heads of 128, in
-    numbers that its run's layout divides.
+    """Shape of a GPT of known size: proportions of GPT-3's family, 12 h^2 parameters per layer, heads of 128.
+
+    Layers and width are rounded to values that the run's layout divides.
 
     Check: GPT-3 on eight tensor ranks and as many stages.
         >>> shape = gpt_shape(175e9, 8, 8)
@@ -195,7 +197,7 @@ def gpt_shape(parameters: float, tensor_parallel: int, pipeline_parallel: int) -
 
 
 def with_layers(model: ModelArchitecture, layers: int) -> ModelArchitecture:
-    """The same model with its first layers only, as reduced-depth proxies are run."""
+    """The model with its first layers only, as in proxies of reduced depth."""
     share = layers / model.num_layers
     tensors = tuple(
         t if t.layers == ONCE else replace(t, layers=tuple(i for i in t.layers if i < layers)) for t in model.tensors
@@ -210,39 +212,39 @@ def with_layers(model: ModelArchitecture, layers: int) -> ModelArchitecture:
     )
 
 
-# Attention kernels that store their scores, and tensor parallelism without sequence parallelism: usual until then.
+# Before this month, attention kernels stored their scores and tensor parallelism had no sequence parallelism.
 FUSED_SINCE = "2023-01"
-# Sources whose figures are not what a run reached: extrapolated, or the size of the card.
+# Notes of figures that no run reached: extrapolated, or the capacity of the card.
 _NOT_A_PEAK = ("card capacity", "upper bound", "capacity of the card", "naive layer split")
-# A run that only shows that a recipe works, by its source's own words.
+# Note of runs that only show that a recipe works, in the words of the source.
 _UNTUNED = "NOT performance-tuned"
-# Sources that give the longest length allowed, and run shorter samples unpadded: no rate of tokens follows.
+# Sources that state the longest allowed length and run shorter samples unpadded: they give no token rate.
 _SHORTER_IN_PRACTICE = ("ms_swift_benchmark", "ms_swift_tuners", "ms_swift_examples", "litgpt_config_hub")
-# NVIDIA's examples of BERT sort Wikipedia by length: their second phase pads to the longest of a bin of 64 (changelogs
-# of their READMEs), not to 512.
+# NVIDIA's BERT examples sort Wikipedia by length: their second phase pads to the longest sample in a bin of 64
+# (changelogs of their READMEs), not to 512.
 _BINNED = {"source_key": "nvidia_dle", "model": "bert-large-uncased", "method": "pretrain", "seq_len": "512"}
 _BINNING = ("PyTorch", "PaddlePaddle")
-# Sources whose code forms attention's scores whenever they were run: examples of 2020 to 2022.
+# Sources whose code always stores attention scores: examples of 2020 to 2022.
 _STORED_SCORES = ("nvidia_dle",)
-# Frameworks that are not PyTorch inside, and not in the catalogue: what they achieve is theirs alone.
+# Frameworks that are neither based on PyTorch nor in the catalog: they have their own coefficients.
 _OTHER_FRAMEWORKS = ("tensorflow", "paddlepaddle", "mxnet")
 _NETWORK = re.compile(r"(\d+)\s*x\s*(?:[\w-]+ )*?(\d+)\s*Gb", re.IGNORECASE)
 
 
 def _binned(row: Mapping[str, Any]) -> bool:
-    """Whether a row's samples are shorter than the length it gives."""
+    """Whether a row's samples are shorter than its sequence length."""
     return row["framework"] in _BINNING and all(row[column] == value for column, value in _BINNED.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A row's run: how many accelerators, in which machines, laid out how."""
+    """A row's run: accelerators, machines and layout."""
 
     row: Mapping[str, Any]
     accelerator: str
     accelerators: float
     per_machine: float | None
-    network_bytes_per_s: float | None  # of a machine
+    network_bytes_per_s: float | None  # bandwidth of one machine, bytes/s
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Run:
@@ -250,7 +252,7 @@ class Run:
             float(count) * float(gbit) / 8 * 1e9 for count, gbit in _NETWORK.findall(row.get("interconnect") or "")
         ]
         across = float(row["num_accelerators"]) > (figure(row.get("accelerators_per_node")) or 0.0)
-        # MLPerf's field lists every card of a machine, those for storage and management too.
+        # MLPerf's field lists every network card of a machine, including those for storage and management.
         return cls(
             row,
             row["accelerator"],
@@ -264,26 +266,26 @@ class Run:
         return None if value is None else int(value)
 
     def layout(self, trainer: str | None, model: ModelArchitecture) -> tuple[Deployment, int]:
-        """(deployment as /estimate takes it, global batch); NotCompared where the batch cannot be told."""
+        """(deployment as /estimate takes it, global batch); raises NotCompared if the batch is not known."""
         row, notes = self.row, self.row.get("notes") or ""
         tp, pp, cp, ep = self.given("tp"), self.given("pp"), self.given("cp"), self.given("ep")
         micro, batch = self.given("micro_batch"), self.given("global_batch")
         if trainer == "neuronx" and tp is not None and tp > 1:
-            tp = max(1, tp // 2)  # published in cores, of which a chip has two
+            tp = max(1, tp // 2)  # published in cores; a chip has two
         ranks = (tp or 1) * (pp or 1) * (cp or 1)
         if batch is None:
             if micro is None:
                 raise NotCompared("batch is not given")
             batch = int(micro * max(1.0, self.accelerators // ranks) * (self.given("grad_accum") or 1))
         if micro is not None and (batch * ranks) % (micro * self.accelerators):
-            micro = None  # a source's micro-batch that contradicts its own layout
+            micro = None  # the published micro-batch contradicts the published layout
         traits = engine_named(trainer or "").framework
         if not traits.splits:
             ranks, tp, pp, cp, ep = 1, None, None, None, None
         if ranks > self.accelerators or self.accelerators % ranks:
             tp, pp, cp, ep = None, None, None, None
         if "ETP=" in notes:
-            raise NotCompared("experts split over tensor ranks too are no layout that can be asked")
+            raise NotCompared("expert tensor parallelism (ETP) is not supported")
         virtual, known = re.search(r"VP=(\d+)", notes), recipe_of(row)
         old = (row.get("source_date") or "9") < FUSED_SINCE or row["source_key"] in _STORED_SCORES
         zero = self.given("zero_stage")
@@ -311,21 +313,22 @@ class Run:
         ), batch
 
     def moved(self, known: SourceRecipe) -> tuple[bool | None, bool | None, bool | None]:
-        """Whether states, parameters and activations lie in the host's memory, None where they may; NotCompared where
-        part of them does.
+        """Whether optimizer states, parameters and activations are in host memory; None if not known.
+
+        Raises NotCompared if only some of them are.
         """
         said = self.row.get("offload") or ""
         if "may be" in said:
             return None, None, None
         if any(part in said for part in ("25%", "50%", "75%", "activations of")):
-            raise NotCompared("offload of a share of the states or of some layers is not modelled")
+            raise NotCompared("offload of a share of the states or of some layers is not modeled")
         parameters = "params" in said
         trained = self.row["method"] in ("pretrain", "full_ft")
         activations = None if known.may_offload else "activations to" in said
         return ("optimizer" in said and trained) or (parameters and trained), parameters, activations
 
     def recomputed(self, known: SourceRecipe) -> str | None:
-        """What the row says of activation checkpointing, else what its source does; None leaves it open."""
+        """Activation checkpointing of the row, else of its source; None if open."""
         if "remat custom" in (self.row.get("notes") or ""):
             return "full"
         said: str | None = self.row.get("activation_checkpointing") or None
@@ -334,9 +337,7 @@ class Run:
     def units_per_s_per_accelerator(
         self, model: ModelArchitecture, workload: TrainingWorkload, market: Snapshot, precision: str
     ) -> float | None:
-        """Tokens (or samples) per second of one accelerator, from whichever figure the row gives; None where no figure
-        is a rate.
-        """
+        """Tokens (or samples) per second of one accelerator, from any rate in the row; None if the row has none."""
         row = self.row
         if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE or _binned(row):
             return None
@@ -377,6 +378,6 @@ class Run:
         return None if peak is None or any(words in notes for words in _NOT_A_PEAK) else peak * GIB
 
     def layout_is_known(self, model: ModelArchitecture) -> bool:
-        """Whether memory follows: the shape is known, and so is how a model over several accelerators is split."""
+        """Whether memory is determined: the shape is known, and so is the split over several accelerators."""
         split = self.given("tp") is not None or self.given("zero_stage") is not None
         return not model.shape_is_assumed and (self.accelerators == 1 or split)

@@ -1,4 +1,4 @@
-"""What a record of a published source says: the recipe of its rows, which figure it prints, what it leaves open."""
+"""Record of a published source: the recipe of its rows, the kind of peak that it prints, and the unknowns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from app.sizing.hardware.recipes import RecipeSaid
 
 
 class Figure(StrEnum):
-    """Which peak a source prints."""
+    """The kind of memory peak that a source prints."""
 
-    ALLOCATED = "allocated"  # tensors alone
-    RESERVED = "reserved"  # what the framework's allocator took of the device
-    DRIVER = "driver"  # what the device shows as used: context and communication buffers too
+    ALLOCATED = "allocated"  # memory of tensors
+    RESERVED = "reserved"  # memory that the framework's allocator reserved
+    DRIVER = "driver"  # memory that the device shows as used, including context and communication buffers
 
 
 @dataclass(frozen=True, slots=True)
 class SourceRecipe:
-    """The recipe of a source's rows, of those whose columns match `where` (patterns by column).
+    """Recipe of those rows of a source whose columns match `where` (patterns by column).
 
-    `open` is what a peak depends on and nobody published: its rows are compared and not fitted.
+    `open` is what affects the peak but is not published. Rows of such a record are compared and not fitted.
     """
 
     source: str
@@ -36,9 +36,9 @@ class SourceRecipe:
     lora_targets: str | tuple[str, ...] = "all-linear"
     lora_rank: int = 16
     sequence_parallel: bool | None = None
-    may_offload: bool = False  # activations, by a switch of which nobody says whether it was on
+    may_offload: bool = False  # activations may be offloaded; the source does not state whether the switch was on
 
     def suits(self, row: Mapping[str, Any]) -> bool:
-        """Whether it is this row's."""
+        """Whether the record applies to this row."""
         columns = all(re.search(words, row.get(column) or "") for column, words in self.where.items())
         return row["source_key"] == self.source and columns

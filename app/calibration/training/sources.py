@@ -1,7 +1,8 @@
-"""What each published source did with memory: a record a source, or a part of one, the most particular last.
+"""Memory recipes of published sources: one record per source or part of one, the most specific last.
 
-Read in the sources' own scripts and configurations at the version that was run. What a record leaves out is as the
-framework's own recipe has it.
+The records are read from the sources' own scripts and configurations at the version that was run. Fields that a
+record
+leaves out are those of the framework's own recipe.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from typing import Any
 from app.calibration.training.recipes import Figure, SourceRecipe
 from app.sizing.hardware.recipes import RecipeSaid
 
-LENGTHS = "lengths vary, and that of the worst batch is not published"
-LOG = "what a log of many steps reserved, whose allocator's settings are not published"
-UNTRACED = "kernels of its own, which were never traced"
-MODULES = "what it recomputes, or how wide its moments are, has no word here"
-LOOPS = "the optimizer's loops of PyTorch 2.0 were never traced"
-BUFFERS = "buffers and pipeline of DeepSpeed in 2021, which were never traced"
-RANK = "the peak of the rank that logs, which need not be the fullest"
-UNREAD = "nobody read what the source does"
+LENGTHS = "lengths vary, and the longest batch is not published"
+LOG = "peak of a long log, with unpublished allocator settings"
+UNTRACED = "custom kernels that were not traced"
+MODULES = "its recomputation or its precision of moments is outside the recipe vocabulary"
+LOOPS = "optimizer loops of PyTorch 2.0 that were not traced"
+BUFFERS = "buffers and pipeline of DeepSpeed in 2021 that were not traced"
+RANK = "peak of the logging rank, which may not be the largest"
+UNREAD = "the source's scripts were not read"
 RECIPE = "micro-batch, recomputation or loss is not published"
 
 LITGPT = "github.com/Lightning-AI/litgpt:litgpt/finetune@26857050fe and config_hub/finetune"
@@ -263,7 +264,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
     SourceRecipe(
         "mlperf_training_v5.0",
         Figure.ALLOCATED,
-        f"{MLPERF}; adapters beside the fused queries and the output of attention",
+        f"{MLPERF}; adapters on the fused queries and on the output of attention",
         "2025-06",
         _NEMO_ADAPTERS,
         where={"method": "^lora"},
@@ -394,6 +395,6 @@ SOURCES: tuple[SourceRecipe, ...] = (
 
 
 def recipe_of(row: Mapping[str, Any]) -> SourceRecipe:
-    """The record of a row; of a source of which nobody read what it does, one that leaves all to the framework."""
+    """The record of a row; for an unread source, a record that leaves everything to the framework."""
     found = [r for r in SOURCES if r.suits(row)]
     return found[-1] if found else SourceRecipe(row["source_key"], Figure.DRIVER, "", "", open=UNREAD)
