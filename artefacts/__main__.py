@@ -1,4 +1,4 @@
-"""`python -m artefacts [part ...] [--again]`: write what is generated, leaving out parts whose stamp is current."""
+"""`python -m artefacts [part ...] [--again]`: writes generated files; parts with a current stamp are skipped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def main(arguments: list[str]) -> int:
     wanted = [a for a in arguments if not a.startswith("-")]
     unknown = set(wanted) - {p.name for p in PARTS}
     if unknown:
-        print(f"No part is called {', '.join(sorted(unknown))}; there are {', '.join(p.name for p in PARTS)}.")
+        print(f"Unknown part: {', '.join(sorted(unknown))}. Parts: {', '.join(p.name for p in PARTS)}.")
         return 2
     for part in PARTS:
         if wanted and part.name not in wanted:
@@ -22,7 +22,7 @@ def main(arguments: list[str]) -> int:
         if not reasons and "--again" not in arguments:
             print(f"{part.name:10} current")
             continue
-        print(f"{part.name:10} {', '.join(reasons) or 'asked for again'}", flush=True)
+        print(f"{part.name:10} {', '.join(reasons) or 'requested with --again'}", flush=True)
         started = time.perf_counter()
         further = importlib.import_module(part.module).write()
         keep(part, **(further or {}))

@@ -32,6 +32,7 @@ from app.catalog.seed import seed
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
+from app.sizing.words import percent
 from artefacts.accuracy_plots import DOCS, NAMES, plots
 from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, off
 
@@ -56,14 +57,14 @@ def figures(s: Slice) -> list[str]:
     return [
         str(s.rows),
         str(s.sources),
-        f"{h.median:.0%}",
-        f"{h.p90:.0%}",
+        percent(h.median),
+        percent(h.p90),
         f"{h.bias:.2f}",
-        f"{s.intervals.coverage:.0%}",
+        percent(s.intervals.coverage),
         f"{s.intervals.width:.2f}",
-        f"{s.intervals.kept:.0%}",
-        f"{i.median:.0%}",
-        f"{i.p90:.0%}",
+        percent(s.intervals.kept),
+        percent(i.median),
+        percent(i.p90),
     ]
 
 
@@ -71,7 +72,7 @@ HEAD = ("rows", "sources", "median", "90th pct", "bias", "in interval", "high / 
 
 
 def disagreements(rows: Sequence[Compared]) -> list[list[str]]:
-    """What the other sources say of a source's results: the floor of any prediction from them."""
+    """Bias of a source's results predicted from the other sources: the error floor of any prediction from them."""
     groups: dict[tuple[str, str, str, str], list[Compared]] = defaultdict(list)
     for r in rows:
         groups[r.kind, r.source, r.setting.engine, r.setting.family].append(r)
@@ -105,7 +106,7 @@ def bullets(lines: Iterable[str]) -> str:
 
 
 def slices(found: Iterable[Slice], *, fewest: int = MANY) -> list[list[str]]:
-    """Rows of a table, of slices with results enough."""
+    """Table rows for slices with enough results."""
     return [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for s in found if s.rows >= fewest]
 
 
@@ -114,7 +115,7 @@ def reasons(counts: Mapping[str, int]) -> str:
 
 
 def by_slices(report: Report) -> str:
-    """Errors overall, by family with the reasons of what is far off, and by the other dimensions."""
+    """Errors overall, by accelerator family with recorded reasons for large errors, and by the other dimensions."""
     families = report.by["accelerator_family"]
     far = [s for s in families if s.rows >= MANY and s.held_out.median > TOO_FAR]
     others = [s for d in ("engine", "format", "model_size", "load") for s in report.by[d]]
@@ -122,7 +123,7 @@ def by_slices(report: Report) -> str:
 
 ![predicted over measured](accuracy/predicted-over-measured.svg)
 
-What the quantities are, as load testers define them:
+Definitions of the quantities, as load testers use them:
 
 {bullets(f"{NAMES[k]}: {text}" for k, text in DEFINITIONS.items())}
 
@@ -132,14 +133,14 @@ What the quantities are, as load testers define them:
 
 ![by family](accuracy/by-family.svg)
 
-Families above {TOO_FAR:.0%} for an unseen source, and why:
+Families with a median error above {percent(TOO_FAR)} for an unseen source, and the causes:
 
-{bullets(f"{NAMES[s.metric]}, {s.value} ({s.held_out.median:.0%}): {FAMILY_REASONS[s.value]}" for s in far)}
+{bullets(f"{NAMES[s.metric]}, {s.value} ({percent(s.held_out.median)}): {FAMILY_REASONS[s.value]}" for s in far)}
 
 ## Concurrency sweeps
 
-Published sweeps beside the same runs simulated: as many requests, started as their source starts them, by the statistic
-it publishes. The band is the 80 % interval of an unseen source.
+Published sweeps and simulations of the same runs: same number of requests, same start, same statistic as the source.
+The band is the 80 % interval of an unseen source.
 
 ![concurrency sweeps](accuracy/concurrency.svg)
 
@@ -148,46 +149,46 @@ it publishes. The band is the 80 % interval of an unseen source.
 {table(("quantity and slice", *HEAD), slices(others))}"""
 
 
-SURE_HEAD = ("results", "sources", "inside", "high / low", *(f"kept at {level:.0%}" for level in CONFIDENCE_LEVELS))
+KEPT_HEAD = tuple(f"kept at {percent(level)}" for level in CONFIDENCE_LEVELS)
+SURE_HEAD = ("results", "sources", "inside", "high / low", *KEPT_HEAD)
 
 
 def surety(s: Slice, tried: Mapping[tuple[str, str], Tried]) -> list[str]:
-    """What intervals and promises of a slice were worth."""
+    """Coverage, width and kept shares of a slice's intervals."""
     kept = tried[s.metric, s.value].kept
-    inside, width = f"{s.intervals.coverage:.0%}", f"{s.intervals.width:.2f}"
-    return [str(s.rows), str(s.sources), inside, width, *(f"{share:.0%}" for share in kept)]
+    inside, width = percent(s.intervals.coverage), f"{s.intervals.width:.2f}"
+    return [str(s.rows), str(s.sources), inside, width, *(percent(share) for share in kept)]
 
 
 def how_sure(report: Report, tried: Mapping[tuple[str, str], Tried]) -> str:
-    """What an interval is, what a promise is, and what both were worth for sources that nothing had seen."""
+    """Section on intervals and guaranteed values, and their quality for unseen sources."""
     promised = [s for s in report.overall if (s.metric, s.value) in tried]
     families = [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF and (s.metric, s.value) in tried]
     widest = ", ".join(f"{NAMES[kind].lower()} {width:g}" for kind, width in WIDEST.items())
     low, high = INSIDE
-    return f"""An interval is where four fifths of what an unseen source publishes are expected: narrow beside published
-results, wider with the distance to the nearest, with few sources behind it, and where no kernel tables of the maker's
-own stand behind the prediction. Each result here was told its interval by a fit and by spreads that never saw its
-source. "Kept at 80%" is the back-test: each result is taken as the question, sized without its source for that
-confidence, and counted where what was sized would have done, which comes to the share of results no worse than the
-factor that the spread asks for.
+    return f"""An interval is the range that should contain 80 % of the results of an unseen source. It is narrow close
+to published results. It is wider with the distance to the nearest result, with few sources, and without kernel tables
+of the manufacturer. The intervals on this page come from a fit and from spreads that never saw the result's source.
+"Kept at 80 %" is a back-test: hardware is sized for each result without its source at that confidence. The share counts
+results that the sized hardware would have delivered, which are those no worse than the factor of the spread.
 
-Asked are {low:.0%} to {high:.0%} inside, as much kept at 80%, and high over low of at most: {widest}.
+Targets: {percent(low)} to {percent(high)} inside, the same share kept at 80 %, and high over low of at most: {widest}.
 
 {table(("quantity", *SURE_HEAD), [[NAMES[s.metric], *surety(s, tried)] for s in promised])}
 
-By family, of {SURE_OF} results and more:
+By family, with at least {SURE_OF} results:
 
 {table(("quantity and family", *SURE_HEAD), [[f"{NAMES[s.metric]}, {s.value}", *surety(s, tried)] for s in families])}
 
 ![share inside over width](accuracy/intervals.svg)
 
-Families outside of that, and why:
+Families that miss the targets, and the causes:
 
 {bullets(f"{'; '.join(who)}: {why}" for why, who in short_of(report).items())}"""
 
 
 def short_of(report: Report) -> dict[str | None, list[str]]:
-    """Families whose intervals fall short, by the reason."""
+    """Families whose intervals miss the target, by reason."""
     found: dict[str | None, list[str]] = defaultdict(list)
     for s in unsure(report):
         found[reason_of(s)].append(f"{NAMES[s.metric]}, {s.value}")
@@ -195,25 +196,25 @@ def short_of(report: Report) -> dict[str | None, list[str]]:
 
 
 def cache_sizes(logs: Sequence[Mapping[str, Any]]) -> str:
-    """How far start-up logs are off, and the furthest of them."""
+    """Errors of start-up logs, and the logs with the largest errors."""
     ratios = [log["predicted_bytes"] / log["measured_bytes"] for log in logs]
     off = np.abs([ratio - 1 for ratio in ratios])
-    middle, p90 = f"{np.median(off):.1%}", f"{np.quantile(off, 0.9):.1%}"
+    middle, p90 = percent(float(np.median(off)), 1), percent(float(np.quantile(off, 0.9)), 1)
     furthest = sorted(zip(ratios, logs, strict=True), key=lambda found: -abs(found[0] - 1))[:8]
     rows = [
         [log["reference"].split("@")[0][-60:].replace("|", " "), log["model"], f"{ratio:.2f}"]
         for ratio, log in furthest
     ]
-    return f"""{len(off)} logs: median error {middle}, 90th percentile {p90}. The furthest:
+    return f"""{len(off)} logs: median error {middle}, 90th percentile {p90}. The largest errors:
 
 {table(("log", "model", "predicted over logged"), rows)}"""
 
 
 def scale_ups(scaling: Mapping[str, float]) -> str:
-    """What there is to say of training at several sizes."""
+    """Error of scaling efficiency for training runs at several sizes."""
     middle, p90 = f"{scaling['median_points']:.1f}", f"{scaling['p90_points']:.1f}"
-    return f"""{scaling["pairs"]} pairs of one run at two sizes: efficiency predicted without their source is off by
-{middle} percentage points in the median, {p90} at the 90th percentile."""
+    return f"""{scaling["pairs"]} pairs of one run at two sizes. The error of the efficiency predicted without the
+source is {middle} percentage points in the median and {p90} at the 90th percentile."""
 
 
 PARTS = {
@@ -227,7 +228,7 @@ PARTS = {
 
 
 def peak_rows(peaks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Peaks as rows of a table."""
+    """Peaks as table rows."""
     shares = ("median", "p90", "too_low", "too_low_with_reserve", "inside")
     return [
         [
@@ -235,7 +236,7 @@ def peak_rows(peaks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
             str(p["rows"]),
             str(p["sources"]),
             f"{p['bias']:.2f}",
-            *(f"{p[name]:.0%}" for name in shares),
+            *(percent(p[name]) for name in shares),
             f"{p['width']:.2f}",
         ]
         for p in peaks
@@ -243,61 +244,62 @@ def peak_rows(peaks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def memory(notes: Mapping[str, Any]) -> str:
-    """Peaks of memory by part, and how many runs that happened are answered not to fit."""
+    """Errors of memory peaks by part, and the number of real runs that are reported as not fitting."""
     runs = notes["runs"]
     lost = ", ".join(f"{source} {count} of {asked}" for source, (count, asked) in runs["by_source"].items())
     head = ("peaks", "rows", "sources", "bias", "median", "p90", "too low", "with reserve", "inside", "high / low")
-    return f"""Peaks are compared as their source counts them: what tensors fill, what the allocator took, or what the
-device shows. "Too low" is predicted by more than a tenth less than was measured, "with reserve" the same with what a
-recommended plan keeps free. Peaks of recipes or lengths that nobody published are compared and not fitted; their
-intervals are wide.
+    return f"""Peaks are compared as their source counts them: memory of tensors, memory reserved by the allocator, or
+memory in use on the device. "Too low" is the share predicted more than 10 % below the measurement. "With reserve" is
+the same share after adding the reserve that a recommended plan keeps free. Peaks with unpublished recipes or lengths
+are compared but not fitted; their intervals are wide.
 
 {table(head, peak_rows(notes["peaks"]))}
 
-{runs["asked"]} published runs were asked as /estimate is, with their own layouts: {runs["misfits"]} of them
-({runs["misfits"] / max(1, runs["asked"]):.1%}) are answered not to fit ({lost})."""
+/estimate was asked for {runs["asked"]} published runs with their own layouts. It reports {runs["misfits"]} of them
+({percent(runs["misfits"] / max(1, runs["asked"]), 1)}) as not fitting ({lost})."""
 
 
 def layouts(found: Sequence[Mapping[str, Any]]) -> str:
-    """How far results of layouts are off that nothing is fitted to."""
+    """Errors of layouts that no factor is fitted to."""
     rows = [
         [
             c["layout"],
             c["quantity"],
             c["accelerator"],
             str(c["rows"]),
-            f"{c['median']:.0%}",
-            f"{c['p90']:.0%}",
+            percent(c['median']),
+            percent(c['p90']),
             f"{c['bias']:.2f}",
         ]
         for c in found
     ]
-    return f"""Results of data-parallel ranks that share experts, and of prefill and decode in pools of their own, are
-compared and not fitted. Two pools are predicted in balance, by closed form; throughput that is not published follows
-of the time to the first token and of those after it, by Little's law.
+    return f"""Results of data-parallel ranks that share experts, and of separate prefill and decode pools, are compared
+but not fitted. Two pools are predicted in balance, in closed form. Throughput that is not published follows from TTFT
+and TPOT by Little's law.
 
 {table(("layout", "quantity", "accelerator", "rows", "median", "90th pct", "bias"), rows)}"""
 
 
 def left_out(notes: Mapping[str, Any]) -> str:
-    """What was not compared, or not fitted, and why."""
+    """Results that were not compared or not fitted, with reasons."""
     set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
-    return f"""Rows that name too little or are not token streams, by reason: {reasons(notes["left_out"])}.
+    return f"""Rows without enough data or without a token stream, by reason: {reasons(notes["left_out"])}.
 
-Rows of training, by reason: {reasons(notes["training_left_out"])}.
+Training rows, by reason: {reasons(notes["training_left_out"])}.
 
-Compared and not fitted: {set_aside}.
+Compared but not fitted: {set_aside}.
 
-Start-up logs left out: {reasons(notes["kv_cache_left_out"])}."""
+Start-up logs that are left out: {reasons(notes["kv_cache_left_out"])}."""
 
 
 def training(rows: Sequence[Compared], notes: Mapping[str, Any]) -> str:
-    """Why training is off by source, how well it scales, and its memory."""
-    return f"""## Training: why it is off, by source
+    """Training errors by source, scaling, and memory."""
+    return f"""## Training: errors and causes by source
 
-Asked of sources left out: {ASKED_MEDIAN:.0%} in the median and {ASKED_P90:.0%} at the 90th percentile. Beyond are:
+Target for unseen sources: {percent(ASKED_MEDIAN)} in the median and {percent(ASKED_P90)} at the 90th percentile.
+Sources that miss it:
 
-{table(("source", "results", "median", "90th pct", "bias", "in sample", "why"), off(rows))}
+{table(("source", "results", "median", "90th pct", "bias", "in sample", "cause"), off(rows))}
 
 ## Training: scale-ups
 
@@ -309,29 +311,29 @@ Asked of sources left out: {ASKED_MEDIAN:.0%} in the median and {ASKED_P90:.0%} 
 
 
 def page(rows: Sequence[Compared]) -> str:
-    """docs/accuracy.md."""
+    """docs/accuracy.md as text."""
     report, notes = report_on(rows, fewest=FEWEST), calibration_notes()
     furthest = [worst_row(c) for c in report.worst[:12]]
     tried = {(t.quantity, t.family): t for t in back_test(rows)}
     return f"""# How far predictions are from published results
 
-Written by `make artefacts` from what the fit computed; `GET /accuracy` and `headroom accuracy` answer the same figures.
-Each source is predicted by a fit that never saw it (left five columns of errors); beside it stands the fit to all of
-them. Errors are absolute and relative to the measurement; bias is the median of predicted over measured; "in interval"
-is the share of unseen results inside their 80 % interval, "high / low" its width in the median, and "kept" the share as
-good as what would have been planned for at 80 %.
+`make artefacts` writes this page from the results of the fit. `GET /accuracy` and `headroom accuracy` return the same
+figures. Each source is predicted by a fit that never saw it; the "in sample" columns are from the fit to all sources.
+Errors are absolute errors relative to the measurement. "Bias" is the median of predicted over measured. "In interval"
+is the share of unseen results inside their 80 % interval, and "high / low" is its median width. "Kept" is
+the share of results at least as good as the value guaranteed at 80 % confidence.
 
 {by_slices(report)}
 
-## How sure: intervals and promises
+## Intervals and guaranteed values
 
 {how_sure(report, tried)}
 
 ## Where sources disagree
 
-What all other sources say of a source's results (bias of its unseen prediction), beside the fit that saw it. Far from
-1 on the left and near 1 on the right, the source contradicts the others, or is the only one of its stack: no
-prediction from the others can do better.
+Bias of a source's results as predicted from all other sources, and by the fit that includes the source. If "bias
+unseen" is far from 1 and "bias seen" is close to 1, the source contradicts the others or is the only one of its stack.
+No prediction from the other sources can be better.
 
 {table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
 
@@ -341,7 +343,7 @@ prediction from the others can do better.
 
 {training(rows, notes)}
 
-## The furthest single figures
+## Largest single errors
 
 {table(("figure", "source", "measured", "unseen prediction"), furthest)}
 
@@ -351,14 +353,14 @@ prediction from the others can do better.
 
 ![cache sizes](accuracy/kv-cache.svg)
 
-## What was left out
+## Results that are left out
 
 {left_out(notes)}
 """
 
 
 def write() -> None:
-    """The page and its plots."""
+    """Writes the page and its plots."""
     rows = comparisons()
     plots(rows)
     (DOCS / "accuracy.md").write_text(page(rows))

@@ -51,7 +51,7 @@ FAMILY_KINDS = ("throughput", "tpot", "single_stream", "training", "training_mem
 
 
 def plots(rows: Sequence[Compared]) -> None:
-    """The page's figures, in docs/accuracy."""
+    """Writes the figures of the page to docs/accuracy."""
     mpl.rcParams.update(STYLE)
     (DOCS / "accuracy").mkdir(exist_ok=True)
     saved(measured_figure(rows), "predicted-over-measured")
@@ -68,7 +68,7 @@ def saved(figure: Figure, name: str) -> None:
 
 
 def measured_figure(rows: Sequence[Compared]) -> Figure:
-    """Predictions without their source over measurements, a panel a quantity."""
+    """Predictions without their source over measurements, one panel per quantity."""
     by_kind = {kind: [r for r in rows if r.kind == kind and not r.set_aside] for kind in KINDS}
     shown = {kind: of_kind for kind, of_kind in by_kind.items() if of_kind}
     figure, axes = plt.subplots(-(-len(shown) // 3), 3, figsize=(11, 3.5 * -(-len(shown) // 3)))
@@ -87,7 +87,7 @@ def measured_figure(rows: Sequence[Compared]) -> Figure:
 
 
 def family_figure(rows: Sequence[Compared]) -> Figure:
-    """Median errors by accelerator family, of unseen sources and in sample."""
+    """Median errors by accelerator family, for unseen sources and in sample."""
     families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= MANY and s.metric in FAMILY_KINDS]
     figure, axis = plt.subplots(figsize=(9, 0.28 * len(families) + 1))
     places = np.arange(len(families))
@@ -102,7 +102,7 @@ def family_figure(rows: Sequence[Compared]) -> Figure:
 
 
 def interval_figure(rows: Sequence[Compared]) -> Figure:
-    """Share of unseen results inside the intervals of a family, over their width."""
+    """Share of unseen results inside the intervals of a family, over the width of the intervals."""
     families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= SURE_OF]
     figure, axis = plt.subplots(figsize=(9, 5))
     for kind in KINDS:
@@ -118,7 +118,7 @@ def interval_figure(rows: Sequence[Compared]) -> Figure:
 
 
 def cache_figure() -> Figure:
-    """Cache sizes predicted over those of start-up logs."""
+    """Predicted over logged cache sizes."""
     logs = calibration_notes()["kv_cache"]
     figure, axis = plt.subplots(figsize=(5, 4.5))
     measured = np.array([log["measured_bytes"] for log in logs]) / GIB

@@ -1,4 +1,4 @@
-"""Fenced blocks of the documents: which there are, what each is, and what stands in its place."""
+"""Fenced code blocks of the documents: finds them, classifies them and replaces their text."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from artefacts.service import ROOT
 GENERATED = ("accuracy.md", "decisions.md", "engine.md", "nomenclature.md", "walk.md")
 FENCE = re.compile(r"^```(\w*)[ ]?(.*)\n((?:.*\n)*?)```$", flags=re.MULTILINE)
 NOT_RUN = "not run"
-GENERATED_CLIENT = "generated client"  # what make test-clients runs: a program of one, or the commands that make it
+# Run by `make test-clients`: a program that uses a generated client, or the commands that generate it.
+GENERATED_CLIENT = "generated client"
 SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT = "sh", "python", "json", "text", "ts"
-POST, ANSWER, TRAFFIC = "POST ", "answer", "traffic"  # what is said beside JSON: a request, its answer, a part of one
+POST, ANSWER, TRAFFIC = "POST ", "answer", "traffic"  # info strings of JSON: a request, its answer, a part of a request
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """One block: its language, what is said beside that, its text, and where that stands in the document."""
+    """One fenced block: language, info string after the language, text, and position in the document."""
 
     language: str
     said: str
     text: str
     start: int
     end: int
-    follows: bool  # nothing but blank lines between it and the block before
+    follows: bool  # only blank lines separate it from the previous block
 
     @property
     def runs(self) -> bool:
@@ -34,7 +35,7 @@ class Block:
 
 
 def documents() -> list[Path]:
-    """README and every page."""
+    """README and every page under docs."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -43,7 +44,7 @@ def written_by_hand() -> list[Path]:
 
 
 def blocks(text: str) -> list[Block]:
-    """The fenced blocks of a document, in its order."""
+    """The fenced blocks of a document, in order."""
     found: list[Block] = []
     for each in FENCE.finditer(text):
         before = text[found[-1].end : each.start()].removeprefix("```") if found else "prose"
@@ -51,34 +52,34 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def outputs(told: list[Block]) -> dict[int, int]:
-    """The blocks that show an output, by number, each with the block that it is the output of."""
+def outputs(fenced: list[Block]) -> dict[int, int]:
+    """For each block that shows an output, by number, the number of the block that produces it."""
     return {
         i: i - 1
-        for i, block in enumerate(told)
-        if i and block.language == OUTPUT and block.follows and told[i - 1].runs
+        for i, block in enumerate(fenced)
+        if i and block.language == OUTPUT and block.follows and fenced[i - 1].runs
     }
 
 
 def posted(block: Block) -> str:
-    """Where a block that is a request goes."""
+    """Path to which a request block is posted."""
     return block.said.removeprefix(POST)
 
 
 def shown(path: Path) -> str:
-    """What a document shows of answers, not the prose about it."""
-    told = blocks(path.read_text())
-    answers = [block.text for block in told if block.language == JSON and block.said == ANSWER]
-    return "".join([*answers, *(told[i].text for i in outputs(told))])
+    """Answers and outputs that a document shows, without its prose."""
+    fenced = blocks(path.read_text())
+    answers = [block.text for block in fenced if block.language == JSON and block.said == ANSWER]
+    return "".join([*answers, *(fenced[i].text for i in outputs(fenced))])
 
 
 def asks(path: Path) -> str:
-    """What a document asks: its commands and requests."""
+    """Commands and requests in a document."""
     return "".join(b.said + b.text for b in blocks(path.read_text()) if b.runs or b.said.startswith(POST))
 
 
-def replaced(text: str, told: list[Block], fresh: Mapping[int, str]) -> str:
-    """A document with other texts in some of its blocks."""
+def replaced(text: str, fenced: list[Block], fresh: Mapping[int, str]) -> str:
+    """A document with new text in some of its blocks."""
     for i in sorted(fresh, reverse=True):
-        text = text[: told[i].start] + fresh[i] + text[told[i].end :]
+        text = text[: fenced[i].start] + fresh[i] + text[fenced[i].end :]
     return text

@@ -1,4 +1,4 @@
-"""headroom_client/answers.py: the answers of the service as types, from its OpenAPI document."""
+"""headroom_client/answers.py: the answers of the service as Python types, from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ PLAIN = {
     "null": "None",
     "object": "JsonObject",
 }
-HEAD = '''"""The answers of the service, as types: made from its OpenAPI document by `make artefacts PART=client`.
+HEAD = '''"""Types of the answers of the service, generated from its OpenAPI document by `make artefacts PART=client`.
 
-Answers are open: a later service may tell more than stands here.
+Answers are open: a later version of the service may return additional fields.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def type_of(schema: Schema) -> str:
 
 
 def answered(document: Schema) -> list[str]:
-    """Names of the components that answers are made of."""
+    """Names of all schema components that occur in answers."""
     parts: Schema = document["components"]["schemas"]
     waiting = set(
         re.findall(
@@ -74,7 +74,7 @@ def answered(document: Schema) -> list[str]:
 
 
 def lines(document: Schema) -> Iterator[str]:
-    """The module."""
+    """The source code of the module."""
     yield HEAD
     for name in answered(document):
         schema = document["components"]["schemas"][name]
@@ -83,13 +83,13 @@ def lines(document: Schema) -> Iterator[str]:
             continue
         needed, members = set(schema.get("required", ())), []
         for key, each in schema["properties"].items():
-            told = type_of(each)
-            members.append((key, told if key in needed else f"NotRequired[{told}]"))
+            kind = type_of(each)
+            members.append((key, kind if key in needed else f"NotRequired[{kind}]"))
         if all(key.isidentifier() and not keyword.iskeyword(key) for key, _ in members):
-            yield f"\n\nclass {name}(TypedDict):\n" + "".join(f"    {key}: {told}\n" for key, told in members)
+            yield f"\n\nclass {name}(TypedDict):\n" + "".join(f"    {key}: {kind}\n" for key, kind in members)
         else:
-            told = ", ".join(f"{key!r}: {kind!r}" for key, kind in members)
-            yield f"\n\n{name} = TypedDict({name!r}, {{{told}}})\n"
+            pairs = ", ".join(f"{key!r}: {kind!r}" for key, kind in members)
+            yield f"\n\n{name} = TypedDict({name!r}, {{{pairs}}})\n"
 
 
 def made() -> str:

@@ -1,4 +1,4 @@
-"""docs/decisions.md: questions that buyers ask, what the service answers today, and why one would sign it."""
+"""docs/decisions.md: questions of buyers, the current answers, and the reasons to accept them."""
 
 from __future__ import annotations
 
@@ -9,41 +9,42 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
+from app.sizing.words import percent
 from artefacts.service import ROOT, bodies
 
 QUESTIONS = Path(__file__).with_suffix(".json")
 PAGE = ROOT / "docs" / "decisions.md"
-HEAD = """# Questions and what they should be answered
+HEAD = """# Questions of buyers and their answers
 
-Written by `make artefacts` from the running service: the request, what it answers today, and, by hand, the reasons for
-which a careful buyer would sign it. `tests/test_decisions.py` holds the answers to these reasons. Figures are those
-expected of what was sized: capacity, the 95th percentile of the first token and of a further one, or days. `2 + 1 of 4
-(TP4)` are two replicas and a spare of four accelerators each, in one tensor group; `documented` is what a source says
-runs there. A price is who stands behind it, and when it was seen.
+`make artefacts` writes this page from the running service: the request, the current answer, and manually written
+reasons to accept it. `tests/test_decisions.py` checks the answers against these reasons. Figures are median predictions
+for the recommended hardware: capacity, 95th percentiles of TTFT and TPOT, or days. `2 + 1 of 4 (TP4)` means two
+replicas and one spare of four accelerators each, with tensor parallelism of four. `documented` means that a source
+documents the combination. A price is shown with its basis and its date.
 """
 SHOWN = 3
 
 
 def questions() -> list[dict[str, Any]]:
-    """Every question: title, call, request (or the worked request it is, with what differs) and reasons."""
-    told: list[dict[str, Any]] = json.loads(QUESTIONS.read_text())
-    return told
+    """Every question: title, endpoint, request (or a worked request with changes), and reasons."""
+    questions: list[dict[str, Any]] = json.loads(QUESTIONS.read_text())
+    return questions
 
 
 def merged(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A request with parts replaced."""
+    """A request with some fields replaced."""
     parts = {k: merged(body.get(k) or {}, v) if isinstance(v, dict) else v for k, v in changes.items()}
     return {**body, **parts}
 
 
 def request_of(question: Mapping[str, Any]) -> dict[str, Any]:
-    """What is posted."""
+    """The request body of a question."""
     worked = bodies()[question["body"]] if "body" in question else {}
     return merged(worked, question.get("request", {}))
 
 
 def posted(question: Mapping[str, Any]) -> str:
-    """What is posted, as it is read."""
+    """The request of a question as Markdown."""
     changes = json.dumps(question.get("request", {}))
     if "body" not in question:
         return f"`POST {question['call']}` `{changes}`"
@@ -56,7 +57,7 @@ def number(value: float | None, unit: str = "") -> str:
 
 
 def layout(deployment: Mapping[str, Any]) -> str:
-    """How accelerators are put to work, in one clause."""
+    """Replicas, accelerators, format and engine of a deployment as one phrase."""
     degrees = ("tensor_parallel", "TP"), ("pipeline_parallel", "PP"), ("data_parallel", "DP")
     split = " ".join(f"{label}{deployment[name]}" for name, label in degrees if (deployment.get(name) or 1) > 1)
     if deployment.get("framework"):
@@ -67,53 +68,53 @@ def layout(deployment: Mapping[str, Any]) -> str:
 
 
 def row(estimate: Mapping[str, Any]) -> str:
-    """One deployment as a line of a table."""
+    """One deployment as a table row."""
     d, cost, speed = estimate["deployment"], estimate.get("cost") or {}, estimate.get("performance") or {}
     offer = d.get("offer") or {}
     where = " ".join(str(x) for x in (offer.get("provider"), offer.get("region"), offer.get("pricing_model")) if x)
     days, rate = speed.get("days"), speed.get("requests_per_s_capacity")
     waits = [(speed.get(name) or {}).get("p95") for name in ("ttft_ms", "tpot_ms")]
-    does = f"{number(days)} days" if days is not None else f"{number(rate)} requests/s"
+    capacity = f"{number(days)} days" if days is not None else f"{number(rate)} requests/s"
     if None not in waits:
-        does += f", {number(waits[0])} ms and {number(waits[1])} ms a token"
+        capacity += f", TTFT {number(waits[0])} ms, TPOT {number(waits[1])} ms"
     price = cost.get("price") or {}
     seen = f"{price['kind']}, {price['observed']}" if price else "–"
     money = number(cost.get("usd_per_hour")), number(cost.get("usd_total")), seen
     laid_out = f"{layout(d)} ({estimate['support']})" if estimate.get("support") else layout(d)
-    cells = f"{d.get('total_accelerators'):,} x {d['accelerator']}", where or "–", laid_out, does, *money
+    cells = f"{d.get('total_accelerators'):,} x {d['accelerator']}", where or "–", laid_out, capacity, *money
     return f"| {' | '.join(cells)} |"
 
 
 def told(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
-    """A question's part of the page."""
+    """The section of one question."""
     yield f"## {question['title']}"
     yield posted(question)
     yield f"> {answer['summary']}"
     ranked = answer.get("recommendations", [answer])[:SHOWN]
     if ranked and ranked[0].get("performance"):
-        head = "| hardware | from | laid out as | does | USD/h | USD in all | price |\n|" + " --- |" * 7
+        head = "| hardware | offer | layout | performance | USD/h | USD in total | price |\n|" + " --- |" * 7
         yield "\n".join([head, *(row(estimate) for estimate in ranked)])
     notices = [f"- `{notice['code']}`: {notice['text']}" for notice in answer.get("warnings", ())]
     changes = [f"- {change['change']}: {change['effect']}" for change in answer.get("sensitivity", ())]
     if notices:
-        yield "It warns:\n\n" + "\n".join(notices)
+        yield "Warnings:\n\n" + "\n".join(notices)
     less = [
         f"- {c['if']}: {c['total_accelerators']} x {c['accelerator']} at {c['provider']}, "
-        f"{c['usd_per_hour']:.2f} USD/h ({c['saves_share']:.0%} less); {c['risk']}"
+        f"{c['usd_per_hour']:.2f} USD/h ({percent(c['saves_share'])} less); {c['risk']}"
         for c in answer.get("cheaper_if", ())
     ]
     if less:
-        yield "What would cost less, if it were accepted:\n\n" + "\n".join(less)
+        yield "Cheaper, if accepted:\n\n" + "\n".join(less)
     hosted = answer.get("hosted_api")
     if hosted:
-        yield f"From an API: {hosted['text']}"
+        yield f"Hosted API: {hosted['text']}"
     if changes:
-        yield "What would change it:\n\n" + "\n".join(changes)
-    yield "Why one would sign it:\n\n" + "\n".join(f"- {reason}" for reason in question["reasons"])
+        yield "Changes of the answer:\n\n" + "\n".join(changes)
+    yield "Reasons to accept it:\n\n" + "\n".join(f"- {reason}" for reason in question["reasons"])
 
 
 def write(client: TestClient) -> None:
-    """The page."""
+    """Writes the page."""
     parts = [HEAD]
     for question in questions():
         answer = client.post(question["call"], json=request_of(question)).json()

@@ -1,5 +1,7 @@
-"""What documents show of answers, as the service answers now: outputs of commands, worked answers in the shape that
-stands there, the median errors that are quoted; the walk; and the questions of buyers.
+"""Refreshes what documents show of answers: command outputs, example answers, quoted median errors, and generated
+pages.
+
+An example answer keeps the keys that the document shows.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ WIDTH = 118
 
 
 def refilled(shape: Any, real: Any) -> Any:
-    """The real values under the keys of `shape`; lists as long as theirs."""
+    """The current values under the keys of `shape`; lists keep their length."""
     if isinstance(shape, dict) and isinstance(real, dict):
         known = {k: refilled(shape[k], real[k]) for k in shape if k in real}
         return known or real
@@ -31,7 +33,7 @@ def refilled(shape: Any, real: Any) -> Any:
 
 
 def formatted(value: Any, indent: int = 0) -> str:
-    """JSON with short things on one line."""
+    """JSON with short values on one line."""
     flat = json.dumps(value, ensure_ascii=False)
     if len(flat) + indent <= WIDTH or not isinstance(value, dict | list):
         return flat
@@ -46,7 +48,7 @@ QUOTED = ("throughput", "tpot", "ttft", "single_stream", "prefill", "training", 
 
 
 def errors_quoted(text: str) -> str:
-    """The text with today's median errors, of unseen sources and (in brackets) in sample, in the order of QUOTED."""
+    """The text with current median errors of unseen sources and (in brackets) in sample, in the order of QUOTED."""
     headline = iter([calibration_notes()["headline"][quantity] for quantity in QUOTED])
 
     def today(said: re.Match[str]) -> str:
@@ -57,21 +59,21 @@ def errors_quoted(text: str) -> str:
 
 
 def refreshed(text: str, client: TestClient, url: str) -> str:
-    """A document with the outputs and answers of now."""
-    told = blocks(text)
+    """A document with current outputs and answers."""
+    fenced = blocks(text)
     fresh: dict[int, str] = {}
-    if due := outputs(told):
-        said = run(told, url)
+    if due := outputs(fenced):
+        said = run(fenced, url)
         fresh |= {i: said[of] for i, of in due.items()}
-    for i, block in enumerate(told):
+    for i, block in enumerate(fenced):
         if block.language == JSON and block.said == ANSWER:
-            answer = client.post(posted(told[i - 1]), json=json.loads(told[i - 1].text)).json()
+            answer = client.post(posted(fenced[i - 1]), json=json.loads(fenced[i - 1].text)).json()
             fresh[i] = formatted(refilled(json.loads(block.text), answer)) + "\n"
-    return replaced(text, told, fresh)
+    return replaced(text, fenced, fresh)
 
 
 def write() -> None:
-    """The pages written by hand, docs/walk.md and docs/decisions.md."""
+    """Updates the manually written pages, docs/walk.md and docs/decisions.md."""
     with asked() as client, serving(client.app) as url:
         walk.write(client)
         decisions.write(client)

@@ -1,9 +1,8 @@
-"""docs/engine.md: every formula by room and file, from the docstrings and the code itself."""
+"""docs/engine.md: every formula by package and file, from its docstring and its code."""
 
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -16,34 +15,34 @@ WIDTH = 116
 RECOMPUTED = "tests/sizing/test_trace.py (as a line of a trace)"
 HEAD = """# The engine, formula by formula
 
-Written by `make artefacts` from the docstrings and the code of `app/sizing`; a formula that changes changes this page.
-Each formula stands under the file that holds it, with the unit of its value, the arithmetic read from its own source
-(intermediate names written out), what it rests on, where it stops being true, and the tests that name it. Its line in a
-trace (`"trace": true` in a request) carries its name. Symbols are explained in [nomenclature.md](nomenclature.md); ten
-of these formulas, each with its test and its trace line, are walked to in [walk.md](walk.md); how far the whole is
-from published results is in [accuracy.md](accuracy.md)."""
+`make artefacts` writes this page from the docstrings and the code of `app/sizing`. Each formula is listed under its
+file, with the unit of its value, the arithmetic read from its source code (intermediate names are expanded), its
+parameters, source, validity limits, a worked example, and the tests that use it. A trace (`"trace": true` in a request)
+shows each formula under the same name. [nomenclature.md](nomenclature.md) explains the symbols. [walk.md](walk.md)
+follows ten formulas to their test and their trace line. [accuracy.md](accuracy.md) compares predictions with published
+results."""
 
 
 def wrapped(text: str, indent: str = "") -> str:
-    """One paragraph in the page's width."""
+    """One paragraph, filled to the width of the page."""
     return textwrap.fill(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
 def paragraphs(docstring: str) -> str:
-    """A module's docstring as it stands: paragraphs filled, lists and code kept."""
-    found = []
+    """A module's docstring: paragraphs are filled, lists and code are kept as they are."""
+    kept = []
     for block in docstring.split("\n\n"):
         keep = block.startswith((" ", "-", "|")) or "\n-" in block or "Check:" in block
-        found.append(block if keep else wrapped(" ".join(block.split())))
-    return "\n\n".join(found)
+        kept.append(block if keep else wrapped(" ".join(block.split())))
+    return "\n\n".join(kept)
 
 
-def arithmetic(told: Told) -> str:
-    """Name and expression, broken at spaces."""
+def arithmetic(doc: Told) -> str:
+    """Name and expression of a formula, broken at spaces."""
     return textwrap.fill(
-        f"{told.name} = {told.formula.text}",
+        f"{doc.name} = {doc.formula.text}",
         WIDTH - 4,
         initial_indent="    ",
         subsequent_indent="        ",
@@ -52,30 +51,40 @@ def arithmetic(told: Told) -> str:
     )
 
 
+def parameter_list(doc: Told) -> str:
+    """The parameters of a formula as a list."""
+    return "\n".join(hanging(f"- `{name}`: {meaning}") for name, meaning in doc.parameters.items())
+
+
+def hanging(item: str) -> str:
+    """One list item, filled to the width of the page."""
+    return textwrap.fill(item, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
 def checked(check: str) -> str:
-    """The worked example, as code."""
-    body = textwrap.dedent(re.sub(r"^(?=>>>)", "    ", check, count=1)) if not check.startswith(">>>") else check
-    lines = [line.strip() for line in body.splitlines() if line.strip()]
-    return "\n".join(f"    {line}" for line in lines)
+    """The worked example: its prose as a paragraph, its doctest as code."""
+    lines = [line.strip() for line in check.splitlines() if line.strip()]
+    start = next((i for i, line in enumerate(lines) if line.startswith(">>>")), len(lines))
+    prose = wrapped(" ".join(["Check:", *lines[:start]]))
+    return "\n\n".join(filter(None, (prose, "\n".join(f"    {line}" for line in lines[start:]))))
 
 
-def entry(told: Told) -> str:
-    """One formula."""
-    source = told.source if told.source else told.formula.source
-    rests = f"Source: {source}." + (f" Limits: {told.limits}." if told.limits else "")
-    tests = ", ".join(f"`{t}`" for t in tests_of(told)[:3] or [RECOMPUTED])
-    where = wrapped(f"`{told.path}:{told.name}`; tests: {tests}")
-    found = [f"### {told.name} [{told.formula.unit}]", wrapped(told.summary), arithmetic(told), wrapped(rests)]
-    if ">>>" in told.check:
-        found.append(checked(told.check))
-    return "\n\n".join([*found, where])
+def entry(doc: Told) -> str:
+    """The section of one formula."""
+    source = f"Source: {doc.source}." + (f" Limits: {doc.limits}." if doc.limits else "")
+    tests = ", ".join(f"`{t}`" for t in tests_of(doc)[:3] or [RECOMPUTED])
+    where = wrapped(f"`{doc.path}:{doc.name}`; tests: {tests}")
+    parts = [f"### {doc.name} [{doc.formula.unit}]", wrapped(doc.summary), arithmetic(doc), parameter_list(doc)]
+    parts += [wrapped(source), checked(doc.check) if doc.check else "", where]
+    return "\n\n".join(filter(None, parts))
 
 
 def blocks() -> Iterator[str]:
+    """The parts of the page, in order."""
     yield HEAD
     by_module: dict[str, list[Told]] = {}
-    for told in all_told():
-        by_module.setdefault(told.module, []).append(told)
+    for doc in all_told():
+        by_module.setdefault(doc.module, []).append(doc)
     for module in modules():
         path, words = module.replace(".", "/"), inspect.getdoc(sys.modules[module]) or ""
         if module.removeprefix("app.sizing.") in ROOMS:
@@ -94,6 +103,6 @@ def page() -> str:
 
 
 def write() -> None:
-    """Both pages of the docstrings."""
+    """Writes docs/engine.md and docs/nomenclature.md."""
     (ROOT / "docs" / "engine.md").write_text(page())
     (ROOT / "docs" / "nomenclature.md").write_text(nomenclature.page())

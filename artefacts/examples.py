@@ -1,4 +1,4 @@
-"""app/api/examples/schemas.json: an example of every schema of the API, cut from real requests and their answers."""
+"""app/api/examples/schemas.json: an example of every schema of the API, from real requests and their answers."""
 
 from __future__ import annotations
 
@@ -27,8 +27,7 @@ LISTS = (
     "engines",
     "assumptions",
 )
-# What the worked requests leave out: a model by its size, prompts with images, speculation, an offer by name, money,
-# a sample of another size, and the most that fits.
+# Requests for features that the worked requests do not use, by path and a word; PASTED is a metrics exposition.
 PASTED = """\
 vllm:request_success_total{{engine="0",finished_reason="stop"}} {requests}
 vllm:num_preemptions_total{{engine="0"}} {preempted}
@@ -140,7 +139,7 @@ Schema = dict[str, Any]
 
 
 class Examples:
-    """Finds, along the schemas of a document, a value of each component; the one that says most is kept."""
+    """Collects one value per schema component; the value with the most fields wins."""
 
     def __init__(self, document: Schema) -> None:
         self.components: dict[str, Schema] = document["components"]["schemas"]
@@ -154,7 +153,7 @@ class Examples:
         }
 
     def see(self, value: Any, schema: Schema) -> None:
-        """Keep what a value shows of its schema and of those below it."""
+        """Records a value as an example of its schema and of the schemas below it."""
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]
@@ -174,7 +173,7 @@ class Examples:
                 self.see(each, schema["items"])
 
     def cut(self, value: Any, least: int = 1) -> Any:
-        """The value with one object, or two plain values, of each list, or as many as its schema asks for."""
+        """The value with lists shortened to one object, two plain values, or the minimum of the schema."""
         if isinstance(value, dict):
             return {k: self.cut(v, self.least.get(k, 1)) for k, v in value.items()}
         if not isinstance(value, list):
@@ -182,7 +181,7 @@ class Examples:
         return [self.cut(v) for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]]
 
     def fits(self, value: Any, schema: Schema) -> bool:
-        """Whether a value can be of a schema, by its type, its keys and what its keys are bound to be."""
+        """Whether a value can be of a schema, by its type, keys and enumerated values."""
         if "$ref" in schema:
             schema = self.components[schema["$ref"].removeprefix(REF)]
         if isinstance(value, list):
@@ -197,12 +196,12 @@ class Examples:
 
 
 def said(value: Any) -> int:
-    """How many members of an object say something."""
+    """Number of fields of an object that are not empty; -1 for other values."""
     return sum(v not in (None, [], {}) for v in value.values()) if isinstance(value, dict) else -1
 
 
 def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
-    """(path, method, request, answer) of what is asked."""
+    """(path, method, request, answer) of every request that is sent."""
     for name, body in bodies().items():
         path = "/" + name.partition("-")[0]
         yield path, "post", body, client.post(path, json={**body, "trace": True}).json()
@@ -223,7 +222,7 @@ def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
 
 
 def made() -> dict[str, Any]:
-    """Examples of all schemas that real exchanges show."""
+    """Examples of all schemas that occur in real requests and answers."""
     with asked() as client:
         document = client.get("/openapi.json").json()
         examples = Examples(document)

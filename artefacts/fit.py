@@ -1,7 +1,7 @@
-"""factors.csv, spreads.csv, predictions.csv and accuracy.json: the fit, where what it rests on behaves differently.
+"""factors.csv, spreads.csv, predictions.csv and accuracy.json: refits when the behavior of the fit's inputs changes.
 
-The code of the fit reaches most of the core, so that a renamed variable touches it. Before minutes are spent, all
-cases are read and predicted once at fixed coefficients: where every figure is what it was, so is the fit.
+The fit's code reaches most of `app/sizing`, so even a renamed variable changes its digest. Before a fit of several
+minutes, all cases are read and predicted once at fixed coefficients. If every figure is unchanged, so is the fit.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from app.db import Base, make_engine
 from app.sizing.snapshot import Snapshot
 from artefacts.parts import PARTS, Digests, digest, sources, stamped
 
-# What turns predictions into factors and figures; everything else shows in the predictions.
+# Modules that turn predictions into factors and figures; the predictions show changes of all others.
 OWN = (
     "app.calibration.calibrate",
     "app.calibration.fit",
@@ -36,11 +36,11 @@ OWN = (
     "app.sizing.surroundings",
     "app.sizing.uncertainty",
 )
-ROUNDS = 4  # layouts that a row leaves open are chosen by the factors themselves: fitted again until they stay
+ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change
 
 
 def behaviour(market: Snapshot, store: SnapshotStore) -> Iterator[str]:
-    """What the fit sees: every case, and what it predicts at two settings of all factors."""
+    """Everything that the fit depends on: every case, and its predictions at two settings of all factors."""
     serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
     training, training_left_out = read_training_cases(list(rows_of("measurements_training.csv")), market, store.model)
     yield f"{sorted(left_out.items())} {sorted(training_left_out.items())}"
@@ -61,7 +61,7 @@ def behaviour(market: Snapshot, store: SnapshotStore) -> Iterator[str]:
 
 
 def fingerprint() -> str:
-    """A digest of it, and of the code that solves and counts."""
+    """Digest of `case_predictions` and of the code that solves and counts."""
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine(f"sqlite:///{folder}/fit.sqlite3")
         Base.metadata.create_all(engine)
@@ -71,11 +71,11 @@ def fingerprint() -> str:
         with np.errstate(all="ignore"):
             found = "\n".join(behaviour(store.market(), store))
         engine.dispose()
-    return digest(found + sources().own(OWN))
+    return digest(found + sources().digest_of_modules(OWN))
 
 
 def write() -> dict[str, Digests]:
-    """Fit unless all that enters a fit is as it was; what is stamped beside the files says so."""
+    """Refits unless the stamped fingerprint and files are current; returns the fingerprint for the stamp."""
     part = next(p for p in PARTS if p.name == "factors")
     said, now = stamped().get(part.name, {}), fingerprint()
     if said.get("behaviour") == {"of all cases": now} and said.get("made") == part.outputs():
@@ -85,4 +85,4 @@ def write() -> dict[str, Digests]:
         seen, now = now, fingerprint()
         if seen == now:
             return {"behaviour": {"of all cases": now}}
-    raise RuntimeError(f"layouts still move after {ROUNDS} fits: two of a published row are equally fast")
+    raise RuntimeError(f"Layouts still change after {ROUNDS} fits: a published row has two equally fast layouts.")

@@ -1,4 +1,4 @@
-"""The formulas of the core as a reader looks for them: what each says of itself, where it is, which test holds it."""
+"""Reads the formulas of `app/sizing` for the documentation: docstrings, locations, tests, and fields of tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,7 +18,7 @@ import app.sizing
 from app.sizing.formula import FORMULAS, Formula
 
 ROOT = Path(__file__).resolve().parents[1]
-# Reading order of rooms and of the files in them; a file that is not named here follows by name.
+# Reading order of the packages of `app/sizing` and of the files in them; files that are not listed follow by name.
 ROOMS = ("model", "hardware", "decisions", "serving", "training", "answer")
 READ_FIRST = (
     *("tensors", "formats", "architecture", "parts", "links", "engines", "support", "achieved"),
@@ -25,22 +26,28 @@ READ_FIRST = (
     *("plans", "recipes", "ranks", "counts", "work", "traffic", "activations", "memory"),
     *("communication", "step", "prefill", "load", "single_pass", "run", "scaling", "maximum", "search"),
 )
-SECTION = re.compile(r"\b(Source|Limits|Check):")
+SECTION = re.compile(r"^(Parameters|Limits|Check):", re.MULTILINE)
+PARAMETER = re.compile(r"^(\w+): ")
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A formula with the parts of its docstring."""
+    """A formula with the sections of its docstring."""
 
     formula: Formula[Any, Any]
     summary: str
-    source: str
+    parameters: Mapping[str, str]  # meaning of each parameter, with its unit after the last comma
     limits: str
     check: str
 
     @property
     def name(self) -> str:
         return self.formula.name
+
+    @property
+    def source(self) -> str:
+        """Citation or rule, as the decorator states it."""
+        return self.formula.source.rstrip(".")
 
     @property
     def module(self) -> str:
@@ -56,22 +63,36 @@ class Told:
 
     @property
     def line(self) -> int:
-        """Where it stands in its file."""
+        """Line number in its file."""
         return self.formula.function.__code__.co_firstlineno
 
 
 def told(formula: Formula[Any, Any]) -> Told:
-    """Its docstring, taken apart."""
+    """Splits the docstring of a formula into its sections."""
     text = inspect.getdoc(formula.function) or ""
     parts = SECTION.split(text)
-    found = {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-    source, limits = (" ".join(found.get(name, "").split()) for name in ("Source", "Limits"))
-    return Told(formula, " ".join(parts[0].split()), source.rstrip("."), limits.rstrip("."), found.get("Check", ""))
+    sections = {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    limits = " ".join(sections.get("Limits", "").split()).rstrip(".")
+    check = textwrap.dedent(sections.get("Check", "").lstrip(" ")).strip()
+    return Told(formula, " ".join(parts[0].split()), parameters_in(sections.get("Parameters", "")), limits, check)
+
+
+def parameters_in(section: str) -> dict[str, str]:
+    """Meaning of each parameter from a `Parameters:` section; indented lines continue the one above."""
+    meanings: dict[str, str] = {}
+    name = ""
+    for line in textwrap.dedent(section).splitlines():
+        if start := PARAMETER.match(line):
+            name = start[1]
+            meanings[name] = line[start.end() :].strip()
+        elif line.strip() and name:
+            meanings[name] += f" {line.strip()}"
+    return {name: meaning.rstrip(".") for name, meaning in meanings.items()}
 
 
 @cache
 def modules() -> tuple[str, ...]:
-    """Every module of the core in reading order, the ground last; importing them registers their formulas."""
+    """Every module of `app/sizing` in reading order; importing them registers their formulas."""
     names = [m.name for m in pkgutil.walk_packages(app.sizing.__path__, "app.sizing.")]
     for name in names:
         importlib.import_module(name)
@@ -79,6 +100,7 @@ def modules() -> tuple[str, ...]:
 
 
 def reading_order(module: str) -> tuple[int, int, str]:
+    """Sort key of a module: its package, its listed position, its name."""
     room, _, file = module.removeprefix("app.sizing.").partition(".")
     last = file.rpartition(".")[2]
     place = -1 if not file else READ_FIRST.index(last) if last in READ_FIRST else len(READ_FIRST)
@@ -87,15 +109,15 @@ def reading_order(module: str) -> tuple[int, int, str]:
 
 @cache
 def all_told() -> tuple[Told, ...]:
-    """Every formula, in reading order of the files and in the order that each file has them."""
+    """Every formula, in the reading order of the files and the order of definition within a file."""
     modules()
-    found = [told(f) for f in FORMULAS.values() if f.function.__module__.startswith("app.sizing.")]
-    return tuple(sorted(found, key=lambda t: (reading_order(t.module), t.line)))
+    docs = [told(f) for f in FORMULAS.values() if f.function.__module__.startswith("app.sizing.")]
+    return tuple(sorted(docs, key=lambda t: (reading_order(t.module), t.line)))
 
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """One test of the core: where it is, and what it names of which module."""
+    """One test of the core: its file, and the names, attributes and imports that it uses."""
 
     path: str
     name: str
@@ -104,14 +126,14 @@ class Test:
     imported: frozenset[tuple[str, str]]
 
     def is_of(self, formula: Told) -> bool:
-        """Whether it calls the formula, or reads what is called so from an answer of the formula's room."""
+        """True if it calls the formula, or is in the same package and reads an attribute of that name."""
         called = formula.name in self.names and (formula.module, formula.name) in self.imported
         return called or (self.path.startswith(f"tests/sizing/{formula.room}/") and formula.name in self.attributes)
 
 
 @cache
 def tests() -> tuple[Test, ...]:
-    """Every test function of the core."""
+    """Every test function under `tests/sizing`."""
     found = []
     for path in sorted((ROOT / "tests" / "sizing").rglob("test_*.py")):
         tree = ast.parse(path.read_text())
@@ -126,7 +148,7 @@ def tests() -> tuple[Test, ...]:
 
 
 def tests_of(formula: Told) -> list[str]:
-    """Tests of its own room first; then the worked example of its docstring, which runs as one."""
+    """Tests that use a formula, those of its own package first; last the doctest of its docstring."""
     naming = [t for t in tests() if t.is_of(formula)]
     naming.sort(key=lambda t: (not t.path.startswith(f"tests/sizing/{formula.room}/"), formula.name not in t.names))
     worked = ["tests/sizing/test_checks.py (the worked example)"] if ">>>" in formula.check else []
@@ -135,46 +157,44 @@ def tests_of(formula: Told) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of a table or record, and what stands beside it."""
+    """A field or property of a table or record."""
 
     name: str
-    owner: str
-    owner_words: str
-    type: str
-    words: str
+    owner: str  # class
+    type: str  # annotation
+    words: str  # comment on the field's line, or first paragraph of a property's docstring
     path: str
 
 
 @cache
 def columns() -> tuple[Field, ...]:
-    """Every field and property of the core's tables and records, in reading order."""
-    found: list[Field] = []
+    """Every field and property of the classes of `app/sizing`, in reading order."""
+    fields: list[Field] = []
     for module in modules():
         path = Path(module.replace(".", "/"))
         file = path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py")
-        found.extend(fields_of(file))
-    return tuple(found)
+        fields.extend(fields_of(file))
+    return tuple(fields)
 
 
 def fields_of(file: Path) -> Iterator[Field]:
-    """The fields of a file's classes: words are the comment on the field's line, or a property's docstring."""
+    """The fields and properties of the classes in a file."""
     text = (ROOT / file).read_text()
     lines = text.splitlines()
     for owner in (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.ClassDef)):
-        about = " ".join((ast.get_docstring(owner) or "").partition("\n\n")[0].split())
         for node in owner.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
                 words = lines[(node.end_lineno or 1) - 1][node.end_col_offset or 0 :].partition("#")[2].strip()
-                yield Field(node.target.id, owner.name, about, ast.unparse(node.annotation), words, file.as_posix())
+                yield Field(node.target.id, owner.name, ast.unparse(node.annotation), words, file.as_posix())
             elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 words = " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
                 returns = ast.unparse(node.returns) if node.returns else ""
-                yield Field(node.name, owner.name, about, returns, words, file.as_posix())
+                yield Field(node.name, owner.name, returns, words, file.as_posix())
 
 
 @cache
 def owners() -> dict[str, frozenset[str]]:
-    """The tables and records that formulas read a name from, by the name."""
+    """For each name, the tables and records from which formulas read it."""
     found: dict[str, set[str]] = {}
     for formula in all_told():
         parameters = inspect.signature(formula.formula.function).parameters
@@ -185,7 +205,7 @@ def owners() -> dict[str, frozenset[str]]:
 
 
 def field_named(name: str) -> Field | None:
-    """What a name is a field of: of what formulas read it from, else of anything, the one that says most first."""
+    """The field of that name: of a table that formulas read, else of any class; one with a comment first."""
     same = [f for f in columns() if f.name == name]
     same.sort(key=lambda f: (f.owner not in owners().get(name, frozenset()), not f.words))
     return same[0] if same else None

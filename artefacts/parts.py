@@ -1,6 +1,6 @@
-"""What is generated: each part, what it is made from, what it writes, and how.
+"""Parts that are generated: the inputs and outputs of each, and the module that writes it.
 
-Nothing here is computed but digests: a part is current while those of its inputs and outputs are the stamped ones.
+This module computes only digests. A part is current if the digests of its inputs and outputs match its stamp.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Digests = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One part: `module` writes it with its `write()`; `inputs` and `outputs` are digests by name."""
+    """One part: `module` has a function `write()`; `inputs` and `outputs` are digests by name."""
 
     name: str
     module: str
@@ -60,9 +60,9 @@ def chosen(found: Iterable[Mapping[str, object]]) -> str:
 
 
 def fit_data() -> Digests:
-    """The data that enter the fit: the measurements, and of the catalogue what they name.
+    """The data of the fit: the measurements, and the parts of the catalog that they reference.
 
-    An accelerator, an offer or a model that nobody measured changes no factor.
+    Accelerators, offers and models without measurements change no factor.
     """
     measured = [row for name in MEASURED for row in rows(name)]
     accelerators = {row["accelerator"] for row in measured}
@@ -83,7 +83,7 @@ def fit_data() -> Digests:
 
 
 def fit_inputs() -> Digests:
-    return {"code of the fit": sources().digest(["app.calibration.calibrate"]), **fit_data()}
+    return {"code of the fit": sources().digest_from(["app.calibration.calibrate"]), **fit_data()}
 
 
 def fit_outputs() -> Digests:
@@ -91,7 +91,7 @@ def fit_outputs() -> Digests:
 
 
 def accuracy_inputs() -> Digests:
-    code = sources().digest(["artefacts.accuracy_page"])
+    code = sources().digest_from(["artefacts.accuracy_page"])
     return {"code of the page": code, **files(*(DATA / name for name in (*FITTED, *MEASURED)))}
 
 
@@ -101,7 +101,7 @@ def accuracy_outputs() -> Digests:
 
 
 def engine_inputs() -> Digests:
-    """The docstrings and formulas of the core, and the tests that name them: as the pages show them."""
+    """Digests of the pages, which contain the docstrings and formulas of `app/sizing` and the tests that use them."""
     from artefacts import engine_page, nomenclature  # noqa: PLC0415  (imports the whole core)
 
     return {"engine page": digest(engine_page.page()), "nomenclature": digest(nomenclature.page())}
@@ -113,40 +113,40 @@ def engine_outputs() -> Digests:
 
 @cache
 def answer_inputs() -> Digests:
-    """The code of the whole service and what was fitted; what other data change in an answer, its tests see."""
+    """The code of the whole service and the fitted files; tests cover how other data change an answer."""
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for path in sorted((ROOT / "app").rglob("*.py"))
     ]
     bodies = sorted((ROOT / "tests" / "api" / "bodies").glob("*.json"))
     return {
-        "code of the service": sources().digest(modules),
+        "code of the service": sources().digest_from(modules),
         "worked requests": chosen([files(*bodies)]),
         **fit_outputs(),
     }
 
 
 def client_inputs() -> Digests:
-    code = sources().digest(["artefacts.client_types"])
+    code = sources().digest_from(["artefacts.client_types"])
     return {"code of the service": answer_inputs()["code of the service"], "code of the types": code}
 
 
 def examples_inputs() -> Digests:
-    return {**answer_inputs(), "code of the examples": sources().digest(["artefacts.examples"])}
+    return {**answer_inputs(), "code of the examples": sources().digest_from(["artefacts.examples"])}
 
 
 def documents_inputs() -> Digests:
     modules = [f"artefacts.{name}" for name in ("documents", "walk", "decisions")]
     return {
         **answer_inputs(),
-        "code of the documents": sources().digest(modules),
+        "code of the documents": sources().digest_from(modules),
         "what the documents ask": digest("".join(asks(path) for path in written_by_hand())),
         **files(ROOT / "artefacts" / "decisions.json"),
     }
 
 
 def documents_outputs() -> Digests:
-    """What the pages show of answers, not the prose about it."""
+    """The answers that pages show, without their prose."""
     parts = {path.relative_to(ROOT).as_posix(): shown(path) for path in written_by_hand()}
     pages = files(ROOT / "docs" / "walk.md", ROOT / "docs" / "decisions.md")
     return {**{f"{name}, answers": digest(text) for name, text in parts.items() if text}, **pages}
@@ -173,12 +173,12 @@ def stamped() -> dict[str, dict[str, Digests]]:
 
 
 def stamp_of(part: Part) -> dict[str, Digests]:
-    """The digests of a part as it stands."""
+    """The current digests of a part."""
     return {"made_from": part.inputs(), "made": part.outputs()}
 
 
 def stale(part: Part) -> list[str]:
-    """What a part's stamp does not tell as it stands: names of inputs and outputs."""
+    """Names of inputs and outputs that differ from a part's stamp."""
     said, now = stamped().get(part.name, {}), stamp_of(part)
     return [
         name
@@ -189,7 +189,7 @@ def stale(part: Part) -> list[str]:
 
 
 def keep(part: Part, **further: Digests) -> None:
-    """Stamp a part as it stands; what it wrote may be code that others are made from."""
+    """Stamps a part with its current digests; its output may be code that other parts depend on."""
     sources.cache_clear()
     known = {each.name for each in PARTS}
     found = {name: said for name, said in stamped().items() if name in known}

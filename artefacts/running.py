@@ -1,4 +1,4 @@
-"""Runs what the documents show: their shell and Python against a service, in the order in which they stand."""
+"""Runs the shell and Python blocks of a document against a service, in the order of the document."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from artefacts.service import ROOT
 SHOWN = "localhost:8000"
 BETWEEN = "\x1e"
 LONGEST_S = 120
-# What `headroom` is while a document runs: this process answers, so that a command does not start Python anew.
+# Executable `headroom` for the blocks of a document: it forwards commands to this process, which saves start-up time.
 COMMAND = """#!{python} -SE
 import os, sys
 from multiprocessing.connection import Client
@@ -41,12 +41,12 @@ sys.exit(status)
 
 
 class NotAsShownError(Exception):
-    """A block of a document that ended with an error."""
+    """A block of a document ended with an error."""
 
 
 @contextlib.contextmanager
 def serving(app: ASGIApp) -> Iterator[str]:
-    """The address of an application, which was started already, on a port of its own."""
+    """Serves a started application on a free port and yields its URL."""
     server = Server(Listening(app, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -55,7 +55,7 @@ def serving(app: ASGIApp) -> Iterator[str]:
     port = server.servers[0].sockets[0].getsockname()[1]
     url = f"http://127.0.0.1:{port}"
     try:
-        # What it logs once its catalogue is loaded is no part of what a command says.
+        # Wait until the catalog is loaded, so that its log lines do not mix with the output of commands.
         urllib.request.urlopen(f"{url}/readyz", timeout=LONGEST_S).close()
         yield url
     finally:
@@ -65,7 +65,7 @@ def serving(app: ASGIApp) -> Iterator[str]:
 
 @contextlib.contextmanager
 def answering(folder: Path, url: str) -> Iterator[None]:
-    """`headroom` as an executable of the folder, whose questions go to the service at the address."""
+    """Provides `headroom` as an executable in the folder; this process runs its commands against the service."""
     address = str(folder / "line")
     executable = folder / "headroom"
     executable.write_text(COMMAND.format(python=sys.executable, address=address))
@@ -98,10 +98,10 @@ def answering(folder: Path, url: str) -> Iterator[None]:
         thread.join()
 
 
-def script(told: list[Block]) -> str:
-    """One shell program of all blocks that run, which marks where the output of each begins."""
+def script(fenced: list[Block]) -> str:
+    """One shell script of all runnable blocks, which marks the start of each output."""
     parts = ["set -euo pipefail\n"]
-    for block in told:
+    for block in fenced:
         parts.append("printf '\\036'\n")
         if block.runs and block.language == PYTHON:
             parts.append(f"python3 - <<'END_OF_PYTHON'\n{block.text}END_OF_PYTHON\n")
@@ -110,14 +110,14 @@ def script(told: list[Block]) -> str:
     return "".join(parts)
 
 
-def run(told: list[Block], url: str) -> list[str]:
-    """What each block of a document says to standard output; of one that does not run nothing."""
+def run(fenced: list[Block], url: str) -> list[str]:
+    """Standard output of each block of a document; empty for blocks that do not run."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made)
         (home / "bin").mkdir()
         (home / "work").mkdir()
         (home / "work" / "tests").symlink_to(ROOT / "tests")
-        (home / ".curlrc").write_text("fail-with-body\n")  # a refusal ends with an error
+        (home / ".curlrc").write_text("fail-with-body\n")  # an error status makes curl fail
         here = url.removeprefix("http://")
         environment = {
             **os.environ,
@@ -127,7 +127,7 @@ def run(told: list[Block], url: str) -> list[str]:
         }
         with answering(home / "bin", url):
             ended = subprocess.run(
-                ["bash", "-c", script(told).replace(SHOWN, here)],
+                ["bash", "-c", script(fenced).replace(SHOWN, here)],
                 cwd=home / "work",
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -136,9 +136,9 @@ def run(told: list[Block], url: str) -> list[str]:
                 timeout=LONGEST_S,
                 check=False,
             )
-    # Blanks at the end of a line, as fold leaves them, do not stand in a document.
+    # Documents have no trailing blanks, which `fold` leaves.
     plain = re.sub(r" +$", "", ended.stdout.replace(here, SHOWN), flags=re.MULTILINE)
     said = plain.split(BETWEEN)[1:]
     if ended.returncode:
-        raise NotAsShownError(f"{told[len(said) - 1].text}ended with {ended.returncode}:\n{said[-1]}{ended.stderr}")
+        raise NotAsShownError(f"{fenced[len(said) - 1].text}ended with {ended.returncode}:\n{said[-1]}{ended.stderr}")
     return said

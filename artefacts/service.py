@@ -1,4 +1,4 @@
-"""The service over a catalogue of its own, to be asked for what the documents show."""
+"""The service with its own temporary catalog, for the answers that documents show."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from app.main import create_app
 from app.migrating import alembic_config
 
 ROOT = Path(__file__).resolve().parents[1]
-# The day of every document and test, so that ages of prices in them stay as they are.
+# Fixed date of all documents and tests, so that the ages of prices do not change.
 DAY = date(2026, 11, 20)
 BODIES = ROOT / "tests" / "api" / "bodies"
 
 
 @contextmanager
 def asked() -> Iterator[TestClient]:
-    """A client of the service over the data files as they stand."""
+    """A client of the service over the current data files."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/artefacts.sqlite3"
         config = alembic_config()
@@ -43,5 +43,5 @@ def asked() -> Iterator[TestClient]:
 
 
 def bodies() -> dict[str, dict[str, Any]]:
-    """The worked requests by name; the first word of a name is its endpoint."""
+    """The worked requests by name; the first word of a name is the endpoint."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(BODIES.glob("*.json"))}

@@ -1,4 +1,4 @@
-"""Concurrency sweeps: what was published beside what is predicted, series by series."""
+"""Plots of concurrency sweeps: published and predicted latencies, one row per series."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from matplotlib.figure import Figure
 from app.sizing.evidence import Compared
 
 LATENCIES = {"ttft_s": "time to first token, s", "tpot_s": "time per output token, s"}
-LONG = 4  # loads of a series that is shown
+LONG = 4  # fewest loads of a series that is shown
 SHOWN = 9
 Series = tuple[str, str, str, str, float, float, float]
 
 
 def series_of(r: Compared) -> Series:
-    """What is the same at every load of a sweep."""
+    """Everything that is constant over a sweep."""
     s = r.setting
     return s.engine, r.model, s.accelerator, s.format_class, s.devices, s.input_tokens, s.output_tokens
 
 
 def sweeps(rows: Sequence[Compared]) -> dict[Series, dict[str, dict[float, Compared]]]:
-    """Series of one source with enough loads, by latency and number in flight; the longest of every engine, model and
-    accelerator, engines in turn.
+    """Series with enough loads, by latency and requests in flight.
+
+    Each combination of engine, model and accelerator gives its longest series; engines alternate.
     """
     found: dict[Series, dict[str, dict[float, Compared]]] = defaultdict(lambda: defaultdict(dict))
     for r in sorted(rows, key=lambda r: r.measurement):
@@ -43,7 +44,7 @@ def sweeps(rows: Sequence[Compared]) -> dict[Series, dict[str, dict[float, Compa
 
 
 def sweep_figure(rows: Sequence[Compared]) -> Figure:
-    """A row a series: both latencies over the number in flight."""
+    """One row per series: both latencies over the requests in flight."""
     shown = sweeps(rows)
     figure, axes = plt.subplots(len(shown), len(LATENCIES), figsize=(10, 2.3 * len(shown)), squeeze=False)
     for line, (series, by_metric) in zip(axes, shown.items(), strict=True):
@@ -60,7 +61,7 @@ def sweep_figure(rows: Sequence[Compared]) -> Figure:
 
 
 def drawn(axis: Axes, of: Mapping[float, Compared]) -> None:
-    """One latency of one series."""
+    """Draws one latency of one series."""
     loads = sorted(of)
     axis.fill_between(loads, [of[n].low for n in loads], [of[n].high for n in loads], alpha=0.12, linewidth=0)
     axis.loglog(loads, [of[n].held_out for n in loads], "--", linewidth=1, label="predicted, source unseen")

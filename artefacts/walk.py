@@ -1,4 +1,4 @@
-"""docs/walk.md: ten formulas drawn from the pages, each with its file, its tests and a request whose trace shows it."""
+"""docs/walk.md: ten random formulas with their file, their test, and a request whose trace shows them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from artefacts.service import bodies
 SEED, TEN = 10, 10
 HEAD = """# From a formula to its test and its trace line
 
-Written by `make artefacts`: ten formulas drawn by a seeded die from [engine.md](engine.md). Names lead from one to the
-next, so that none of it has to be searched for:
+`make artefacts` writes this page: ten random formulas from [engine.md](engine.md), drawn with a fixed seed. The name of
+a formula leads to its file, its test and its trace line:
 
-1. **File.** A formula stands in the room it is about, in the file of its noun: time of a training step is
-   `app/sizing/training/step.py`. Serving and training have the same file names. It is the function of that name under
-   `@formula`; its docstring says source, limits and a worked example.
+1. **File.** A formula is in the package of its topic, in the file of its noun: the time of a training step is in
+   `app/sizing/training/step.py`. Serving and training use the same file names. The formula is the function of that name
+   with the decorator `@formula`, which states unit and source. Its docstring lists parameters, limits and a worked
+   example.
 2. **Test.** `tests/` mirrors `app/`: `app/sizing/training/step.py` is tested in `tests/sizing/training/test_step.py`,
-   or in its room by what it is part of. Every worked example of a docstring runs in `tests/sizing/test_checks.py`.
-3. **Trace line.** The line carries the formula's name. Add `"trace": true` to the request, post it, look for the name:
+   or in another file of the same package. `tests/sizing/test_checks.py` runs the worked example of every docstring.
+3. **Trace line.** The line has the name of the formula. Add `"trace": true` to the request, send it, and search for the
+   name:
 
        python -c "import json; b = json.load(open('REQUEST')); print(json.dumps({**b, 'trace': True}))" |
          curl -s localhost:8000/recommend -H 'content-type: application/json' -d @- | grep -o '"name":"NAME[^}]*}[^}]*}'
@@ -31,13 +33,13 @@ next, so that none of it has to be searched for:
 
 
 def lines_of(answer: Any) -> Iterator[str]:
-    """Names of the trace lines of an answer, labels left out."""
+    """Names of the trace lines of an answer, without labels."""
     for part in answer.get("recommendations", [answer]):
         yield from (line["name"].partition(" (")[0] for line in part.get("trace") or ())
 
 
 def traced(client: TestClient) -> dict[str, str]:
-    """The first worked request whose trace shows a formula, by the formula's name."""
+    """For each formula, the first worked request whose trace shows it."""
     found: dict[str, str] = {}
     for name, body in bodies().items():
         answer = client.post("/" + name.partition("-")[0], json={**body, "trace": True}).json()
@@ -47,15 +49,15 @@ def traced(client: TestClient) -> dict[str, str]:
 
 
 def drawn(shown: dict[str, str]) -> list[Told]:
-    """Ten formulas that have a test and a line, by a seeded draw over the page's order."""
+    """Ten random formulas with a test and a trace line, in the order of the page."""
     ready = [t for t in all_told() if t.name in shown and tests_of(t)]
     chosen = random.Random(SEED).sample(range(len(ready)), min(TEN, len(ready)))
     return [ready[i] for i in sorted(chosen)]
 
 
-def row(told: Told, shown: dict[str, str]) -> str:
-    test = tests_of(told)[0]
-    return f"| `{told.name}` | `{told.path}` | `{test}` | `{told.name}` in `{shown[told.name]}` |"
+def row(doc: Told, shown: dict[str, str]) -> str:
+    test = tests_of(doc)[0]
+    return f"| `{doc.name}` | `{doc.path}` | `{test}` | `{doc.name}` in `{shown[doc.name]}` |"
 
 
 def write(client: TestClient) -> None:

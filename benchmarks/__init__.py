@@ -1,1 +1,1 @@
-"""Speed and memory of the service, as ratios within one run."""
+"""Load, speed and fault-injection tests of the service."""

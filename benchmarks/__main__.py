@@ -1,8 +1,10 @@
-"""`make bench`: how long answers take, as ratios to an endpoint of the same sizes that computes nothing.
+"""`make bench`: time of answers, as ratios to an endpoint with the same request and response sizes that computes
+nothing.
 
-Machines differ and are noisy, so the figure to compare over time is the ratio within one run; `--against DIR` puts
-another checkout beside this one, request by request in turn. Every request differs a little from the last, so none
-is answered from the store. Nothing is asserted: a timing on a shared machine proves nothing by itself.
+Machines differ and are noisy, so compare the ratio within one run over time. `--against DIR` measures another
+checkout
+in turn with this one, request by request. Every request differs slightly from the last, so no answer comes from the
+store. Nothing is asserted: a timing on a shared machine proves nothing by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ WARM_UP = 3
 
 
 class Checkout:
-    """A tree under measurement: its own database, and a process that answers one request at a time."""
+    """A checkout under measurement: its own database, and a process that answers one request at a time."""
 
     def __init__(self, tree: Path, folder: Path) -> None:
         self.tree, self.name = tree, tree.name
@@ -45,7 +47,7 @@ class Checkout:
         )
 
     def timed(self, endpoint: str, body: dict[str, Any]) -> dict[str, float]:
-        """Milliseconds of one request and of the idle endpoint after it."""
+        """Milliseconds of one request, and of the idle endpoint after it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"endpoint": endpoint, "body": body}) + "\n")
@@ -54,7 +56,7 @@ class Checkout:
         return found
 
     def peak_mib(self) -> float:
-        """Peak memory of the process so far."""
+        """Peak memory of the process so far, MiB."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("VmHWM:")[1].split()[0]) / 1024
 
@@ -64,9 +66,9 @@ class Checkout:
 
 
 def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
-    """The same question a hair apart: a new answer of the same work, for which nothing is kept of the last."""
-    apart = {**body.get("assumptions", {}), "simulated_requests": 10_000 - i}
-    return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}, "assumptions": apart}
+    """The same question with a tiny change: the same work, but no stored or cached answer."""
+    other = {**body.get("assumptions", {}), "simulated_requests": 10_000 - i}
+    return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}, "assumptions": other}
 
 
 def medians(rows: list[dict[str, float]]) -> dict[str, float]:
@@ -75,8 +77,9 @@ def medians(rows: list[dict[str, float]]) -> dict[str, float]:
 
 
 def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
-    """Each worked request beside the idle endpoint, by the clock and by processor time (`cpu`: what others on the
-    machine disturb least), one column group for each checkout.
+    """Prints each worked request relative to the idle endpoint, by wall-clock time and by CPU time, per checkout.
+
+    Other processes on the machine affect the CPU time least.
     """
     print(" " * 42 + "".join(f"{c.name:>37}" for c in checkouts))
     print(f"{'request':42}" + f"{'p50 ms':>10}{'p99 ms':>8}{'x idle':>8}{'x cpu':>11}" * len(checkouts))
@@ -95,16 +98,16 @@ def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
             line += f"{p50['busy_ms'] / p50['idle_ms']:8.1f}{p50['busy_cpu_ms'] / p50['idle_cpu_ms']:11.1f}"
         print(line, flush=True)
     for c in checkouts:
-        print(f"peak memory after all of them, {c.name}: {c.peak_mib():.0f} MiB")
+        print(f"peak memory after all requests, {c.name}: {c.peak_mib():.0f} MiB")
 
 
 def main() -> None:
-    """Print the tables."""
+    """Prints the tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--against", type=Path, help="another checkout, measured in turn with this one")
+    parser.add_argument("--against", type=Path, help="another checkout, measured alternately with this one")
     parser.add_argument("--rounds", type=int, default=40, help="requests per body")
-    parser.add_argument("--only", default="", help="bodies whose name contains this")
-    parser.add_argument("--load-s", type=float, default=10.0, help="seconds of load per checkout; 0: none")
+    parser.add_argument("--only", default="", help="only bodies whose name contains this text")
+    parser.add_argument("--load-s", type=float, default=10.0, help="seconds of load per checkout; 0 for none")
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--workers", type=int, default=2)
     asked = parser.parse_args()

@@ -1,9 +1,10 @@
-"""Training and sample work (images, speech, encoders) against published measurements, asked row by row as /estimate
-would be.
+"""Compares training and sample work (images, speech, encoders) with published measurements, row by row through
+/estimate.
 
-Nothing is fitted here, and every source was seen by the fit; unseen ones and token streams have `python -m
-app.calibration`. A row is compared where it names a catalogue model, the hardware and the batch; every other row is
-counted with the reason why it is not.
+Nothing is fitted here, and the fit saw every source. `python -m app.calibration` covers unseen sources and token
+streams. A row is compared if it names a catalog model, the hardware and the batch; every other row is counted with
+the
+reason.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Sl
 
 @cache
 def published_runs() -> dict[str, Mapping[str, str]]:
-    """The published training results by id, with the columns that the catalogue keeps apart."""
+    """The published training results by ID, with the columns that the database does not store."""
     return {r["id"]: r for r in rows_of("measurements_training.csv")}
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One figure of one row; `ratio` is predicted over measured, `covered` whether the interval holds it."""
+    """One figure of one row; `ratio` is predicted over measured, `covered` is True if the interval contains it."""
 
     metric: str
     source: str
@@ -59,7 +60,7 @@ class Compared:
         return abs(self.ratio - 1)
 
 
-# What a sample is where the row does not say: a question with its paragraph, 30 s of speech as MLPerf counts it.
+# Tokens of a sample if the row states none: a question with its paragraph.
 SAMPLE_TOKENS = {"bert-large-squad": 178.0}
 USUAL_TOKENS = 384.0
 SAMPLE_FORMATS = {
@@ -72,26 +73,26 @@ SAMPLE_FORMATS = {
 }
 
 
-# What was run, by the first words of what a row calls it; what is none of these is left to be chosen.
+# Engine by the first words of its published name; other names leave the engine open.
 SAMPLE_ENGINES = {"TensorRT": "tensorrt", "PyTorch": "pytorch", "Neuron": "neuronx", "OpenVINO": "openvino"}
 
 
-# Benchmarks feed networks with tensors that were made beforehand.
+# Benchmarks feed networks with prepared tensors, so the host does no work.
 READY_MADE = Assumptions().with_overrides({"host_work_share": 0.0})
 
 
 def sockets(said: Mapping[str, Any]) -> int:
-    """Processors of a machine whose row counts machines and says so in its name."""
+    """Processors per machine, for rows that count machines and state the processors in the name."""
     return 2 if str(said.get("accelerator_as_published", "")).endswith("-2S") else 1
 
 
 def sample_engine(row: MeasurementRow) -> str | None:
-    """The engine of a row; None where the catalogue has none of that name."""
+    """The engine of a row; None if the catalog has none of that name."""
     return next((engine for words, engine in SAMPLE_ENGINES.items() if (row.engine or "").startswith(words)), None)
 
 
 def samples_measured(model: ModelArchitecture, said: Mapping[str, Any]) -> float | None:
-    """Samples per second of the row; speech is published in tokens of text."""
+    """Samples per second of the row; speech is published in text tokens."""
     found = figure(said.get("samples_s")) or figure(said.get("requests_s"))
     tokens = figure(said.get("output_tok_s"))
     if found is None and tokens is not None and model.law is not None and model.law.decodes:
@@ -100,7 +101,7 @@ def samples_measured(model: ModelArchitecture, said: Mapping[str, Any]) -> float
 
 
 def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Question, Deployment]:
-    """Encoders, images, speech and pictures, on one accelerator per replica."""
+    """Question and deployment of a sample row: encoders, images and speech, on one accelerator per replica."""
     said: Mapping[str, Any] = row.payload
     if samples_measured(model, said) is None:
         raise NotCompared("no samples/s")
@@ -137,7 +138,7 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
 
 
 def run_figures(row: MeasurementRow, builder: TrainingCases, market: Snapshot) -> list[Compared]:
-    """A training row asked as /estimate is: speed, peak memory as it would be answered, and hours of a whole run."""
+    """Figures of a training row as /estimate answers them: speed, peak memory, and hours of a whole run."""
     said = published_runs()[row.id]
     asked = builder.asked(said)
     total = figure(said.get("tokens_total"))
@@ -173,10 +174,10 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Snapshot) -
 
 
 def compared(row: MeasurementRow, store: SnapshotStore, builder: TrainingCases) -> list[Compared]:
-    """The figures of one row beside the engine's; NotCompared where it cannot be asked, or the engine declines."""
+    """The figures of one row with the engine's; raises NotCompared if the row is incomplete or the engine declines."""
     market = store.market()
     if row.accelerator is None or row.num_accelerators is None:
-        raise NotCompared("accelerator is not in the catalogue")
+        raise NotCompared("accelerator is not in the catalog")
     try:
         return run_figures(row, builder, market) if row.kind == "training" else sample_figures(row, store, market)
     except AppError as error:
@@ -184,11 +185,11 @@ def compared(row: MeasurementRow, store: SnapshotStore, builder: TrainingCases) 
 
 
 def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Snapshot) -> list[Compared]:
-    """Serving of encoders, images, speech and pictures."""
+    """Figures of a serving row for encoders, images and speech."""
     try:
         model = store.model(row.model or "")
     except AppError:
-        raise NotCompared("model is not in the catalogue under that name") from None
+        raise NotCompared("model is not in the catalog under that name") from None
     if model.kind == "decoder":
         raise NotCompared("a token stream: compared by python -m app.calibration")
     e = estimate(*sample_question(model, row), market)
@@ -213,7 +214,7 @@ def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Snapshot) 
 
 
 def speed_rows(session: Session) -> list[MeasurementRow]:
-    """The measurements that are speeds; the start-up logs (`kv_cache`) are memory."""
+    """The measurements of speed; start-up logs (`kv_cache`) measure memory."""
     chosen = (
         select(MeasurementRow).where(MeasurementRow.kind.in_(("inference", "training"))).order_by(MeasurementRow.id)
     )
@@ -221,7 +222,7 @@ def speed_rows(session: Session) -> list[MeasurementRow]:
 
 
 def compare_all(rows: list[MeasurementRow], store: SnapshotStore) -> tuple[list[Compared], Counter[tuple[str, str]]]:
-    """Every row's figures, and the rows left out by (kind, reason)."""
+    """The figures of all rows, and the rows left out by (kind, reason)."""
     found: list[Compared] = []
     left_out: Counter[tuple[str, str]] = Counter()
     builder = TrainingCases(store.market(), store.model)
@@ -245,7 +246,7 @@ def line(name: str, rows: list[Compared]) -> str:
 
 
 def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
-    """Print the errors by metric, by metric and family where there are 30 rows, and what was left out."""
+    """Prints the errors by metric, by metric and family with 30 rows or more, and the rows left out."""
     by_metric, by_family = defaultdict(list), defaultdict(list)
     for c in found:
         by_metric[c.metric].append(c)

@@ -1,4 +1,6 @@
-"""`python -m benchmarks.agreement`: the closed form beside the simulation, over random workloads on real plans."""
+"""`python -m benchmarks.agreement`: compares the closed form with the simulation over random workloads on real
+plans.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,16 @@ FIGURES = ("tpot_p50", "tpot_mean", "ttft_p50", "ttft_mean", "capacity")
 GROUPS: Mapping[str, Callable[[Compared], bool]] = MappingProxyType(
     {
         "all": lambda _: True,
-        "a rate, mixed": lambda c: c.case.is_open and not c.case.prompts_first,
-        "a rate, prompts first": lambda c: c.case.is_open and c.case.prompts_first,
-        "in flight, mixed": lambda c: not c.case.is_open and not c.case.prompts_first,
-        "in flight, prompts first": lambda c: not c.case.is_open and c.case.prompts_first,
+        "open loop, mixed": lambda c: c.case.is_open and not c.case.prompts_first,
+        "open loop, prompts first": lambda c: c.case.is_open and c.case.prompts_first,
+        "closed loop, mixed": lambda c: not c.case.is_open and not c.case.prompts_first,
+        "closed loop, prompts first": lambda c: not c.case.is_open and c.case.prompts_first,
     }
 )
 
 
 def main() -> None:
-    """Print how far apart the two are, in the median and at the 90th percentile of workloads."""
+    """Prints the difference between the two, as median and 90th percentile over workloads."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.agreement", description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
@@ -40,7 +42,7 @@ def main() -> None:
         subprocess.run(prepare, check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url})
         market = SnapshotStore(sessionmaker(make_engine(url)), check_s=3600).market()
     found = [compared(case) for case in cases(market, asked.count, seed=asked.seed)]
-    print(f"{'apart: median (p90), %':28}{'':>5}" + "".join(f"{name:>15}" for name in FIGURES))
+    print(f"{'difference: median (p90), %':28}{'':>5}" + "".join(f"{name:>15}" for name in FIGURES))
     for name, belongs in GROUPS.items():
         group = [c for c in found if belongs(c)]
         each = "".join(f"{100 * apart(group, f):8.1f} ({100 * apart(group, f, 90):3.0f})" for f in FIGURES)

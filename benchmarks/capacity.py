@@ -1,7 +1,8 @@
-"""`python -m benchmarks.capacity`: what each kind of request costs a worker, and how many it answers in a second.
+"""`python -m benchmarks.capacity`: cost of each kind of request for a worker, and requests per second.
 
-Clients ask one after another on connections that they keep. Where the clients share the machine with the workers, the
-processor time of an answer is the figure to plan with: requests/s is then what was left for the workers.
+Each client sends one request after another on a persistent connection. If clients and workers share the machine,
+plan
+with the CPU time per answer: the request rate then only reflects the CPU that was left for the workers.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.capacity", description=__doc__)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=8.0, help="of each kind")
+    parser.add_argument("--seconds", type=float, default=8.0, help="seconds per kind of request")
     parser.add_argument("--database", choices=DATABASES, default="sqlite")
-    told = parser.parse_args()
-    with prepared(told.database) as (environment, _):
-        server = Served("here", ROOT, environment, workers=told.workers)
+    options = parser.parse_args()
+    with prepared(options.database) as (environment, _):
+        server = Served("here", ROOT, environment, workers=options.workers)
         try:
             asyncio.run(ask(server.port, KINDS["recommendation, new"], clients=2, seconds=3.0, first=8_000_000))
-            print(f"{told.workers} worker(s), {told.clients} clients, {told.database}")
+            print(f"{options.workers} worker(s), {options.clients} clients, {options.database}")
             print(f"{'':26}{'requests/s':>11}{'CPU ms each':>13}{'p50 ms':>8}{'p99 ms':>8}{'MiB':>6}  not 200")
             for i, (name, made) in enumerate(KINDS.items()):
                 before = server.cpu_s()
                 found = asyncio.run(
-                    ask(server.port, made, clients=told.clients, seconds=told.seconds, first=1_000_000 * (i + 1))
+                    ask(server.port, made, clients=options.clients, seconds=options.seconds, first=1_000_000 * (i + 1))
                 )
                 many = len(found.took_s)
                 each_ms = (server.cpu_s() - before) / many * 1e3

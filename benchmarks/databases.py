@@ -1,4 +1,4 @@
-"""A database of a measurement's own, prepared, and the environment of a service on it."""
+"""Prepares a temporary database, and the environment of a service that uses it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KINDS = ("sqlite", "postgresql")
 
 @contextmanager
 def prepared(kind: str) -> Iterator[tuple[dict[str, str], Path]]:
-    """The environment, and where the database's files are; a PostgreSQL is one from a wheel."""
+    """Yields the environment and the folder of the database's files; PostgreSQL comes from a wheel."""
     with tempfile.TemporaryDirectory(prefix="pg") as name:
         folder = Path(name)
         folder.chmod(0o755)

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.dearest`: the dearest requests that are accepted, in seconds of processor time.
+"""`python -m benchmarks.dearest`: the most expensive requests that the service accepts, in seconds of CPU time.
 
-Each kind of request is asked once, at the most that its schema lets through or near it, of the application in this
-process over a database of its own; no request is asked before, parts of some are. Refusals are told with why.
+Each kind of request is sent once, at or near the maximum of its schema, to an application in this process with its
+own
+database. No request repeats, but parts of some do. Rejections are printed with their reason.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Asked = tuple[str, str, str, Any]
 
 
 def body(name: str, **workload: Any) -> Body:
-    """A worked request with members of its workload replaced; None removes one."""
+    """A worked request with fields of its workload replaced; None removes a field."""
     made: Body = json.loads((BODIES / f"{name}.json").read_text())
     made["workload"] = {k: v for k, v in {**made["workload"], **workload}.items() if v is not None}
     return made
@@ -41,7 +42,7 @@ def lengths(count: int, most: int) -> Body:
 
 
 def kinds_of_attention(count: int, layers: int) -> Body:
-    """A configuration whose layers differ in how much they compress."""
+    """A configuration whose layers differ in their compression."""
     from app.catalog.seed import model_entries  # noqa: PLC0415
 
     config = copy.deepcopy(next(e["config"] for e in model_entries() if "compress_ratios" in e["config"]))
@@ -49,13 +50,13 @@ def kinds_of_attention(count: int, layers: int) -> Body:
 
 
 def traffics() -> Iterator[tuple[str, Body]]:
-    """Loads at their most."""
+    """Loads at the limits of the schema."""
     drawn = {"input_tokens": lengths(1000, 100_000), "output_tokens": lengths(1000, 8000)}
     day: Body = {"hourly_factors": [1 + (7 * i) % 23 for i in range(24)]}
     yield "a histogram of 1000 lengths", {"peak_requests_per_s": 10, **drawn}
     yield "a histogram and a day", {"peak_requests_per_s": 10, **drawn, **day}
-    yield "a million at once", {"concurrent_requests": 1_000_000}
-    yield "a million a second", {"peak_requests_per_s": 1e6, "burstiness": 20, **day}
+    yield "a million concurrent requests", {"concurrent_requests": 1_000_000}
+    yield "a million requests per second", {"peak_requests_per_s": 1e6, "burstiness": 20, **day}
     trace = [
         {"at_s": i * 0.3, "input_tokens": 1 + i * 37 % 9000, "output_tokens": 1 + i * 11 % 900} for i in range(870)
     ]
@@ -66,7 +67,7 @@ def traffics() -> Iterator[tuple[str, Body]]:
 
 
 def questions() -> Iterator[tuple[str, Body]]:
-    """Requests of /recommend at their most."""
+    """Requests of /recommend at the limits of the schema."""
     for name, traffic in traffics():
         own = {"slo": None} if "classes" in traffic else {}
         yield name, {**body("recommend-inference-chat-70b", traffic=traffic, **own), "limit": 50, "rejected_limit": 200}
@@ -86,7 +87,7 @@ def questions() -> Iterator[tuple[str, Body]]:
 
 
 def everything(client: TestClient) -> Iterator[Asked]:
-    """Method, path, what it is, body; ids are of answers stored on the way."""
+    """(method, path, name, body) of every request; IDs are those of answers stored on the way."""
     most: dict[str, Body] = dict(questions())
     yield from (("POST", "/recommend", name, asked) for name, asked in most.items())
     for path in sorted(BODIES.glob("estimate-*.json")):
@@ -128,7 +129,7 @@ def everything(client: TestClient) -> Iterator[Asked]:
 
 
 def measured(client: TestClient, least_s: float) -> None:
-    """Ask everything once, and tell what costs that much."""
+    """Sends every request once and prints the expensive ones."""
     rows = []
     for method, path, name, asked in everything(client):
         began = time.process_time()
@@ -140,19 +141,19 @@ def measured(client: TestClient, least_s: float) -> None:
         rows.append((took, row))
         if took >= least_s:
             print(row, flush=True)
-    print(f"{len(rows)} requests; the dearest:")
+    print(f"{len(rows)} requests; the most expensive:")
     print("\n".join(row for _, row in sorted(rows, reverse=True)[:20]))
 
 
 def main() -> None:
-    """Run it."""
+    """Runs the measurement."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dearest", description=__doc__)
-    parser.add_argument("--least", type=float, default=0.5, help="CPU seconds from which a request is told at once")
+    parser.add_argument("--least", type=float, default=0.5, help="CPU seconds from which a request is printed at once")
     asked = parser.parse_args()
     with ExitStack() as stack:
         url = f"sqlite:///{stack.enter_context(tempfile.TemporaryDirectory())}/dearest.sqlite3"
-        told = {**os.environ, "HEADROOM_DATABASE_URL": url}
-        subprocess.run([sys.executable, "-m", "app", "prepare"], check=True, capture_output=True, env=told)
+        environment = {**os.environ, "HEADROOM_DATABASE_URL": url}
+        subprocess.run([sys.executable, "-m", "app", "prepare"], check=True, capture_output=True, env=environment)
         app = create_app(Settings(database_url=url, access_log="off", request_deadline_s=600))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")

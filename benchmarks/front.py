@@ -1,7 +1,7 @@
-"""`python -m benchmarks.front`: what the outermost layer adds to a request, and what a scrape costs, in microseconds.
+"""`python -m benchmarks.front`: overhead of the outermost middleware per request and of a metrics scrape, microseconds.
 
-The layer goes round an application that answers at once, in this process, without a socket; each way is timed by turns,
-and the median of the rounds is shown. The log goes where it usually does, here to a file.
+The middleware wraps an application that answers at once, in this process and without a socket. Variants are timed in
+turn, and the median of the rounds is shown. The log goes to its usual destination, here a file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Route:
 
 
 async def answers(scope: Scope, _: Receive, send: Send) -> None:
-    """As little as an application can do."""
+    """The smallest possible application."""
     scope["route"] = Route
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": b"{}"})
@@ -42,11 +42,11 @@ async def receive() -> Message:
 
 
 async def send(_: Message) -> None:
-    """Nobody reads it."""
+    """Discards the message."""
 
 
 async def microseconds(app: ASGIApp) -> float:
-    """Of one request, over a round of them."""
+    """Microseconds per request, over one round."""
     began = time.perf_counter()
     for _ in range(EACH):
         headers = [(b"host", b"localhost"), (b"accept", b"*/*"), PARENT]
@@ -56,14 +56,14 @@ async def microseconds(app: ASGIApp) -> float:
 
 
 async def measured() -> dict[str, float]:
-    """The median of the rounds, by way."""
+    """The median of the rounds, by variant."""
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     ways: dict[str, ASGIApp] = {
-        "nothing in front": answers,
-        "ids and counts": Front(answers, access_log=front.OFF),
-        "and a line in the log": Front(answers, access_log=front.ON),
-        "and a span": Front(answers, access_log=front.ON, tracer=traces.tracer_of(provider)),
+        "no middleware": answers,
+        "IDs and counts": Front(answers, access_log=front.OFF),
+        "plus a log line": Front(answers, access_log=front.ON),
+        "plus a span": Front(answers, access_log=front.ON, tracer=traces.tracer_of(provider)),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
@@ -74,7 +74,7 @@ async def measured() -> dict[str, float]:
 
 
 def scraped(scrape: Callable[[], bytes]) -> tuple[float, int]:
-    """Milliseconds of a scrape, the median of some, and its size."""
+    """(milliseconds of a scrape as a median, its size in bytes)."""
     seconds = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -88,11 +88,11 @@ def main() -> None:
     with tempfile.TemporaryFile("w+") as lines, redirect_stdout(lines):
         found = asyncio.run(measured())
         milliseconds, size = scraped(telemetry.exposition)
-    least = found["nothing in front"]
-    print(f"{'way':24} {'us a request':>12} {'added':>8}")
+    least = found["no middleware"]
+    print(f"{'variant':24} {'us/request':>12} {'added':>8}")
     for name, each in found.items():
         print(f"{name:24} {each:12.1f} {each - least:8.1f}")
-    print(f"a scrape of one process: {milliseconds:.1f} ms, {size:,} bytes")
+    print(f"scrape of one process: {milliseconds:.1f} ms, {size:,} bytes")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""`python -m benchmarks.frozen`: every process of a PostgreSQL is stopped (SIGSTOP) for a while under a service.
+"""`python -m benchmarks.frozen`: stops every process of a PostgreSQL server (SIGSTOP) for a while under a service.
 
-Meanwhile and after, each kind of request is asked by a client of its own, one at a time. `longest` is that of any
-request sent meanwhile; `back` is how long after the database goes on a kind is answered as before.
+During and after the stop, one client per kind of request sends one request at a time. `longest` is the longest
+answer
+of a request sent during the stop. `back` is the time from the restart of the database until a kind is answered as
+before.
 """
 
 from __future__ import annotations
@@ -24,17 +26,18 @@ from benchmarks.overload import exchange
 from benchmarks.served import Served
 
 BODIES = ROOT / "tests" / "api" / "bodies"
-QUIET_S, AFTER_S, NOBODY_S = 5.0, 8.0, 60.0
+QUIET_S, AFTER_S, GIVE_UP_S = 5.0, 8.0, 60.0
 
 
 @dataclass
 class Client:
-    """One kind of request, asked again and again; `right`: whether an answer is as it should be on a good day."""
+    """A client that repeats one kind of request; `right` states whether an answer is as in normal operation."""
 
     name: str
     made: Callable[[int], tuple[str, bytes]]
     pause_s: float
-    seen: list[tuple[float, float, int, bool]] = field(default_factory=list)  # sent at, seconds, status, right
+    # (time sent, seconds, status, whether the answer is as in normal operation)
+    seen: list[tuple[float, float, int, bool]] = field(default_factory=list)
 
     async def ask(self, port: int, until: Callable[[], bool]) -> None:
         number = int(time.monotonic())
@@ -44,15 +47,15 @@ class Client:
             head = f"{line} HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
             sent = time.monotonic()
             try:
-                async with asyncio.timeout(NOBODY_S):
+                async with asyncio.timeout(GIVE_UP_S):
                     status, headers, took = await exchange(port, head, body)
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
-                status, headers, took = 0, {}, NOBODY_S
+                status, headers, took = 0, {}, GIVE_UP_S
             self.seen.append((sent, took, status, status == 200 and "headroom-stored" not in headers))
             await asyncio.sleep(self.pause_s)
 
     def row(self, begin: float, end: float) -> str:
-        """What was seen of requests sent between two moments, and when all was well again."""
+        """The answers to requests sent between two moments, and the time until normal operation."""
         sent = [s for s in self.seen if begin <= s[0] < end]
         before = [s[1] for s in self.seen if s[0] < begin - 1]
         kinds = Counter("200" if s[3] else "200 not stored" if s[2] == 200 else str(s[2]) for s in sent)
@@ -64,7 +67,7 @@ class Client:
 
 
 def clients(stored: str) -> list[Client]:
-    """A known question, a new one, an estimate, health, a list, a status, a stored answer."""
+    """Clients for a known question, a new one, an estimate, health, a list, a status, and a stored answer."""
     estimate = (BODIES / "estimate-llama-70b-8xh100.json").read_bytes()
     return [
         Client("/livez", lambda _: ("GET /livez", b""), 0.05),
@@ -78,14 +81,14 @@ def clients(stored: str) -> list[Client]:
 
 
 def processes(data: Path) -> list[int]:
-    """The database's first process and those it started."""
+    """IDs of the database's main process and of its child processes."""
     first = int((data / "postmaster.pid").read_text().split()[0])
     stats = {p: p.read_text().rsplit(")", 1)[1].split() for p in Path("/proc").glob("[0-9]*/stat") if p.exists()}
     return [first, *(int(p.parent.name) for p, stat in stats.items() if int(stat[1]) == first)]
 
 
 async def watched(server: Served, found: list[Client], during: Callable[[], Awaitable[None]]) -> tuple[float, float]:
-    """The moments between which the database was away, while everybody asks."""
+    """(begin, end) of the outage, while all clients send requests."""
     over = False
     asking = [asyncio.create_task(client.ask(server.port, lambda: over)) for client in found]
     await asyncio.sleep(QUIET_S)
@@ -99,7 +102,7 @@ async def watched(server: Served, found: list[Client], during: Callable[[], Awai
 
 
 async def stored_id(port: int) -> str:
-    """The id of an answer that is stored."""
+    """The ID of a stored answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     raw = asked_at(1)
     head = f"POST /recommend HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n"
@@ -110,11 +113,11 @@ async def stored_id(port: int) -> str:
 
 
 async def print_outage(server: Served, what: str, during: Callable[[], Awaitable[None]]) -> None:
-    """One outage as a table."""
+    """Prints one outage as a table."""
     found, before = clients(await stored_id(server.port)), server.rss_mib()
     begin, end = await watched(server, found, during)
     print(f"{what} for {end - begin:.0f} s; memory {before:.0f} to {server.rss_mib():.0f} MiB")
-    print(f"  {'kind':14} {'before ms':>9} {'longest':>9} {'back s':>7}  answers of requests sent meanwhile")
+    print(f"  {'kind':14} {'before ms':>9} {'longest':>9} {'back s':>7}  answers to requests sent during the outage")
     for client in found:
         print(client.row(begin, end))
 
@@ -123,10 +126,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.frozen", description=__doc__)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=30.0)
-    told = parser.parse_args()
+    options = parser.parse_args()
     with ExitStack() as stack:
         environment, data = stack.enter_context(prepared("postgresql"))
-        server = Served("here", ROOT, environment, workers=told.workers)
+        server = Served("here", ROOT, environment, workers=options.workers)
         stack.callback(server.close)
 
         async def frozen() -> None:
@@ -134,7 +137,7 @@ def main() -> None:
             for process in stopped:
                 os.kill(process, signal.SIGSTOP)
             try:
-                await asyncio.sleep(told.seconds)
+                await asyncio.sleep(options.seconds)
             finally:
                 for process in stopped:
                     os.kill(process, signal.SIGCONT)

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.fuzz`: bytes that a fuzzer finds by coverage, given to whatever reads what a caller sends.
+"""`python -m benchmarks.fuzz`: coverage-guided fuzzing of everything that parses input of callers.
 
-Each reader may refuse in the ways that become a problem document; anything else that it raises ends the run with 1,
-and so does an input that takes ten seconds. Needs atheris, which no lock file names: pip install atheris.
+Each parser may reject input with the exceptions that become a problem document. Any other exception, and any input
+that
+takes ten seconds, ends the run with status 1. Needs atheris, which no lock file lists: pip install atheris.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Reader = Callable[[bytes], Any]
 
 
 def readers() -> dict[str, tuple[Reader, list[bytes]]]:
-    """What reads, each with texts to begin with."""
+    """The parsers by name, each with seed inputs."""
     from app.api.body import parsed  # noqa: PLC0415
     from app.api.routes.catalog import after  # noqa: PLC0415
     from app.api.schemas.requests import RecommendRequest  # noqa: PLC0415
@@ -59,7 +60,7 @@ def readers() -> dict[str, tuple[Reader, list[bytes]]]:
 
 
 def fuzz(name: str, folder: str, seconds: int) -> None:
-    """One reader, in this process, until time is up or something breaks."""
+    """Fuzzes one parser in this process until the time is up or an error occurs."""
     atheris = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["app"]):
         from app.api.problems import Invalid, Malformed  # noqa: PLC0415
@@ -78,21 +79,21 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fuzz", description=__doc__)
-    parser.add_argument("--seconds", type=int, default=150, help="of each reader")
-    parser.add_argument("--reader", help="this one alone")
-    parser.add_argument("--corpus", help="in this process, from this folder; what every reader is run with")
-    told = parser.parse_args()
-    if told.corpus:
-        fuzz(told.reader, told.corpus, told.seconds)
+    parser.add_argument("--seconds", type=int, default=150, help="seconds per parser")
+    parser.add_argument("--reader", help="only this parser")
+    parser.add_argument("--corpus", help="fuzz in this process with this corpus folder; for internal use")
+    options = parser.parse_args()
+    if options.corpus:
+        fuzz(options.reader, options.corpus, options.seconds)
         return
     broken = False
     for name, (_, texts) in readers().items():
-        if told.reader not in (None, name):
+        if options.reader not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as folder:
             for i, text in enumerate(texts):
                 (Path(folder) / str(i)).write_bytes(text)
-            given = ["--reader", name, "--corpus", folder, "--seconds", str(told.seconds)]
+            given = ["--reader", name, "--corpus", folder, "--seconds", str(options.seconds)]
             command = [sys.executable, "-m", "benchmarks.fuzz", *given]
             run = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace")
         stats = dict(line[6:].split(":") for line in run.stderr.splitlines() if line.startswith("stat::"))

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.kills`: workers, and now and then the whole service, are killed (SIGKILL) while it answers.
+"""`python -m benchmarks.kills`: kills (SIGKILL) workers, and now and then the whole service, while it answers.
 
-Every client asks new questions and keeps the id and the digest of each answer that came whole and says it is stored.
-At the end a new service is asked for each of them, and for every answer that the database has beside them.
+Each client sends new questions and keeps the ID and the digest of each complete answer that is marked as stored. At
+the
+end, a new service is asked for each of them, and for every other answer in the database.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from benchmarks.load import ROOT, asked_at
 from benchmarks.served import Served
 from benchmarks.wire import exchange, request
 
-WHOLE_EVERY = 10  # kills, of which one is of the whole service
-MOST_BETWEEN = 20  # answers between two kills
-NOBODY_S = 20.0
+WHOLE_EVERY = 10  # one of this many kills hits the whole service
+MOST_BETWEEN = 20  # most answers between two kills
+GIVE_UP_S = 20.0
 CLIENTS = 8
 NUMBERS = itertools.count(6_000_000)
 
 
 @dataclass
 class Heard:
-    """What clients were told, by id, and what came of all requests."""
+    """Digests of the answers that clients received, by ID, and the outcomes of all requests."""
 
     digests: dict[str, str] = field(default_factory=dict)
     answers: Counter[str] = field(default_factory=Counter)
@@ -49,7 +50,7 @@ class Heard:
 
 @dataclass
 class Service:
-    """The one that runs now."""
+    """The running service."""
 
     environment: dict[str, str]
     workers: int
@@ -59,7 +60,7 @@ class Service:
         self.server = Served("here", ROOT, self.environment, workers=self.workers)
 
     def kill_all(self) -> None:
-        """The parent and its workers, at once."""
+        """Kills the parent process and its workers at once."""
         for pid in (self.server.process.pid, *self.pids()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -70,11 +71,11 @@ class Service:
 
 
 async def ask(service: Service, heard: Heard) -> None:
-    """New questions without end."""
+    """Sends new questions in an endless loop."""
     while True:
         try:
             sent = request("POST /recommend", asked_at(next(NUMBERS)))
-            answer = await exchange(service.server.port, sent, NOBODY_S)
+            answer = await exchange(service.server.port, sent, GIVE_UP_S)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             heard.answers[type(error).__name__] += 1
             await asyncio.sleep(0.1)
@@ -86,12 +87,12 @@ async def ask(service: Service, heard: Heard) -> None:
 
 
 async def kills(service: Service, many: int, seconds: float) -> Heard:
-    """What was heard while so many were killed, or as many as there was time for."""
+    """The answers received until the requested number of kills, or until time is up."""
     heard, end = Heard(), time.monotonic() + seconds
     asking = [asyncio.create_task(ask(service, heard)) for _ in range(CLIENTS)]
     while heard.kills < many and time.monotonic() < end:
         enough = heard.answers["200"] + random.randint(1, MOST_BETWEEN)
-        until = time.monotonic() + NOBODY_S
+        until = time.monotonic() + GIVE_UP_S
         while heard.answers["200"] < enough and time.monotonic() < until:
             await asyncio.sleep(0.01)
         heard.kills += 1
@@ -107,22 +108,22 @@ async def kills(service: Service, many: int, seconds: float) -> Heard:
 
 
 async def found_again(port: int, heard: Heard, stored: list[str]) -> Counter[str]:
-    """What comes of asking for every answer."""
+    """Outcomes of a new request for every answer."""
     found: Counter[str] = Counter()
     for name in {*heard.digests, *stored}:
-        answer = await exchange(port, request(f"GET /recommendations/{name}"), NOBODY_S)
-        told = heard.digests.get(name)
+        answer = await exchange(port, request(f"GET /recommendations/{name}"), GIVE_UP_S)
+        digest = heard.digests.get(name)
         if answer.status != 200:
-            found["missing" if told else "half written"] += 1
-        elif told is None:
-            found["nobody heard, whole" if json.loads(answer.body)["id"] == name else "half written"] += 1
+            found["missing" if digest else "incomplete"] += 1
+        elif digest is None:
+            found["not received, complete" if json.loads(answer.body)["id"] == name else "incomplete"] += 1
         else:
-            found["as it was" if hashlib.sha256(answer.body).hexdigest() == told else "another"] += 1
+            found["unchanged" if hashlib.sha256(answer.body).hexdigest() == digest else "changed"] += 1
     return found
 
 
 def stored_ids(environment: dict[str, str]) -> list[str]:
-    """Of every answer in the database, which is sound."""
+    """IDs of all answers in the database, after an integrity check."""
     engine = sa.create_engine(environment["HEADROOM_DATABASE_URL"])
     with engine.connect() as connection:
         if engine.dialect.name == "sqlite":
@@ -135,25 +136,26 @@ def stored_ids(environment: dict[str, str]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
-    parser.add_argument("--seconds", type=float, default=600.0, help="at most")
+    parser.add_argument("--seconds", type=float, default=600.0, help="time limit, seconds")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
-    told = parser.parse_args()
-    with prepared(told.database) as (environment, _):
-        service = Service(environment, told.workers)
+    options = parser.parse_args()
+    with prepared(options.database) as (environment, _):
+        service = Service(environment, options.workers)
         service.start()
         began = time.monotonic()
         try:
-            heard = asyncio.run(kills(service, told.kills, told.seconds))
+            heard = asyncio.run(kills(service, options.kills, options.seconds))
             service.kill_all()
             service.start()
             took, stored = time.monotonic() - began, stored_ids(environment)
             found = asyncio.run(found_again(service.server.port, heard, stored))
         finally:
             service.kill_all()
-    print(f"{heard.kills} kills of {told.workers} worker(s) in {took:.0f} s, on {told.database}: {dict(heard.answers)}")
-    print(f"answers heard {len(heard.digests)}, told in two ways {heard.differ}, in the database {len(stored)}")
-    print(f"asked for again: {dict(found)}")
+    print(f"{heard.kills} kills of {options.workers} worker(s) in {took:.0f} s, on {options.database}", end=": ")
+    print(dict(heard.answers))
+    print(f"answers: {len(heard.digests)} received, {heard.differ} in two versions, {len(stored)} in the database")
+    print(f"requested again: {dict(found)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The kinds of request that a service is asked, for measurements of what each costs."""
+"""The kinds of requests that measurements send to a service."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def posted(path: str, asked: object) -> bytes:
 
 
 def estimate(number: int) -> bytes:
-    """A known deployment at a traffic of its own."""
+    """A known deployment with its own traffic."""
     asked = json.loads((ROOT / "tests" / "api" / "bodies" / "estimate-llama-70b-8xh100.json").read_text())
     asked["workload"]["traffic"]["input_tokens"] = 512 + number % 1024
     return posted("/estimate", asked)
 
 
 def compared(number: int) -> bytes:
-    """Two loads of one question."""
+    """A comparison of one question at two loads."""
     asked = json.loads(asked_at(number))
     rate = asked["workload"]["traffic"]["peak_requests_per_s"]
     twice = {"workload": {"traffic": {"peak_requests_per_s": 2 * rate}}}
@@ -40,7 +40,7 @@ def inspected(_: int) -> bytes:
 
 KINDS: dict[str, Callable[[int], bytes]] = {
     "health": lambda _: request("GET /livez"),
-    "page of the catalogue": lambda _: request("GET /catalog/offers?limit=50"),
+    "page of the catalog": lambda _: request("GET /catalog/offers?limit=50"),
     "model inspected": inspected,
     "recommendation, known": lambda _: request("POST /recommend", asked_at(1)),
     "recommendation, new": lambda number: request("POST /recommend", asked_at(number)),
@@ -51,7 +51,7 @@ KINDS: dict[str, Callable[[int], bytes]] = {
 
 @dataclass
 class Asked:
-    """What came of asking: seconds of each answer, and what was no 200."""
+    """Result of a measurement: seconds per answer, and answers with a status other than 200."""
 
     took_s: list[float] = field(default_factory=list)
     wrong: dict[int, int] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class Asked:
 
 
 async def ask(port: int, made: Callable[[int], bytes], *, clients: int, seconds: float, first: int) -> Asked:
-    """Clients that ask one after another, each on a connection that it keeps, for some seconds."""
+    """Runs clients for some seconds; each sends one request after another on a persistent connection."""
     found, began = Asked(), time.monotonic()
     numbers = iter(range(first, first + 10_000_000))
 
@@ -69,10 +69,10 @@ async def ask(port: int, made: Callable[[int], bytes], *, clients: int, seconds:
             sent = time.monotonic()
             writer.write(made(next(numbers)))
             async with asyncio.timeout(WAIT_S):
-                told: Heard = await heard(reader)
+                answer: Heard = await heard(reader)
             found.took_s.append(time.monotonic() - sent)
-            if told.status != 200:
-                found.wrong[told.status] = found.wrong.get(told.status, 0) + 1
+            if answer.status != 200:
+                found.wrong[answer.status] = found.wrong.get(answer.status, 0) + 1
         writer.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))

@@ -1,6 +1,6 @@
-"""Distinct requests over many connections against worker processes: requests per second, waiting, memory.
+"""Load test with distinct requests over many connections: requests per second, latency, memory.
 
-As a program it is the client, in a process of its own: `benchmarks.load PORT CONNECTIONS SECONDS FIRST` prints JSON.
+As a program it is the client in a separate process: `benchmarks.load PORT CONNECTIONS SECONDS FIRST` prints JSON.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SLICE_S = 5.0
 
 
 def load(server: Served, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
-    """One stretch of load by a client in a process of its own."""
+    """One period of load by a client in a separate process."""
     command = [sys.executable, "-m", "benchmarks.load", str(server.port), str(connections), str(seconds), str(first)]
     before = server.cpu_s()
     done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
@@ -32,7 +32,7 @@ def load(server: Served, *, connections: int, seconds: float, first: int) -> dic
 
 
 def print_load(servers: list[Served], *, seconds: float, connections: int) -> None:
-    """Requests per second and milliseconds of each server, in slices that take turns."""
+    """Prints requests per second and milliseconds of each server, measured in alternating slices."""
     found: list[list[dict[str, Any]]] = [[] for _ in servers]
     for server in servers:
         load(server, connections=connections, seconds=2.0, first=9_000_000)  # warm-up
@@ -58,13 +58,13 @@ def body() -> dict[str, Any]:
 
 
 def asked_at(number: int) -> bytes:
-    """The 70B chat request at an electricity price of its own."""
+    """The 70B chat request with a distinct electricity price."""
     price = 0.1 + number % 10_000_000 * 1e-8
     return json.dumps({**body(), "economics": {"electricity_usd_per_kwh": price}}).encode()
 
 
 async def client(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:
-    """Keep every connection busy; each request asks at another electricity price."""
+    """Keeps every connection busy; each request has a different electricity price."""
     took: list[float] = []
     numbers = iter(range(first, first + 1_000_000))
     start = time.perf_counter()

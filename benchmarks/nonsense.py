@@ -1,10 +1,12 @@
-"""`python -m benchmarks.nonsense`: bad requests by the thousand, and what became of each.
+"""`python -m benchmarks.nonsense`: sends thousands of bad requests and checks the answers.
 
-Single fields of every worked request at 43 extremes, bodies whose bytes were changed, cut or doubled, absurd
-configurations, and queries. Each is asked of the application in this process. Told are the statuses, whatever broke a
-rule (an error of the service, a refusal that is no problem document, is long, repeats what was sent or holds what is
-not seen, an answer that takes too long or holds what is no number), the slowest and dearest, and at the end whether
-every answer that was stored is whole.
+The requests are single fields of every worked request at 43 extreme values, corrupted, cut or duplicated bodies,
+absurd
+configurations, and odd query strings, sent to an application in this process. The output lists statuses, broken
+rules,
+the slowest and most expensive requests, and whether every stored answer is complete. Rules: no server error; every
+rejection is a short problem document that does not repeat the request or contain invisible characters; no answer is
+slow or contains a value that is not a number.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ EXTREMES: tuple[Any, ...] = (
     *(True, False, None, "", " ", "0", "NaN", "\u0000", "a" * 5000, "\u202e", [], {}, [[]], {"a": 1}),
 )
 UNSEEN = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
-LONG = "a" * 300  # stands in what is sent; no answer repeats it
+LONG = "a" * 300  # part of some requests; no answer may repeat it
 MOST_REFUSED_BYTES, MOST_ERRORS, MOST_S = 8192, 20, 2.0
 QUERIES = (
     "limit",
@@ -63,7 +65,7 @@ Sent = tuple[str, str, bytes | None]
 
 
 def leaves(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place of a document."""
+    """Path of every value in a document."""
     if way:
         yield way
     for key, held in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
@@ -71,7 +73,7 @@ def leaves(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(document: Any, way: tuple[Any, ...], value: Any) -> Any:
-    """The document with one place changed."""
+    """The document with one value replaced."""
     made = copy.deepcopy(document)
     node = made
     for step in way[:-1]:
@@ -81,7 +83,7 @@ def changed(document: Any, way: tuple[Any, ...], value: Any) -> Any:
 
 
 def fields(chance: random.Random) -> Iterator[Sent]:
-    """Single fields at extremes."""
+    """Requests with a single field at an extreme value."""
     every = []
     for path in sorted(BODIES.glob("*.json")):
         document = json.loads(path.read_text())
@@ -92,7 +94,7 @@ def fields(chance: random.Random) -> Iterator[Sent]:
 
 
 def mutated(chance: random.Random) -> Iterator[Sent]:
-    """Bodies whose bytes are not what they were."""
+    """Requests with corrupted bodies."""
     raws = [(p.stem.split("-")[0], p.read_bytes()) for p in sorted(BODIES.glob("*.json"))]
     while True:
         name, raw = chance.choice(raws)
@@ -114,7 +116,7 @@ def mutated(chance: random.Random) -> Iterator[Sent]:
 
 
 def configurations(chance: random.Random) -> Iterator[Sent]:
-    """Models that nobody built."""
+    """Requests with randomly altered model configurations."""
     from app.catalog.seed import model_entries  # noqa: PLC0415
 
     configs = [entry["config"] for entry in model_entries()]
@@ -127,7 +129,7 @@ def configurations(chance: random.Random) -> Iterator[Sent]:
 
 
 def queries(chance: random.Random) -> Iterator[Sent]:
-    """Lists and ids that are asked for in strange words."""
+    """Lists and IDs with odd query strings and paths."""
     words = [str(e) for e in EXTREMES] + ["%00", "%FF%FE", "..%2F", "AGFi", "2026-99-99", LONG]
     while True:
         said = "&".join(f"{chance.choice(QUERIES)}={quote(chance.choice(words), safe='%')[:300]}" for _ in range(2))
@@ -137,7 +139,7 @@ def queries(chance: random.Random) -> Iterator[Sent]:
 
 
 def texts(node: Any) -> Iterator[str]:
-    """Every text of a document."""
+    """Every string in a document."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict | list):
@@ -153,22 +155,22 @@ def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
     if took_s > MOST_S:
         found.append("slow")
     if status >= 400 and body:
-        told = json.loads(body) if headers.get("content-type") == "application/problem+json" else None
-        if told is None or told["type"].rpartition("/")[2] not in kinds():
+        problem = json.loads(body) if headers.get("content-type") == "application/problem+json" else None
+        if problem is None or problem["type"].rpartition("/")[2] not in kinds():
             found.append("no problem document")
-        elif len(body) > MOST_REFUSED_BYTES or len(told.get("errors", ())) > MOST_ERRORS:
-            found.append("a long refusal")
+        elif len(body) > MOST_REFUSED_BYTES or len(problem.get("errors", ())) > MOST_ERRORS:
+            found.append("long problem document")
         if LONG.encode() in body:
-            found.append("repeats what was sent")
-        if any(UNSEEN.search(said) for said in texts(told)):
-            found.append("holds what is not seen")
+            found.append("repeats the request")
+        if any(UNSEEN.search(said) for said in texts(problem)):
+            found.append("contains invisible characters")
     elif status == 200 and headers.get("content-type") == "application/json":
         found += [f"says {word.decode()}" for word in (b":NaN", b":Infinity", b" nan ", b" inf ") if word in body]
     return found
 
 
 def campaign(client: TestClient, count: int, seed: int) -> bool:
-    """Ask, and tell; whether no rule was broken."""
+    """Sends the requests and prints the results; True if no rule was broken."""
     chance = random.Random(seed)
     shares = {"fields": (fields, 0.6), "bodies": (mutated, 0.15), "configurations": (configurations, 0.15)}
     well = True
@@ -190,12 +192,12 @@ def campaign(client: TestClient, count: int, seed: int) -> bool:
                 print(f"BROKEN {fault}: {method} {path} {(raw or b'').decode(errors='replace')}"[:1500], flush=True)
         print(f"{name}: {sum(statuses.values())} requests, {dict(sorted(statuses.items()))}")
         print(f"  slowest: {slowest:.2f} s")
-        print("  dearest: " + "; ".join(f"{cpu:.2f} CPU s {path[:40]}" for cpu, _, path in worst), flush=True)
+        print("  most expensive: " + "; ".join(f"{cpu:.2f} CPU s {path[:40]}" for cpu, _, path in worst), flush=True)
     return well
 
 
 def half_written(client: TestClient, url: str) -> tuple[int, int]:
-    """Answers in the database, and how many of them are not whole."""
+    """(answers in the database, incomplete answers among them)."""
     engine = make_engine(url)
     with engine.connect() as connection:
         names = [str(name) for name in connection.scalars(text("SELECT id FROM recommendations"))]
@@ -205,11 +207,11 @@ def half_written(client: TestClient, url: str) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Run it; ends with 1 where a rule was broken."""
+    """Runs the campaign; the exit status is 1 if a rule was broken."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.nonsense", description=__doc__)
     parser.add_argument("--count", type=int, default=30_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--database", help="URL of a prepared database; default: SQLite of its own")
+    parser.add_argument("--database", help="URL of a prepared database; default: a temporary SQLite database")
     asked = parser.parse_args()
     with ExitStack() as stack:
         url = asked.database
@@ -217,14 +219,14 @@ def main() -> None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             url = f"sqlite:///{folder}/nonsense.sqlite3"
             command = [sys.executable, "-m", "app", "prepare"]
-            told = {**os.environ, "HEADROOM_DATABASE_URL": url}
-            subprocess.run(command, check=True, capture_output=True, env=told)
+            environment = {**os.environ, "HEADROOM_DATABASE_URL": url}
+            subprocess.run(command, check=True, capture_output=True, env=environment)
         app = create_app(Settings(database_url=url, log_level="error"))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")
         well = campaign(client, asked.count, asked.seed)
         stored, broken = half_written(client, url)
-        print(f"{stored} answers stored, {broken} of them not whole")
+        print(f"{stored} answers stored, {broken} of them incomplete")
         sys.exit(broken > 0 or not well)
 
 

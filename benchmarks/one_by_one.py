@@ -1,6 +1,6 @@
-"""A service in process, for `benchmarks`: a line of JSON in is a request, a line out is what it took.
+"""In-process service for `benchmarks`: reads a request as one line of JSON and prints its timing as one line.
 
-Runs inside whichever checkout is first on the path, so it uses nothing of its own package.
+It runs inside the checkout that is first on the path, so it uses no other module of its package.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from app.main import create_app
 
 
 def main() -> None:
-    """Answer lines until there are no more."""
+    """Answers lines until the end of input."""
     app = create_app()
     answer = b""
 
     @app.post("/idle")
     async def idle(request: Request) -> Response:
-        """The same sizes in and out, nothing computed."""
+        """Receives and returns the same sizes without computing anything."""
         await request.body()
         return Response(answer, media_type="application/json")
 
     def posted(endpoint: str, raw: bytes) -> tuple[float, float, bytes]:
-        """Milliseconds it took, milliseconds of processor time, the answer."""
+        """(milliseconds, CPU milliseconds, answer) of one request."""
         start, cpu = time.perf_counter(), time.process_time()
         response = client.post(endpoint, content=raw, headers={"content-type": "application/json"})
         took, worked = time.perf_counter() - start, time.process_time() - cpu

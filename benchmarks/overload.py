@@ -1,9 +1,11 @@
-"""`python -m benchmarks.overload`: far more is asked than can be computed; what is answered, how soon the rest is told.
+"""`python -m benchmarks.overload`: sends far more requests than the service can compute, and times answers and
+rejections.
 
-The best goodput is that of a few busy connections. Then requests are sent at a multiple of it, whether or not those
-before were answered, as many clients do that know nothing of one another, while /livez is asked twenty times a second.
-Each request asks at another electricity price, so none is answered from the store. As a program with an address it is
-one of the clients, in a process of its own, and prints JSON.
+The best goodput is that of a few busy connections. Requests then arrive at a multiple of it, independent of earlier
+answers, as from many independent clients; /livez is probed twenty times per second. Each request has a different
+electricity price, so no answer comes from the store. With a port as argument, the program is one client in a
+separate
+process and prints JSON.
 """
 
 from __future__ import annotations
@@ -24,12 +26,12 @@ from typing import Any
 from benchmarks.load import ROOT, asked_at
 from benchmarks.served import Served
 
-NOBODY_S = 30.0  # after which a client gives up
+GIVE_UP_S = 30.0  # time after which a client gives up
 PROBES_PER_S = 20.0
 
 
 async def exchange(port: int, head: str, body: bytes = b"") -> tuple[int, dict[str, str], float]:
-    """Status, headers and seconds of one request on a connection of its own."""
+    """(status, headers, seconds) of one request on a new connection."""
     sent = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
@@ -43,18 +45,18 @@ async def exchange(port: int, head: str, body: bytes = b"") -> tuple[int, dict[s
 
 
 async def flood(port: int, rate_per_s: float, seconds: float, first: int) -> list[dict[str, Any]]:
-    """Requests at a rate, answered or not."""
+    """Sends requests at a rate, independent of their answers."""
     found: list[dict[str, Any]] = []
 
     async def one(number: int) -> None:
         raw = asked_at(number)
         head = f"POST /recommend HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n"
         try:
-            async with asyncio.timeout(NOBODY_S):
+            async with asyncio.timeout(GIVE_UP_S):
                 status, headers, took = await exchange(port, head, raw)
             found.append({"status": status, "s": took, "again": "retry-after" in headers})
         except (OSError, TimeoutError, asyncio.IncompleteReadError, IndexError):
-            found.append({"status": 0, "s": NOBODY_S, "again": False})
+            found.append({"status": 0, "s": GIVE_UP_S, "again": False})
 
     start, tasks = time.perf_counter(), []
     for i in range(int(rate_per_s * seconds)):
@@ -65,22 +67,22 @@ async def flood(port: int, rate_per_s: float, seconds: float, first: int) -> lis
 
 
 async def probe(port: int, path: str, seconds: float) -> list[float]:
-    """Seconds that each look at a path took."""
+    """Seconds of each request to a path."""
     took, start = [], time.perf_counter()
     while time.perf_counter() - start < seconds:
         status, _, s = await exchange(port, f"GET {path} HTTP/1.1\r\n")
-        took.append(s if status == 200 else NOBODY_S)
+        took.append(s if status == 200 else GIVE_UP_S)
         await asyncio.sleep(1 / PROBES_PER_S)
     return took
 
 
 def at(took: list[float], share: float) -> float:
-    """A percentile, in milliseconds."""
+    """A quantile in milliseconds."""
     return sorted(took)[min(len(took) - 1, int(share * len(took)))] * 1e3 if took else float("nan")
 
 
 def client(*words: object) -> subprocess.Popen[str]:
-    """A client in a process of its own."""
+    """Starts a client in a separate process."""
     command = [sys.executable, "-m", "benchmarks.overload", *(str(w) for w in words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
@@ -90,7 +92,7 @@ def told(process: subprocess.Popen[str]) -> Any:
 
 
 def print_overload(server: Served, times: float, seconds: float) -> None:
-    """Goodput before, during and after."""
+    """Prints goodput before, during and after the overload."""
     told(client("flood", server.port, 5, 3, 1_000_000))  # warm-up
     best = max(goodput(server, in_flight, 6.0) for in_flight in (2, 4))
     quiet = told(client("probe", server.port, 3))
@@ -102,13 +104,14 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
     taken = [f["s"] for f in found if f["status"] == 200]
     refused = [f for f in found if f["status"] in (429, 503)]
     others = Counter(f["status"] for f in found if f["status"] not in (200, 429, 503))
-    print(f"{times:.0f} times as much for {seconds:.0f} s: {len(found)} requests")
-    print(f"  answered {len(taken) / seconds:.1f}/s, {len(taken) / seconds / best:.0%} of the best;", end=" ")
+    print(f"{times:.0f} times the best goodput for {seconds:.0f} s: {len(found)} requests")
+    answered_per_s = len(taken) / seconds
+    print(f"  answered {answered_per_s:.1f}/s, {100 * answered_per_s / best:.0f} % of the best goodput;", end=" ")
     print(f"p50 {at(taken, 0.5):.0f} ms, p99 {at(taken, 0.99):.0f} ms")
     slowest = [f["s"] for f in refused]
-    print(f"  refused {len(refused)}, all with Retry-After: {all(f['again'] for f in refused)};", end=" ")
+    print(f"  rejected {len(refused)}, all with Retry-After: {all(f['again'] for f in refused)};", end=" ")
     print(f"p50 {at(slowest, 0.5):.0f} ms, p99 {at(slowest, 0.99):.0f} ms, slowest {at(slowest, 1.0):.0f} ms")
-    print(f"  anything else: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
+    print(f"  other statuses: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
     print(f"  /livez p50 {at(livez, 0.5):.0f} ms, p99 {at(livez, 0.99):.0f} ms, slowest {at(livez, 1.0):.0f} ms")
     began = time.perf_counter()
     alone = told(client("flood", server.port, 1, 3, 3_000_000))
@@ -120,7 +123,7 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
 
 
 def goodput(server: Served, connections: int, seconds: float) -> float:
-    """Answers a second of a few connections that are always busy."""
+    """Answers per second of a few connections that are always busy."""
     command = [
         sys.executable,
         "-m",
@@ -132,7 +135,7 @@ def goodput(server: Served, connections: int, seconds: float) -> float:
 
 
 def main() -> None:
-    """The figures, or one client."""
+    """Prints the figures, or runs one client."""
     if len(sys.argv) > 1 and sys.argv[1] in ("flood", "probe"):
         kind, port, *numbers = sys.argv[1:]
         asked = [float(n) for n in numbers]
@@ -145,7 +148,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overload", description=__doc__)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--times", type=float, default=10.0, help="as much as the best goodput")
+    parser.add_argument("--times", type=float, default=10.0, help="load as a multiple of the best goodput")
     parser.add_argument("--seconds", type=float, default=20.0)
     asked_for = parser.parse_args()
     with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""nginx of this machine in front of a service under measurement, with the file that compose brings along."""
+"""Runs nginx on this machine in front of a service under measurement, with the configuration of the compose setup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILE = ROOT / "deploy" / "proxy" / "nginx.conf"
 
 @contextmanager
 def before(port: int) -> Iterator[int]:
-    """The port of a proxy before a service's; RuntimeError where nginx is not installed or does not come up."""
+    """Yields the port of a proxy for a service; raises RuntimeError if nginx is not installed or does not start."""
     if shutil.which("nginx") is None:
         raise RuntimeError("nginx is not installed: apt-get install nginx")
     own = free_port()
@@ -43,7 +43,7 @@ def before(port: int) -> Iterator[int]:
                     break
                 time.sleep(0.1)
             else:
-                raise RuntimeError("nginx did not come up")
+                raise RuntimeError("nginx did not start")
             yield own
         finally:
             proxy.terminate()

@@ -1,8 +1,10 @@
-"""`python -m benchmarks.publishing`: what those who ask notice of a newer catalogue, which the service builds aside.
+"""`python -m benchmarks.publishing`: effect on clients while the service loads a new catalog in the background.
 
-Health, an estimate, a known and a new question are asked by a client each, one after the other; every few seconds the
-version in the database changes, so that the whole catalogue is loaded. The new question is computed each time, and so
-is the known one right after a change. `longest` of the quiet stretch before stands beside that of the changes.
+One client each sends health checks, an estimate, a known question and a new one, one after another. Every few
+seconds
+the version in the database changes, so the service loads the whole catalog. The new question is computed each time,
+and
+so is the known one after a change. `longest` is shown for the quiet period before and for the period of changes.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ QUIET_S, EVERY_S = 10.0, 5.0
 
 
 def at_hand(server: Served) -> str:
-    """The catalogue that is served."""
+    """Version of the catalog that the service uses."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
         return str(json.load(answer)["snapshot"])
 
@@ -40,7 +42,7 @@ def publish(file: Path, digest: str) -> None:
 
 
 async def taken_up(server: Served, file: Path, number: int) -> float:
-    """Seconds from a version to its being served."""
+    """Seconds from publishing a version until the service uses it."""
     digest = f"{number:064x}"[::-1]
     began = time.monotonic()
     publish(file, digest)
@@ -50,7 +52,7 @@ async def taken_up(server: Served, file: Path, number: int) -> float:
 
 
 async def print_publishing(server: Served, file: Path, times: int) -> None:
-    """Each kind's times while nothing is published, and while something is."""
+    """Prints latencies of each kind without and with publishing."""
     found: list[Client] = clients(await stored_id(server.port))[:4]
     over = False
     asking = [asyncio.create_task(client.ask(server.port, lambda: over)) for client in found]
@@ -61,7 +63,7 @@ async def print_publishing(server: Served, file: Path, times: int) -> None:
         await asyncio.sleep(EVERY_S)
     end, over = time.monotonic(), True
     await asyncio.gather(*asking)
-    print(f"{times} catalogues, each served {min(seconds):.1f} to {max(seconds):.1f} s after it was there", end="; ")
+    print(f"{times} catalogs, each in use {min(seconds):.1f} to {max(seconds):.1f} s after publishing", end="; ")
     print(f"memory {before:.0f} to {server.rss_mib():.0f} MiB")
     print(f"  {'kind':14} {'quiet p50':>9} {'longest':>8} {'publishing p50':>15} {'longest':>8} ms")
     for client in found:
@@ -76,14 +78,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.publishing", description=__doc__)
     parser.add_argument("--times", type=int, default=4)
     with ExitStack() as stack:
-        told = parser.parse_args()
+        options = parser.parse_args()
         file = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "x.sqlite3"
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": f"sqlite:///{file}"}
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
         server = Served("here", ROOT, environment, workers=1)
         stack.callback(server.close)
-        asyncio.run(print_publishing(server, file, told.times))
+        asyncio.run(print_publishing(server, file, options.times))
 
 
 if __name__ == "__main__":

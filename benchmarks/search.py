@@ -1,7 +1,9 @@
-"""`python -m benchmarks.search`: what is recommended beside a search that simulates every layout.
+"""`python -m benchmarks.search`: compares recommendations with a search that simulates every layout.
 
-Services by chance, with limits of latency from what hardly anything meets to what most do. Told are the answers whose
-first place is missing or dearer than that of the whole search, the places behind it that are, and the processor time.
+The questions are random services whose latency limits range from almost impossible to easy. The output lists answers
+whose first option is missing or more expensive than that of the exhaustive search, later options that are, and the
+CPU
+time.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from app.sizing.serving import trial
 from app.sizing.snapshot import Snapshot
 from benchmarks.databases import prepared
 
-# Models, with a time per token that is usual of them.
+# Models with a typical TPOT limit, ms.
 MODELS = {
     "mistralai/Mixtral-8x7B-Instruct-v0.1": 25,
     "Llama-3.1-8B-Instruct": 25,
@@ -38,20 +40,20 @@ MODELS = {
     "Llama-3.1-405B-Instruct": 60,
     "deepseek-ai/DeepSeek-V3": 60,
 }
-EVERY = 10_000  # layouts that are simulated in place of, or beside, types' best ones
+EVERY = 10_000  # budgets of the exhaustive search for additional layouts
 ALIKE = 1.001
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Places of an answer, in USD per hour, and the processor time it took."""
+    """Options of an answer in USD/h, and the CPU time of the answer in seconds."""
 
     usd_per_hour: list[float]
     cpu_s: float
 
 
 def bodies(chance: random.Random) -> Iterator[dict[str, Any]]:
-    """Services without end."""
+    """Endless random services."""
     while True:
         model, tpot_ms = chance.choice(list(MODELS.items()))
         traffic = {"input_tokens": int(10 ** chance.uniform(2, 4)), "output_tokens": int(10 ** chance.uniform(1.5, 3))}
@@ -90,7 +92,7 @@ def answers(asked: list[Question], market: Snapshot) -> list[Found]:
 
 
 def print_beside(found: list[Found], whole: list[Found]) -> None:
-    """Where the search falls behind the whole one, and what each costs."""
+    """Prints where the search is worse than the exhaustive one, and the CPU time."""
     first, later, places, dearer = 0, 0, 0, []
     for ours, every in zip(found, whole, strict=True):
         for place, best in enumerate(every.usd_per_hour):
@@ -100,23 +102,24 @@ def print_beside(found: list[Found], whole: list[Found]) -> None:
             later += worse and place > 0
             places += place > 0
             dearer += [own / best - 1] if worse else []
-    print(f"{len(found)} questions, {sum(not f.usd_per_hour for f in whole)} that nothing meets")
-    print(f"first place missing or dearer: {first}; behind it: {later} of {places}")
-    print(f"by how much: {', '.join(f'{share:.0%}' if share < math.inf else 'missing' for share in sorted(dearer))}")
-    times = sorted(f.cpu_s for f in found)  # the whole search finds what was simulated already
-    print(f"{sum(times) / len(times):.2f} CPU s each in the mean, {times[-1]:.2f} at most")
+    print(f"{len(found)} questions, {sum(not f.usd_per_hour for f in whole)} without a feasible option")
+    print(f"first option missing or more expensive: {first}; later options: {later} of {places}")
+    differences = [f"{100 * share:.0f} %" if share < math.inf else "missing" for share in sorted(dearer)]
+    print(f"cost difference: {', '.join(differences)}")
+    times = sorted(f.cpu_s for f in found)  # the exhaustive search reuses simulations, so its time is not comparable
+    print(f"{sum(times) / len(times):.2f} CPU s on average, {times[-1]:.2f} at most")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
     parser.add_argument("--count", type=int, default=150)
     parser.add_argument("--seed", type=int, default=1)
-    told = parser.parse_args()
+    options = parser.parse_args()
     compile_simulation()
     with prepared("sqlite") as (environment, _):
         engine = make_engine(environment["HEADROOM_DATABASE_URL"])
         snapshots = SnapshotStore(sessionmaker(engine), check_s=3600)
-        asked = questions(snapshots, told.count, told.seed)
+        asked = questions(snapshots, options.count, options.seed)
         answers(asked[:1], snapshots.market())
         found = answers(asked, snapshots.market())
         trial.MOST_OTHERS = trial.MOST_BESIDE = EVERY

@@ -1,4 +1,4 @@
-"""A service under measurement: `headroom serve` with worker processes, on the loopback address alone."""
+"""A service under measurement: `headroom serve` with worker processes on the loopback address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def free_port() -> int:
 
 
 class Served:
-    """A checkout served by `headroom serve` with worker processes on one database file."""
+    """A checkout served by `headroom serve` with worker processes on one database."""
 
     def __init__(self, name: str, tree: Path, environment: Mapping[str, str], *, workers: int) -> None:
         self.name, self.port, self.workers = name, free_port(), workers
@@ -35,7 +35,7 @@ class Served:
         until = time.monotonic() + READY_S
         while not self.ready():
             if time.monotonic() > until:
-                raise RuntimeError(f"{name} did not come up")
+                raise RuntimeError(f"{name} did not start")
             time.sleep(0.1)
 
     def ready(self) -> bool:
@@ -46,7 +46,7 @@ class Served:
             return False
 
     def processes(self) -> list[Path]:
-        """Of the workers, under /proc."""
+        """Folders of the worker processes under /proc."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
             try:
@@ -58,17 +58,17 @@ class Served:
         return found or [Path(f"/proc/{self.process.pid}")]
 
     def peak_mib(self) -> list[float]:
-        """Peak memory of each worker process."""
+        """Peak memory of each worker process, MiB."""
         statuses = [(path / "status").read_text() for path in self.processes()]
         return [int(s.split("VmHWM:")[1].split()[0]) / 1024 for s in statuses]
 
     def cpu_s(self) -> float:
-        """Processor time the workers took so far."""
+        """CPU time of the workers so far, s."""
         stats = [(path / "stat").read_text().rsplit(")", 1)[1].split() for path in self.processes()]
         return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")
 
     def rss_mib(self) -> float:
-        """Memory of all workers now."""
+        """Current memory of all workers, MiB."""
         statuses = [(path / "status").read_text() for path in self.processes()]
         return sum(int(s.split("VmRSS:")[1].split()[0]) / 1024 for s in statuses)
 

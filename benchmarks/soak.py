@@ -1,4 +1,6 @@
-"""`python -m benchmarks.soak`: many requests of all kinds; memory, open files and threads of the service meanwhile."""
+"""`python -m benchmarks.soak`: sends many requests of all kinds, and prints memory, open files and threads of the
+service.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +15,10 @@ from benchmarks.kinds import KINDS, ask
 from benchmarks.load import ROOT
 from benchmarks.served import Served
 
-# Of a hundred requests: most are cheap, as with people and with the tools that watch.
+# Percent of the requests: most are cheap, as from people and monitoring tools.
 SHARES = {
     "health": 25,
-    "page of the catalogue": 20,
+    "page of the catalog": 20,
     "model inspected": 15,
     "recommendation, known": 20,
     "recommendation, new": 12,
@@ -26,7 +28,7 @@ SHARES = {
 
 
 def mixed(seed: int) -> Callable[[int], bytes]:
-    """Requests of all kinds, by chance; the same for the same number."""
+    """Random requests of all kinds; the same number gives the same request."""
     names, weights = list(SHARES), list(SHARES.values())
 
     def made(number: int) -> bytes:
@@ -37,7 +39,7 @@ def mixed(seed: int) -> Callable[[int], bytes]:
 
 
 def held(server: Served) -> tuple[float, int, int]:
-    """MiB, open files and threads of the workers."""
+    """(MiB, open files, threads) of the workers."""
     paths: list[Path] = server.processes()
     return (
         server.rss_mib(),
@@ -50,20 +52,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--count", type=int, default=20_000)
     parser.add_argument("--clients", type=int, default=4)
-    parser.add_argument("--longest", type=float, default=1500.0, help="seconds, after which it ends early")
-    told = parser.parse_args()
-    step_s, spent_s, asked, wrong, told_at = 10.0, 0.0, 0, 0, 0
+    parser.add_argument("--longest", type=float, default=1500.0, help="time limit, seconds")
+    options = parser.parse_args()
+    step_s, spent_s, asked, wrong, printed_at = 10.0, 0.0, 0, 0, 0
     with prepared("sqlite") as (environment, _):
         server = Served("here", ROOT, environment, workers=1)
         try:
             print(f"{'requests':>9}{'MiB':>7}{'files':>7}{'threads':>9}{'not 200':>9}")
-            while asked < told.count and spent_s < told.longest:
+            while asked < options.count and spent_s < options.longest:
                 first = 2_000_000 + asked
-                found = asyncio.run(ask(server.port, mixed(1), clients=told.clients, seconds=step_s, first=first))
+                found = asyncio.run(ask(server.port, mixed(1), clients=options.clients, seconds=step_s, first=first))
                 asked, spent_s = asked + len(found.took_s), spent_s + found.seconds
                 wrong += sum(found.wrong.values())
-                if asked - told_at >= told.count / 10 or told_at == 0:
-                    told_at = asked
+                if asked - printed_at >= options.count / 10 or printed_at == 0:
+                    printed_at = asked
                     mib, files, threads = held(server)
                     print(f"{asked:9}{mib:7.0f}{files:7}{threads:9}{wrong:9}", flush=True)
             mib, files, threads = held(server)

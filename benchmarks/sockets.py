@@ -1,9 +1,12 @@
-"""`python -m benchmarks.sockets`: connections that only take up room, while others ask as usual.
+"""`python -m benchmarks.sockets`: connections that only occupy resources, while other clients send requests as usual.
 
-Attackers are processes of their own at an address of their own, and come back whenever they are cut; they get what
-processor others leave, since in earnest they are elsewhere. Every other client has a connection for each request:
-/livez twenty times a second, a known question and a new one in turn. Memory is that of all workers, after.
-As a program with an address it is one attack.
+Attackers run in separate processes from their own IP address and reconnect when they are disconnected. They run at
+low
+CPU priority, because real attackers run on other machines. Every ordinary client opens a connection per request:
+/livez
+twenty times per second, a known question and a new one in turn. Memory is that of all workers after the attack. With
+a
+port as argument, the program is one attack.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from benchmarks.proxy import before
 from benchmarks.served import Served
 from benchmarks.wire import exchange, request
 
-NOBODY_S = 20.0
+GIVE_UP_S = 20.0
 ATTACKER = "127.0.0.2"
 FLOOD_BYTES = 100_000_000
 PIECE = b"x: " + b"y" * 1000 + b"\r\n"
@@ -38,7 +41,7 @@ async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
 
 
 async def drip(writer: asyncio.StreamWriter, what: bytes) -> None:
-    """A byte a second."""
+    """Sends one byte per second."""
     for i in range(len(what)):
         writer.write(what[i : i + 1])
         await writer.drain()
@@ -56,14 +59,14 @@ async def slow_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def deaf(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Asks for much, and reads none of it."""
+    """Requests large answers and reads none of them."""
     writer.write(request("GET /openapi.json") * 100)
     await writer.drain()
     await asyncio.sleep(3600)
 
 
 async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Headers of 100 MB."""
+    """Sends headers of 100 MB."""
     writer.write(b"GET /livez HTTP/1.1\r\n")
     for _ in range(FLOOD_BYTES // len(PIECE)):
         writer.write(PIECE)
@@ -73,7 +76,7 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ATTACKS: dict[str, tuple[int, Attack | None]] = {
-    "nobody": (0, None),
+    "no attack": (0, None),
     "512 silent": (512, silent),
     "1000 silent": (1000, silent),
     "600 slow headers": (600, slow_head),
@@ -84,7 +87,7 @@ ATTACKS: dict[str, tuple[int, Attack | None]] = {
 
 
 async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
-    """How often connections were made, and how often they were cut."""
+    """How often connections were opened, and how often the service closed them."""
     found: Counter[str] = Counter()
     many, attack = ATTACKS[name]
     end = time.monotonic() + seconds
@@ -114,7 +117,7 @@ async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
 
 
 async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[float]], Counter[str]]:
-    """Seconds that ordinary clients waited, by what they asked, and what went wrong."""
+    """(seconds per kind of request, failures) of ordinary clients."""
     took: dict[str, list[float]] = {"livez": [], "known": [], "new": []}
     wrong: Counter[str] = Counter()
     end = time.monotonic() + seconds
@@ -124,7 +127,7 @@ async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[
         while time.monotonic() < end:
             sent, number = time.monotonic(), number + 1
             try:
-                answer = await exchange(port, made(number), NOBODY_S)
+                answer = await exchange(port, made(number), GIVE_UP_S)
                 what = str(answer.status)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 what = type(error).__name__
@@ -142,7 +145,7 @@ async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[
 
 
 def print_attack(server: Served, port: int, name: str, seconds: float, first: int) -> None:
-    """One line."""
+    """Runs one attack and prints one line."""
     command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.sockets", str(port), name, str(seconds + 2)]
     attacking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     time.sleep(2.0)
@@ -161,18 +164,18 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sockets", description=__doc__)
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=15.0, help="of each attack")
-    parser.add_argument("--proxy", action="store_true", help="through nginx with the file of deploy/proxy")
-    told = parser.parse_args()
+    parser.add_argument("--seconds", type=float, default=15.0, help="seconds per attack")
+    parser.add_argument("--proxy", action="store_true", help="through nginx, configured as in deploy/proxy")
+    options = parser.parse_args()
     with prepared("sqlite") as (environment, _):
-        server = Served("here", ROOT, environment, workers=told.workers)
+        server = Served("here", ROOT, environment, workers=options.workers)
         try:
-            with before(server.port) if told.proxy else nullcontext(server.port) as port:
+            with before(server.port) if options.proxy else nullcontext(server.port) as port:
                 asyncio.run(others(port, 3.0, 7_000_000))  # warm-up
-                print(f"{told.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
-                print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  made/cut, what went wrong")
+                print(f"{options.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
+                print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  opened/closed, failures")
                 for i, name in enumerate(ATTACKS):
-                    print_attack(server, port, name, told.seconds, 7_100_000 + 100_000 * i)
+                    print_attack(server, port, name, options.seconds, 7_100_000 + 100_000 * i)
         finally:
             server.close()
 

@@ -1,6 +1,6 @@
-"""`python -m benchmarks.steps`: clients and a publisher by chance, for many more steps than a test has time for.
+"""`python -m benchmarks.steps`: random steps of clients and a publisher, many more than a test has time for.
 
-The rules and what must hold are those of tests/api/test_steps.py.
+tests/api/test_steps.py defines the steps and the rules that must hold.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tests.api.test_steps import walk
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.steps", description=__doc__)
     parser.add_argument("--runs", type=int, default=40)
-    parser.add_argument("--steps", type=int, default=50, help="of each run, at most")
-    parser.add_argument("--published", type=int, default=5, help="catalogues in each run, at most")
+    parser.add_argument("--steps", type=int, default=50, help="most steps per run")
+    parser.add_argument("--published", type=int, default=5, help="most catalogs per run")
     parser.add_argument("--database", choices=KINDS, default="sqlite")
-    told = parser.parse_args()
-    with prepared(told.database) as (environment, _):
+    options = parser.parse_args()
+    with prepared(options.database) as (environment, _):
         began = time.monotonic()
         url = environment["HEADROOM_DATABASE_URL"]
-        walk(url, runs=told.runs, steps=told.steps, most_published=told.published)
-    print(f"{told.runs} runs of up to {told.steps} steps in {time.monotonic() - began:.0f} s: every rule held")
+        walk(url, runs=options.runs, steps=options.steps, most_published=options.published)
+    print(f"{options.runs} runs of up to {options.steps} steps in {time.monotonic() - began:.0f} s: every rule held")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""`python -m benchmarks.stopping`: SIGTERM under load, several times; what becomes of requests that were accepted.
+"""`python -m benchmarks.stopping`: sends SIGTERM under load, several times, and counts what happens to accepted
+requests.
 
-Half of the clients make a connection for each request, half use theirs again; some ask new questions, some look at
-/livez. `lost` had a connection and no whole answer; `refused` had no connection, and asks somebody else.
+Half of the clients open a connection per request, half reuse theirs. Some send new questions, some /livez. `lost`
+requests had a connection but no complete answer. `refused` requests had no connection, so a client can try another
+replica.
 """
 
 from __future__ import annotations
@@ -18,12 +20,12 @@ from benchmarks.load import ROOT, asked_at
 from benchmarks.served import Served
 from benchmarks.wire import heard, request
 
-LOAD_S, NOBODY_S = 3.0, 30.0
+LOAD_S, GIVE_UP_S = 3.0, 30.0
 NUMBERS = itertools.count(5_000_000)
 
 
 async def client(port: int, number: int, found: Counter[str]) -> None:
-    """Asks until no connection is to be had."""
+    """Sends requests until the service refuses a connection."""
     again, asks = number % 2 == 0, number % 4 < 2
     while True:
         try:
@@ -36,7 +38,7 @@ async def client(port: int, number: int, found: Counter[str]) -> None:
             while goes_on:
                 body = asked_at(next(NUMBERS)) if asks else b""
                 writer.write(request("POST /recommend" if asks else "GET /livez", body, close=not again))
-                answer = await asyncio.wait_for(heard(reader), NOBODY_S)
+                answer = await asyncio.wait_for(heard(reader), GIVE_UP_S)
                 found[str(answer.status)] += 1
                 goes_on = answer.headers.get("connection") != "close"
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
@@ -46,7 +48,7 @@ async def client(port: int, number: int, found: Counter[str]) -> None:
 
 
 async def stopped(server: Served, clients: int) -> tuple[Counter[str], float, int]:
-    """What the clients heard, the seconds from the signal to the end, and its status."""
+    """(answers by status, seconds from the signal to the end of the process, its exit status)."""
     found: Counter[str] = Counter()
     asking = [asyncio.create_task(client(server.port, i, found)) for i in range(clients)]
     await asyncio.sleep(LOAD_S)
@@ -64,21 +66,21 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
-    told = parser.parse_args()
-    print(f"{told.workers} worker(s), {told.clients} clients, SIGTERM after {LOAD_S:.0f} s, on {told.database}")
+    options = parser.parse_args()
+    print(f"{options.workers} worker(s), {options.clients} clients, {options.database}, SIGTERM after {LOAD_S:.0f} s")
     print(f"{'round':>5} {'ended s':>8} {'status':>6} {'lost':>5}  answers")
     lost = 0
-    with prepared(told.database) as (environment, _):
-        for i in range(told.rounds):
-            server = Served("here", ROOT, environment, workers=told.workers)
+    with prepared(options.database) as (environment, _):
+        for i in range(options.rounds):
+            server = Served("here", ROOT, environment, workers=options.workers)
             try:
-                found, took, status = asyncio.run(stopped(server, told.clients))
+                found, took, status = asyncio.run(stopped(server, options.clients))
             finally:
                 server.process.kill()
             gone = sum(n for what, n in found.items() if what.startswith("lost"))
             lost += gone
             print(f"{i + 1:5} {took:8.2f} {status:6} {gone:5}  {dict(sorted(found.items()))}", flush=True)
-    print(f"lost in all: {lost}")
+    print(f"lost in total: {lost}")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""`python -m benchmarks.torn`: a process that publishes a catalogue is killed (SIGKILL) at a moment of chance.
+"""`python -m benchmarks.torn`: kills (SIGKILL) a process at a random moment while it publishes a catalog.
 
-Before each kill the database holds a catalogue that differs from the curated one in every table that is replaced: its
-last row is missing. After it, it has to hold that catalogue or the curated one, row by row, and nothing between.
+Before each kill, the database holds a catalog without the last row of several tables. After the kill it must hold
+that
+catalog or the curated one, row by row, and no mixture.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections import Counter
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-import app.main  # noqa: F401  every table is known
+import app.main  # noqa: F401  (registers every table)
 from app.db import Base, at_one_moment
 from benchmarks.databases import KINDS, prepared
 from benchmarks.load import ROOT
@@ -32,31 +33,31 @@ with Session(make_engine(sys.argv[1])) as session:
     seed(session)
 """
 OTHER = "0" * 64
-# What publishing leaves alone, or writes with the time of day.
-BESIDE = {"catalog_versions", "recommendations", "filings", "status_changes", "deliveries", "punchout_sessions"}
+# Tables that publishing does not replace, or writes with the current time.
+NOT_REPLACED = {"catalog_versions", "recommendations", "filings", "status_changes", "deliveries", "punchout_sessions"}
 
 
 def tables() -> list[sa.Table]:
-    """That publishing replaces."""
-    return [table for table in Base.metadata.sorted_tables if table.name not in BESIDE]
+    """The tables that publishing replaces."""
+    return [table for table in Base.metadata.sorted_tables if table.name not in NOT_REPLACED]
 
 
 def contents(engine: sa.Engine) -> tuple[str, str]:
-    """The version that the database names, and a digest of every row of the catalogue."""
-    told = hashlib.sha256()
+    """(catalog version in the database, digest of every row of the catalog)."""
+    digest = hashlib.sha256()
     with Session(engine) as connection:
-        at_one_moment(connection)  # who was killed may have asked for a commit that the server is still at
+        at_one_moment(connection)  # the killed process may have started a commit that the server is still executing
         newest = sa.text("SELECT digest FROM catalog_versions ORDER BY id DESC LIMIT 1")
         version = str(connection.scalar(newest))
         for table in tables():
             kept = [c for c in table.columns if not (c.primary_key and isinstance(c.type, sa.Integer))]
             for row in sorted(repr(tuple(row)) for row in connection.execute(sa.select(*kept))):
-                told.update(row.encode())
-    return version, told.hexdigest()
+                digest.update(row.encode())
+    return version, digest.hexdigest()
 
 
 def differ(engine: sa.Engine) -> None:
-    """Have the database hold another catalogue: fewer rows, under a version of its own."""
+    """Makes the database hold another catalog: fewer rows, under its own version."""
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE catalog_versions SET digest = :digest"), {"digest": OTHER})
         for name in ("prices", "offers", "predictions", "model_aliases", "factors", "hosted_prices"):
@@ -66,7 +67,7 @@ def differ(engine: sa.Engine) -> None:
 
 
 def publish(url: str, kill_after_s: float | None) -> float:
-    """Seconds that publishing took, or ran until it was killed."""
+    """Seconds until publishing ended or was killed."""
     process = subprocess.Popen([sys.executable, "-c", PUBLISH, url], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
@@ -82,8 +83,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.torn", description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
-    told = parser.parse_args()
-    with prepared(told.database) as (environment, _):
+    options = parser.parse_args()
+    with prepared(options.database) as (environment, _):
         url = environment["HEADROOM_DATABASE_URL"]
         engine = sa.create_engine(url)
         curated = contents(engine)
@@ -93,15 +94,15 @@ def main() -> None:
         whole_s = publish(url, None)
         assert contents(engine) == curated
         found: Counter[str] = Counter()
-        for _ in range(told.kills):
+        for _ in range(options.kills):
             differ(engine)
             assert contents(engine) == before
             publish(url, random.uniform(0, 1.2 * whole_s))
             now = contents(engine)
-            found["as before" if now == before else "the new one" if now == curated else "torn"] += 1
+            found["old catalog" if now == before else "new catalog" if now == curated else "torn"] += 1
             publish(url, None)
         engine.dispose()
-    print(f"{told.kills} kills of publishing ({whole_s:.1f} s each) on {told.database}: {dict(found)}")
+    print(f"{options.kills} kills of publishing ({whole_s:.1f} s each) on {options.database}: {dict(found)}")
     sys.exit(found["torn"] > 0)
 
 

@@ -1,4 +1,4 @@
-"""Requests on open connections, and answers that are whole or not at all."""
+"""HTTP requests over open connections, with complete answers only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """An answer that came as a whole."""
+    """A complete answer."""
 
     status: int
     headers: dict[str, str]
@@ -16,7 +16,7 @@ class Heard:
 
 
 def request(line: str, body: bytes = b"", *, close: bool = False) -> bytes:
-    """The bytes of a request; `line` as in `GET /livez`."""
+    """The bytes of a request; `line` is such as `GET /livez`."""
     head = [f"{line} HTTP/1.1", "host: x"]
     if body:
         head += ["content-type: application/json", f"content-length: {len(body)}"]
@@ -26,14 +26,14 @@ def request(line: str, body: bytes = b"", *, close: bool = False) -> bytes:
 
 
 async def heard(reader: asyncio.StreamReader) -> Heard:
-    """The next answer; asyncio.IncompleteReadError where it breaks off."""
+    """The next answer; raises asyncio.IncompleteReadError if it is incomplete."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines if ": " in line)
     return Heard(int(first.split()[1]), headers, await reader.readexactly(int(headers["content-length"])))
 
 
 async def exchange(port: int, sent: bytes, within_s: float) -> Heard:
-    """One request on a connection of its own."""
+    """One request on a new connection."""
     async with asyncio.timeout(within_s):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         try:
