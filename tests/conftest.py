@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from alembic import command
 from alembic.config import Config
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
@@ -34,10 +34,17 @@ ENGLISH = "en_US.utf8"
 # Compiled once for all, as a service does before its first request.
 compile_simulation()
 
-# Where a red run holds up others, the same code meets the same examples; at a desk every run tries new ones.
-settings.register_profile("ci", derandomize=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# Everyone meets the same examples: fixed ones from make test and make test-all, new ones from make explore.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=20,
+    suppress_health_check=list(HealthCheck),
+)
+settings.register_profile("explore", settings.get_profile("fixed"), derandomize=False, max_examples=60)
+settings.load_profile(os.environ.get("HEADROOM_TEST_PROFILE", "fixed"))
 
 
 def migrations_for(url: str) -> Config:
@@ -139,6 +146,6 @@ def client(sqlite_url: str) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="session")
 def live(client: TestClient) -> Iterator[str]:
-    """The address of the same application on a port, for what is not this process."""
+    """The address of the same application on a port, for other processes."""
     with serving(client.app) as url:
         yield url

@@ -133,14 +133,14 @@ def services_of(deployment: Deployment) -> tuple[Deployment, ...]:
     return (deployment,) if deployment.pools is None else (deployment.pools.prefill, deployment.pools.decode)
 
 
-def as_told(whole: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+def as_shown(whole: dict[str, Any], shown: dict[str, Any]) -> dict[str, Any]:
     """Performance without what an answer of bounded size left out: intervals of means, points of the load curve, and
     of later ranks what was simulated.
     """
-    kept = {key: value for key, value in whole.items() if key in told}
-    kept["intervals"] = [i for i in whole["intervals"] if i in told["intervals"]]
-    if told.get("load_curve"):
-        points = [p for p in whole["load_curve"]["points"] if p in told["load_curve"]["points"]]
+    kept = {key: value for key, value in whole.items() if key in shown}
+    kept["intervals"] = [i for i in whole["intervals"] if i in shown["intervals"]]
+    if shown.get("load_curve"):
+        points = [p for p in whole["load_curve"]["points"] if p in shown["load_curve"]["points"]]
         kept["load_curve"] = {**whole["load_curve"], "points": points}
     return kept
 

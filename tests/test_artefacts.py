@@ -1,4 +1,4 @@
-"""What is generated is what the tree as it stands would generate."""
+"""The generated files are the ones that the current tree generates."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from artefacts.parts import PARTS, Part, stale
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_generated_files_are_of_this_tree(part: Part) -> None:
     changed = stale(part)

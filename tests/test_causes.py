@@ -27,16 +27,16 @@ def after(error: Exception, because: Exception) -> Exception:
         ("two models of 8 tokens: a, b", "two models of 8 tokens: a, b"),
     ],
 )
-def test_what_is_secret_is_left_out(said: str, shown: str) -> None:
+def test_secrets_are_left_out(said: str, shown: str) -> None:
     assert redacted(said) == shown
 
 
 def test_a_database_tells_its_own_words_and_no_parameters() -> None:
     with create_engine("sqlite://").connect() as connection, pytest.raises(OperationalError) as failed:
         connection.execute(text("SELECT :said FROM nowhere"), {"said": "what was asked"})
-    told = cause(failed.value)
-    assert (told["error"], told["message"]) == ("OperationalError", "no such table: nowhere")
-    assert "asked" not in str(told) and "because" not in told
+    logged = cause(failed.value)
+    assert (logged["error"], logged["message"]) == ("OperationalError", "no such table: nowhere")
+    assert "asked" not in str(logged) and "because" not in logged
 
 
 def test_a_line_cannot_be_broken_or_filled() -> None:
@@ -44,7 +44,7 @@ def test_a_line_cannot_be_broken_or_filled() -> None:
     assert len(cause(ValueError("x" * 5000))["message"]) == 300
 
 
-def test_what_lies_below_and_what_stands_alone_in_a_group_is_told() -> None:
+def test_underlying_causes_and_single_errors_of_a_group_are_reported() -> None:
     error = after(RuntimeError("started already"), KeyError("layers"))
     assert cause(error)["because"] == "KeyError: 'layers'"
     assert cause(ExceptionGroup("tasks", [error]))["error"] == "RuntimeError"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.code_digest import ROOT, CodeBase
-from app.compiled import ENGINE_ROOTS, _kept_engine_version
+from app.compiled import ENGINE_ROOTS, _cached_engine_version
 
 MAIN = """\
 from app.physics import Load, Work, seconds
@@ -68,7 +68,7 @@ def digest(root: Path, main: str, **files: str) -> str:
     folder.mkdir()
     for name, text in {"main": main, **files}.items():
         (folder / f"{name}.py").write_text(text)
-    return CodeBase(root).digest(["app.main"])
+    return CodeBase(root).digest_from(["app.main"])
 
 
 def changed(before: str, after: str) -> list[str]:
@@ -147,7 +147,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_engine_of_this_service(engine: Path) -> None:
     """The identity of answers: unchanged by comments and moves, changed by the arithmetic of a formula."""
-    before = CodeBase(engine).digest(ENGINE_ROOTS)
+    before = CodeBase(engine).digest_from(ENGINE_ROOTS)
     memory = engine / "app" / "sizing" / "serving" / "memory.py"
     memory.write_text("# A remark.\n" + memory.read_text().replace('"""', '"""A remark. ', 1))
     moved = engine / "app" / "sizing" / "bounds"
@@ -156,20 +156,20 @@ def test_the_engine_of_this_service(engine: Path) -> None:
     for file in (engine / "app").rglob("*.py"):
         file.write_text(file.read_text().replace("app.sizing.serving.roofline", "app.sizing.bounds.roofline"))
     roofline = (engine / "app" / "sizing" / "serving" / "roofline.py").rename(moved / "roofline.py")
-    assert CodeBase(engine).digest(ENGINE_ROOTS) == before
+    assert CodeBase(engine).digest_from(ENGINE_ROOTS) == before
     text = roofline.read_text()
     assert "1e-12" in text
     roofline.write_text(text.replace("1e-12", "1e-11", 1))
-    assert CodeBase(engine).digest(ENGINE_ROOTS) != before
+    assert CodeBase(engine).digest_from(ENGINE_ROOTS) != before
 
 
 def test_the_version_is_computed_once_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = _kept_engine_version(tmp_path)
-    monkeypatch.delattr(CodeBase, "digest")
-    assert _kept_engine_version(tmp_path) == first
+    first = _cached_engine_version(tmp_path)
+    monkeypatch.delattr(CodeBase, "digest_from")
+    assert _cached_engine_version(tmp_path) == first
     assert [file.read_text() for file in tmp_path.iterdir()] == [first]
 
 
 def test_a_folder_that_takes_nothing_is_no_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert _kept_engine_version(tmp_path / "file" / "below") == _kept_engine_version(tmp_path / "other")
+    assert _cached_engine_version(tmp_path / "file" / "below") == _cached_engine_version(tmp_path / "other")

@@ -1,4 +1,4 @@
-"""The command that traces: what it says without PyTorch, of what is not traced, and of a step it traced."""
+"""The command that traces: its output without PyTorch, for unsupported deployments and for a traced step."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BODY = {
 
 @pytest.fixture
 def asked(tmp_path: Path, sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A request as a file, beside a database that is prepared."""
+    """A request as a file, and a prepared database."""
     monkeypatch.setenv("HEADROOM_DATABASE_URL", sqlite_url)
     path = tmp_path / "request.json"
     path.write_text(json.dumps(BODY))
@@ -43,10 +43,10 @@ def test_without_pytorch_the_extra_is_named(asked: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(cli, "find_spec", lambda _: None)
     result = CliRunner().invoke(cli.cli, ["trace-memory", str(asked)])
     assert result.exit_code == 1
-    assert "the extra `trace` brings it" in result.output
+    assert "Install the extra `trace`" in result.output
 
 
-def test_what_is_not_traced_is_said_as_it_is(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deployment_that_cannot_be_traced_is_named(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "find_spec", lambda _: object())
     deployment = {**BODY["deployment"], "framework": "megatron", "total_accelerators": 8, "tensor_parallel": 8}
     workload = {**BODY["workload"], "method": "full"}
@@ -56,17 +56,18 @@ def test_what_is_not_traced_is_said_as_it_is(asked: Path, monkeypatch: pytest.Mo
     assert "tensor_parallel above 1 is not traced" in result.output
 
 
+@pytest.mark.slow
 def test_a_body_that_is_none_is_refused(asked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "find_spec", lambda _: object())
-    for body, told in (("{", "JSON"), (json.dumps({**BODY, "colour": 1}), "colour")):
+    for body, message in (("{", "JSON"), (json.dumps({**BODY, "colour": 1}), "colour")):
         asked.write_text(body)
         result = CliRunner().invoke(cli.cli, ["trace-memory", str(asked)])
         assert result.exit_code == 1
-        assert told in result.output
+        assert message in result.output
 
 
 @pytest.mark.torch
-def test_a_deployment_is_traced_beside_its_estimate(asked: Path) -> None:
+def test_a_deployment_is_traced_with_its_estimate(asked: Path) -> None:
     result = CliRunner().invoke(cli.cli, ["trace-memory", str(asked)])
     assert result.exit_code == 0, result.output
     found = {line[:28].strip(): line[28:].split() for line in result.output.splitlines()}

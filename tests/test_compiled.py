@@ -29,6 +29,7 @@ def asked(folder: Path) -> list[str]:
     return found.stdout.split()
 
 
+@pytest.mark.slow
 def test_the_second_process_reads_what_the_first_compiled(tmp_path: Path) -> None:
     assert asked(tmp_path) == ["1", "0"]
     assert asked(tmp_path) == ["1", "1"]

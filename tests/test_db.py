@@ -56,6 +56,7 @@ def test_the_server_ends_a_long_statement(engine: Engine) -> None:
     assert value(engine, "select 1") == 1
 
 
+@pytest.mark.slow
 def test_a_frozen_server_is_given_up_and_then_not_asked_for_a_moment(engine: Engine) -> None:
     before, refused = failures("unreachable"), failures("breaker")
     backend = value(engine, "select pg_backend_pid()")
@@ -116,6 +117,7 @@ def test_a_locked_file_is_waited_for_and_given_up(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_stored_answers_are_read_in_any_zone_of_the_server(postgres_server: str) -> None:
     url = new_postgres_database(postgres_server, "zone")
     plain = make_engine(url)

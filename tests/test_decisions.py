@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from artefacts.decisions import merged, questions, request_of
-from tests.examples import as_told
+from tests.examples import as_shown
 
 ASKED = {question["key"]: question for question in questions()}
 SURE = 0.8
@@ -49,11 +49,11 @@ def codes(answer: Mapping[str, Any]) -> set[str]:
 
 
 @pytest.mark.parametrize("key", [key for key, question in ASKED.items() if question["call"] == "/recommend"])
-def test_what_is_recommended_is_what_its_deployment_does(client: TestClient, key: str) -> None:
+def test_a_recommendation_matches_the_estimate_of_its_deployment(client: TestClient, key: str) -> None:
     for ranked in answered(client, key, rejected_limit=20)["recommendations"][:3]:  # nothing is left out of a long one
         workload = request_of(ASKED[key])["workload"]
         again = client.post("/estimate", json={"workload": workload, "deployment": ranked["deployment"]}).json()
-        again["performance"] = as_told(again["performance"], ranked["performance"])
+        again["performance"] = as_shown(again["performance"], ranked["performance"])
         for part in ("deployment", "memory", "performance", "cost", "confidence"):
             assert again[part] == ranked[part], (key, ranked["rank"], part)
 
@@ -141,13 +141,13 @@ def test_a_volume_is_done_in_time(client: TestClient) -> None:
         assert ranked["deployment"]["offer"]["pricing_model"] == "on_demand"
 
 
-def test_what_would_do_is_named_where_nothing_does(client: TestClient) -> None:
+def test_sufficient_changes_are_named_where_nothing_is_feasible(client: TestClient) -> None:
     answer = answered(client, "r1-budget")
     assert answer["recommendations"] == []
-    told = {change["change"].split(" (")[0]: change["effect"] for change in answer["sensitivity"]}
-    assert "373,000 USD would do" in told["lift max_purchase_usd"]
-    assert "would do" in told["allow every environment, provider, region and pricing model"]
-    assert "check accuracy" in told["allow 4-bit weights and prices that nobody stands behind"]
+    effects = {change["change"].split(" (")[0]: change["effect"] for change in answer["sensitivity"]}
+    assert "feasible at 373,000 USD" in effects["raise max_purchase_usd"]
+    assert "feasible with" in effects["allow every environment, provider, region and pricing model"]
+    assert "check accuracy" in effects["allow 4-bit weights, broker and estimated prices"]
     enough = answered(client, "r1-budget", constraints={"max_purchase_usd": 373_000})
     assert enough["recommendations"]
 
@@ -181,7 +181,7 @@ def test_forty_accelerators_all_work(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize("key", SITUATIONS)
-def test_the_first_three_rest_on_prices_that_somebody_stands_behind(client: TestClient, key: str) -> None:
+def test_the_first_three_rest_on_firm_prices(client: TestClient, key: str) -> None:
     ranked = answered(client, key)["recommendations"]
     assert ranked
     for one in ranked[:3]:
@@ -192,21 +192,21 @@ def test_the_first_three_rest_on_prices_that_somebody_stands_behind(client: Test
         assert offer["pricing_model"] in ("on_demand", "owned")
 
 
-def test_what_is_rented_in_the_eu_is_in_the_eu(client: TestClient) -> None:
+def test_offers_rented_in_the_eu_are_in_the_eu(client: TestClient) -> None:
     places = {r["deployment"]["offer"]["region"] for r in answered(client, "eu-chat")["recommendations"]}
     countries = {r["region"]: r["country"] for r in client.get("/catalog/regions?limit=500").json()["items"]}
     assert places and all(countries[place] in EU for place in places)
 
 
 @pytest.mark.parametrize("key", ["200-users", "images", "gpt-oss"])
-def test_no_service_is_put_on_what_is_no_server(client: TestClient, key: str) -> None:
+def test_no_service_is_put_on_hardware_other_than_servers(client: TestClient, key: str) -> None:
     answer = answered(client, key)
     parts = {a["slug"]: a["segment"] for a in client.get("/catalog/accelerators?limit=500").json()["items"]}
     assert {parts[r["deployment"]["accelerator"]] for r in answer["recommendations"]} <= {"datacenter", "workstation"}
     assert answer["rejected_by_code"]["not_for_servers"] > 0
 
 
-def test_a_desk_gets_a_desktop_and_an_edge_box_draws_what_is_allowed(client: TestClient) -> None:
+def test_a_desk_gets_a_desktop_and_an_edge_box_stays_within_its_power(client: TestClient) -> None:
     for one in answered(client, "desktop")["recommendations"][:3]:
         assert one["cost"]["purchase_usd"] <= 5000
         assert "jetson" not in one["deployment"]["accelerator"]
@@ -228,6 +228,6 @@ def test_a_run_of_a_day_is_done_in_a_day(client: TestClient) -> None:
 
 def test_instances_of_processors_are_compared_as_what_they_are(client: TestClient) -> None:
     ranked = answered(client, "embed-cpu")["recommendations"]
-    told = [reason["text"] for one in ranked[:3] for reason in one["explanation"] if reason["code"] == "comparison"]
-    assert told and not any("TB/s" in text or "TFLOP/s" in text for text in told)
-    assert "c8i.xlarge" in told[0]
+    texts = [reason["text"] for one in ranked[:3] for reason in one["explanation"] if reason["code"] == "comparison"]
+    assert texts and not any("TB/s" in text or "TFLOP/s" in text for text in texts)
+    assert "c8i.xlarge" in texts[0]

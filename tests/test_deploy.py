@@ -87,14 +87,14 @@ def test_probes_ask_what_there_is() -> None:
     routes = create_app(Settings(database_url="sqlite://")).openapi()["paths"]
     probes = {name: container[name]["httpGet"] for name in ("startupProbe", "readinessProbe", "livenessProbe")}
     assert {probe["path"] for probe in probes.values()} <= set(routes)
-    assert probes["livenessProbe"]["path"] == "/livez"  # a database that is away restarts nobody
+    assert probes["livenessProbe"]["path"] == "/livez"  # an unreachable database restarts no pod
     (port,) = container["ports"]
     assert {probe["port"] for probe in probes.values()} == {port["name"]}
     assert container["command"][-1] == str(port["containerPort"])
     assert PARTS["Service"]["spec"]["ports"][0]["targetPort"] == port["name"]
 
 
-def test_nobody_is_sent_to_a_pod_that_stops_nor_is_it_killed_early() -> None:
+def test_a_stopping_pod_gets_no_requests_and_is_not_killed_early() -> None:
     readiness = SERVED["containers"][0]["readinessProbe"]
     seen_s = readiness["periodSeconds"] * readiness["failureThreshold"] + readiness["timeoutSeconds"]
     assert seen_s < CLUSTER.drain_s

@@ -58,12 +58,12 @@ PARTS: dict[str, tuple[str, Any]] = {
     ),
     "observed training": ("/diagnose", lambda part: {"workload": TUNING, "deployment": H100, "observed": part}),
 }
-TOLD = {path.relative_to(ROOT).as_posix(): blocks(path.read_text()) for path in documents()}
-RUN = [name for name, told in TOLD.items() if any(block.runs for block in told)]
+BLOCKS = {path.relative_to(ROOT).as_posix(): blocks(path.read_text()) for path in documents()}
+RUN = [name for name, page in BLOCKS.items() if any(block.runs for block in page)]
 REQUESTS = [
-    pytest.param(told, i, id=f"{name}-{i}")
-    for name, told in TOLD.items()
-    for i, block in enumerate(told)
+    pytest.param(page, i, id=f"{name}-{i}")
+    for name, page in BLOCKS.items()
+    for i, block in enumerate(page)
     if block.language == JSON and block.said != ANSWER
 ]
 
@@ -82,28 +82,29 @@ def contained(part: Any, whole: Any, where: str = "") -> None:
         assert part == whole, where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUN)
 def test_what_a_document_shows_runs_and_says_what_stands_there(name: str, live: str) -> None:
-    told = TOLD[name]
-    said = run(told, live)
-    assert {i: told[i].text for i in outputs(told)} == {i: said[of] for i, of in outputs(told).items()}
+    page = BLOCKS[name]
+    said = run(page, live)
+    assert {i: page[i].text for i in outputs(page)} == {i: said[of] for i, of in outputs(page).items()}
 
 
-@pytest.mark.parametrize(("told", "i"), REQUESTS)
-def test_every_request_is_answered_as_shown(client: TestClient, told: list[Block], i: int) -> None:
-    body = json.loads(told[i].text)
-    if told[i].said in PARTS:
-        path, whole = PARTS[told[i].said]
+@pytest.mark.parametrize(("page", "i"), REQUESTS)
+def test_every_request_is_answered_as_shown(client: TestClient, page: list[Block], i: int) -> None:
+    body = json.loads(page[i].text)
+    if page[i].said in PARTS:
+        path, whole = PARTS[page[i].said]
         body = whole(body)
     else:
-        path = posted(told[i])
+        path = posted(page[i])
     response = client.post(path, json=body)
     assert response.status_code == 200, response.text
-    if told[i + 1 :] and told[i + 1].said == ANSWER:
-        contained(json.loads(told[i + 1].text), response.json())
+    if page[i + 1 :] and page[i + 1].said == ANSWER:
+        contained(json.loads(page[i + 1].text), response.json())
 
 
-def test_a_block_that_fails_is_told_with_what_it_said(live: str) -> None:
+def test_a_failing_block_is_reported_with_its_output(live: str) -> None:
     text = "```sh\necho one\n```\n\n```text\none\n```\n\n```sh\ncurl -s localhost:8000/nowhere\n```\n"
     assert outputs(blocks(text)) == {1: 0}
     with pytest.raises(NotAsShownError, match=r"curl -s localhost:8000/nowhere\n.*22:"):
@@ -111,7 +112,7 @@ def test_a_block_that_fails_is_told_with_what_it_said(live: str) -> None:
 
 
 def test_every_setting_that_is_shown_is_one() -> None:
-    shown = [b for told in TOLD.values() for b in told if b.language == "ini"]
+    shown = [b for page in BLOCKS.values() for b in page if b.language == "ini"]
     assert shown
     for block in shown:
         pairs = dict(each.split("=", 1) for each in shlex.split(block.text))
@@ -123,18 +124,18 @@ def test_every_setting_that_is_shown_is_one() -> None:
         )
 
 
-def test_settings_are_told_in_one_place_with_their_defaults() -> None:
+def test_settings_are_documented_in_one_place_with_their_defaults() -> None:
     operating = (ROOT / "docs" / "operating.md").read_text()
-    told = re.findall(r"^\| `HEADROOM_([A-Z_]+)` \| `?(.*?)`? \|", operating, flags=re.MULTILINE)
+    documented = re.findall(r"^\| `HEADROOM_([A-Z_]+)` \| `?(.*?)`? \|", operating, flags=re.MULTILINE)
     for name, field in Settings.model_fields.items():
         usual = "none" if field.default in (None, ()) else format(field.default, "g" if name.endswith("_s") else "")
-        assert (name.upper(), usual.lower() if field.annotation is bool else usual) in told
-    assert sorted(name.lower() for name, _ in told) == sorted(Settings.model_fields)
+        assert (name.upper(), usual.lower() if field.annotation is bool else usual) in documented
+    assert sorted(name.lower() for name, _ in documented) == sorted(Settings.model_fields)
     elsewhere = [path.name for path in documents() if re.search(r"^\| `HEADROOM_", path.read_text(), re.MULTILINE)]
     assert elsewhere == ["operating.md"]
 
 
-def test_every_event_of_the_log_is_told() -> None:
+def test_every_event_of_the_log_is_documented() -> None:
     logged = {
         event.value
         for path in (ROOT / "app").rglob("*.py")
@@ -150,11 +151,11 @@ def test_every_event_of_the_log_is_told() -> None:
 
 def test_every_block_is_run_or_says_that_it_is_not() -> None:
     kinds = {SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT, "ini"}
-    wrong = [(name, b.language, b.said) for name, told in TOLD.items() for b in told if b.language not in kinds]
+    wrong = [(name, b.language, b.said) for name, page in BLOCKS.items() for b in page if b.language not in kinds]
     assert [each for each in wrong if each[2] != NOT_RUN] == []
-    json_blocks = [b.said for told in TOLD.values() for b in told if b.language == JSON]
+    json_blocks = [b.said for page in BLOCKS.values() for b in page if b.language == JSON]
     assert [said for said in json_blocks if said not in (ANSWER, *PARTS) and not said.startswith(POST)] == []
-    assert sum(b.said == NOT_RUN for told in TOLD.values() for b in told) <= MOST_NOT_RUN
+    assert sum(b.said == NOT_RUN for page in BLOCKS.values() for b in page) <= MOST_NOT_RUN
     for path in written_by_hand():
         text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
         assert re.findall(r"(?:^|\n)\n {4}\S.*", text) == [], path.name
@@ -210,26 +211,26 @@ def named(page: str) -> set[str]:
     return set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", (ROOT / "docs" / page).read_text()))))
 
 
-def test_every_part_of_an_answer_is_told(client: TestClient) -> None:
+def test_every_part_of_an_answer_is_documented(client: TestClient) -> None:
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
-    told = named("reading.md")
+    documented = named("reading.md")
     for shape in ("RecommendResponse", "RecommendationShown", "ConfidenceShown", "VerificationShown"):
-        assert set(shapes[shape]["properties"]) <= told, shape
+        assert set(shapes[shape]["properties"]) <= documented, shape
 
 
 def test_every_number_that_is_computed_leads_to_its_formula(client: TestClient) -> None:
     shapes = client.get("/openapi.json").json()["components"]["schemas"]
-    told = named("computing.md")
+    documented = named("computing.md")
     numbers = {
         name
         for shape in ("PerformanceShown", "CostShown", "MemoryShown", "MemoryPartsShown")
         for name, field in shapes[shape]["properties"].items()
         if "number" in json.dumps(field) or "integer" in json.dumps(field)
     }
-    assert numbers <= told, numbers - told
+    assert numbers <= documented, numbers - documented
 
 
-def test_words_of_the_glossary_are_told_once_and_those_of_answers_are_there() -> None:
+def test_words_of_the_glossary_are_defined_once_and_those_of_answers_are_there() -> None:
     words = re.findall(r"^\| ([^|]+?) \| [A-Z1]", (ROOT / "docs" / "glossary.md").read_text(), flags=re.MULTILINE)
     each = [part.strip().lower() for word in words for part in re.split(r",|\(|\)", word) if part.strip()]
     assert len(words) > 60
@@ -238,7 +239,7 @@ def test_words_of_the_glossary_are_told_once_and_those_of_answers_are_there() ->
         assert word in each and word.split()[-1] in answer.lower(), word
 
 
-def test_every_metric_is_told_and_every_one_that_is_told_is_there(client: TestClient) -> None:
+def test_every_metric_is_documented_and_every_documented_one_exists(client: TestClient) -> None:
     shown = set(re.findall(r"^# TYPE (headroom_\w+)", client.get("/metrics").text, flags=re.MULTILINE))
     operating = (ROOT / "docs" / "operating.md").read_text()
     rows = "".join(row.split("|")[1] for row in operating.splitlines() if row.startswith("| `headroom_"))

@@ -39,7 +39,7 @@ def test_no_function_is_longer_than_a_screen() -> None:
     assert long <= LONG_FUNCTIONS
 
 
-def test_nothing_is_put_off_and_the_formatter_is_never_told_to_look_away() -> None:
+def test_nothing_is_postponed_and_the_formatter_is_never_switched_off() -> None:
     words = re.compile("|".join(("fmt: ?" + "skip", r"\bTO" + r"DO\b", r"\bFIX" + r"ME\b")))
     assert [named(p) for p in FILES if words.search(p.read_text())] == []
 

@@ -17,8 +17,8 @@ from app.api import front
 
 def test_a_line_is_an_object_whatever_it_tells(capsys: pytest.CaptureFixture[str]) -> None:
     logs.as_json("info")
-    structlog.get_logger("headroom").warning("told", of='"\n{}\u2028\ud800')
-    structlog.get_logger("headroom").debug("not_told")
+    structlog.get_logger("headroom").warning("noticed", of='"\n{}\u2028\ud800')
+    structlog.get_logger("headroom").debug("not_noticed")
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["of"] == '"\n{}\u2028\ud800' and line.isascii()
 

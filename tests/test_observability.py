@@ -63,7 +63,7 @@ def selectors(asked: str) -> list[promql_parser.VectorSelector]:
 
 
 @pytest.mark.parametrize(("title", "asked"), ASKED, ids=[title for title, _ in ASKED])
-def test_what_is_asked_for_is_there(title: str, asked: str) -> None:
+def test_queried_series_exist(title: str, asked: str) -> None:
     named = selectors(asked)
     assert {each.name for each in named} == set(re.findall(r"\b(?:headroom|process)_\w+|\bup\b", asked)), title
     for each in named:
@@ -77,7 +77,7 @@ def test_what_is_asked_for_is_there(title: str, asked: str) -> None:
     assert by <= OF_A_SCRAPE.union(*(there()[str(each.name)] for each in named))
 
 
-def test_the_parser_refuses_what_is_none() -> None:
+def test_the_parser_refuses_text_that_is_no_expression() -> None:
     with pytest.raises(ValueError, match="unclosed"):
         promql_parser.parse("sum by (rate(")
 
@@ -125,13 +125,13 @@ def test_alerts_have_what_prometheus_takes_and_no_more() -> None:
 
 
 def test_every_alert_has_a_paragraph_that_says_what_to_do_and_none_stands_alone() -> None:
-    told = re.split(r"^## ", (ROOT / "docs" / "alerts.md").read_text(), flags=re.MULTILINE)[1:]
-    paragraphs = {title: text.strip() for title, _, text in (each.partition("\n") for each in told)}
+    sections = re.split(r"^## ", (ROOT / "docs" / "alerts.md").read_text(), flags=re.MULTILINE)[1:]
+    paragraphs = {title: text.strip() for title, _, text in (each.partition("\n") for each in sections)}
     assert list(paragraphs) == [rule["alert"] for rule in RULES]
     for title, text in paragraphs.items():
         assert "\n\n" not in text and 2 <= len(text.splitlines()) <= MOST_LINES, title
-    told_of = {name for text in paragraphs.values() for name in re.findall(r"`(headroom_\w+)`", text)}
-    assert all(any(name.startswith(each) for name in there()) for each in told_of)
+    metrics = {name for text in paragraphs.values() for name in re.findall(r"`(headroom_\w+)`", text)}
+    assert all(any(name.startswith(each) for name in there()) for each in metrics)
 
 
 def test_routes_that_are_asked_for_are_served(client: TestClient) -> None:

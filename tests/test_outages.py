@@ -39,7 +39,7 @@ def served(url: str, **changes: object) -> Iterator[tuple[TestClient, Engine]]:
 
 
 def asked(cost: float) -> dict[str, object]:
-    """A question that nobody asked before."""
+    """A request that was not sent before."""
     return {**QUESTION, "economics": {"electricity_usd_per_kwh": cost}}
 
 
@@ -53,6 +53,7 @@ def refused(client: TestClient, path: str) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_questions_of_any_model_are_answered_without_the_database(sqlite_url: str, tmp_path: Path) -> None:
     with served(copied(sqlite_url, tmp_path / "own.sqlite3")) as (client, engine):
         outage = Outage(engine)
@@ -66,15 +67,15 @@ def test_questions_of_any_model_are_answered_without_the_database(sqlite_url: st
             until = time.monotonic() + 5
             while client.get("/readyz").status_code == 200 and time.monotonic() < until:
                 time.sleep(0.05)
-            told = client.get("/readyz")
-            assert (told.status_code, "gone" in told.json()["detail"]) == (503, True)
+            ready = client.get("/readyz")
+            assert (ready.status_code, "gone" in ready.json()["detail"]) == (503, True)
             assert client.get("/livez").status_code == 200
         again = client.post("/recommend", json=QUESTION)
         assert "headroom-stored" not in again.headers
         assert again.content == answer.content
 
 
-def test_connections_that_are_closed_by_the_server_cost_nobody_an_answer(postgres_url: str) -> None:
+def test_connections_closed_by_the_server_cost_no_answer(postgres_url: str) -> None:
     with served(postgres_url) as (client, _):
         assert client.get("/catalog/systems").status_code == 200
         ended = create_engine(postgres_url)
@@ -89,7 +90,7 @@ def test_connections_that_are_closed_by_the_server_cost_nobody_an_answer(postgre
         ended.dispose()
 
 
-def test_every_connection_in_use_is_told_soon_and_with_when_to_ask_again(postgres_url: str) -> None:
+def test_exhausted_connections_are_reported_soon_with_a_time_to_retry(postgres_url: str) -> None:
     with served(postgres_url, database_connections=1, snapshot_check_s=3600.0) as (client, engine):
         with engine.connect():
             assert refused(client, "/catalog/systems") < 1

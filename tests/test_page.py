@@ -67,7 +67,7 @@ def test_every_field_stands_in_a_request(client: TestClient) -> None:
             assert names <= {c for schema in schemas for c in choices(document, schema)}, field["path"]
 
 
-def test_fields_are_told_apart() -> None:
+def test_fields_are_distinguished() -> None:
     paths = [field["path"] for field in FIELDS]
     assert len(paths) == len(set(paths))
     assert all(field["label"] for field in FIELDS)

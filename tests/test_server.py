@@ -95,7 +95,7 @@ def heard(client: socket.socket) -> bytes:
     return said
 
 
-def told(raw: bytes) -> tuple[int, dict[str, Any]]:
+def problem_of(raw: bytes) -> tuple[int, dict[str, Any]]:
     """Status and problem of an answer, which is the only one."""
     head, _, body = raw.partition(b"\r\n\r\n")
     assert b"application/problem+json" in head and b"connection: close" in head, raw[:300]
@@ -124,7 +124,7 @@ def answer_to(connect: Callable[[], socket.socket], sent: bytes) -> bytes:
     ids=("many", "long", "endless", "trailer", "url", "endless-url"),
 )
 def test_what_comes_before_a_body_is_limited(connect: Callable[[], socket.socket], sent: bytes, status: int) -> None:
-    assert told(answer_to(connect, sent))[0] == status
+    assert problem_of(answer_to(connect, sent))[0] == status
 
 
 @pytest.mark.parametrize(
@@ -143,28 +143,28 @@ def test_what_comes_before_a_body_is_limited(connect: Callable[[], socket.socket
     ],
 )
 def test_what_can_be_read_in_two_ways_is_refused(connect: Callable[[], socket.socket], headers: bytes) -> None:
-    status, problem = told(answer_to(connect, b"POST / HTTP/1.1\r\n" + headers + b"\r\n0\r\n\r\n" + PLAIN))
+    status, problem = problem_of(answer_to(connect, b"POST / HTTP/1.1\r\n" + headers + b"\r\n0\r\n\r\n" + PLAIN))
     assert (status, problem["type"]) == (400, "/problems/malformed-http")
 
 
-def test_a_silent_connection_is_closed_and_a_slow_one_is_told_why(connect: Callable[[], socket.socket]) -> None:
+def test_a_silent_connection_is_closed_and_a_slow_one_gets_the_reason(connect: Callable[[], socket.socket]) -> None:
     silent, slow = connect(), connect()
     began = time.monotonic()
     for letter in PLAIN[:6]:
         with contextlib.suppress(ConnectionError):
             slow.send(bytes([letter]))
         time.sleep(0.1)
-    assert told(heard(slow))[0] == 408
+    assert problem_of(heard(slow))[0] == 408
     assert heard(silent) == b""
     assert time.monotonic() - began < 3
 
 
 def test_a_body_that_breaks_is_one_refusal(connect: Callable[[], socket.socket]) -> None:
     sent = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnot a length\r\n"
-    assert told(answer_to(connect, sent))[0] == 400
+    assert problem_of(answer_to(connect, sent))[0] == 400
 
 
-def test_what_is_wrong_behind_a_request_does_not_break_into_its_answer(connect: Callable[[], socket.socket]) -> None:
+def test_errors_after_a_request_do_not_break_into_its_answer(connect: Callable[[], socket.socket]) -> None:
     said = answer_to(connect, PLAIN.replace(b"/ ", b"/slow ", 1) + b"no HTTP at all\r\n\r\n")
     assert said.startswith(b"HTTP/1.1 200") and said.count(b"HTTP/1.1") == 1
 
@@ -179,7 +179,7 @@ def test_a_connection_is_used_again_and_ordinary_requests_pass(connect: Callable
     assert heard(client).count(b"HTTP/1.1 200") == 2
 
 
-def test_a_client_is_told_to_go_on_and_chunks_are_read(connect: Callable[[], socket.socket]) -> None:
+def test_a_client_is_asked_to_continue_and_chunks_are_read(connect: Callable[[], socket.socket]) -> None:
     client = connect()
     head = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
     for _ in range(2):
@@ -207,7 +207,7 @@ def test_a_client_that_has_hung_up_is_forgotten_at_once() -> None:
 
 
 def test_who_reads_slowly_but_steadily_hears_all() -> None:
-    """The kernel asks for none of what is left to write for a while, though it has gone on sending."""
+    """For a while the kernel takes none of the remaining bytes, though it has gone on sending."""
     with served() as (_, connect):
         client = connect()
         client.sendall(PLAIN.replace(b"/ ", b"/parts ", 1))
@@ -248,15 +248,15 @@ def test_who_is_silent_or_sends_half_makes_room_and_only_work_is_never_cut() -> 
             one.sendall(PLAIN.replace(b"/ ", b"/slow ", 1))
         time.sleep(0.2)
         raw = heard(connect())
-        assert told(raw)[1]["type"] == "/problems/too-many-connections"
+        assert problem_of(raw)[1]["type"] == "/problems/too-many-connections"
         assert b"retry-after: 1" in raw
         assert all(one.recv(65536).startswith(b"HTTP/1.1 200") for one in busy)
 
 
-def test_one_address_may_be_held_to_fewer() -> None:
+def test_one_address_may_be_limited_to_fewer() -> None:
     with served(Limits(connections_per_address=3)) as (_, connect):
         kept = [connect() for _ in range(3)]
-        assert told(heard(connect()))[0] == 429
+        assert problem_of(heard(connect()))[0] == 429
         kept.pop().close()
         time.sleep(0.1)
         client = connect()
@@ -284,7 +284,7 @@ def test_a_stop_drains_and_answers_all_that_was_accepted() -> None:
 
 
 def test_what_the_kernel_accepted_is_answered() -> None:
-    """The loop is held up while clients connect, then told to stop: they stand in line at the socket."""
+    """The loop is held up while clients connect, then it is asked to stop: they stand in line at the socket."""
     with served(Limits()) as (server, connect):
         loop_held = threading.Event()
         connect()
@@ -307,8 +307,8 @@ def test_what_the_kernel_accepted_is_answered() -> None:
 
 def children(process: subprocess.Popen[str]) -> list[int]:
     """Worker processes."""
-    told = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "spawn_main"], check=False, stdout=subprocess.PIPE)
-    return [int(pid) for pid in told.stdout.split()]
+    listed = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "spawn_main"], check=False, stdout=subprocess.PIPE)
+    return [int(pid) for pid in listed.stdout.split()]
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -336,6 +336,7 @@ def asked_until_refused(port: int, path: bytes, heard_of: list[bytes]) -> None:
                 heard_of.append(heard(client)[:12])
 
 
+@pytest.mark.slow
 def test_workers_are_replaced_and_stop_with_nothing_lost() -> None:
     with subprocess.Popen([sys.executable, "-c", WORKERS], stdout=subprocess.PIPE, text=True) as process:
         try:

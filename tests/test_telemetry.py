@@ -1,4 +1,4 @@
-"""What is counted comes out of a scrape: of one process, and of several as one."""
+"""A scrape returns the counted events, of one process and of several as one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_days_and_moments_of_the_catalogue_are_seconds() -> None:
     assert value("headroom_prices_timestamp_seconds") == 1795046400
 
 
-def test_memory_and_processor_time_are_told_of_this_process() -> None:
+def test_memory_and_processor_time_of_this_process_are_reported() -> None:
     pid = str(os.getpid())
     assert value("process_resident_memory_bytes", pid=pid) > 10e6
     assert value("process_cpu_seconds_total", pid=pid) > 0

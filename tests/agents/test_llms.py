@@ -41,7 +41,7 @@ def test_nothing_but_documents_of_the_index_is_given(client: TestClient, name: s
     assert client.get(f"/docs/{name}").status_code == 404
 
 
-def test_without_documents_the_calls_are_told_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_llms_txt_lists_the_calls_even_without_documents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(llms, "FOLDERS", (tmp_path,))
     app = FastAPI(title="Headroom", description="What it does.")
 

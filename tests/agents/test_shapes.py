@@ -30,7 +30,7 @@ SCHEMAS: dict[str, Any] = {
 }
 
 
-def test_what_is_told_keeps_its_fields_and_the_rest_the_names_of_theirs() -> None:
+def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> None:
     assert shape_of("Question", SCHEMAS, told=frozenset({"Work"})) == {
         "type": "object",
         "properties": {
@@ -51,7 +51,7 @@ def test_a_choice_of_several_stays_one() -> None:
     assert plain(choice) == choice
 
 
-def test_an_answer_is_shortened_by_name_and_says_what_is_left_out() -> None:
+def test_an_answer_is_shortened_by_name_and_lists_the_parts_left_out() -> None:
     answer = {"id": "rec_1", "trace": [1], "warnings": [], "recommendations": [{"rank": 1, "explanation": ["x"]}]}
     usual = ("id", "recommendations")
     short = shortened(answer, usual, [])
@@ -65,7 +65,7 @@ def test_an_answer_is_shortened_by_name_and_says_what_is_left_out() -> None:
     assert shortened(answer, usual, ["all"]) == answer
 
 
-def test_nothing_found_is_told_with_five_misses_and_what_would_change_it() -> None:
+def test_an_empty_result_lists_five_misses_and_what_would_change_it() -> None:
     misses = [{"accelerator": f"a{i}", "text": f"too slow by {i}"} for i in range(9)]
     answer = {
         "id": "rec_1",
@@ -73,11 +73,11 @@ def test_nothing_found_is_told_with_five_misses_and_what_would_change_it() -> No
         "recommendations": [],
         "rejected": misses,
         "rejected_by_code": {"too_slow": 9},
-        "sensitivity": [{"change": "lift ttft_ms", "effect": "2 x a1 would do"}],
+        "sensitivity": [{"change": "raise ttft_ms", "effect": "feasible with 2 x a1"}],
     }
     text = ranked_text(answer)
     assert text.count("too slow by") == 5
-    assert "What would change it\n- lift ttft_ms: 2 x a1 would do" in text
+    assert "What would change the answer\n- raise ttft_ms: feasible with 2 x a1" in text
     assert "too_slow 9" in text
     assert shortened(answer, ("id", "recommendations"), [])["rejected"] == misses[:5]
 

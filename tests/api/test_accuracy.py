@@ -26,7 +26,7 @@ def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) 
     assert client.get("/accuracy", headers={"If-None-Match": response.headers["etag"]}).status_code == 304
 
 
-def test_coverage_width_score_and_what_was_kept_are_told_by_family(client: TestClient) -> None:
+def test_coverage_width_score_and_kept_promises_are_reported_by_family(client: TestClient) -> None:
     answer = client.get("/accuracy").json()
     families = {(s["metric"], s["value"]): s for s in answer["by"]["accelerator_family"]}
     assert {("throughput", "nvidia_hopper"), ("training", "nvidia_ampere"), ("tpot", "nvidia_blackwell")} <= set(
@@ -38,7 +38,7 @@ def test_coverage_width_score_and_what_was_kept_are_told_by_family(client: TestC
         assert s["interval_score"] > 0
 
 
-def test_peaks_and_runs_that_are_answered_not_to_fit_are_told(client: TestClient) -> None:
+def test_peaks_and_runs_answered_as_not_fitting_are_reported(client: TestClient) -> None:
     answer = client.get("/accuracy").json()
     (every,) = (p for p in answer["peaks"] if p["part"] == "all")
     assert every["rows"] >= 250

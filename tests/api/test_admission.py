@@ -1,4 +1,4 @@
-"""The line before the answers: bounded, fair, once for equals, never for nobody."""
+"""The admission queue: bounded and fair; equal requests are computed once, abandoned ones never."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def test_an_address_that_fills_the_line_makes_room_for_others() -> None:
     assert [bytes((await f).body) for f in flood[:3]] == [b"flood 0", b"flood 1", b"flood 2"]
 
 
-async def test_work_that_nobody_waits_for_is_given_up() -> None:
+async def test_work_without_a_waiting_client_is_given_up() -> None:
     admission, held = Admission(at_once=1, most_waiting=4, limit_s=30), Held()
     first, second, third = Asker(), Asker(), Asker()
     running, queued = first.asks(admission, held, "running"), second.asks(admission, held, "queued")
@@ -130,7 +130,7 @@ async def test_work_that_nobody_waits_for_is_given_up() -> None:
     assert held.ended == ["queued"]
 
 
-async def test_what_nobody_waits_for_leaves_the_line() -> None:
+async def test_requests_without_a_waiting_client_leave_the_queue() -> None:
     admission, held = Admission(at_once=1, most_waiting=1, limit_s=30), Held()
     running, gone = Asker().asks(admission, held, "running"), Asker()
     waiting = gone.asks(admission, held, "gone")
@@ -162,7 +162,7 @@ async def test_a_line_that_would_take_too_long_takes_no_more() -> None:
     asked = [Asker().asks(admission, slow, f"{i}") for i in range(40)]
     found = await asyncio.gather(*asked, return_exceptions=True)
     answered = [f for f in found if isinstance(f, Response)]
-    assert all(isinstance(f, Response | Overloaded | TooManyAtOnce) for f in found)  # nobody waited in vain
+    assert all(isinstance(f, Response | Overloaded | TooManyAtOnce) for f in found)  # every request got an answer
     assert 2 <= len(answered) <= 6  # half a second's at 0.1 s each, and the one that began
 
 

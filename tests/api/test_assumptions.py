@@ -7,7 +7,7 @@ from dataclasses import Field, fields
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -43,7 +43,7 @@ def other(field: Field[Any]) -> float:
         "estimate-7b-64xa100",
     ],
 )
-def test_what_is_not_shown_does_not_matter(client: TestClient, name: str) -> None:
+def test_assumptions_not_shown_do_not_matter(client: TestClient, name: str) -> None:
     limits = {} if name.startswith("estimate") else {"rejected_limit": 20}
     answer = answered(client, name, **limits)
     shown = {a["name"] for a in answer["assumptions"]}
@@ -53,7 +53,7 @@ def test_what_is_not_shown_does_not_matter(client: TestClient, name: str) -> Non
         changed = answered(client, name, assumptions={each: unseen[each] for each in names}, **limits)
         return substance(changed) != substance(answer)
 
-    # A few at a time, and one by one where a few matter: what matters to nobody cannot hide what does.
+    # A few at a time, and one by one where a few matter: values without an effect cannot hide one that has an effect.
     for start in range(0, len(unseen), AT_ONCE):
         few = list(unseen)[start : start + AT_ONCE]
         assert not differs(few), [each for each in few if differs([each])]
@@ -73,7 +73,7 @@ def whole(client: TestClient, request: dict[str, Any], call: str = "recommend") 
     return answer
 
 
-def told(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def assumptions_of(answer: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {a["name"]: a for a in answer["assumptions"]}
 
 
@@ -83,7 +83,7 @@ def with_value(request: dict[str, Any], path: str, value: Any) -> dict[str, Any]
     return {**request, first: with_value(request.get(first, {}), rest, value) if rest else value}
 
 
-# A field, the name it is shown under, and what it is where nobody says.
+# A field, the name it is shown under, and its default.
 FIELDS = [
     ("economics.pue", "pue", 1.3),
     ("economics.horizon_months", "horizon_months", 36),
@@ -111,7 +111,7 @@ def test_a_default_that_is_spelled_out_is_the_same_answer_and_asked_for(
 ) -> None:
     plain = {"workload": workload, "constraints": {"vendors": ["nvidia"]}}
     open_, spelled = whole(client, plain), whole(client, with_value(plain, path, usual))
-    before, after = told(open_)[name], told(spelled)[name]
+    before, after = assumptions_of(open_)[name], assumptions_of(spelled)[name]
     assert before == {**after, "asked": False, "source": before["source"]}
     assert (after["asked"], after["source"]) == (True, "request")
     assert after["value"] == (", ".join(usual) if isinstance(usual, list) else usual)
@@ -126,8 +126,9 @@ def test_limits_that_are_spelled_out_are_the_same_answer(client: TestClient) -> 
     limits = {"ttft_ms": 2000, "tpot_ms": 100}
     open_, spelled = whole(client, plain), whole(client, with_value(plain, "workload.slo", limits))
     for name, value in limits.items():
-        assert (told(open_)[f"slo.{name}"]["value"], told(open_)[f"slo.{name}"]["asked"]) == (value, False)
-        assert (told(spelled)[f"slo.{name}"]["value"], told(spelled)[f"slo.{name}"]["asked"]) == (value, True)
+        for answer, asked in ((open_, False), (spelled, True)):
+            shown = assumptions_of(answer)[f"slo.{name}"]
+            assert (shown["value"], shown["asked"]) == (value, asked)
     assert open_["recommendations"] == spelled["recommendations"]
 
 
@@ -140,7 +141,7 @@ def test_what_the_caller_gave_comes_back_as_given_or_not_at_all(client: TestClie
     if call == "estimate":
         request = {k: request[k] for k in ("workload", "economics", "constraints")}
         request["deployment"] = {"accelerator": "nvidia-h100-sxm5-80gb", "max_batched_tokens": 4096}
-    shown = told(whole(client, request, call))
+    shown = assumptions_of(whole(client, request, call))
     given = {
         "target_utilization": 0.6,
         "pue": 1.2,
@@ -162,12 +163,12 @@ def test_what_the_caller_gave_comes_back_as_given_or_not_at_all(client: TestClie
 
 def test_an_override_is_shown_as_asked_for(client: TestClient) -> None:
     answer = answered(client, "recommend-inference-chat-70b", assumptions={"pue": 1.15})
-    pue = told(answer)["pue"]
+    pue = assumptions_of(answer)["pue"]
     assert (pue["value"], pue["asked"], pue["source"], pue["range"]) == (1.15, True, "request", [1, 5])
 
 
 def test_users_show_the_rules_that_made_a_rate_of_them(client: TestClient) -> None:
-    shown = told(
+    shown = assumptions_of(
         whole(client, {"workload": {**SERVICE, "traffic": {"users": {"count": 120, "requests_per_hour_each": 10}}}})
     )
     assert shown["busy_hour_factor"]["value"] == 3
@@ -207,7 +208,7 @@ SAID: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
 SOME_SAID = st.fixed_dictionaries({}, optional={path: values for path, (_, values) in SAID.items()})
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 @given(said=SOME_SAID, call=st.sampled_from(["recommend", "estimate"]))
 def test_of_whatever_is_said_exactly_that_is_asked_for(client: TestClient, said: dict[str, Any], call: str) -> None:
     request: dict[str, Any] = {"workload": SERVICE}
@@ -216,7 +217,7 @@ def test_of_whatever_is_said_exactly_that_is_asked_for(client: TestClient, said:
     for path, value in said.items():
         request = with_value(request, path, value)
     answer = whole(client, request, call)
-    shown = told(answer)
+    shown = assumptions_of(answer)
     given_names = {SAID[path][0]: value for path, value in said.items()}
     times = {"slo.ttft_ms", "slo.tpot_ms"} & given_names.keys()
     assert {n for n, a in shown.items() if a["asked"]} - given_names.keys() == set()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -69,7 +69,7 @@ def test_every_number_of_a_cost_follows_from_the_answer(client: TestClient, name
             check(ranked)
 
 
-@settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 @given(st.sampled_from(sorted(BODIES)), LIMITS, ECONOMICS)
 def test_whatever_is_asked_it_follows(
     client: TestClient, name: str, limits: dict[str, Any], economics: dict[str, Any]

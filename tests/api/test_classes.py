@@ -1,4 +1,4 @@
-"""Classes of traffic on the wire: what is taken, what is refused, and how both ways are told."""
+"""Classes of traffic in the API: accepted and refused requests, and how answers show both ways."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ ON = {"accelerator": "nvidia-h100-sxm5-80gb", "engine": "vllm", "weight_format":
 FEW = {"simulated_requests": 3000}
 
 
-def asked(*classes: dict[str, Any], **beside: Any) -> dict[str, Any]:
-    workload = {"phase": "inference", "model": MODEL, "traffic": {"classes": [*classes], **beside}}
+def asked(*classes: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    workload = {"phase": "inference", "model": MODEL, "traffic": {"classes": [*classes], **fields}}
     return {"workload": workload, "assumptions": FEW}
 
 
@@ -39,39 +39,39 @@ def refused(client: TestClient, body: dict[str, Any]) -> str:
     return " ".join(error["detail"] for error in problem.get("errors") or [{"detail": problem["detail"]}])
 
 
-def test_two_classes_are_told_together_and_apart_and_come_back_from_an_estimate(client: TestClient) -> None:
+def test_two_classes_are_shown_together_and_apart_and_an_estimate_returns_them(client: TestClient) -> None:
     body = asked(CHATS, PAPERS)
     response = client.post("/recommend", json=body)
     assert response.status_code == 200, response.text
     answer = response.json()
     assert len(response.content) < 30_000
     first, *others = answer["recommendations"]
-    told = first["classes"]
+    shown = first["classes"]
     assert all("classes" not in ranked for ranked in others)
-    assert [each["name"] for each in told["together"]["by_class"]] == ["chats", "papers"]
-    assert [each["name"] for each in told["apart"]] == ["chats", "papers"]
-    chats, papers = told["together"]["by_class"]
+    assert [each["name"] for each in shown["together"]["by_class"]] == ["chats", "papers"]
+    assert [each["name"] for each in shown["apart"]] == ["chats", "papers"]
+    chats, papers = shown["together"]["by_class"]
     assert chats["limits_met"]
     assert papers["limits_met"]
     assert chats["ttft_ms"]["p95"] < papers["ttft_ms"]["p95"]
-    assert told["together"]["usd_per_hour"] == first["cost"]["usd_per_hour"]
-    apart = sum(each["usd_per_hour"] for each in told["apart"])
-    assert told["cheaper"] == ("together" if told["together"]["usd_per_hour"] <= apart else "apart")
-    assert told["saving_usd_per_hour"] == pytest.approx(abs(apart - told["together"]["usd_per_hour"]), abs=1e-3)
+    assert shown["together"]["usd_per_hour"] == first["cost"]["usd_per_hour"]
+    apart = sum(each["usd_per_hour"] for each in shown["apart"])
+    assert shown["cheaper"] == ("together" if shown["together"]["usd_per_hour"] <= apart else "apart")
+    assert shown["saving_usd_per_hour"] == pytest.approx(abs(apart - shown["together"]["usd_per_hour"]), abs=1e-3)
     reasons = [reason["text"] for reason in first["explanation"]]
     assert any(text.startswith("chats: p95 TTFT") for text in reasons)
     again = client.post("/estimate", json={**body, "deployment": first["deployment"]}).json()
-    assert again["classes"] == told
+    assert again["classes"] == shown
     for figure in ("ttft_ms", "tpot_ms", "requests_per_s_capacity", "simulation"):
         assert again["performance"][figure] == first["performance"][figure]
 
 
-def test_four_classes_are_told_in_thirty_thousand_bytes(client: TestClient) -> None:
+def test_four_classes_fit_in_thirty_thousand_bytes(client: TestClient) -> None:
     four = [{**CHATS, "name": f"class {i}", "input_tokens": 100 * (i + 1)} for i in range(4)]
     assert len(client.post("/recommend", json=asked(*four)).content) < 30_000
 
 
-def test_one_deployment_holds_all_classes_and_what_is_chosen_for_each_is_told(client: TestClient) -> None:
+def test_one_deployment_serves_all_classes_and_shows_the_choice_for_each(client: TestClient) -> None:
     short = {name: value for name, value in CHATS.items() if name not in ("input_tokens", "slo")}
     response = client.post("/estimate", json={**asked(short, PAPERS), "deployment": ON})
     assert response.status_code == 200, response.text
@@ -93,11 +93,11 @@ def test_one_deployment_holds_all_classes_and_what_is_chosen_for_each_is_told(cl
     ("body", "said"),
     [
         (asked(CHATS), "at least 2"),
-        (asked(CHATS, CHATS), "a name of its own"),
+        (asked(CHATS, CHATS), "a unique name"),
         (asked(CHATS, {**PAPERS, "peak_requests_per_s": 2}), "exactly one of peak_requests_per_s and users"),
         (asked(CHATS, PAPERS, peak_requests_per_s=3), "exactly one of"),
-        (asked(CHATS, PAPERS, burstiness=2), "leave burstiness out"),
-        (asked({**CHATS, "peak_requests_per_s": 5000}, PAPERS), "less than 1%"),
+        (asked(CHATS, PAPERS, burstiness=2), "omit burstiness"),
+        (asked({**CHATS, "peak_requests_per_s": 5000}, PAPERS), "less than 1 %"),
         (asked({**CHATS, "average_requests_per_s": 9}, PAPERS), "must not exceed the peak"),
         (asked(CHATS, {**PAPERS, "trace": []}), "trace"),
     ],
@@ -112,13 +112,13 @@ def test_pools_of_their_own_serve_one_kind_of_traffic(client: TestClient) -> Non
     body["deployment"].pop("weight_format")
     response = client.post("/estimate", json=body)
     assert response.status_code in (409, 422), response.text
-    assert "leave traffic.classes or deployment.pools out" in response.json()["detail"], response.text
+    assert "Omit traffic.classes or deployment.pools" in response.json()["detail"], response.text
 
 
 def test_limits_are_said_by_class(client: TestClient) -> None:
     body = copy.deepcopy(asked(CHATS, PAPERS))
     body["workload"]["slo"] = {"ttft_ms": 300}
-    assert "leave workload.slo out" in refused(client, body)
+    assert "omit workload.slo" in refused(client, body)
 
 
 def test_models_that_answer_in_one_piece_have_no_classes(client: TestClient) -> None:
@@ -132,4 +132,4 @@ def test_a_limit_that_nothing_meets_names_the_class_that_would_have_to_give(clie
     answer = client.post("/recommend", json=asked(hurried, PAPERS)).json()
     assert answer["recommendations"] == []
     changes = [change["change"] for change in answer["sensitivity"]]
-    assert any(change.startswith("lift chats ttft_ms") for change in changes), changes
+    assert any(change.startswith("raise chats ttft_ms") for change in changes), changes

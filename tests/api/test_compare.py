@@ -1,4 +1,4 @@
-"""Comparisons over the wire: what is shared and changed, what is kept, what is refused and where."""
+"""Comparisons in the API: shared and changed fields, stored answers, and refusals with their places."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def changed(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "pointer", "says"),
     [
-        ({"workload": CHAT}, "#", "give workload and options"),
-        ({"workload": CHAT, "options": OPTIONS, "model": "x", "phases": {}}, "#", "not parts of both"),
+        ({"workload": CHAT}, "#", "set workload and options"),
+        ({"workload": CHAT, "options": OPTIONS, "model": "x", "phases": {}}, "#", "not both"),
         (changed(options=OPTIONS[:1]), "#/options", "at least 2"),
-        (changed(options=[OPTIONS[0], OPTIONS[0]]), "#", "a name of its own"),
+        (changed(options=[OPTIONS[0], OPTIONS[0]]), "#", "a unique name"),
         ({"model": CHAT["model"], "phases": {"inference": {}}}, "#", "two of training, fine_tuning and inference"),
         (
             changed(options=[OPTIONS[0], {"name": "b", "workload": {"traffic": {"peak_requests_per_s": -1}}}]),
@@ -104,9 +104,9 @@ def changed(**fields: Any) -> dict[str, Any]:
             "greater than 0",
         ),
         (
-            changed(options=[OPTIONS[0], {"name": "b", "constraints": {"providers": ["nobody-at-all"]}}]),
+            changed(options=[OPTIONS[0], {"name": "b", "constraints": {"providers": ["no-such-seller"]}}]),
             "#/options/1/constraints/providers",
-            "nobody-at-all",
+            "no-such-seller",
         ),
         (
             changed(
@@ -136,10 +136,10 @@ def changed(**fields: Any) -> dict[str, Any]:
             "#/options/1",
             "total_accelerators is 2",
         ),
-        (changed(constraints={"providers": ["nobody-at-all"]}), "#/constraints/providers", "nobody-at-all"),
+        (changed(constraints={"providers": ["no-such-seller"]}), "#/constraints/providers", "no-such-seller"),
     ],
 )
-def test_what_is_wrong_is_told_where_it_was_written(
+def test_errors_point_at_the_place_where_they_were_written(
     client: TestClient, body: dict[str, Any], pointer: str, says: str
 ) -> None:
     response = client.post("/compare", json=body)
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_told_where_it_was_written(
     assert any(e["pointer"].startswith(pointer) and says in e["detail"] for e in errors), errors
 
 
-def test_a_model_that_nobody_knows_is_not_found_in_its_option(client: TestClient) -> None:
+def test_an_unknown_model_is_not_found_in_its_option(client: TestClient) -> None:
     body = changed(options=[OPTIONS[0], {"name": "b", "workload": {"model": "no-such-model-anywhere"}}])
     response = client.post("/compare", json=body)
     assert response.status_code == 404

@@ -1,4 +1,4 @@
-"""A day on the wire: what is taken, what is refused, and that its answer keeps its size."""
+"""Daily profiles in the API: accepted and refused requests, and the size limit of answers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def test_a_peak_and_an_average_give_each_other(client: TestClient) -> None:
     by_mean = estimate(client, average_requests_per_s=mean, **SHAPE)
     assert by_peak["day"] == by_mean["day"]
     assert by_peak["day"]["hours"][15]["requests_per_s"] == 40
-    told = {a["name"]: a for a in by_peak["assumptions"]}
-    assert told["average_requests_per_s"]["value"] == pytest.approx(mean, rel=1e-4)
-    assert "average_to_peak" not in told
+    assumptions = {a["name"]: a for a in by_peak["assumptions"]}
+    assert assumptions["average_requests_per_s"]["value"] == pytest.approx(mean, rel=1e-4)
+    assert "average_to_peak" not in assumptions
     EstimateShown.model_validate(by_peak)
 
 
@@ -35,7 +35,7 @@ def test_a_ratio_is_a_smooth_day(client: TestClient) -> None:
     assert found["day"]["autoscaled"]["replica_hours"] < found["day"]["fixed"]["replica_hours"]
 
 
-def test_nobody_who_told_no_hours_is_told_of_a_day(client: TestClient) -> None:
+def test_an_answer_has_no_day_if_the_request_gives_no_hours(client: TestClient) -> None:
     assert "day" not in estimate(client, peak_requests_per_s=40)
 
 
@@ -48,11 +48,11 @@ def test_nobody_who_told_no_hours_is_told_of_a_day(client: TestClient) -> None:
         ({"peak_requests_per_s": 4, "peak_to_average": 0.5}, "1"),
         ({"peak_requests_per_s": 4, "peak_to_average": 25}, "24"),
         ({"peak_requests_per_s": 4, "peak_to_average": 2, "hourly_factors": FACTORS}, "not both"),
-        ({"concurrent_requests": 4, "peak_to_average": 2}, "goes with a rate or users"),
-        ({"offline": True, "hourly_factors": FACTORS}, "goes with a rate or users"),
+        ({"concurrent_requests": 4, "peak_to_average": 2}, "requires a rate or users"),
+        ({"offline": True, "hourly_factors": FACTORS}, "requires a rate or users"),
         (
             {"peak_requests_per_s": 4, "average_requests_per_s": 3, "peak_to_average": 2},
-            "leave the average or the peak",
+            "Omit the average or the peak",
         ),
         ({"hourly_factors": FACTORS}, "exactly one of"),
         ({"average_requests_per_s": 3}, "exactly one of"),

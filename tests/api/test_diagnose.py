@@ -1,4 +1,4 @@
-"""Diagnoses over the wire: what is answered and what is refused."""
+"""Diagnoses in the API: answers and refusals."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_settings_posted_to_estimate_are_faster_by_the_gain(
         assert 1 - before / after == pytest.approx(change["gain_share"], abs=2e-3)
 
 
-def test_figures_of_which_nothing_is_expected_are_told(client: TestClient) -> None:
+def test_figures_without_an_expectation_are_listed_as_not_judged(client: TestClient) -> None:
     traffic = {"peak_requests_per_s": 50, "input_tokens": 300}
     body = {
         "workload": {"phase": "inference", "model": "BAAI/bge-m3", "traffic": traffic},

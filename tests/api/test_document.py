@@ -73,11 +73,11 @@ def test_every_component_and_parameter_is_described(document: Schema) -> None:
 
 
 def test_numbers_say_their_unit(document: Schema) -> None:
-    told = document["components"]["schemas"]
-    assert "Unit: USD per month." in told["CostShown"]["properties"]["usd_per_month"]["description"]
+    schemas = document["components"]["schemas"]
+    assert "Unit: USD per month." in schemas["CostShown"]["properties"]["usd_per_month"]["description"]
     assert [
         f"{name}.{field}"
-        for name, schema in told.items()
+        for name, schema in schemas.items()
         for field, shape in schema.get("properties", {}).items()
         if field.endswith(("_ms", "_gib", "_kw")) and shape.get("type") in ("number", "integer")
         if str(unit_of(field)).split(" ", maxsplit=1)[0] not in shape["description"]
@@ -158,8 +158,8 @@ def test_every_example_is_of_its_schema(document: Schema) -> None:
             assert [f"{name}{e.json_path}: {e.message}" for e in judge.iter_errors(shown)] == []
 
 
-def test_what_is_ranked_has_speed_memory_and_price(document: Schema) -> None:
-    """Whoever reads a recommendation need not ask first whether it fits."""
+def test_ranked_options_have_speed_memory_and_price(document: Schema) -> None:
+    """The schema requires these fields, so a client need not check for them."""
     ranked = document["components"]["schemas"]["RecommendationShown"]
     assert {"support", "memory", "performance", "bottleneck", "cost", "confidence"} <= set(ranked["required"])
 
@@ -229,26 +229,26 @@ def test_every_status_has_one_example(document: Schema) -> None:
         ("UnknownAccelerator", "get", "/catalog/support?accelerator=h900&engine=vllm", None),
     ],
 )
-def test_examples_of_refusals_are_what_is_answered(
+def test_examples_of_refusals_match_the_answers(
     document: Schema, client: TestClient, example: str, method: str, path: str, body: Any
 ) -> None:
-    shown, told = document["components"]["examples"][example]["value"], client.request(method, path, json=body).json()
-    assert {k: told[k] for k in ("type", "title", "status")} == {k: shown[k] for k in ("type", "title", "status")}
-    assert set(told) >= set(shown)
+    shown, sent = document["components"]["examples"][example]["value"], client.request(method, path, json=body).json()
+    assert {k: sent[k] for k in ("type", "title", "status")} == {k: shown[k] for k in ("type", "title", "status")}
+    assert set(sent) >= set(shown)
 
 
-def test_headers_that_clients_send_back_are_told_and_sent(document: Schema, client: TestClient) -> None:
-    told = {
+def test_headers_that_clients_send_back_are_documented_and_sent(document: Schema, client: TestClient) -> None:
+    documented = {
         path: set(item["get"]["responses"]["200"]["headers"])
         for path, item in document["paths"].items()
         if "headers" in item.get("get", {}).get("responses", {}).get("200", {})
     }
-    lists = [path for path in told if path.startswith("/catalog/")]
+    lists = [path for path in documented if path.startswith("/catalog/")]
     assert len(lists) == 10
     for path in (*lists, "/accuracy"):
-        assert told[path] <= {name.replace("etag", "ETag") for name in client.get(path).headers}, path
-    assert told["/recommendations/{id}"] == {"ETag", "Last-Modified"}
-    assert told["/recommendations/{id}/status"] == {"ETag"}
+        assert documented[path] <= {name.replace("etag", "ETag") for name in client.get(path).headers}, path
+    assert documented["/recommendations/{id}"] == {"ETag", "Last-Modified"}
+    assert documented["/recommendations/{id}/status"] == {"ETag"}
 
 
 def test_the_document_says_who_runs_it_and_who_is_let_in(document: Schema) -> None:

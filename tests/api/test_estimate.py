@@ -87,8 +87,8 @@ def test_an_estimate_always_says_what_it_is_and_what_it_rests_on(client: TestCli
 
 
 def test_replicas_alone_are_as_large_as_their_load_needs(client: TestClient) -> None:
-    """Two replicas of an 8B model at one request a second are two accelerators; what is beyond them is overload, and
-    its price is of what is carried.
+    """Two replicas of an 8B model at one request a second are two accelerators; a load beyond their capacity is
+    overload, and the price is per carried request.
     """
     asked = {
         "phase": "inference",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from artefacts import examples
 
 DATED = frozenset({"id", "snapshot", "created_at", "next_cursor"})  # of a catalogue, not of the engine
@@ -16,5 +18,6 @@ def undated(value: Any) -> Any:
     return [undated(v) for v in value] if isinstance(value, list) else value
 
 
-def test_every_schema_shows_what_is_answered_today() -> None:
+@pytest.mark.slow
+def test_every_schema_shows_an_example_answered_today() -> None:
     assert undated(json.loads(examples.FILE.read_text())) == undated(examples.made()), "make artefacts PART=examples"

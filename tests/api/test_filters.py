@@ -1,4 +1,4 @@
-"""Filters of lists take names as people write them, and refuse what no row could have with what is nearest."""
+"""Filters of lists accept names as people write them; a value that no row has is refused with the nearest one."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_a_model_is_found_by_what_it_is_called(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("query", "pointer", "says"),
     [
-        ("offers?provider=awss", "query/provider", "Nearest: aws"),
-        ("offers?accelerator=nvidia-h1000", "query/accelerator", "Nearest: "),
-        ("prices?region=us-est-1", "query/region", "Nearest: us-east-1"),
-        ("engines?phase=%E4%B8%AD", "query/phase", "There are "),
-        ("offers?acelerator=h100", "query/acelerator", "did you mean accelerator?"),
-        ("models?search=llama", "query/search", "accepted: cursor, family, limit, modality, q"),
+        ("offers?provider=awss", "query/provider", "Did you mean aws"),
+        ("offers?accelerator=nvidia-h1000", "query/accelerator", "Did you mean "),
+        ("prices?region=us-est-1", "query/region", "Did you mean us-east-1"),
+        ("engines?phase=%E4%B8%AD", "query/phase", "Accepted: "),
+        ("offers?acelerator=h100", "query/acelerator", "Did you mean accelerator?"),
+        ("models?search=llama", "query/search", "Accepted fields: cursor, family, limit, modality, q"),
     ],
 )
 def test_what_no_row_could_have_is_refused_with_the_nearest(

@@ -1,4 +1,4 @@
-"""What is told to make another type first does so when it is posted; discounts are named, checked and counted."""
+"""Posting a change listed as putting another type first does so; discounts are named, checked and counted."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def first_of(answer: dict[str, Any]) -> str:
     return str(answer["recommendations"][0]["deployment"]["accelerator"]) if answer["recommendations"] else "nothing"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", [CHAT, RUN, BATCH], ids=["chat", "run", "batch"])
 def test_every_flip_is_real(client: TestClient, body: dict[str, Any]) -> None:
     answer = answered(client, body)
@@ -79,13 +80,13 @@ def test_every_flip_is_real(client: TestClient, body: dict[str, Any]) -> None:
     assert client.get(f"/recommendations/{answer['id']}/sensitivity").json() == found
 
 
-def test_a_discount_is_counted_told_and_round_trips(client: TestClient) -> None:
+def test_a_discount_is_counted_shown_and_round_trips(client: TestClient) -> None:
     plain = answered(client, CHAT)["recommendations"][0]
     off = {**CHAT, "economics": {"discounts": {"nvidia-*": 0.25}}}
     first = answered(client, off)["recommendations"][0]
     assert first["cost"]["usd_per_hour"] < plain["cost"]["usd_per_hour"]
     assert first["cost"]["price"]["discount"] == 0.25
-    assert "less 25 % as you said" in next(e["text"] for e in first["explanation"] if e["code"] == "price")
+    assert "minus your discount of 25 %" in next(e["text"] for e in first["explanation"] if e["code"] == "price")
     body = {k: off[k] for k in ("workload", "economics", "assumptions")} | {"deployment": first["deployment"]}
     judged = client.post("/estimate", json=body).json()
     assert judged["cost"]["usd_per_hour"] == first["cost"]["usd_per_hour"]
@@ -98,7 +99,7 @@ def test_a_discount_that_means_nothing_is_refused(client: TestClient, discounts:
     assert response.json()["errors"][0]["pointer"].startswith("#/economics/discounts/")
 
 
-def test_an_answer_that_nobody_gave_has_no_sensitivity(client: TestClient) -> None:
+def test_an_unknown_answer_has_no_sensitivity(client: TestClient) -> None:
     assert client.get(f"/recommendations/rec_{'0' * 28}/sensitivity").status_code == 404
 
 

@@ -96,7 +96,7 @@ def test_what_breaks_is_a_problem_and_the_connection_takes_the_next_request(addr
     connection.close()
 
 
-def test_an_answer_that_breaks_midway_ends_the_connection_so_that_nobody_takes_it_for_whole(address: str) -> None:
+def test_an_answer_that_breaks_midway_ends_the_connection_so_that_no_client_takes_it_for_whole(address: str) -> None:
     connection = http.client.HTTPConnection(address)
     connection.request("GET", "/breaks/midway")
     answer = connection.getresponse()
@@ -171,7 +171,7 @@ def test_a_trace_goes_on(asked: TestClient, sent: str, flags: str) -> None:
         f"01-{TRACE}-{SPAN}-01.more",
     ],
 )
-def test_what_is_no_trace_starts_another(sent: str) -> None:
+def test_an_invalid_trace_header_starts_a_new_trace(sent: str) -> None:
     assert parent_of(sent.encode()) is None
 
 
@@ -193,7 +193,7 @@ def test_a_request_is_a_line_without_its_query(asked: TestClient, capsys: pytest
     }
 
 
-def test_a_token_in_a_path_and_what_breaks_lines_are_not_told(
+def test_a_token_in_a_path_and_line_breaks_are_not_logged(
     asked: TestClient, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked.get("/of/s3cret-token")
@@ -204,19 +204,19 @@ def test_a_token_in_a_path_and_what_breaks_lines_are_not_told(
 
 
 @pytest.mark.parametrize(
-    ("access_log", "told"), [("off", []), ("on", ["/breaks/{how}"]), ("all", ["/livez", "/breaks/{how}"])]
+    ("access_log", "logged"), [("off", []), ("on", ["/breaks/{how}"]), ("all", ["/livez", "/breaks/{how}"])]
 )
 def test_health_checks_are_left_out_unless_all_is_asked_for(
-    access_log: str, told: list[str], capsys: pytest.CaptureFixture[str]
+    access_log: str, logged: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     logs.as_json("info")
     client = TestClient(broken_app(access_log))
     client.get("/livez")
     client.get("/breaks/well")
-    assert [line["route"] for line in lines(capsys)] == told
+    assert [line["route"] for line in lines(capsys)] == logged
 
 
-def test_paths_nobody_serves_are_one_label_and_odd_methods_another(asked: TestClient) -> None:
+def test_unknown_paths_are_one_label_and_odd_methods_another(asked: TestClient) -> None:
     labels = {"method": "other", "route": "unmatched", "status": "4xx"}
     for path in ("/a", "/b"):
         asked.request("BREW", path)
@@ -238,7 +238,7 @@ def test_every_route_of_the_service_counts_under_its_template(client: TestClient
 
 
 @pytest.mark.parametrize("kind", ["lifespan", "websocket"])
-def test_what_is_no_request_passes_untouched(kind: str) -> None:
+def test_messages_other_than_requests_pass_untouched(kind: str) -> None:
     sent: list[Message] = []
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
@@ -269,12 +269,12 @@ def test_lines_about_keeping_an_answer_name_the_request_that_asked_for_it(
     assert line["request_id"] == "of-this-answer" and line["message"] == "no such table: recommendations"
 
 
-def test_a_database_that_cannot_be_reached_is_told_with_why_and_without_its_password(
+def test_an_unreachable_database_is_logged_with_the_cause_and_without_its_password(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        url = f"postgresql+psycopg://headroom:s3cret@127.0.0.1:{nobody.getsockname()[1]}/headroom"
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"postgresql+psycopg://headroom:s3cret@127.0.0.1:{unused.getsockname()[1]}/headroom"
         app = create_app(Settings(database_url=url))
         answer = TestClient(app).get("/recommendations/rec_0000000000000000000000000000")
         app.state.sessions.kw["bind"].dispose()

@@ -39,8 +39,8 @@ def test_every_error_is_a_kind_with_its_status() -> None:
 def test_every_kind_is_raised_somewhere() -> None:
     """A code stands in the source as a class's own, or in the call that refuses."""
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
-    told = set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', text))
-    assert set(kinds()) <= told
+    raised = set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', text))
+    assert set(kinds()) <= raised
     assert set(HTTP_CODES.values()) <= set(kinds())
 
 
@@ -64,13 +64,13 @@ def test_a_kind_says_what_happened_and_what_to_do() -> None:
 def test_the_type_of_a_problem_leads_to_its_page(
     client: TestClient, method: str, path: str, body: object, slug: str
 ) -> None:
-    told = client.request(method, path, json=body).json()
-    assert told["type"] == f"/problems/{slug}"
-    page = client.get(told["type"])
+    problem = client.request(method, path, json=body).json()
+    assert problem["type"] == f"/problems/{slug}"
+    page = client.get(problem["type"])
     assert page.status_code == 200
     assert page.headers["content-type"].startswith("text/html")
     assert "script-src 'self'" in page.headers["content-security-policy"]
-    assert f"<h1>{told['title']}</h1>" in page.text
+    assert f"<h1>{problem['title']}</h1>" in page.text
     assert kinds()[slug].remedy.partition("'")[0] in page.text
 
 
@@ -86,4 +86,4 @@ def test_the_detail_carries_the_first_error(client: TestClient) -> None:
     assert one["detail"] == f"At {one['errors'][0]['pointer']}: {one['errors'][0]['detail']}."
     two = client.post("/recommend", json={**body, "limit": 0, "objectve": "cost"}).json()
     assert len(two["errors"]) == 3
-    assert two["detail"].endswith(". There are 2 more errors.")
+    assert two["detail"].endswith(". (2 more errors)")

@@ -82,7 +82,7 @@ def test_a_figure_of_the_request_is_said_to_be(client: TestClient) -> None:
     asked = {**body(BOUGHT), "economics": {"electricity_usd_per_kwh": 0.3}, "assumptions": {"rack_usd_per_kw": 250}}
     bill = client.get(url(client.post("/recommend", json=asked).json())).json()
     kinds = {line["goods"]: line["price"]["kind"] for line in bill["lines"] if "price" in line}
-    assert (kinds["power"], kinds["rack"], kinds["hosting"]) == ("asked", "asked", "reckoned")
+    assert (kinds["power"], kinds["rack"], kinds["hosting"]) == ("asked", "asked", "estimate")
 
 
 def test_pools_are_bought_side_by_side(client: TestClient) -> None:
@@ -112,7 +112,7 @@ def test_formats_say_what_they_are(client: TestClient, bought: dict[str, Any]) -
         ("rank=0", 422, ""),
         ("currency=EUR", 422, "rate_date"),
         ("currency=EUR&usd_rate=0.9", 422, "rate_date"),
-        ("usd_rate=0.9&rate_date=2026-11-20", 422, "USD takes none"),
+        ("usd_rate=0.9&rate_date=2026-11-20", 422, "For USD, omit usd_rate"),
         ("currency=EUR&usd_rate=nan&rate_date=2026-11-20", 422, ""),
         ("tax_name=VAT", 422, "tax_percent"),
         ("tax_name=%00&tax_percent=1", 422, ""),
@@ -136,7 +136,7 @@ def test_an_answer_that_is_not_stored_is_not_found(client: TestClient) -> None:
 def test_an_export_is_the_same_bytes_after_prices_have_moved(
     client: TestClient, bought: dict[str, Any], sqlite_url: str, tmp_path: Path
 ) -> None:
-    told = [client.get(f"{url(bought)}?format={name}&rank=2").content for name in FORMATS]
+    exported = [client.get(f"{url(bought)}?format={name}&rank=2").content for name in FORMATS]
     path = tmp_path / "moved.sqlite3"
     with (
         closing(sqlite3.connect(sqlite_url.removeprefix("sqlite:///"))) as held,
@@ -151,7 +151,7 @@ def test_an_export_is_the_same_bytes_after_prices_have_moved(
         session.execute(update(CatalogVersionRow).values(digest=64 * "f"))
         session.commit()
     with TestClient(create_app(settings)) as later:
-        assert [later.get(f"{url(bought)}?format={name}&rank=2").content for name in FORMATS] == told
+        assert [later.get(f"{url(bought)}?format={name}&rank=2").content for name in FORMATS] == exported
         moved = later.post("/recommend", json=body(BOUGHT)).json()
         assert (
             moved["recommendations"][0]["cost"]["usd_per_hour"] > bought["recommendations"][0]["cost"]["usd_per_hour"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.catalog.spellings import AMBIGUOUS, SPELLINGS
@@ -104,8 +104,8 @@ def test_every_name_of_a_deployment_is_checked(client: TestClient, pointer: str,
     assert [e["pointer"] for e in answer.json()["errors"]] == [pointer]
 
 
-def test_all_that_is_wrong_is_told_at_once(client: TestClient) -> None:
-    answer = recommend(client, accelerators=["h100", "rtx 4095"], providers=["nobody"], regions=["atlantis"])
+def test_all_errors_are_reported_at_once(client: TestClient) -> None:
+    answer = recommend(client, accelerators=["h100", "rtx 4095"], providers=["no-such-seller"], regions=["atlantis"])
     assert sorted(e["pointer"] for e in answer.json()["errors"]) == [
         "#/constraints/accelerators/0",
         "#/constraints/accelerators/1",
@@ -124,7 +124,6 @@ def test_an_area_takes_regions_however_a_provider_names_them(client: TestClient)
 PLAIN = st.text(st.characters(blacklist_categories=("Cc", "Cs")), min_size=1, max_size=40).filter(str.strip)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     field=st.sampled_from(["accelerators", "exclude_accelerators", "providers", "vendors", "regions", "engines"]),
     name=PLAIN,
@@ -137,7 +136,6 @@ def test_no_name_gives_an_error_of_ours_or_of_a_pattern(client: TestClient, fiel
         assert answer.json()["errors"][0]["pointer"].startswith(f"#/constraints/{field}")
 
 
-@settings(max_examples=40, deadline=None)
 @given(field=st.sampled_from(["accelerator", "system", "engine", "framework"]), name=PLAIN)
 def test_no_name_of_a_deployment_gives_one_either(client: TestClient, field: str, name: str) -> None:
     answer = estimate(client, **{"accelerator": "L4"} | {field: name})

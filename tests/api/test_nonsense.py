@@ -1,4 +1,4 @@
-"""What nobody means: numbers beyond any machine, texts that turn lines, cursors of our own making, costly files."""
+"""Nonsense input: numbers beyond any machine, texts with text direction marks, forged cursors, costly files."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_configuration_of_endlessly_different_layers_is_refused(client: TestCl
     for path in ("/recommend", "/catalog/models/inspect"):
         refused = client.post(path, json=asked_of(config, path))
         assert refused.status_code == 422
-        assert "up to 8 in" in refused.json()["detail"]
+        assert "At most 8 kinds of attention layer" in refused.json()["detail"]
 
 
 @pytest.mark.parametrize("text", ["9" * 30, "-5", "\x00", "12\x00", str(2**63)])
@@ -86,17 +86,17 @@ def test_json_is_utf_8(client: TestClient, encoding: str) -> None:
     assert "UTF-8" in refused.json()["detail"]
 
 
-def test_limits_that_nothing_meets_are_told_without_figures_of_what_is_never_done(client: TestClient) -> None:
+def test_limits_that_nothing_meets_are_reported_without_figures_of_work_never_done(client: TestClient) -> None:
     question = body("estimate-llama-70b-8xh100")
     question["workload"] |= {
         "slo": {"ttft_ms": 0.001},
         "traffic": {"peak_requests_per_s": 5, "input_tokens": 1024, "output_tokens": 256},
     }
     for deployment in (question["deployment"], {"accelerator": "nvidia-h100-sxm5-80gb"}):
-        told = client.post("/estimate", json={**question, "deployment": deployment})
-        assert told.status_code == 200
-        answer = told.json()
-        assert "carries 0 of the 5 requests/s" in answer["summary"]
+        response = client.post("/estimate", json={**question, "deployment": deployment})
+        assert response.status_code == 200
+        answer = response.json()
+        assert "serves only 0 of the requested 5 requests/s" in answer["summary"]
         assert answer["cost"]["usd_per_million_tokens"] is None
         assert answer["deployment"]["replicas"] == 1
 
@@ -117,6 +117,6 @@ def test_bad_requests_of_all_kinds_are_answered_by_the_rules(client: TestClient)
     ("path", "methods"),
     [("/procurement/oci", "GET, POST"), ("/recommendations/rec_" + "0" * 28, "GET, PATCH"), ("/recommend", "POST")],
 )
-def test_a_method_that_is_not_taken_is_told_all_that_are(client: TestClient, path: str, methods: str) -> None:
+def test_a_refused_method_lists_the_accepted_ones(client: TestClient, path: str, methods: str) -> None:
     refused = client.request("DELETE", path)
     assert (refused.status_code, refused.headers["allow"]) == (405, methods)

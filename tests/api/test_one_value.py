@@ -1,4 +1,4 @@
-"""A deployment is one value: what may be asked, what is answered and what the core judges have the same fields."""
+"""A deployment is one value: requests, answers and the core have the same fields."""
 
 from __future__ import annotations
 

@@ -35,18 +35,16 @@ def test_the_first_rank_is_packed_and_its_deployment_gives_the_same(client: Test
         ({"name": "passages"}, "#/workload/companions/1/name"),
         ({"traffic": {"offline": True}}, "#/workload/companions/1"),
         ({"traffic": {"peak_requests_per_s": 1, "output_tokens": 9}}, "#/workload/companions/1/traffic/output_tokens"),
-        ({"model": "nobody/nothing"}, "#/workload/companions/1/model"),
+        ({"model": "no-such-org/nothing"}, "#/workload/companions/1/model"),
     ],
 )
-def test_what_is_wrong_with_a_companion_is_said_where_it_stands(
-    client: TestClient, changed: dict[str, Any], pointer: str
-) -> None:
+def test_errors_of_a_companion_point_at_it(client: TestClient, changed: dict[str, Any], pointer: str) -> None:
     answer = client.post("/recommend", json={"workload": with_companion(**changed)})
     assert answer.status_code in (404, 422)
     assert pointer in [error["pointer"] for error in answer.json()["errors"]]
 
 
-def test_adapters_are_told_and_refused_where_they_contradict(client: TestClient) -> None:
+def test_adapters_are_shown_and_refused_where_they_contradict(client: TestClient) -> None:
     alone = {name: value for name, value in WORKLOAD.items() if name != "companions"}
     asked = {**alone, "adapters": {"count": 40, "rank": 16, "active": 12}}
     first = client.post("/recommend", json={"workload": asked}).json()["recommendations"][0]

@@ -22,16 +22,16 @@ def asked(client: TestClient, **observed: Any) -> Any:
 def test_pasted_metrics_are_diagnosed_as_the_figures_they_say(client: TestClient) -> None:
     pasted = asked(client, exposition=vllm(1000), at_s=STARTED_S + 200).json()
     read = {r["quantity"].removeprefix("service."): r["value"] for r in pasted["read"]}
-    told = asked(client, service=read).json()
-    assert [f["code"] for f in pasted["findings"]] == [f["code"] for f in told["findings"]]
+    stated = asked(client, service=read).json()
+    assert [f["code"] for f in pasted["findings"]] == [f["code"] for f in stated["findings"]]
     assert read["requests_per_s"] == 20 and "preemptions" in [f["code"] for f in pasted["findings"]]
-    assert told.get("read") is None and pasted["not_read"] == {"metrics": 0, "lines": 0, "first": []}
+    assert stated.get("read") is None and pasted["not_read"] == {"metrics": 0, "lines": 0, "first": []}
 
 
-def test_what_is_told_goes_before_what_is_read_and_a_contradiction_is_told(client: TestClient) -> None:
+def test_stated_figures_take_precedence_over_read_ones_and_a_contradiction_is_reported(client: TestClient) -> None:
     found = asked(client, exposition=vllm(1000), at_s=STARTED_S + 200, service={"preemptions_per_request": 0.0}).json()
     assert "preemptions" not in [f["code"] for f in found["findings"]]
-    assert any("preemptions_per_request is told as 0 and read as 0.1" in note for note in found["notes"])
+    assert any("preemptions_per_request: you sent 0, but the text contains 0.1" in note for note in found["notes"])
 
 
 def test_two_scrapes_tell_what_came_between_them(client: TestClient) -> None:
@@ -91,16 +91,16 @@ def test_a_pasted_log_is_diagnosed_as_the_figures_it_says(client: TestClient) ->
     pasted = client.post("/diagnose", json={**RUN, "observed": {"log": TORCHTITAN}}).json()
     read = {r["quantity"].removeprefix("training."): r["value"] for r in pasted["read"]}
     assert read["step_time_s"] == pytest.approx(2.0, rel=0.01) and "checkpoint_s" in read
-    told = client.post("/diagnose", json={**RUN, "observed": {"training": read}}).json()
-    assert [f["code"] for f in pasted["findings"]] == [f["code"] for f in told["findings"]]
+    stated = client.post("/diagnose", json={**RUN, "observed": {"training": read}}).json()
+    assert [f["code"] for f in pasted["findings"]] == [f["code"] for f in stated["findings"]]
     assert "slow_checkpoints" in [f["code"] for f in pasted["findings"]]
 
 
-def test_figures_that_cannot_be_are_left_out_and_told(client: TestClient) -> None:
+def test_impossible_figures_are_left_out_and_reported(client: TestClient) -> None:
     text = vllm(1000).replace('vllm:request_prompt_tokens_sum{engine="0",model_name="llama"} 800000.0', "")
     text += 'vllm:request_prompt_tokens_sum{engine="0",model_name="llama"} 5.0\n'
     found = asked(client, exposition=text).json()
-    assert any("service.input_tokens_mean is read as 0.005" in note for note in found["notes"])
+    assert any("service.input_tokens_mean: ignored the impossible value 0.005" in note for note in found["notes"])
 
 
 def test_a_log_and_metrics_of_accelerators_go_together(client: TestClient) -> None:

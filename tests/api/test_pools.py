@@ -31,9 +31,9 @@ def test_two_pools_are_sized_and_posted_back_they_are_the_same(client: TestClien
     assert pools["prefill"]["tensor_parallel"] == 4
     assert pools["decode"]["accelerator"] == "nvidia-h200-sxm-141gb"
     assert sum(pool["total_accelerators"] for pool in pools.values()) == answer["deployment"]["total_accelerators"]
-    told = answer["performance"]["pools"]
-    assert answer["performance"]["requests_per_s_capacity"] == min(p["requests_per_s_capacity"] for p in told.values())
-    assert 0 < told["transfer"]["utilization"] < told["prefill"]["utilization"] < 1
+    both = answer["performance"]["pools"]
+    assert answer["performance"]["requests_per_s_capacity"] == min(p["requests_per_s_capacity"] for p in both.values())
+    assert 0 < both["transfer"]["utilization"] < both["prefill"]["utilization"] < 1
     assert len(first.content) < 30_000
     again = client.post("/estimate", json={"workload": WORKLOAD, "deployment": answer["deployment"]}).json()
     for name in ("deployment", "performance", "memory", "cost", "confidence"):
@@ -43,8 +43,8 @@ def test_two_pools_are_sized_and_posted_back_they_are_the_same(client: TestClien
 @pytest.mark.parametrize(
     ("changes", "status", "words"),
     [
-        ({"replicas": 2}, 422, "is said of each pool"),
-        ({"engine": "ollama"}, 422, "keeps no pools apart"),
+        ({"replicas": 2}, 422, "set replicas in prefill and in decode"),
+        ({"engine": "ollama"}, 422, "no known support for separate pools"),
         ({"pools": {"prefill": {}}}, 422, "decode"),
         ({"pools": {"prefill": {"accelerator": "h999"}, "decode": {}}}, 404, "h999"),
         ({"pools": {"prefill": {"zero_stage": 1}, "decode": {}}}, 422, "zero_stage"),
@@ -100,14 +100,14 @@ def test_a_setting_of_a_pool_is_one_setting_wherever_it_is_said(
 
 
 @pytest.mark.parametrize(
-    ("traffic", "told"),
+    ("traffic", "figure"),
     [
         ({"concurrent_requests": 32, "requests": 160}, "days"),
         ({"offline": True, "volume_requests": 100_000}, "days"),
         ({"batch": 16}, "e2e_ms"),
     ],
 )
-def test_work_that_ends_is_answered(client: TestClient, traffic: dict[str, Any], told: str) -> None:
+def test_work_that_ends_is_answered(client: TestClient, traffic: dict[str, Any], figure: str) -> None:
     pools = {name: {"accelerators_per_replica": 4, "replicas": 1} for name in ("prefill", "decode")}
     body = {
         "workload": {**WORKLOAD, "traffic": {"input_tokens": 4000, "output_tokens": 300, **traffic}},
@@ -117,4 +117,4 @@ def test_work_that_ends_is_answered(client: TestClient, traffic: dict[str, Any],
     found = client.post("/estimate", json=body)
     assert found.status_code == 200, found.text
     EstimateShown.model_validate(found.json())
-    assert found.json()["performance"][told]
+    assert found.json()["performance"][figure]

@@ -1,4 +1,4 @@
-"""Who stands behind a price, on the wire: what counts, what is told, and of which day it is."""
+"""Kinds of prices in the API: which ones count, what an answer shows of them, and their dates."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_every_ranked_price_is_firm_and_says_so(client: TestClient) -> None:
     answer = recommend(client, limit=30)
     assert len(answer["recommendations"]) > 20
     for rank in range(len(answer["recommendations"])):
-        told = price(answer, rank)
-        assert told["kind"] in FIRM
-        assert told["commitment"] == "none"
-        assert told["source"]
-        assert told["observed"] == told["as_of"]
-        assert told["confidence"] in {"high", "medium", "low"}
-        assert told["age_days"] >= 0
-        assert told["pricing_model"] in {"on_demand", "owned"}
+        shown = price(answer, rank)
+        assert shown["kind"] in FIRM
+        assert shown["commitment"] == "none"
+        assert shown["source"]
+        assert shown["observed"] == shown["as_of"]
+        assert shown["confidence"] in {"high", "medium", "low"}
+        assert shown["age_days"] >= 0
+        assert shown["pricing_model"] in {"on_demand", "owned"}
     assert answer["rejected_by_code"]["no_firm_price"] > 20
     assert answer["as_of"] == DAY.isoformat()
 
@@ -74,6 +74,15 @@ def test_what_a_caller_says_of_prices_is_kept_to(
     assert {r["cost"]["price"]["kind"] for r in answer["recommendations"]} <= kinds
 
 
+def test_the_deprecated_spelling_of_a_price_kind_gives_the_same_answer(client: TestClient) -> None:
+    old, new = (recommend(client, constraints={"price_kinds": [kind]}) for kind in ("reckoned", "estimate"))
+    assert old == new
+    assert new["request"]["constraints"]["price_kinds"] == ["estimate"]
+    assert {r["cost"]["price"]["kind"] for r in new["recommendations"]} == {"estimate"}
+    refused = client.post("/recommend", json={"workload": CHAT, "constraints": {"price_kinds": ["guess"]}})
+    assert refused.status_code == 422
+
+
 def test_commitments_are_taken_no_longer_than_asked(client: TestClient) -> None:
     for commitment, bound in (("none", {"none"}), ("1y", {"none", "1y"}), ("3y", {"none", "1y", "3y"})):
         answer = recommend(client, constraints={"providers": ["gcp"], "commitment": commitment})
@@ -82,7 +91,7 @@ def test_commitments_are_taken_no_longer_than_asked(client: TestClient) -> None:
 
 
 def test_a_recommendation_estimated_has_the_same_price(client: TestClient) -> None:
-    for constraints in ({}, {"providers": ["vast"]}, {"price_kinds": ["reckoned", "launch", "press"]}):
+    for constraints in ({}, {"providers": ["vast"]}, {"price_kinds": ["estimate", "launch", "press"]}):
         for r in recommend(client, constraints=constraints)["recommendations"]:
             body = {"workload": CHAT, "deployment": r["deployment"]}
             again = client.post("/estimate", json=body).json()
@@ -94,11 +103,11 @@ def test_a_price_paid_at_the_start_says_how_much(client: TestClient) -> None:
     row = next(r for r in rows_of("offers.csv") if r["upfront_usd"] and r["accelerator"] == "nvidia-a10g")
     offer = {name: row[name] for name in ("provider", "region", "pricing_model", "instance_type")}
     deployment = {"accelerator": row["accelerator"], "offer": offer, "replicas": 1}
-    told = client.post("/estimate", json={"workload": CHAT, "deployment": deployment}).json()
-    paid = told["cost"]["price"]
+    estimate = client.post("/estimate", json={"workload": CHAT, "deployment": deployment}).json()
+    paid = estimate["cost"]["price"]
     assert (paid["upfront_usd"], paid["observed"]) == (pytest.approx(float(row["upfront_usd"]), rel=1e-5), "2023-08-30")
-    assert any("are paid at the start, per machine" in reason["text"] for reason in told["explanation"])
-    assert "stale_price" in {w["code"] for w in told["warnings"]}
+    assert any("includes an upfront payment of" in reason["text"] for reason in estimate["explanation"])
+    assert "stale_price" in {w["code"] for w in estimate["warnings"]}
 
 
 def test_the_day_is_part_of_the_answer(client: TestClient) -> None:
@@ -126,7 +135,7 @@ def test_without_a_fixed_day_it_is_the_utc_day(sqlite_url: str) -> None:
     made.app.state.sessions.kw["bind"].dispose()  # type: ignore[attr-defined]
 
 
-def test_the_catalogue_shows_who_stands_behind_its_prices(client: TestClient) -> None:
+def test_the_catalog_shows_the_source_of_its_prices(client: TestClient) -> None:
     offers = client.get("/catalog/offers", params={"provider": "runpod", "limit": 100}).json()["items"]
     assert {(o["price_kind"], o["tier"]) for o in offers} == {("reseller", "standard"), ("broker", "marketplace")}
     reserved = client.get("/catalog/offers", params={"provider": "aws", "pricing_model": "reserved_3y"}).json()["items"]

@@ -53,7 +53,7 @@ def test_where_nothing_is_kept_in_32_bit_the_recipe_says_so_and_comes_back(clien
 def test_what_keeps_a_32_bit_copy_does_not_train_in_16_bit_alone(client: TestClient, framework: str) -> None:
     refused = asked(client, FULL | {"precision": "bf16-true"}, framework=framework).json()
     assert not refused["fits"]
-    assert "precision bf16 runs there" in refused["rule"]
+    assert "use precision bf16, not bf16-true" in refused["rule"]
 
 
 def test_a_loss_that_holds_fewer_logits_needs_less_memory(client: TestClient) -> None:
@@ -73,13 +73,13 @@ def test_a_loss_that_holds_fewer_logits_needs_less_memory(client: TestClient) ->
 def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) -> None:
     found = asked(client, framework="torchtitan", workload=FULL).json()
     (said,) = [r["text"] for r in found["explanation"] if r["code"] == "recipe"]
-    assert said.startswith("Memory by the recipe of torchtitan")
+    assert said.startswith("Memory follows the recipe of torchtitan")
 
 
 @pytest.mark.parametrize(
     ("workload", "deployment", "pointer", "words"),
     [
-        (TUNE, {"recipe": {"loss": "liger"}}, "recipe/loss", "accepted: shifted, held, upcast"),
+        (TUNE, {"recipe": {"loss": "liger"}}, "recipe/loss", "Accepted values: shifted, held, upcast"),
         (
             TUNE,
             {"recipe": {"recomputation": "attention"}, "activation_checkpointing": "full"},
@@ -90,27 +90,27 @@ def test_what_memory_was_counted_by_is_said_in_a_sentence(client: TestClient) ->
             FULL,
             {"recipe": {"optimizer_implementation": "fused"}, "optimizer_offload": True},
             "recipe/optimizer_implementation",
-            "does not go with optimizer_offload true",
+            "contradicts optimizer_offload true",
         ),
-        (FULL, {"recipe": {"adapter_precision": "fp32"}}, "recipe/adapter_precision", "goes with method lora or qlora"),
-        (TUNE, {"recipe": {"kbit_widening": True}}, "recipe/kbit_widening", "goes with method qlora"),
-        (FULL | {"precision": "bf16-true"}, {"recipe": {"weights": "master"}}, "recipe/weights", "precision bf16 does"),
+        (FULL, {"recipe": {"adapter_precision": "fp32"}}, "recipe/adapter_precision", "requires method lora or qlora"),
+        (TUNE, {"recipe": {"kbit_widening": True}}, "recipe/kbit_widening", "requires method qlora"),
+        (FULL | {"precision": "bf16-true"}, {"recipe": {"weights": "master"}}, "recipe/weights", "Use precision bf16"),
         (
             FULL | {"precision": "bf16-true"},
             {"recipe": {"gradients": "32bit"}},
             "recipe/gradients",
-            "nothing in 32 bit",
+            "nothing in 32 bits",
         ),
         (SERVE, {"recipe": {"loss": "held"}}, "recipe", "does not apply to serving"),
-        (SERVE, {"framework_version": "1.0"}, "framework_version", "engine_version does"),
+        (SERVE, {"framework_version": "1.0"}, "framework_version", "Use engine_version"),
         (
             {"phase": "training", "model": "resnet50", "training_samples": 1e6},
             {"recipe": {"kernels": "fused"}},
             "recipe",
-            "works on samples",
+            "processes samples",
         ),
-        (TUNE, {"framework_version": "0.6"}, "framework_version", "goes with framework"),
-        (TUNE, {"framework": "fsdp", "framework_version": "banana"}, "framework_version", "write it as 0.6"),
+        (TUNE, {"framework_version": "0.6"}, "framework_version", "requires framework"),
+        (TUNE, {"framework": "fsdp", "framework_version": "banana"}, "framework_version", "Write it as 0.6"),
     ],
 )
 def test_a_recipe_that_contradicts_is_refused_with_what_does_not(
@@ -136,16 +136,16 @@ def test_a_recipe_of_what_does_not_run_there_is_echoed_as_it_was_asked(client: T
 
 
 def test_a_version_has_the_recipe_of_its_day(client: TestClient) -> None:
-    told = {
+    made = {
         version: asked(client, framework="torchtune", framework_version=version).json()["deployment"]
         for version in (None, "0.2.1")
     }
-    assert (told[None]["recipe"]["name"], told[None]["recipe"]["loss"]) == ("torchtune 0.6", "chunked_eager")
-    assert (told["0.2.1"]["recipe"]["name"], told["0.2.1"]["recipe"]["loss"]) == ("torchtune 0.2", "held")
-    assert told["0.2.1"]["framework_version"] == "0.2.1"
+    assert (made[None]["recipe"]["name"], made[None]["recipe"]["loss"]) == ("torchtune 0.6", "chunked_eager")
+    assert (made["0.2.1"]["recipe"]["name"], made["0.2.1"]["recipe"]["loss"]) == ("torchtune 0.2", "held")
+    assert made["0.2.1"]["framework_version"] == "0.2.1"
 
 
 def test_selective_recomputation_is_refused_where_a_framework_has_no_way_of_it(client: TestClient) -> None:
     refused = asked(client, framework="deepspeed", activation_checkpointing="selective", workload=FULL)
     assert refused.status_code == 422
-    assert "take none or full" in refused.json()["detail"]
+    assert "Use none or full" in refused.json()["detail"]

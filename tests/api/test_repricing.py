@@ -111,7 +111,7 @@ def test_rented_machines_are_dearer_and_others_are_first(later: TestClient, then
         != answer["recommendations"][0]["deployment"]["accelerator"]
     )
     assert new["request"] == answer["request"]
-    assert "was first then" in shown.today.why[0]
+    assert "originally ranked first" in shown.today.why[0]
     listed = later.get("/recommendations", params={"reference": "PR-7"}).json()["items"]
     assert {shown.today.id, answer["id"]} <= {item["id"] for item in listed}
 
@@ -122,7 +122,7 @@ def test_servers_are_dearer_and_what_follows_is_said_to(later: TestClient, then:
     assert shown.machines is not None
     causes = {line.goods: [cause.cause for cause in line.causes] for line in shown.machines.lines}
     assert causes["machine"] == ["price"]
-    assert causes["support"] == ["reckoned"]
+    assert causes["support"] == ["estimate"]
     assert causes["power"] == []
     assert causes["installation"] == []
 
@@ -133,9 +133,9 @@ def test_an_offer_that_is_gone_is_said_and_the_least_of_the_same_taken(
     shown = repriced(later, then[RUN])
     check_sums(shown)
     assert shown.machines is not None
-    assert "no longer sold as it was" in shown.machines.text
+    assert "The original offer has ended" in shown.machines.text
     assert [cause.cause for line in shown.machines.lines for cause in line.causes] == ["seller"]
-    assert any("It is had from" in text or "is first today" in text for text in shown.today.why)
+    assert any("The seller is now" in text or "ranks first today" in text for text in shown.today.why)
 
 
 def test_it_is_the_same_posted_twice_and_leaves_the_old_answer_alone(

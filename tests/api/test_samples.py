@@ -109,7 +109,7 @@ def test_speed_follows_the_size_of_a_sample(
 
 
 def test_a_host_that_is_waited_for_is_what_limits(client: TestClient) -> None:
-    """An H100 would do 28,000 pictures a second; the processors beside it unpack fewer."""
+    """An H100 classifies 28,000 pictures/s; the CPUs of its host decode fewer."""
     whole, ready_made = (speed(client, "resnet50", None, a) for a in ({}, READY_MADE))
     assert whole < ready_made
     slow = speed(client, "resnet50", None, {"image_megapixels_per_s": 20})
@@ -119,8 +119,8 @@ def test_a_host_that_is_waited_for_is_what_limits(client: TestClient) -> None:
 def test_a_size_that_does_not_apply_says_what_does(client: TestClient) -> None:
     for model, sample, says in (
         ("resnet50", {"steps": 4}, "width, height"),
-        ("llama-3.1-8b", {"width": 640}, "does not follow from the size of a sample"),
-        ({"parameters_billion": 1, "gflops_per_sample": 10}, {"steps": 4}, "does not follow"),
+        ("llama-3.1-8b", {"width": 640}, "does not depend on the size of a sample"),
+        ({"parameters_billion": 1, "gflops_per_sample": 10}, {"steps": 4}, "does not depend"),
     ):
         answer = client.post("/catalog/models/inspect", json={"model": model, "sample": sample})
         assert answer.status_code == 422
@@ -160,7 +160,7 @@ def test_images_on_a_model_that_reads_none_are_refused(client: TestClient) -> No
     workload = vision_workload({"width": 100, "height": 100}) | {"model": "llama-3.1-8b"}
     answer = client.post("/recommend", json={"workload": workload})
     assert answer.status_code == 422
-    assert "takes no images" in answer.json()["detail"]
+    assert "accepts no images" in answer.json()["detail"]
 
 
 def test_an_encoder_decoder_is_served(client: TestClient) -> None:

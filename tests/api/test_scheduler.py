@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.examples import as_told
+from tests.examples import as_shown
 
 LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 LENGTHS = {"input_tokens": 4000, "output_tokens": 300}
@@ -65,8 +65,8 @@ def test_a_setting_is_one_setting_wherever_it_is_said(
 def test_one_setting_said_in_two_ways_is_refused(client: TestClient, name: str, other: str) -> None:
     problems = refused(client, scheduler={name: 64}, **{other: 128})
     assert problems == {
-        f"#/deployment/scheduler/{name}": f"scheduler.{name} is 64 and deployment.{other}, the same setting, 128: give "
-        "one of them."
+        f"#/deployment/scheduler/{name}": f"scheduler.{name} (64) contradicts deployment.{other} (128), the same "
+        "setting. Omit one of them."
     }
 
 
@@ -87,13 +87,13 @@ def test_without_a_prefix_cache_nothing_is_found_in_it(client: TestClient) -> No
         ({"max_sequences": 0}, "greater than or equal to 1"),
         ({"max_sequences": 1.5}, "valid integer"),
         ({"max_batched_tokens": 8}, "greater than or equal to 16"),
-        ({"policy": "fifo"}, "accepted: mixed, prefill_first, static"),
+        ({"policy": "fifo"}, "Accepted values: mixed, prefill_first, static"),
         ({"prefix_cache": 1}, "valid boolean"),
         ({"receive_interval_steps": 0}, "greater than or equal to 1"),
         ({"batch_wait_steps": -1}, "greater than or equal to 0"),
         ({"batch_wait_share": 1.1}, "less than or equal to 1"),
         ({"planning_lag_steps": 100}, "less than or equal to 16"),
-        ({"max_seqs": 5}, "no such field here"),
+        ({"max_seqs": 5}, "Unknown field"),
     ],
 )
 def test_settings_out_of_range_are_refused(client: TestClient, setting: dict[str, Any], detail: str) -> None:
@@ -105,7 +105,7 @@ def test_a_scheduler_is_of_what_generates_tokens(client: TestClient) -> None:
     encoder = {"phase": "inference", "model": "BAAI/bge-large-en-v1.5", "traffic": {"peak_requests_per_s": 5}}
     run = {"phase": "training", "model": LLAMA, "training_tokens": 1e9}
     said = {"max_sequences": 8}
-    assert "answers in one piece" in refused(client, encoder, scheduler=said)["#/deployment/scheduler"]
+    assert "answers in one pass" in refused(client, encoder, scheduler=said)["#/deployment/scheduler"]
     assert "does not apply to training" in refused(client, run, scheduler=said)["#/deployment/scheduler"]
 
 
@@ -127,7 +127,7 @@ def test_the_catalogue_lists_how_engines_schedule_and_where_that_was_read(client
     )
 
 
-def test_what_is_echoed_without_settings_is_what_the_catalogue_lists(client: TestClient) -> None:
+def test_an_echo_without_settings_has_the_values_of_the_catalog(client: TestClient) -> None:
     listed = {e["engine"]: e for e in client.get("/catalog/schedulers?limit=1000").json()["items"]}
     today = listed["vllm"]["versions"][-1]["steps"][-1]
     shown = estimate(client)["deployment"]
@@ -150,10 +150,10 @@ def test_a_recommended_scheduler_is_the_engines_own_complete_and_taken_again(cli
     assert (shown["policy"], shown["prefix_cache"], shown["receive_interval_steps"]) == ("mixed", True, 1)
     again = estimate(client, OPEN, **best["deployment"])
     assert again["deployment"] == best["deployment"]
-    assert as_told(again["performance"], best["performance"]) == best["performance"]
+    assert as_shown(again["performance"], best["performance"]) == best["performance"]
 
 
-def test_what_is_set_stands_among_the_engines_own(client: TestClient) -> None:
+def test_settings_are_shown_among_the_defaults_of_the_engine(client: TestClient) -> None:
     shown = estimate(client, engine="sglang", scheduler={"receive_interval_steps": 30})["deployment"]["scheduler"]
     own = estimate(client, engine="sglang")["deployment"]["scheduler"]
     assert shown == {**own, "receive_interval_steps": 30}

@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
@@ -26,7 +26,8 @@ def judged(client: TestClient, instance: str, accelerator: str, workload: dict[s
     return found
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
+@settings(max_examples=15)
 @given(st.sampled_from(sorted(FAMILIES)), st.integers(1, 16), st.integers(16, 2000), st.integers(16, 500))
 def test_a_larger_instance_is_never_slower_nor_cheaper(
     client: TestClient, family: str, at_once: int, tokens: int, answered: int

@@ -1,4 +1,4 @@
-"""An answer too large for a default one says less of what is last, and nothing less of what decides."""
+"""An answer above the default size shortens its last parts and keeps the decisive ones."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from app.api.sized import INNER, MAX_BYTES, json_bytes, within_size
 
 
 def document(*, ranks: int = 5, words: int = 100, misses: int = 20, request: int = 10) -> dict[str, Any]:
-    told = "x" * words
-    reasons = [{"code": code, "text": told} for code in ("memory", "price", "speed", "comparison")]
+    text = "x" * words
+    reasons = [{"code": code, "text": text} for code in ("memory", "price", "speed", "comparison")]
     rank = {
         "explanation": reasons,
-        "nearest_measurements": [told],
+        "nearest_measurements": [text],
         "cost": {"usd_per_hour": 1.0, "parts": []},
         "confidence": {"asked": 0.8, "by_level": [{"confidence": c} for c in (0.5, 0.8, 0.9)]},
     }
-    inner = {"name": "memory_nearly_full", "source": "chosen: why", "asked": False}
+    inner = {"name": "memory_nearly_full", "source": "assumed: why", "asked": False}
     return {
         "request": {"name": "y" * request},
-        "assumptions": [{"name": "pue", "source": "chosen: why", "asked": True}, inner],
+        "assumptions": [{"name": "pue", "source": "assumed: why", "asked": True}, inner],
         "recommendations": [dict(rank) for _ in range(ranks)],
-        "rejected": [{"text": f"{told} {i}"} for i in range(misses)],
-        "metrics": {"ttft_ms": told},
+        "rejected": [{"text": f"{text} {i}"} for i in range(misses)],
+        "metrics": {"ttft_ms": text},
     }
 
 
@@ -37,23 +37,23 @@ def test_the_first_three_say_everything_while_the_last_say_less() -> None:
     assert len(json_bytes(whole)) > MAX_BYTES
     body = within_size(whole)
     assert len(body) <= MAX_BYTES
-    told = orjson.loads(body)
-    kept = [len(r["explanation"]) for r in told["recommendations"]]
+    shown = orjson.loads(body)
+    kept = [len(r["explanation"]) for r in shown["recommendations"]]
     assert kept == [4, 4, 4, 2, 2]
-    assert len(told["rejected"]) >= 8
-    assert "pue" in [a["name"] for a in told["assumptions"]]
+    assert len(shown["rejected"]) >= 8
+    assert "pue" in [a["name"] for a in shown["assumptions"]]
 
 
 def test_where_the_others_stand_goes_before_what_was_assumed() -> None:
-    """What is promised is the same of every rank."""
+    """The promise is the same for every rank."""
     whole = document(words=900)
     for rank in whole["recommendations"]:
         rank["explanation"] = [*rank["explanation"], {"code": "placement", "text": "z" * 900}]
     assert len(json_bytes(whole)) > MAX_BYTES
-    told = orjson.loads(within_size(whole))
-    kept = [[e["code"] for e in r["explanation"]].count("placement") for r in told["recommendations"]]
+    shown = orjson.loads(within_size(whole))
+    kept = [[e["code"] for e in r["explanation"]].count("placement") for r in shown["recommendations"]]
     assert kept == [1, 0, 0, 0, 0]
-    assert len(told["assumptions"]) == 2
+    assert len(shown["assumptions"]) == 2
 
 
 def test_a_long_request_takes_nothing_from_the_answer() -> None:
@@ -62,16 +62,16 @@ def test_a_long_request_takes_nothing_from_the_answer() -> None:
 
 
 def test_the_misses_go_last_and_farthest_first() -> None:
-    told = orjson.loads(within_size(document(words=1500)))
-    assert [len(r["explanation"]) for r in told["recommendations"]][1:] == [2, 2, 2, 2]
-    assert told["rejected"] == document(words=1500)["rejected"][: len(told["rejected"])]
+    shown = orjson.loads(within_size(document(words=1500)))
+    assert [len(r["explanation"]) for r in shown["recommendations"]][1:] == [2, 2, 2, 2]
+    assert shown["rejected"] == document(words=1500)["rejected"][: len(shown["rejected"])]
 
 
 def test_what_was_assumed_and_finds_no_room_is_counted() -> None:
     whole = document(words=1050)
     whole["assumptions"] += [{"name": name, "source": "x" * 900, "asked": False} for name in INNER[:8]]
-    told = orjson.loads(within_size(whole))
-    assert told["assumptions_omitted"] == len(whole["assumptions"]) - len(told["assumptions"]) > 0
+    shown = orjson.loads(within_size(whole))
+    assert shown["assumptions_omitted"] == len(whole["assumptions"]) - len(shown["assumptions"]) > 0
     assert "assumptions_omitted" not in orjson.loads(within_size(document()))
 
 

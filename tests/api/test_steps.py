@@ -1,4 +1,4 @@
-"""Steps in any order: what is asked, stored, listed, moved on and published meanwhile stays what it was."""
+"""Steps in any order: requests, stored answers, lists, statuses and catalogs stay consistent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hypothesis import HealthCheck, Phase, settings
+import pytest
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, precondition, rule, run_state_machine_as_test
 from sqlalchemy import Engine, text
@@ -51,9 +52,9 @@ class Steps(RuleBasedStateMachine):
         answer = self.client.post("/recommend", json={**question, "limit": 1, "label": self.label})
         assert answer.status_code == 200
         assert "headroom-stored" not in answer.headers
-        told = answer.json()
-        known = self.asked.setdefault((told["catalog"]["snapshot"], load), told["id"])
-        assert told["id"] == known
+        shown = answer.json()
+        known = self.asked.setdefault((shown["catalog"]["snapshot"], load), shown["id"])
+        assert shown["id"] == known
         assert self.bodies.setdefault(known, answer.content) == answer.content
         self.statuses.setdefault(known, Status.DRAFT)
         return known
@@ -67,9 +68,9 @@ class Steps(RuleBasedStateMachine):
         """What was recommended, judged by itself, costs the same: catalogues here differ in their version alone."""
         answer = json.loads(self.bodies[identity])
         asked = {"workload": answer["request"]["workload"], "deployment": answer["recommendations"][0]["deployment"]}
-        told = self.client.post("/estimate", json=asked)
-        assert told.status_code == 200
-        assert told.json()["cost"]["usd_per_hour"] == answer["recommendations"][0]["cost"]["usd_per_hour"]
+        estimated = self.client.post("/estimate", json=asked)
+        assert estimated.status_code == 200
+        assert estimated.json()["cost"]["usd_per_hour"] == answer["recommendations"][0]["cost"]["usd_per_hour"]
 
     @rule(identity=stored, status=st.sampled_from(Status), stale=st.booleans())
     def move(self, identity: str, status: Status, stale: bool) -> None:
@@ -124,15 +125,13 @@ class Steps(RuleBasedStateMachine):
 
 
 def walk(url: str, *, runs: int, steps: int, most_published: int) -> None:
-    """So many runs of so many steps by chance, against a service on a prepared database."""
+    """Run `runs` random sequences of `steps` steps against a service on a prepared database."""
     app = create_app(Settings(database_url=url, today=DAY, access_log="off", log_level="error", snapshot_check_s=0.1))
     engine = make_engine(url)
     chance = settings(
         max_examples=runs,
         stateful_step_count=steps,
-        deadline=None,
         phases=[Phase.generate],  # a run takes seconds, and a shorter one is not worth minutes
-        suppress_health_check=list(HealthCheck),
     )
     with TestClient(app, raise_server_exceptions=False) as client:
         given = {"client": client, "engine": engine, "most_published": most_published}
@@ -141,5 +140,6 @@ def walk(url: str, *, runs: int, steps: int, most_published: int) -> None:
         each.dispose()
 
 
+@pytest.mark.slow
 def test_steps_in_any_order(sqlite_url: str, tmp_path: Path) -> None:
     walk(copied(sqlite_url, tmp_path / "steps.sqlite3"), runs=4, steps=15, most_published=1)

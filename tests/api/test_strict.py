@@ -182,7 +182,7 @@ def test_an_unreadable_configuration_is_a_422(client: TestClient, model: dict[st
     assert response.json()["type"] == "/problems/unreadable-configuration"
 
 
-def test_the_body_has_a_limit_however_its_length_is_told(client: TestClient) -> None:
+def test_the_body_has_a_limit_however_its_length_is_declared(client: TestClient) -> None:
     response = client.post("/recommend", content=b'{"a": "' + b"x" * 70_000 + b'"}', headers=JSON)
     assert response.status_code == 413
 
@@ -224,16 +224,16 @@ def test_wrong_paths_and_methods_are_problems(client: TestClient, method: str, p
 @pytest.mark.parametrize(
     ("traffic", "said"),
     [
-        ({"cached_prefix_fraction": 0.5, "shared_prefix_fraction": 0.6}, "must not exceed it"),
-        ({"shared_prefix_fraction": 0.1}, "must not exceed it"),
-        ({"turn_gap_s": 10}, "goes with a cached_prefix_fraction"),
+        ({"cached_prefix_fraction": 0.5, "shared_prefix_fraction": 0.6}, "must not exceed cached_prefix_fraction"),
+        ({"shared_prefix_fraction": 0.1}, "must not exceed cached_prefix_fraction"),
+        ({"turn_gap_s": 10}, "requires a cached_prefix_fraction"),
         (
             {"cached_prefix_fraction": 0.5, "turn_gap_s": 10, "offline": True, "peak_requests_per_s": None},
             "of a service",
         ),
     ],
 )
-def test_what_is_said_of_prefixes_must_agree(client: TestClient, traffic: dict[str, Any], said: str) -> None:
+def test_fields_about_prefixes_must_agree(client: TestClient, traffic: dict[str, Any], said: str) -> None:
     workload = {"phase": "inference", "model": "gpt2", "traffic": {"peak_requests_per_s": 1.0} | traffic}
     response = client.post("/recommend", json={"workload": workload})
     assert response.status_code == 422
@@ -241,7 +241,7 @@ def test_what_is_said_of_prefixes_must_agree(client: TestClient, traffic: dict[s
 
 
 def test_a_gap_is_the_usual_one_where_none_is_given(client: TestClient) -> None:
-    def told(asked: dict[str, float] | None = None, **traffic: float) -> Any:
+    def memory_with(asked: dict[str, float] | None = None, **traffic: float) -> Any:
         body: dict[str, Any] = {"phase": "inference", "model": "Qwen/Qwen2.5-7B-Instruct"}
         body["traffic"] = {
             "peak_requests_per_s": 20.0,
@@ -251,10 +251,10 @@ def test_a_gap_is_the_usual_one_where_none_is_given(client: TestClient) -> None:
         answer = client.post("/recommend", json={"workload": body, "assumptions": asked or {}}).json()
         return answer["recommendations"][0]["memory"]
 
-    assert told() == told(turn_gap_s=60) == told(shared_prefix_fraction=0)
-    assert told(turn_gap_s=5) == told({"session_turn_gap_s": 5})
-    assert told(turn_gap_s=5)["prefix_cache_gib"] > 0
-    assert "idle_sessions" not in told(turn_gap_s=0)
+    assert memory_with() == memory_with(turn_gap_s=60) == memory_with(shared_prefix_fraction=0)
+    assert memory_with(turn_gap_s=5) == memory_with({"session_turn_gap_s": 5})
+    assert memory_with(turn_gap_s=5)["prefix_cache_gib"] > 0
+    assert "idle_sessions" not in memory_with(turn_gap_s=0)
 
 
 EXTREMES: list[dict[str, Any]] = [

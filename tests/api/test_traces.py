@@ -1,4 +1,4 @@
-"""Requests and their stages are spans of the trace that whoever asked began; a collector gets them, or nobody waits."""
+"""Requests and their stages are spans of the client's trace; a collector that does not answer delays no request."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_collector_gets_them_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("frozen", [False, True])
-def test_a_collector_that_is_not_there_or_frozen_holds_nobody_up(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_absent_or_frozen_collector_delays_no_request(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces, "LAST_S", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -175,7 +175,7 @@ def test_a_collector_that_is_not_there_or_frozen_holds_nobody_up(frozen: bool, m
         assert time.monotonic() - began < 1.5
 
 
-def test_variables_that_are_wrong_are_told_and_do_no_harm(
+def test_wrong_variables_are_reported_and_do_no_harm(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")

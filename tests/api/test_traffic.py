@@ -1,4 +1,4 @@
-"""Lengths, finite runs and recorded traffic on the wire: what is taken, what is refused and how it is told."""
+"""Lengths, finite runs and recorded traffic in the API: accepted and refused requests, and how answers show them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def refused(client: TestClient, **traffic: Any) -> dict[str, str]:
     return {error["pointer"].removeprefix("#/workload/traffic"): error["detail"] for error in errors}
 
 
-def told(answer: dict[str, Any], name: str) -> dict[str, Any]:
+def assumption_in(answer: dict[str, Any], name: str) -> dict[str, Any]:
     (entry,) = (a for a in answer["assumptions"] if a["name"] == name)
     return dict(entry)
 
 
-def test_a_plain_number_is_a_mean_whose_spread_is_assumed_and_told(client: TestClient) -> None:
+def test_a_plain_number_is_a_mean_whose_spread_is_assumed_and_shown(client: TestClient) -> None:
     plain = estimate(client, peak_requests_per_s=3, input_tokens=800, output_tokens=300)
     spelled = estimate(
         client,
@@ -50,11 +50,11 @@ def test_a_plain_number_is_a_mean_whose_spread_is_assumed_and_told(client: TestC
     )
     assert plain["performance"] == spelled["performance"]
     assert plain["memory"] == spelled["memory"]
-    spread = told(plain, "length_p95_to_mean")
+    spread = assumption_in(plain, "length_p95_to_mean")
     assert (spread["value"], spread["asked"]) == (2, False)
     assert "length_p95_to_mean" not in {a["name"] for a in spelled["assumptions"]}
-    assert told(plain, "input_tokens")["reason"] == "mean prompt; p95 1,600"
-    assert told(plain, "max_context_tokens")["value"] == 2200
+    assert assumption_in(plain, "input_tokens")["reason"] == "mean prompt length; p95 1,600"
+    assert assumption_in(plain, "max_context_tokens")["value"] == 2200
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_plain_number_is_a_mean_whose_spread_is_assumed_and_told(client: TestC
 )
 def test_a_fixed_length_is_asked_for_in_three_ways(client: TestClient, fixed: dict[str, Any]) -> None:
     found = estimate(client, peak_requests_per_s=3, input_tokens=fixed, output_tokens={"mean": 300, "p95": 300})
-    assert told(found, "max_context_tokens")["value"] == 1100
+    assert assumption_in(found, "max_context_tokens")["value"] == 1100
     even = estimate(
         client, peak_requests_per_s=3, input_tokens={"mean": 800, "p95": 800}, output_tokens={"min": 300, "max": 300}
     )
@@ -78,15 +78,15 @@ def test_a_fixed_length_is_asked_for_in_three_ways(client: TestClient, fixed: di
         ({"min": 1.5, "max": 9}, "/min", "valid integer"),
         ({"min": 5}, "/max", "Field required"),
         ({"max": 5}, "/min", "Field required"),
-        ({"values": [5, 6], "weights": [1]}, "", "2 values and 1 weights: each value has one"),
+        ({"values": [5, 6], "weights": [1]}, "", "2 values but 1 weights: set one weight per value"),
         ({"values": [5, 6], "weights": [0, 0]}, "", "at least one weight must be above 0"),
         ({"values": [5, 6], "weights": [1, -1]}, "/weights/1", "greater than or equal to 0"),
         ({"values": [0], "weights": [1]}, "/values/0", "greater than or equal to 1"),
         ({"values": [], "weights": []}, "/values", "at least 1 item"),
         ({"values": [1] * 1001, "weights": [1] * 1001}, "/values", "at most 1000 items"),
         ({"values": [5]}, "/weights", "Field required"),
-        ({"mean": 5, "max": 9}, "", "said in one way"),
-        ({"mean": 5, "weights": [9]}, "", "said in one way"),
+        ({"mean": 5, "max": 9}, "", "use one form of length"),
+        ({"mean": 5, "weights": [9]}, "", "use one form of length"),
         ({"average": 5}, "/mean", "Field required"),
         ({}, "/mean", "Field required"),
         ("long", "", "valid number"),
@@ -113,8 +113,8 @@ def test_a_number_that_is_none_is_no_json(client: TestClient) -> None:
 @pytest.mark.parametrize(
     ("traffic", "at", "detail"),
     [
-        ({"requests": 100, "peak_requests_per_s": 3}, "", "requests goes with concurrent_requests"),
-        ({"requests": 100, "offline": True}, "", "requests goes with concurrent_requests"),
+        ({"requests": 100, "peak_requests_per_s": 3}, "", "requests requires concurrent_requests"),
+        ({"requests": 100, "offline": True}, "", "requests requires concurrent_requests"),
         ({"requests": 100}, "", "exactly one of"),
         ({"requests": 10, "concurrent_requests": 64}, "", "requests must be at least concurrent_requests"),
         ({"requests": 0, "concurrent_requests": 1}, "/requests", "greater than or equal to 1"),
@@ -128,7 +128,7 @@ def test_a_run_without_those_in_flight_is_refused(
     assert detail in refused(client, **traffic)[at]
 
 
-def test_a_run_of_so_many_requests_is_taken(client: TestClient) -> None:
+def test_a_run_with_a_number_of_requests_is_accepted(client: TestClient) -> None:
     found = estimate(client, concurrent_requests=64, requests=640, input_tokens=1024, output_tokens=256)
     assert found["performance"]["batch_at_peak"] > 1
 
@@ -149,16 +149,20 @@ def changed(**entry: Any) -> list[dict[str, Any]]:
         ({"trace": changed(input_tokens=0)}, "/trace/5/input_tokens", "greater than or equal to 1"),
         ({"trace": changed(output_tokens=-1)}, "/trace/5/output_tokens", "greater than or equal to 0"),
         ({"trace": changed(output_tokens=0)}, "", "at least one output token"),
-        ({"trace": changed(prefix_tokens=700)}, "/trace/5", "prefix_tokens must be fewer than input_tokens"),
-        ({"trace": changed(session="a")}, "/trace/5/session", "no such field here"),
+        ({"trace": changed(prefix_tokens=700)}, "/trace/5", "prefix_tokens must be less than input_tokens"),
+        ({"trace": changed(session="a")}, "/trace/5/session", "Unknown field"),
         ({"trace": changed(input_tokens=200_000)}, "", "takes at most 131,072"),
         ({"trace": TRACE, "peak_requests_per_s": 3}, "", "exactly one of"),
-        ({"trace": TRACE, "requests": 40}, "", "requests goes with concurrent_requests"),
-        ({"trace": TRACE, "input_tokens": 800}, "", "a trace says input_tokens itself"),
-        ({"trace": TRACE, "burstiness": 1.0, "output_tokens": 3}, "", "a trace says output_tokens, burstiness itself"),
-        ({"trace": TRACE, "cached_prefix_fraction": 0.5}, "", "a trace says cached_prefix_fraction itself"),
-        ({"trace": TRACE, "turn_gap_s": 5}, "", "turn_gap_s goes with a trace that has prefix_tokens"),
-        ({"trace": TRACE, "average_requests_per_s": 50}, "", "exceeds the trace's busiest stretch, 2 requests/s"),
+        ({"trace": TRACE, "requests": 40}, "", "requests requires concurrent_requests"),
+        ({"trace": TRACE, "input_tokens": 800}, "", "a trace already contains input_tokens"),
+        (
+            {"trace": TRACE, "burstiness": 1.0, "output_tokens": 3},
+            "",
+            "a trace already contains output_tokens, burstiness",
+        ),
+        ({"trace": TRACE, "cached_prefix_fraction": 0.5}, "", "a trace already contains cached_prefix_fraction"),
+        ({"trace": TRACE, "turn_gap_s": 5}, "", "turn_gap_s requires a trace with prefix_tokens"),
+        ({"trace": TRACE, "average_requests_per_s": 50}, "", "exceeds the trace's busiest window, 2 requests/s"),
     ],
 )
 def test_a_trace_that_contradicts_itself_is_refused(
@@ -184,27 +188,27 @@ def test_a_trace_is_planned_as_its_own_statistics_are(client: TestClient) -> Non
         "input_tokens": {"values": values, "weights": [tokens.count(value) for value in values]},
         "output_tokens": {"min": 10, "max": 10},
     }
-    assert told(found, "peak_requests_per_s")["value"] == 2
-    assert told(found, "burstiness")["value"] == 0
-    assert told(found, "max_context_tokens")["value"] == max(tokens) + 10
+    assert assumption_in(found, "peak_requests_per_s")["value"] == 2
+    assert assumption_in(found, "burstiness")["value"] == 0
+    assert assumption_in(found, "max_context_tokens")["value"] == max(tokens) + 10
     same = estimate(client, **said)
     assert found["memory"]["per_accelerator_gib"]["weights"] == same["memory"]["per_accelerator_gib"]["weights"]
     assert found["performance"]["utilization_at_peak"] == pytest.approx(same["performance"]["utilization_at_peak"])
 
 
-def test_a_spread_that_no_log_normal_has_is_told(client: TestClient) -> None:
+def test_a_spread_that_no_log_normal_has_is_reported(client: TestClient) -> None:
     wide = estimate(client, peak_requests_per_s=3, input_tokens={"mean": 100, "p95": 900}, output_tokens=50)
-    (told_of,) = (w for w in wide["warnings"] if w["code"] == "spread_too_wide")
-    assert told_of["text"].startswith("No log-normal has a p95 above 3.87 times its mean; input_tokens was taken")
+    (warning,) = (w for w in wide["warnings"] if w["code"] == "spread_too_wide")
+    assert warning["text"].startswith("The p95 of input_tokens was reduced to 3.87 times its mean")
     most = estimate(client, peak_requests_per_s=3, input_tokens={"mean": 100, "p95": 386}, output_tokens=50)
     assert "spread_too_wide" not in {w["code"] for w in most["warnings"]}
 
 
-def test_a_trace_is_told_beside_its_prefixes(client: TestClient) -> None:
+def test_a_trace_is_shown_with_its_prefixes(client: TestClient) -> None:
     found = estimate(client, trace=[{**entry, "prefix_tokens": entry["input_tokens"] // 2} for entry in TRACE])
-    assert told(found, "cached_prefix_fraction")["value"] == pytest.approx(0.5)
-    assert told(found, "turn_gap_s")["asked"] is False
-    assert "as recorded" in found["summary"]
+    assert assumption_in(found, "cached_prefix_fraction")["value"] == pytest.approx(0.5)
+    assert assumption_in(found, "turn_gap_s")["asked"] is False
+    assert "(recorded traffic)" in found["summary"]
 
 
 def test_tokens_in_a_trace_are_of_models_that_read_them(client: TestClient) -> None:

@@ -1,4 +1,4 @@
-"""Training over the wire: what is new in the request, what comes back, and what is refused and why."""
+"""Training in the API: new fields of the request, the answer, and refusals with their reasons."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def test_serving_is_not_maximized(client: TestClient) -> None:
         ({"model": "Qwen/Qwen3-30B-A3B"}, {"expert_parallel": 7}, "must divide"),
         ({}, {"context_parallel": 3}, "context_parallel 3 must divide"),
         ({}, {"tensor_parallel": 3}, "attention heads"),
-        ({}, {"pipeline_parallel": 8, "virtual_pipeline": 8}, "each chunk needs one"),
-        ({}, {"tensor_parallel": 4, "data_parallel": 3}, "cannot be laid out"),
+        ({}, {"pipeline_parallel": 8, "virtual_pipeline": 8}, "each chunk needs at least one"),
+        ({}, {"tensor_parallel": 4, "data_parallel": 3}, "layout is not possible"),
         ({"method": "lora", "precision": "fp16"}, {"accelerator": "nvidia-rtx-4090"}, "give another number of"),
         ({"method": "lora"}, {"framework": "maxtext"}, ""),
     ],

@@ -14,7 +14,7 @@ ANSWERED = [name for name in (*body_names("recommend"), *body_names("estimate"))
 
 
 @pytest.mark.parametrize("name", ANSWERED)
-def test_what_is_verified_can_be_typed_and_priced(client: TestClient, name: str) -> None:
+def test_the_verification_command_can_be_typed_and_priced(client: TestClient, name: str) -> None:
     kind = name.split("-", maxsplit=1)[0]
     answer = client.post(f"/{kind}", json=body(name)).json()
     sized = answer["recommendations"][0] if kind == "recommend" else answer
@@ -48,6 +48,6 @@ def test_an_estimate_is_warned_of_what_a_recommendation_is(client: TestClient) -
 
 def test_a_comfortable_answer_does_not_drown_in_warnings(client: TestClient) -> None:
     for name in (n for n in ANSWERED if n.startswith("recommend")):
-        told = client.post("/recommend", json=body(name)).json()["warnings"]
-        assert len(told) <= 5, (name, [w["code"] for w in told])
-        assert all(len(w["text"]) < 260 for w in told)
+        warnings = client.post("/recommend", json=body(name)).json()["warnings"]
+        assert len(warnings) <= 5, (name, [w["code"] for w in warnings])
+        assert all(len(w["text"]) < 260 for w in warnings)

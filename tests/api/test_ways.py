@@ -23,7 +23,7 @@ def answered(client: TestClient, **changes: Any) -> dict[str, Any]:
     return found
 
 
-def test_the_first_recommendation_is_told_with_its_other_ways(client: TestClient) -> None:
+def test_the_first_recommendation_shows_its_other_purchase_options(client: TestClient) -> None:
     ways = [a for r in answered(client)["recommendations"] for a in r.get("alternatives", [])]
     assert ways
     assert {a["way"] for a in ways} <= WAYS
@@ -33,7 +33,7 @@ def test_the_first_recommendation_is_told_with_its_other_ways(client: TestClient
         assert a.get("break_even_month") is None or a["break_even_month"] > 0
 
 
-def test_what_would_cost_less_is_told_with_what_it_takes(client: TestClient) -> None:
+def test_cheaper_options_are_shown_with_their_risk(client: TestClient) -> None:
     cheaper = answered(client)["cheaper_if"]
     assert cheaper
     assert {c["if"] for c in cheaper} <= {*ACCEPTING}
@@ -54,6 +54,6 @@ def test_an_estimate_tells_them_as_the_recommendation_does(client: TestClient, a
     recommended = answered(client)
     first = recommended["recommendations"][0]
     asked = {"workload": body(CHAT)["workload"], "deployment": first["deployment"]}
-    told = client.post("/estimate", json=asked).json()
-    EstimateShown.model_validate(told)
-    assert told.get(ask) == (first.get(ask) if ask == "alternatives" else recommended[ask])
+    estimated = client.post("/estimate", json=asked).json()
+    EstimateShown.model_validate(estimated)
+    assert estimated.get(ask) == (first.get(ask) if ask == "alternatives" else recommended[ask])

@@ -50,7 +50,7 @@ def texts(node: Any) -> Iterator[str]:
 
 
 def faults(answer: Any) -> list[str]:
-    """What is wrong with the words of an answer."""
+    """Texts of an answer that contain a forbidden pattern."""
     return [f"{what}: {text}" for text in texts(answer) for what, pattern in NEVER.items() if pattern.search(text)]
 
 
@@ -119,6 +119,7 @@ def test_the_words_of_every_worked_answer(client: TestClient, name: str) -> None
     assert body_names("recommend")
 
 
+@pytest.mark.slow
 def test_the_words_of_answers_to_whatever_is_asked(client: TestClient) -> None:
     random, wrong, answered = Random(13), [], 0
     for _ in range(QUESTIONS):

@@ -24,6 +24,7 @@ def rows(sqlite_url: str) -> list[MeasurementRow]:
     return found
 
 
+@pytest.mark.slow
 def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
     sample = rows[::40]
     found, left_out = compare_all(sample, snapshots)
@@ -33,6 +34,7 @@ def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementR
     assert all(why for _, why in left_out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("metric", ["training tokens/s", "samples/s, resnet"])
 def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
     """A wrong unit would be off by a thousand, a wrong count of accelerators by eight; the model itself by less than

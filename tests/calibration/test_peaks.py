@@ -52,7 +52,7 @@ def test_a_part_tells_how_many_would_have_run_out_of_memory() -> None:
     assert found.width == pytest.approx(1.5)
 
 
-def test_every_part_of_the_published_runs_is_told_the_largest_first() -> None:
+def test_every_part_of_the_published_runs_is_reported_the_largest_first() -> None:
     speed = replace(PEAK, metric="training_tokens_per_s")
     found = every_peak([PEAK, LOW, LOWER, speed], PUBLISHED)
     assert [(p.value, p.rows) for p in found if p.part == "all"] == [("all", 3)]
@@ -66,7 +66,7 @@ def test_every_part_of_the_published_runs_is_told_the_largest_first() -> None:
 def test_what_a_run_recomputes_is_its_row_s_word_else_its_source_s() -> None:
     assert recomputed(row("a", "fsdp_qlora_bench", "qlora", "")) == "full"
     assert recomputed(row("a", "fsdp_qlora_bench", "qlora", "none")) == "none"
-    assert recomputed(row("a", "nobody", "qlora", "")) == "not said"
+    assert recomputed(row("a", "no_source", "qlora", "")) == "not said"
 
 
 def test_runs_that_happened_and_are_answered_not_to_fit_are_counted_by_source() -> None:

@@ -148,10 +148,10 @@ def test_a_run_offloads_what_it_says(builder: TrainingCases) -> None:
 def test_samples_of_many_lengths_are_no_rate_of_tokens(builder: TrainingCases) -> None:
     """BERT's second phase sorts its samples into bins of 64 tokens up to 512; its first is 128 long."""
     bert = [r for r in ROWS.values() if r["source_key"] == "nvidia_dle" and r["model"] == "bert-large-uncased"]
-    for framework, length, told in (("PyTorch", "512", False), ("PyTorch", "128", True), ("TensorFlow 2", "512", True)):
+    for framework, length, rate in (("PyTorch", "512", False), ("PyTorch", "128", True), ("TensorFlow 2", "512", True)):
         row = next(
             r
             for r in bert
             if r["framework"] == framework and r["seq_len"] == length and r["method"] == "pretrain" and r["precision"]
         )
-        assert (builder.asked(row).units_per_s is not None) is told
+        assert (builder.asked(row).units_per_s is not None) is rate

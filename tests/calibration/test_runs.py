@@ -12,7 +12,7 @@ from tests.calibration.conftest import ROWS
 RUNS = {name: run_of(row) for name, row in ROWS.items()}
 STARTS = {
     "single": {Start.SINGLE},
-    "batch": {Start.STATIC, Start.BURST},  # some sources call so many prompts sent at once a batch
+    "batch": {Start.STATIC, Start.BURST},  # some sources call a burst of prompts a batch
     "offline": {Start.OFFLINE},
     "concurrency": {Start.BURST, Start.STEADY},
     "request_rate": {Start.POISSON},
@@ -51,7 +51,7 @@ def test_launch_settings_hold_what_the_launch_allows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "spread"),
+    ("text", "spread"),
     [
         ("fixed", LengthSpread()),
         ("uniform 0.8-1", LengthSpread(0.8, 1.0)),
@@ -60,11 +60,11 @@ def test_launch_settings_hold_what_the_launch_allows() -> None:
         ("", LengthSpread(p95_to_mean=Assumptions.usual("length_p95_to_mean"))),
     ],
 )
-def test_a_spread_is_read_as_it_is_told(told: str, spread: LengthSpread) -> None:
-    assert LengthSpread.read(told) == spread
+def test_a_spread_is_read_as_it_is_written(text: str, spread: LengthSpread) -> None:
+    assert LengthSpread.read(text) == spread
 
 
-def test_lengths_lie_about_what_is_told() -> None:
+def test_lengths_lie_around_the_stated_mean() -> None:
     assert LengthSpread.read("fixed").about(128) == Lengths(128)
     assert LengthSpread.read("uniform 0.8-1").about(1000) == Lengths.even(800, 1000)
     assert LengthSpread.read("uniform 0-2").about(500) == Lengths.even(1, 1000)

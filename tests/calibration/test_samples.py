@@ -15,7 +15,7 @@ from benchmarks.accuracy import compare_all, speed_rows
 
 # Families with published throughput in the measurement table, and their model types there. The
 # medians are over all rows of a type; the table's XLM-RoBERTa rows (47 a second on 12 chips on which
-# RoBERTa does 24,000) contradict their neighbours and are left aside.
+# RoBERTa does 24,000) contradict their neighbours and are excluded.
 FAMILIES = {
     "embeddings and rerankers": ("bert", "roberta", "electra"),
     "image classification": ("resnet", "vit", "swin", "convnext", "efficientnet", "mobilenet_v3", "clip"),

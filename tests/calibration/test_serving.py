@@ -51,6 +51,7 @@ def asked(row: dict[str, Any], builder: ServingCases, snapshots: SnapshotStore) 
     return Question(workload, constraints=Constraints(confidence=0.5)), builder.deployment(row, model)
 
 
+@pytest.mark.slow
 def test_estimate_answers_what_the_committed_predictions_say(
     builder: ServingCases, snapshots: SnapshotStore, market: Snapshot
 ) -> None:

@@ -67,7 +67,7 @@ def test_a_run_of_one_request_at_a_time_is_left_to_the_formulas(burst: ServingCa
 
 
 def test_formulas_and_simulation_agree_where_nothing_meets(burst: ServingCase, market: Snapshot) -> None:
-    """Two in flight of a model whose prompts are short beside its answers: what the run adds is small."""
+    """Two requests in flight with prompts much shorter than the answers: the simulation adds little."""
     at = achieved(burst, market)
     calm = replace(burst, wanted=2.0, run=replace(burst.run, requests=400))
     formulas, run = by_formulas(table_of([calm]), at), simulated(calm, at)

@@ -56,13 +56,13 @@ def test_a_row_of_one_pool_is_none_of_two(builder: ServingCases) -> None:
 def test_a_case_is_of_all_its_accelerators_and_is_not_fitted(small: SplitCase, wide: SplitCase) -> None:
     assert (small.setting.devices, small.setting.in_flight) == (34, 12)
     assert small.set_aside and set(small.measured) == {"ttft_s", "tpot_s"}
-    assert wide.begins == pytest.approx(0.1)  # ten turns of what is in flight
+    assert wide.begins == pytest.approx(0.1)  # ten times the requests in flight
     # 1.0 MB of compressed latents in 8 bits for 0.9 K tokens, over 400 Gbit/s or more
     assert 1e-4 < small.transfer_s < 1e-2
 
 
-def test_what_is_in_flight_is_in_one_of_the_pools(wide: SplitCase) -> None:
-    """Little's law, of a run without a start: so many in flight are those read and those written."""
+def test_requests_in_flight_are_in_one_of_the_pools(wide: SplitCase) -> None:
+    """Little's law for a run without a start: requests in flight are in prefill or in decode."""
     steady = split_table_of([wide])
     steady = replace(steady, begins=np.zeros(1))
     found = predict_split(steady, ideal(1))

@@ -62,14 +62,14 @@ def test_quantiles_stand_about_no_error_and_never_closer_than_runs_of_one_settin
     assert quantiles(col(0.0, 1.0), col(1.0, 9.0))[at] > quantiles(col(0.0, 1.0), col(9.0, 1.0))[at]
 
 
-def test_what_a_source_is_told_is_not_its_own() -> None:
+def test_the_evidence_seen_from_a_source_excludes_its_own_results() -> None:
     rows = [
         *source("a", results=1),
         *source("b", results=1, format_class="16bit"),
         *source("c", results=1, set_aside=True),
     ]
     found = seen_from(rows)
-    # a and b are one format (0.3) apart, and of each only the other stands behind the runtime on the family
+    # a and b are one format (0.3) apart, and for each only the other is evidence of the runtime on the family
     assert {m: (a.sources[0], a.distance[0]) for (m, _), a in found.items()} == {
         "a0": (1.0, pytest.approx(0.3)),
         "b0": (1.0, pytest.approx(0.3)),
@@ -77,7 +77,7 @@ def test_what_a_source_is_told_is_not_its_own() -> None:
     }
 
 
-def test_results_set_aside_teach_nothing_and_many_of_one_source_count_less() -> None:
+def test_excluded_results_teach_nothing_and_many_of_one_source_count_less() -> None:
     errors = errors_of(SERVED, [*source("a", results=16), *source("b", results=4), *source("c", set_aside=True)])
     assert len(errors.worse) == 20
     # n results count n ** 0.5: 16 * 16 ** -0.5 = 4, and 4 * 4 ** -0.5 = 2
@@ -119,13 +119,13 @@ def test_the_numbers_kept_are_those_of_the_best_score() -> None:
 @pytest.mark.parametrize(
     ("metric", "kept"), [("tpot_s", (50, 150, 130)), ("output_tokens_per_s", (100 / 1.5, 200, 100 / 1.3))]
 )
-def test_a_result_is_told_an_interval_and_a_promise_about_the_prediction(
+def test_a_result_has_an_interval_and_a_promise_around_the_prediction(
     metric: str, kept: tuple[float, float, float]
 ) -> None:
     worse = tuple(math.log(f) for f in (0.25, 0.5, 0.8, 1.0, 1.3, 1.5, 2.0))
     # a tenth are half of it or less, four in five are at most 1.3 and nine in ten at most 1.5 times as slow
-    told_of = told(result(metric=metric), Spread("q", 0.0, 0.0, 0.0, worse, 1, 1))
-    assert (told_of.low, told_of.high, told_of.promised) == pytest.approx(kept)
+    interval = told(result(metric=metric), Spread("q", 0.0, 0.0, 0.0, worse, 1, 1))
+    assert (interval.low, interval.high, interval.promised) == pytest.approx(kept)
 
 
 def test_no_result_moves_the_quantiles_of_its_own_interval(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,7 @@ def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
     return TrainingCases(market, snapshots.model)
 
 
+@pytest.mark.slow
 def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, market: Snapshot) -> None:
     """The factors in the catalogue, through the formulas that answer /estimate, give the figures in the files."""
     same = []
@@ -52,7 +53,7 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
     assert np.mean(same) >= 0.95  # the rest leave their layout open, and the fitted factors choose another
 
 
-def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
+def test_committed_errors_keep_the_promises(market: Snapshot) -> None:
     rows = market.evidence.rows
     found = headline(rows)
     assert found["training"]["held_out"] <= 0.18
@@ -72,6 +73,7 @@ def test_committed_errors_hold_what_is_promised(market: Snapshot) -> None:
     assert scaling["median_points"] <= 8
 
 
+@pytest.mark.slow
 def test_a_run_that_names_no_stage_shards_nothing_or_everything(builder: TrainingCases) -> None:
     stages = set()
     for row in list(ROWS.values())[::7]:
@@ -84,13 +86,13 @@ def test_a_run_that_names_no_stage_shards_nothing_or_everything(builder: Trainin
     assert stages == {0.0, 3.0}
 
 
-def test_rows_that_name_what_is_needed_are_answered() -> None:
+def test_rows_with_all_needed_fields_are_answered() -> None:
     """Model, accelerator, count, sequence, batch and precision, with a rate that is one of training."""
     needed = ("accelerator", "num_accelerators", "model", "seq_len", "global_batch", "precision")
     rates = ("tokens_s_per_accelerator", "mfu", "step_time_s")
     answered = {r["measurement"] for r in csv.DictReader(data_text("predictions.csv").splitlines())}
-    aside = ("not a training rate", "ran out of memory")
-    assert all(any(w in why for why in json.loads(data_text("accuracy.json"))["training_left_out"]) for w in aside)
+    excluded = ("not a training rate", "ran out of memory")
+    assert all(any(w in why for why in json.loads(data_text("accuracy.json"))["training_left_out"]) for w in excluded)
     named = [
         r
         for r in ROWS.values()

@@ -32,7 +32,7 @@ def test_what_a_record_recomputes_is_what_its_rows_say() -> None:
             assert said.layout == asked, row["id"]
 
 
-def test_a_row_of_a_source_that_nobody_read_is_compared_and_not_fitted() -> None:
+def test_a_row_of_an_unread_source_is_compared_and_not_fitted() -> None:
     found = recipe_of({"source_key": "somewhere"})
     assert (found.said, found.figure, found.open) == (None, Figure.DRIVER, UNREAD)
 

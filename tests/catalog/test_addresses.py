@@ -39,18 +39,18 @@ from app.catalog.addresses import SPECIAL, is_public, is_within
         "",
     ],
 )
-def test_what_is_special_is_not_public(address: str) -> None:
+def test_special_addresses_are_not_public(address: str) -> None:
     assert not is_public(address)
 
 
-def test_what_is_beside_it_is() -> None:
+def test_neighbors_of_special_addresses_are_public() -> None:
     for address in ("1.0.0.0", "9.255.255.255", "11.0.0.0", "172.15.255.255", "172.32.0.0", "192.169.0.0", "223.0.0.1"):
         assert is_public(address)
     assert is_public("2001:200::1")
     assert is_public("2606:4700::1111")
 
 
-def test_networks_of_both_kinds_are_told_apart() -> None:
+def test_networks_of_both_kinds_are_distinguished() -> None:
     networks = [ip_network("10.0.0.0/8"), ip_network("fd00::/8")]
     assert is_within("10.1.2.3", networks)
     assert is_within("fd12::1", networks)

@@ -1,4 +1,4 @@
-"""What is backed up as the guide says, lost and restored, answers the same questions with the same bytes."""
+"""A database that is backed up as the guide says, lost and restored gives the same answers byte by byte."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
         return
     server = request.getfixturevalue("postgres_server")
     url = make_url(prepare(new_postgres_database(server, "headroom_backup")))
-    told = url.set(drivername="postgresql").render_as_string(hide_password=False)
-    beside = url.set(drivername="postgresql", database="postgres").render_as_string(hide_password=False)
+    target = url.set(drivername="postgresql").render_as_string(hide_password=False)
+    maintenance = url.set(drivername="postgresql", database="postgres").render_as_string(hide_password=False)
 
     def run(tool: str) -> None:
         line = of_the_guide(tool)
         for meant, here in (
-            ("postgresql://user@host/headroom", told),
-            ("postgresql://user@host/postgres", beside),
+            ("postgresql://user@host/headroom", target),
+            ("postgresql://user@host/postgres", maintenance),
         ):
             line = line.replace(meant, here)
         line = re.sub(r" headroom$", f" {url.database}", line)
@@ -105,7 +105,8 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[s
     yield url.render_as_string(hide_password=False), dump
 
 
-def test_what_is_restored_answers_with_the_same_bytes(database: tuple[str, Callable[[], Restore]]) -> None:
+@pytest.mark.slow
+def test_a_restored_database_answers_with_the_same_bytes(database: tuple[str, Callable[[], Restore]]) -> None:
     url, back_up = database
     before = asked(url)
     restore = back_up()

@@ -210,7 +210,7 @@ def test_every_price_has_a_kind_a_source_and_a_day_of_its_own() -> None:
         priced = s["list_price_usd"] is not None
         assert (s["price_kind"] is not None) == priced, s["slug"]
         if priced:
-            assert PriceKind(s["price_kind"]) not in {*rented - {PriceKind.RESELLER}, PriceKind.RECKONED}, s["slug"]
+            assert PriceKind(s["price_kind"]) not in {*rented - {PriceKind.RESELLER}, PriceKind.ESTIMATE}, s["slug"]
             assert s["price_source"], s["slug"]
             assert DATED.fullmatch(s["price_observed"]), s["slug"]
             assert s["price_confidence"] in CONFIDENCES, s["slug"]
@@ -219,7 +219,7 @@ def test_every_price_has_a_kind_a_source_and_a_day_of_its_own() -> None:
         assert a["price_observed"] is None or DATED.fullmatch(a["price_observed"]), a["slug"]
 
 
-def test_what_is_sold_in_units_is_priced_by_the_unit() -> None:
+def test_goods_sold_in_units_are_priced_by_the_unit() -> None:
     for row in rows_of("offers.csv"):
         unit = re.search(r"sold in units of (\d) GPUs", row["notes"])
         assert unit is None or float(row["accelerator_count"]) == int(unit[1]), row

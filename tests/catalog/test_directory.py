@@ -1,11 +1,11 @@
-"""Names of hardware, providers and regions as people write them find what is meant, or the choices, or the nearest."""
+"""Names of hardware, providers and regions as people write them find their entry, the choices or the nearest one."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.catalog.directory import Directory, close_to, plain, run_together
@@ -67,12 +67,12 @@ def test_everything_in_the_catalogue_finds_itself(directory: Directory) -> None:
         ("p5", None),
     ],
 )
-def test_a_machine_named_is_told(directory: Directory, name: str, system: str | None) -> None:
+def test_a_named_machine_is_recognized(directory: Directory, name: str, system: str | None) -> None:
     assert directory.named(name).system == system
 
 
 @pytest.mark.parametrize(("name", "count"), [("8x L40S", 8), ("8xL40S", 8), ("L40S x 4", 4), ("7900xtx", None)])
-def test_a_number_before_a_name_is_told(directory: Directory, name: str, count: int | None) -> None:
+def test_a_number_before_a_name_is_recognized(directory: Directory, name: str, count: int | None) -> None:
     assert directory.named(name).count == count
     assert len(directory.named(name).accelerators) == 1
 
@@ -139,7 +139,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@pytest.mark.slow
 @given(name=NAMES)
 @example(name="8" * 120 + "x")
 @example(name="h100" * 50)

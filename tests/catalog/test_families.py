@@ -15,7 +15,7 @@ from app.catalog.snapshot import SnapshotStore
         ("meta-llama/Llama-3.1-405B", "meta-llama/Llama-3.1-70B"),
         ("meta-llama/Llama-3.1-8B-Instruct", None),
         ("deepseek-ai/DeepSeek-V3", None),
-        ("nobody/nothing-7b", None),
+        ("no-such-org/nothing-7b", None),
     ],
 )
 def test_the_next_smaller_of_a_family_is_named_alike(

@@ -9,7 +9,7 @@ from itertools import product
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Engine, delete, update
 from sqlalchemy.orm import Session
@@ -143,12 +143,12 @@ def test_every_step_is_allowed_or_refused(engine: Engine, now: Status, to: Statu
         session.rollback()
 
 
-@settings(max_examples=25, deadline=None)
+@pytest.mark.slow
 @given(steps=st.lists(st.tuples(st.integers(0, 2), st.sampled_from(Status), st.none() | st.integers(0, 3)), max_size=8))
 def test_status_goes_its_ways_alone_and_every_step_is_kept(
     engine: Engine, steps: list[tuple[int, Status, int | None]]
 ) -> None:
-    """Against a plain model of it: what is allowed happens and is kept, what is not changes nothing."""
+    """Against a plain model of it: an allowed change is stored, a refused one changes nothing."""
     state: dict[int, list[Status]] = {n: [Status.DRAFT] for n in range(3)}
     with Session(engine) as session:
         for n, status, by in steps:
@@ -184,7 +184,7 @@ def test_who_read_an_older_state_changes_nothing(engine: Engine) -> None:
         assert get_filing(other, IDS[6]).status == Status.SUPERSEDED
 
 
-def test_what_is_not_stored_takes_no_place(engine: Engine) -> None:
+def test_answers_that_are_not_stored_take_no_place(engine: Engine) -> None:
     with Session(engine) as session:
         with pytest.raises(UnknownRecommendation):
             get_filing(session, f"rec_{28 * 'f'}")

@@ -1,4 +1,4 @@
-"""Models that are sold as a service only are told by name; of published ones, what hosts ask for a million tokens."""
+"""Models sold only as a service are recognized by name; for published ones hosts have prices per million tokens."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_a_model_that_is_only_sold_as_a_service_is_known_by_its_maker(name: str,
 
 
 @pytest.mark.parametrize("name", ["gpt-oss-20b", "gpt-j-6b", "gemma-3-27b-it", "grok-1", "mistral-small", "o2", ""])
-def test_published_weights_and_unknown_names_are_not_told_as_services(name: str) -> None:
+def test_published_weights_and_unknown_names_are_not_reported_as_services(name: str) -> None:
     assert hosted_only(name) is None
 
 
-def test_no_model_of_the_catalogue_is_told_as_a_service() -> None:
+def test_no_model_of_the_catalog_is_reported_as_a_service() -> None:
     names = {name for entry in model_entries() for name in (entry["hf_id"], *entry["aliases"])}
     assert sorted(name for name in names if hosted_only(name) is not None) == []
 

@@ -66,7 +66,7 @@ def test_a_host_with_one_address_that_is_not_public_is_not_contacted() -> None:
             hub_of(contacted, addresses=[PUBLIC, address]).fetch("acme/m")
 
 
-def test_a_host_that_is_not_found_is_told() -> None:
+def test_an_unknown_host_is_reported() -> None:
     def unknown(*_: object) -> list[str]:
         raise OSError("no such host")
 
@@ -95,7 +95,7 @@ def test_a_mirror_in_a_network_that_is_allowed_is_asked() -> None:
 @pytest.mark.parametrize(
     ("location", "says"),
     [
-        ("", "without saying where to"),
+        ("", "without a location"),
         ("https://[::1", "no address"),
         ("https://hub.example:99999/x", "no address"),
         ("https://hub.example:port/x", "no address"),
@@ -107,7 +107,7 @@ def test_a_mirror_in_a_network_that_is_allowed_is_asked() -> None:
         ("https://" + "a" * 70 + ".example/", "no address|looked up|not public|more than 3"),
     ],
 )
-def test_a_redirect_that_leads_nowhere_is_told(location: str, says: str) -> None:
+def test_a_redirect_that_leads_nowhere_is_reported(location: str, says: str) -> None:
     with pytest.raises(HubUnavailable, match=says):
         hub_of(lambda _: httpx2.Response(302, headers={"location": location} if location else {})).fetch("acme/m")
 
@@ -143,7 +143,7 @@ def test_endless_redirects_end() -> None:
 @pytest.mark.parametrize(
     ("handler", "error", "says"),
     [
-        (gives({}, 404), MissingModel, "Neither the catalogue nor the model hub"),
+        (gives({}, 404), MissingModel, "Neither the catalog nor the model hub"),
         (gives({}, 401, **{"x-error-code": "RepoNotFound"}), MissingModel, "Neither"),
         (gives({}, 401, **{"x-error-code": "GatedRepo"}), GatedModel, "accepted its terms"),
         (gives({}, 403), GatedModel, "accepted its terms"),
@@ -232,7 +232,7 @@ def test_a_hub_that_is_down_costs_one_timeout_not_one_for_each_model() -> None:
     assert len(asked) == 1
 
 
-def test_what_is_remembered_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hubs, "MOST_KEPT", 2)
     asked: list[str] = []
 
@@ -294,6 +294,7 @@ def test_a_slow_hub_is_given_up(first: bytes, byte: bytes, monkeypatch: pytest.M
         assert time.monotonic() - began < 1
 
 
+@pytest.mark.slow
 def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessions: sessionmaker[Session]) -> None:
     """While the hub is asked no turn passes, and no connection is held."""
     engine, going = sessions.kw["bind"], threading.Event()
@@ -322,6 +323,7 @@ def sessions(tmp_path: Path) -> Iterator[sessionmaker[Session]]:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: sessionmaker[Session]) -> None:
     asked: list[str] = []
 
@@ -347,6 +349,7 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
         ]
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Session]) -> None:
     store = SnapshotStore(sessions, check_s=0.0, hub=hub_of(gives({"model_type": "quantum"})))
     with pytest.raises(UnreadableConfiguration, match="quantum"):
@@ -355,6 +358,7 @@ def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Sessi
         assert count(session, ModelRow) == len(model_entries())
 
 
+@pytest.mark.slow
 def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions: sessionmaker[Session]) -> None:
     def handler(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(404)
@@ -369,6 +373,7 @@ def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions:
     assert "nearest" in caught.value.facts
 
 
+@pytest.mark.slow
 def test_without_a_hub_nothing_is_asked(sessions: sessionmaker[Session]) -> None:
-    with pytest.raises(UnknownModel, match="in the catalogue"):
+    with pytest.raises(UnknownModel, match="in the catalog"):
         SnapshotStore(sessions, check_s=0.0).model("acme/nothing-like-it")

@@ -42,7 +42,7 @@ def test_answers_that_are_stored_already_are_filed_by_what_they_say(ranked: bool
     url = f"sqlite:///{tmp_path}/m.sqlite3"
     config, engine = migrations_for(url), make_engine(url)
     command.upgrade(config, "0009")
-    told = {
+    stored = {
         "request": {"workload": {"model": "a/b"}},
         "recommendations": [{"deployment": {"accelerator": "nvidia-h200"}}] if ranked else [],
     }
@@ -50,7 +50,7 @@ def test_answers_that_are_stored_already_are_filed_by_what_they_say(ranked: bool
     with engine.begin() as connection:
         connection.execute(
             text("INSERT INTO recommendations VALUES ('rec_1', 's', '{}', :body, '2026-11-20 08:00:00', :supply)"),
-            {"body": json.dumps(told).encode(), "supply": json.dumps({"ranks": [lots]}).encode() if ranked else None},
+            {"body": json.dumps(stored).encode(), "supply": json.dumps({"ranks": [lots]}).encode() if ranked else None},
         )
     command.upgrade(config, "0010")
     with engine.connect() as connection:
@@ -91,6 +91,7 @@ def checksum(engine: Engine, *queries: str) -> str:
     return sha256(repr(rows).encode()).hexdigest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_what_was_stored_survives_going_down_and_up_and_the_catalogue_is_none_until_loaded(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest
@@ -139,6 +140,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_up_check_down(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     url = f"sqlite:///{tmp_path}/m.sqlite3"

@@ -56,7 +56,7 @@ def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(models: 
                 assert models.facts(typed)[0]["hf_id"] == entry["hf_id"], typed
 
 
-def test_a_loose_reading_is_told(models: Models) -> None:
+def test_a_loose_reading_is_reported(models: Models) -> None:
     assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in models.get("TheBloke/Llama-2-70B-AWQ").assumed)
     assert not any("was read as" in a for a in models.get("meta-llama/Llama-2-70b-hf").assumed)
 

@@ -1,4 +1,4 @@
-"""Punch-out sessions on both databases: found by their token while they last, worth one order whoever is first."""
+"""Punch-out sessions on both databases: found by their token while they last, worth one order, the first."""
 
 from __future__ import annotations
 

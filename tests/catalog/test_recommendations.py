@@ -1,4 +1,4 @@
-"""Keeping an answer delays it by a moment at most, and what is said to be kept is."""
+"""Storing an answer delays it by a moment at most, and answers reported as stored are stored."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def stored(store: AnswerStore, number: int) -> bytes | None:
         return None
 
 
-def test_what_is_said_to_be_kept_is(engine: Engine) -> None:
+def test_answers_reported_as_stored_are_stored(engine: Engine) -> None:
     store = AnswerStore(engine)
     assert keep(store, 1)[0] == Kept(b"[1]", stored=True)
     assert stored(AnswerStore(engine), 1) == b"[1]"
@@ -79,7 +79,7 @@ def test_a_first_write_is_waited_for_no_longer_than_a_moment(engine: Engine) -> 
     assert took < LATE_S
 
 
-def test_a_look_that_nobody_waits_for_is_not_taken(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lookup_without_a_waiting_caller_is_skipped(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recommendations, "UNASKED_S", 0.0)
     monkeypatch.setattr(recommendations, "MOMENT_S", 0.02)
     outage, store = Outage(engine), AnswerStore(engine)
@@ -91,7 +91,7 @@ def test_a_look_that_nobody_waits_for_is_not_taken(engine: Engine, monkeypatch: 
     assert outage.met <= HANDS + 3  # those that were under way, and the writing
 
 
-def test_more_writes_than_may_wait_are_dropped_and_said_so(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_writes_than_may_wait_are_dropped_and_reported(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recommendations, "MOST_WRITES", 2)
     outage, store = Outage(engine), AnswerStore(engine)
     with outage.held():
@@ -113,7 +113,7 @@ def test_memory_of_answers_is_bounded() -> None:
     assert given.get("49") is None
 
 
-def test_a_refused_write_is_told_at_once(engine: Engine) -> None:
+def test_a_refused_write_is_reported_at_once(engine: Engine) -> None:
     outage, store = Outage(engine), AnswerStore(engine)
     with outage.refused():
         kept, took = keep(store, 1)

@@ -1,4 +1,4 @@
-"""What is pruned: the oldest that nobody filed, by age and by size; never what somebody named, moved or points to."""
+"""Pruning deletes the oldest unfiled answers, by age and by size; never one with a label, a status or a reference."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def empty(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture
 def engine(empty: Engine) -> Iterator[Engine]:
-    """A database with twelve answers, one a day, of which five are nobody's."""
+    """A database with twelve answers, one a day, of which five are unfiled."""
     made = empty
     store = AnswerStore(made)
     for n, identity in enumerate(IDS):
@@ -83,7 +83,7 @@ def left(engine: Engine) -> list[str]:
     return sorted(kept)
 
 
-def test_what_is_too_old_goes_but_never_what_somebody_filed(engine: Engine) -> None:
+def test_old_answers_are_deleted_unless_somebody_filed_them(engine: Engine) -> None:
     pruner = Pruner(engine, Keeping(days=5, bytes=0))
     assert pruner.surplus(now=NOW) == Some(2, 2 * SIZE)
     assert left(engine) == IDS
@@ -93,7 +93,7 @@ def test_what_is_too_old_goes_but_never_what_somebody_filed(engine: Engine) -> N
     assert left(engine) == sorted(set(IDS) - set(GOES))
 
 
-def test_of_what_is_too_much_the_oldest_goes(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_the_size_limit_the_oldest_answers_are_deleted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 1)
     pruner = Pruner(engine, Keeping(days=0, bytes=5 * SIZE))
     assert pruner.unfiled() == Some(7, 7 * SIZE)  # two of them are pointed to
@@ -103,13 +103,13 @@ def test_of_what_is_too_much_the_oldest_goes(engine: Engine, monkeypatch: pytest
     assert pruner.prune(now=NOW, pause_s=0) == Some()
 
 
-def test_without_limits_nothing_goes_and_what_is_new_never(engine: Engine) -> None:
+def test_without_limits_nothing_is_deleted_and_new_answers_never(engine: Engine) -> None:
     assert Pruner(engine, Keeping(days=0, bytes=0)).prune(now=NOW, pause_s=0) == Some()
     early = NOW - timedelta(days=len(IDS)) + retention.LEAST / 2
     assert Pruner(engine, Keeping(days=0, bytes=1)).prune(now=early, pause_s=0) == Some()
 
 
-def test_two_that_prune_delete_each_once_and_what_is_filed_meanwhile_stays(engine: Engine) -> None:
+def test_two_prune_commands_delete_each_answer_once(engine: Engine) -> None:
     one, other = (Pruner(engine, Keeping(days=1, bytes=0)) for _ in range(2))
     rows = one.prune_some(now=NOW + timedelta(days=9))
     assert (rows.answers, other.prune(now=NOW + timedelta(days=9), pause_s=0).answers) == (5, 0)
@@ -121,7 +121,7 @@ def test_a_pruned_answer_is_not_found_which_says_what_to_do(engine: Engine) -> N
         AnswerStore(engine).get(IDS[0])
 
 
-def test_a_service_prunes_beside_its_requests_first_after_a_while(
+def test_a_service_prunes_while_it_serves_requests_first_after_a_while(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "EVERY_S", 0.2)
@@ -138,9 +138,9 @@ def test_a_service_prunes_beside_its_requests_first_after_a_while(
 
 
 @pytest.mark.parametrize("empty", ["sqlite"], indirect=True)
-def test_what_nobody_filed_is_found_by_an_index(engine: Engine) -> None:
+def test_unfiled_answers_are_found_by_an_index(engine: Engine) -> None:
     with engine.connect() as connection:
-        told = connection.execute(
+        plan = connection.execute(
             text(f"EXPLAIN QUERY PLAN SELECT sum(size_bytes) FROM filings WHERE {UNFILED.text}")
         ).all()
-    assert "USING INDEX ix_filings_unfiled" in str(told)
+    assert "USING INDEX ix_filings_unfiled" in str(plan)

@@ -34,6 +34,7 @@ def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_changed_catalogue_is_replaced_whole(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
     Base.metadata.create_all(engine)
@@ -66,6 +67,7 @@ def test_spreads_and_what_predictions_were_said_to_hold_come_out_as_the_files_ha
             assert getattr(known, name) == float(row[name])
 
 
+@pytest.mark.slow
 def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
     Base.metadata.create_all(engine)
@@ -89,6 +91,7 @@ def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: py
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_sqlite_and_postgres_give_equal_answers(sqlite_url: str, postgres_url: str) -> None:
     answers = []
     for url in (sqlite_url, postgres_url):
@@ -110,6 +113,7 @@ def test_an_empty_database_says_so(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
     path = tmp_path / "l.sqlite3"
     engine = make_engine(f"sqlite:///{path}")
@@ -123,6 +127,7 @@ def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/n.sqlite3")
     Base.metadata.create_all(engine)
@@ -186,6 +191,7 @@ def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.slow
 def test_a_market_is_the_same_value_twice(sqlite_url: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session:

@@ -1,4 +1,4 @@
-"""A catalogue is loaded and replaced beside the requests, which read the one at hand whatever the database does."""
+"""A catalog is loaded and replaced in the background; requests use the current one whatever the database does."""
 
 from __future__ import annotations
 
@@ -41,6 +41,7 @@ def soon(true: Callable[[], object], within_s: float = 10.0) -> bool:
     return bool(true())
 
 
+@pytest.mark.slow
 def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "later"
     engine = make_engine(f"sqlite:///{folder}/own.sqlite3")
@@ -63,7 +64,8 @@ def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str
         engine.dispose()
 
 
-def test_a_newer_catalogue_is_built_aside(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_a_newer_catalog_is_built_in_the_background(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     store = SnapshotStore(sessionmaker(engine), check_s=0.0)
     old = store.market()
     building, go_on = threading.Event(), threading.Event()
@@ -89,8 +91,9 @@ def test_a_newer_catalogue_is_built_aside(engine: Engine, monkeypatch: pytest.Mo
     assert store.market().version == "f" * 16  # of the same row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("database", ["sqlite_url", "postgres_url"])
-def test_a_catalogue_is_of_one_moment_whoever_publishes_while_it_is_loaded(
+def test_a_catalog_is_of_one_moment_even_if_another_is_published_while_it_loads(
     database: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = request.getfixturevalue(database)
@@ -117,6 +120,7 @@ def of_t4(market: Snapshot) -> str:
     return market.accelerators[market.accelerator_index["nvidia-t4"]].name
 
 
+@pytest.mark.slow
 def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None:
     outage = Outage(engine)
     store = SnapshotStore(sessionmaker(engine), check_s=0.0)

@@ -26,7 +26,7 @@ def test_numbers_are_read_as_they_are_typed(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "b", "1 bn of them", "1.2.3", "nan", "1e"])
-def test_what_is_no_number_is_refused(text: str) -> None:
+def test_text_that_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         number(text)
 

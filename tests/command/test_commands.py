@@ -27,6 +27,7 @@ def run(*words: str, given: str | None = None) -> Result:
     return CliRunner().invoke(cli, list(words), input=given)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_flags_give_what_the_same_request_gives() -> None:
     found = json.loads(run("recommend", *CHAT, *QUICK, "--json").stdout)
@@ -44,13 +45,14 @@ def test_flags_give_what_the_same_request_gives() -> None:
     first = found["recommendations"][0]["deployment"]
     assert f"{first['total_accelerators']} x nvidia-l4" in table and found["summary"] in table
     assert f"headroom explain {found['id']}" in table
-    told = run("explain", found["id"]).stdout
-    assert found["recommendations"][0]["explanation"][0]["text"] in told
+    explained = run("explain", found["id"]).stdout
+    assert found["recommendations"][0]["explanation"][0]["text"] in explained
     rows = list(csv.DictReader(io.StringIO(run("recommend", *CHAT, *QUICK, "--csv").stdout)))
     assert float(rows[0]["usd_per_hour"]) == found["recommendations"][0]["cost"]["usd_per_hour"]
     assert run("recommend", *CHAT, *QUICK, "--markdown").stdout.startswith("| rank |")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_an_answer_fits_a_terminal_and_is_taken_by_estimate(tmp_path: Path) -> None:
     table = run("recommend", *CHAT, *QUICK).stdout
@@ -69,6 +71,7 @@ def test_an_answer_fits_a_terminal_and_is_taken_by_estimate(tmp_path: Path) -> N
     assert refused.exit_code == 2 and "recommends nothing" in " ".join(refused.output.split())
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
     identity = json.loads(run("recommend", *CHAT, *QUICK, "--json").stdout)["id"]
@@ -80,6 +83,7 @@ def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
     assert run("export", identity).exit_code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("words", "code", "says"),
@@ -90,11 +94,11 @@ def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
             "",
         ),
         (("recommend", "--model", "nonsuch-9b", "--rps", "1"), 2, "No model called 'nonsuch-9b'"),
-        (("recommend",), 2, "Say a question"),
-        (("recommend", "--model", "llama-3.1-8b"), 2, "Say how much"),
-        (("recommend", "--model", "x", "--rps", "many"), 2, "'many' is no number"),
+        (("recommend",), 2, "No request. Use flags"),
+        (("recommend", "--model", "llama-3.1-8b"), 2, "The load is missing"),
+        (("recommend", "--model", "x", "--rps", "many"), 2, "'many' is not a number"),
         (("recommend", "no-such-file.json"), 2, "cannot be read"),
-        (("recommend", "--model", "x", "--set", "nothing"), 2, "is not field=value"),
+        (("recommend", "--model", "x", "--set", "nothing"), 2, "must have the form field=value"),
         (("recommend", "--url", "http://127.0.0.1:9", "--model", "x", "--rps", "1"), 1, "does not answer"),
         (("explain", f"rec_{'0' * 28}"), 2, "No recommendation is stored"),
     ],
@@ -105,12 +109,12 @@ def test_what_goes_wrong_is_a_sentence_and_a_code(words: tuple[str, ...], code: 
     assert says in " ".join(result.output.split()) and "Traceback" not in result.output
 
 
-def test_a_database_that_is_not_prepared_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unprepared_database_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/empty.sqlite3")
     result = run("recommend", "--model", "llama-3.1-8b-instruct", "--rps", "1")
     assert (result.exit_code, "headroom prepare" in result.output) == (1, True)
     looked = run("doctor", "--port", "1")
-    assert looked.exit_code == 1 and "MEND database: sqlite, revision none" in looked.output
+    assert looked.exit_code == 1 and "FIX database: sqlite, revision none" in looked.output
 
 
 @pytest.mark.parametrize(
@@ -125,7 +129,7 @@ def test_a_database_that_is_not_prepared_is_told(tmp_path: Path, monkeypatch: py
     ],
 )
 @pytest.mark.parametrize("command", ["doctor", "serve"])
-def test_a_wrong_setting_is_told_by_its_name_without_its_value(
+def test_a_wrong_setting_is_reported_by_its_name_without_its_value(
     name: str, value: str, command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"HEADROOM_{name}", value)
@@ -134,6 +138,7 @@ def test_a_wrong_setting_is_told_by_its_name_without_its_value(
     assert f"HEADROOM_{name}" in result.output and "hush" not in result.output
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_lists_estimates_and_the_rest_answer() -> None:
     assert "nvidia-l4 " in run("accelerators", "l4").stdout
@@ -151,10 +156,11 @@ def test_lists_estimates_and_the_rest_answer() -> None:
     whole = ("--count", "1", "--concurrent", "2", "--engine", "vllm", "--weights", "bf16")
     assert run("estimate", "--model", "llama-3.1-405b", "--accelerator", "l4", *whole).exit_code == 3
     looked = run("doctor", "--port", "1")
-    assert looked.exit_code == 0 and "MEND" not in looked.stdout
+    assert looked.exit_code == 0 and "FIX" not in looked.stdout
     assert run("--version").stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
 def test_options_are_compared(tmp_path: Path) -> None:
     options: list[dict[str, Any]] = [
@@ -173,7 +179,7 @@ def test_options_are_compared(tmp_path: Path) -> None:
     assert {o["name"] for o in json.loads(run("compare", str(path), "--json").stdout)["options"]} == {"cards", "large"}
 
 
-def test_what_goes_wrong_is_told_once_and_beside_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_problems_are_reported_once_and_apart_from_the_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/empty.sqlite3")
     for words in (("accuracy",), ("recommend", *CHAT, "--json")):
         result = run(*words)
@@ -181,8 +187,9 @@ def test_what_goes_wrong_is_told_once_and_beside_the_answer(tmp_path: Path, monk
         assert "headroom prepare" in result.stderr and "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("here")
-def test_a_place_is_told_once() -> None:
+def test_a_place_is_reported_once() -> None:
     result = run("recommend", *CHAT, "--set", "workload.slo.ttft_ms=-1", "--set", "limit=0")
     assert result.exit_code == 2
     assert result.stderr.count("#/workload/slo/ttft_ms") == 1 and result.stderr.count("#/limit") == 1

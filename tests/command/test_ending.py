@@ -1,4 +1,4 @@
-"""What a command says and ends with where a database, a file or whoever reads it gives way."""
+"""Message and exit status of a command whose database, file or reader fails."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from app.command.reach import Exit
 HEADROOM = (sys.executable, "-m", "app")
 
 
-def test_a_database_that_was_never_prepared_is_told_in_one_sentence(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_an_unprepared_database_is_reported_in_one_sentence(tmp_path: Path) -> None:
     environment = {**os.environ, "HEADROOM_DATABASE_URL": f"sqlite:///{tmp_path / 'empty.sqlite3'}"}
     result = subprocess.run((*HEADROOM, "deliver"), env=environment, capture_output=True, text=True, check=False)
     assert result.returncode == Exit.FAILED
@@ -29,13 +30,15 @@ def test_a_database_that_was_never_prepared_is_told_in_one_sentence(tmp_path: Pa
     assert "headroom doctor" in result.stderr
 
 
-def test_a_full_disk_is_told_in_one_sentence() -> None:
+@pytest.mark.slow
+def test_a_full_disk_is_reported_in_one_sentence() -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run((*HEADROOM, "--help"), stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert result.returncode == Exit.FAILED
     assert result.stderr == "The output cannot be used: No space left on device.\n"
 
 
+@pytest.mark.slow
 def test_a_reader_that_had_enough_ends_a_command_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -60,6 +63,7 @@ def test_what_a_command_ends_with_is_kept() -> None:
     assert ended(lambda: typer.echo("done")) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_a_port_that_is_taken_is_named(workers: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

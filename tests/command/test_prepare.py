@@ -1,4 +1,4 @@
-"""headroom prepare: one of many does it, the others wait; what stands in its way is one sentence."""
+"""headroom prepare: one of many processes prepares, the others wait; an obstacle is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return new_postgres_database(request.getfixturevalue("postgres_server"), "headroom_prepare")
 
 
+@pytest.mark.slow
 def test_one_prepares_and_another_waits_and_finds_all_current(url: str) -> None:
     engine, found = make_engine(url, UNHURRIED), list[bool]()
     other = threading.Thread(target=lambda: found.append(preparing.prepared(url)))
@@ -49,7 +50,7 @@ def said(url: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return str(result.output)
 
 
-def test_who_waits_for_too_long_is_told(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wait_that_takes_too_long_is_reported(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     hurried, engine = replace(UNHURRIED, lock_s=0.1), make_engine(url)
     monkeypatch.setattr("app.db.UNHURRIED", hurried)
     monkeypatch.setattr(preparing, "UNHURRIED", hurried)
@@ -79,12 +80,12 @@ def test_a_server_that_is_not_there_a_folder_that_is_not_and_a_newer_release_are
     assert "readonly database" in said(read_only, monkeypatch)
 
 
-def test_a_user_without_rights_is_told(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_rights_is_reported(postgres_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     url = new_postgres_database(postgres_server, "headroom_rights")
     engine = make_engine(url)
     with engine.begin() as connection:
         connection.execute(text("DROP ROLE IF EXISTS headroom_nobody"))
         connection.execute(text("CREATE ROLE headroom_nobody LOGIN"))
-    nobody = engine.url.set(username="headroom_nobody").render_as_string(hide_password=False)
-    assert "permission denied" in said(nobody, monkeypatch)
+    unprivileged = engine.url.set(username="headroom_nobody").render_as_string(hide_password=False)
+    assert "permission denied" in said(unprivileged, monkeypatch)
     engine.dispose()

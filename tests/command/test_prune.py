@@ -24,9 +24,9 @@ def test_a_database_that_is_not_prepared_is_one_sentence(tmp_path: Path, monkeyp
     monkeypatch.setenv("HEADROOM_DATABASE_URL", f"sqlite:///{tmp_path}/none.sqlite3")
     result = CliRunner().invoke(cli, ["prune"])
     assert result.exit_code == 1
-    assert result.output == "Nothing more was pruned: no such table: filings.\n"
+    assert result.output == "Pruning stopped: no such table: filings.\n"
 
 
-def test_amounts_are_told_as_people_say_them() -> None:
+def test_amounts_are_written_as_people_say_them() -> None:
     assert told(Some(1, 60_000)) == "1 answer (0.1 MB)"
     assert told(Some(1200, 72_000_000)) == "1,200 answers (72.0 MB)"

@@ -89,7 +89,7 @@ CODES = {
 
 
 def supply(*lots: Any) -> dict[str, Any]:
-    """What is kept beside an answer whose ranks are these lots, one each."""
+    """The supply stored with an answer whose ranks are these lots, one each."""
     names = (
         "chassis",
         "processors",
@@ -101,9 +101,9 @@ def supply(*lots: Any) -> dict[str, Any]:
         "floor_kw",
         "power_kw",
     )
-    reckoned = {"kind": "reckoned", "source": "chosen", "observed": "2026-11", "confidence": "low"}
-    told = {"ranks": [[lot] for lot in lots or RANKS], "reckoned": dict.fromkeys(names, reckoned), "codes": CODES}
-    return copy.deepcopy(told)
+    derived = {"kind": "estimate", "source": "assumed", "observed": "2026-11", "confidence": "low"}
+    stored = {"ranks": [[lot] for lot in lots or RANKS], "derived": dict.fromkeys(names, derived), "codes": CODES}
+    return copy.deepcopy(stored)
 
 
 OPTION = {
@@ -123,7 +123,7 @@ OPTION = {
 
 
 def answer(ranks: int = len(RANKS), **performance: Any) -> dict[str, Any]:
-    """A stored answer with so many ranks."""
+    """A stored answer with this number of ranks."""
     option = {**OPTION, "performance": {"output_tokens_per_s": 9071, **performance}}
     return {
         "id": "rec_0123456789abcdef0123456789ab",
@@ -131,7 +131,7 @@ def answer(ranks: int = len(RANKS), **performance: Any) -> dict[str, Any]:
         "as_of": "2026-11-23",
         "request": {},
         "catalog": {"snapshot": "614f6a1a7f1b2af2", "prices_as_of": "2026-08-22"},
-        "summary": "You serve <b>a model</b>, and look for the lowest cost. Take 40 of them.",
+        "summary": "Serving <b>a model</b>, cheapest option first. Recommended: 40 of them.",
         "warnings": [{"code": "accuracy_check_owed", "text": "Check accuracy."}],
         "recommendations": [{"rank": rank, **copy.deepcopy(option)} for rank in range(1, ranks + 1)],
         "sensitivity": [{"change": "twice the peak load", "effect": "175 instead of 97.01 USD per hour"}],
@@ -141,7 +141,9 @@ def answer(ranks: int = len(RANKS), **performance: Any) -> dict[str, Any]:
             "accelerators": 8,
             "minutes": 22,
             "usd": None,
-            "decides": "At 1,814 tokens/s 24 would do.",
+            "decides": "At 1,814 tokens/s 24 accelerators are enough.",
         },
-        "cheaper_if": [{"if": "spot capacity", "saves_share": 0.648, "risk": "may be taken back at any time"}],
+        "cheaper_if": [
+            {"if": "spot capacity", "saves_share": 0.648, "risk": "the provider can interrupt it at any time"}
+        ],
     }

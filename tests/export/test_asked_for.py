@@ -1,4 +1,4 @@
-"""What is to be quoted beside what has a price: it is named, and in no total."""
+"""Items without a price are listed for a quote, and are in no total."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_owned_pools_need_a_network_between_them() -> None:
 def test_a_run_needs_storage_for_its_checkpoints() -> None:
     run = {"performance": {"cluster": {"checkpoint_capacity_tb": 1.25}, "required_storage_gb_per_s": 0.5}}
     (line,) = asked_for(run, [])
-    assert (line.quantity, line.description) == (Decimal("1.250"), "Storage of checkpoints, written at 0.5 GB/s")
+    assert (line.quantity, line.description) == (Decimal("1.250"), "Checkpoint storage, written at 0.5 GB/s")
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_companions_need_machines_beyond_those_of_the_first_where_they_share_the
     assert named({"packing": together}, stored.BOUGHT) == [("installation", 5), *more]
 
 
-def test_a_discount_is_told_with_the_price_before_it() -> None:
+def test_a_discount_is_shown_with_the_price_before_it() -> None:
     lot = {**stored.BOUGHT, "discount": 0.2}
     machine, network, rack = bill_of(stored.answer(1), stored.supply(lot), 1, USD).lines[:3]
-    assert machine.notes == "20 % negotiated off 462,500.00 USD"
-    assert network.description.endswith("switches, cables, optics; joins 5 machines of 3,200 Gbit/s each")
+    assert machine.notes == "20 % negotiated discount on 462,500.00 USD"
+    assert network.description.endswith("switches, cables, optics; connects 5 machines at 3,200 Gbit/s each")
     assert network.notes == rack.notes == ""
     lot = {**stored.RENTED, "discount": 0.1}
     rented = bill_of(stored.answer(1), stored.supply(lot), 1, USD).lines[0]
-    assert rented.notes == "10 % negotiated off 3.84 USD"
-    assert rented.description.endswith("on demand at A Cloud, eu-1; 8 machines")
+    assert rented.notes == "10 % negotiated discount on 3.84 USD"
+    assert rented.description.endswith("on demand from A Cloud, eu-1; 8 machines")

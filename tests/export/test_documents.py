@@ -130,10 +130,10 @@ def test_own_words_stand_where_a_format_has_a_place_for_them(cxml_dtd: etree.DTD
 @pytest.mark.parametrize("rank", PRICED)
 def test_oci_fields_fit_and_add_up(rank: int) -> None:
     found = bill(rank)
-    told = parse_qsl(oci_bytes(found).decode(), strict_parsing=True)
-    assert told == oci_fields(found)
+    fields = parse_qsl(oci_bytes(found).decode(), strict_parsing=True)
+    assert fields == oci_fields(found)
     items: dict[str, dict[str, str]] = {}
-    for field, text in told:
+    for field, text in fields:
         if "LONGTEXT" in field:
             continue
         name, _, place = field.removeprefix("NEW_ITEM-").rstrip("]").partition("[")

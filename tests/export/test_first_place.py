@@ -1,4 +1,4 @@
-"""Why the first place of an answer changed or did not, told from both answers."""
+"""Why the first place of an answer changed or did not, derived from both answers."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ THEN = answer(ranked("a", 8, 10.0), ranked("b", 4, 12.0))
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "same", "told"),
+    ("then", "now", "same", "sentences"),
     [
-        (THEN, THEN, True, ["8 x Card A stays first: 10.00 USD/h then and today."]),
+        (THEN, THEN, True, ["8 x Card A still ranks first: 10.00 USD/h, unchanged."]),
         (
             THEN,
             answer(ranked("a", 9, 13.0, "y")),
             True,
             [
-                "Card A stays first: 8 x Card A at 10.00 USD/h then, 9 x Card A at 13.00 USD/h today (+30.0 % since "
-                "then).",
-                "It is had from y now, not from x.",
+                "Card A still ranks first: 8 x Card A at 10.00 USD/h originally, 9 x Card A at 13.00 USD/h today "
+                "(+30.0 % since then).",
+                "The seller is now y instead of x.",
             ],
         ),
         (
@@ -55,42 +55,46 @@ THEN = answer(ranked("a", 8, 10.0), ranked("b", 4, 12.0))
             answer(ranked("b", 4, 12.0), ranked("a", 8, 13.0), snapshot="s2"),
             False,
             [
-                "4 x Card B is first today at 12.00 USD/h; 8 x Card A was first then at 10.00 USD/h.",
-                "Card A is rank 2 today, 8 x Card A at 13.00 USD/h (+30.0 % since then).",
-                "Card B was rank 2 then, 4 x Card B at 12.00 USD/h (+0.0 % since then).",
+                "4 x Card B ranks first today at 12.00 USD/h; 8 x Card A originally ranked first at 10.00 USD/h.",
+                "Card A is rank 2 today: 8 x Card A at 13.00 USD/h (+30.0 % since then).",
+                "Card B was originally rank 2: 4 x Card B at 12.00 USD/h (+0.0 % since then).",
             ],
         ),
         (
-            answer(ranked("a", 8, 10.0), b="Nobody sells it."),
+            answer(ranked("a", 8, 10.0), b="No seller lists it."),
             answer(ranked("b", 4, None), snapshot="s1"),
             False,
             [
-                "4 x Card B is first today at no price; 8 x Card A was first then at 10.00 USD/h.",
-                "Card A is not among the ranks of today.",
-                "Card B was turned down then: Nobody sells it.",
-                "The catalogue is the same: its prices have aged, or the service reckons otherwise by now.",
+                "4 x Card B ranks first today at an unknown price; 8 x Card A originally ranked first at 10.00 USD/h.",
+                "Card A is not ranked today.",
+                "Card B was rejected originally: No seller lists it.",
+                "The catalog has not changed: prices have aged, or the service now calculates differently.",
             ],
         ),
-        (answer(), answer(), True, ["Nothing did what was asked then; nothing does today."]),
-        (answer(), THEN, False, ["Nothing did what was asked then; today 8 x Card A does, at 10.00 USD/h."]),
+        (answer(), answer(), True, ["No option met the limits originally, and none does today."]),
+        (answer(), THEN, False, ["Originally no option met the limits. Today 8 x Card A does, at 10.00 USD/h."]),
         (
             THEN,
             answer(a="Too slow."),
             False,
-            ["8 x Card A was first then; nothing does what is asked today.", "Card A is turned down today: Too slow."],
+            [
+                "8 x Card A originally ranked first. Today no option meets the limits.",
+                "Card A is rejected today: Too slow.",
+            ],
         ),
         (
             answer(POOLS),
             answer(ranked("a", 8, 10.0, usd_total=500.0), snapshot="s2"),
             False,
             [
-                "8 x Card A is first today at 500.00 USD; 2 x Card A and 4 x Card B was first then at 9.00 USD/h.",
-                "Card A and Card B is not among the ranks of today.",
-                "Card A was not among the ranks of then.",
+                "8 x Card A ranks first today at 500.00 USD; 2 x Card A and 4 x Card B originally ranked first at "
+                "9.00 USD/h.",
+                "Card A and Card B is not ranked today.",
+                "Card A was not ranked originally.",
             ],
         ),
     ],
 )
-def test_the_first_place_is_told(then: Any, now: Any, same: bool, told: list[str]) -> None:
+def test_the_change_of_the_first_place_is_explained(then: Any, now: Any, same: bool, sentences: list[str]) -> None:
     assert stays(places(then, NAMES), places(now, NAMES)) == same
-    assert list(why(then, now, NAMES)) == told
+    assert list(why(then, now, NAMES)) == sentences

@@ -1,4 +1,4 @@
-"""Lines of a bill from a stored answer: what is bought, rented, paid monthly and asked for."""
+"""Lines of a bill from a stored answer: purchases, rentals, monthly payments and items to quote."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_servers_that_are_bought_are_lines_with_price_source_and_age() -> None:
     assert bill.total == bill.subtotal == bill.once + bill.over_term
 
 
-def test_what_nobody_quotes_whole_is_bought_part_by_part() -> None:
+def test_machines_without_a_quote_are_bought_part_by_part() -> None:
     bill = bill_of(stored.answer(), stored.supply(), 2, USD)
     cards = bill.lines[0]
     assert (cards.sku, cards.manufacturer, cards.total) == (stored.ACCELERATOR["sku"], "NVIDIA", Decimal("1240000.00"))
@@ -48,7 +48,7 @@ def test_what_nobody_quotes_whole_is_bought_part_by_part() -> None:
     assert cards.price.kind == "list"
     around = bill.lines[1]
     assert around.price is not None
-    assert (around.sku, around.price.kind) == ("smci-821ge-h200/chassis", "reckoned")
+    assert (around.sku, around.price.kind) == ("smci-821ge-h200/chassis", "estimate")
     assert bill.lines[4].unit is Unit.GIBIBYTE
     assert bill.lines[4].total == Decimal("13.50")
 
@@ -57,7 +57,7 @@ def test_rent_is_by_the_hour_over_the_horizon_or_as_long_as_the_work_takes() -> 
     line, traffic = bill_of(stored.answer(), stored.supply(), 3, USD).lines
     assert (traffic.goods, traffic.description, traffic.total) == (
         "egress",
-        "Traffic out of A Cloud over the term, as metered",
+        "Egress traffic from A Cloud over the term, as metered",
         None,
     )
     assert (line.unit, line.quantity, line.unit_price) == (Unit.HOUR, Decimal(8 * 26_280), Decimal("3.4568"))
@@ -73,7 +73,7 @@ def test_a_commitment_is_by_the_month_over_its_term() -> None:
     line, _ = bill_of(stored.answer(), stored.supply(), 4, USD).lines
     assert (line.unit, line.quantity, line.term_months) == (Unit.MONTH, Decimal(8 * 12), Decimal(12))
     assert line.unit_price == Decimal("2523.45")  # 3.45678 USD x 730 h
-    assert "1,000.00 USD of each are paid at the start" in line.notes
+    assert "1,000.00 USD per machine is paid upfront" in line.notes
 
 
 def test_what_has_no_price_is_asked_for_and_in_no_total() -> None:
@@ -89,10 +89,19 @@ def test_what_has_no_price_is_asked_for_and_in_no_total() -> None:
 
 def test_what_the_caller_said_is_of_the_day_of_the_answer() -> None:
     supply = stored.supply()
-    supply["reckoned"]["power_kw"] = {"kind": "asked", "source": "request", "confidence": "high"}
+    supply["derived"]["power_kw"] = {"kind": "asked", "source": "request", "confidence": "high"}
     power = bill_of(stored.answer(), supply, 1, USD).lines[5].price
     assert power is not None
     assert (power.kind, power.observed, power.age_days) == ("asked", "2026-11-23", 0)
+
+
+def test_an_answer_of_an_earlier_version_has_the_current_price_kind() -> None:
+    supply = stored.supply()
+    supply["reckoned"] = supply.pop("derived")
+    supply["reckoned"]["power_kw"]["kind"] = "reckoned"
+    power = bill_of(stored.answer(), supply, 1, USD).lines[5].price
+    assert power is not None
+    assert power.kind == "estimate"
 
 
 def test_pools_are_lots_of_their_own() -> None:
@@ -124,7 +133,7 @@ def test_another_currency_is_converted_by_line_and_taxed_as_given() -> None:
     st.decimals("0.0001", 1000, places=4),
     st.decimals(0, 100, places=3),
 )
-def test_totals_are_the_sums_of_what_is_shown(
+def test_totals_are_the_sums_of_the_lines_shown(
     bought: list[tuple[float, float]], rate: Decimal, percent: Decimal
 ) -> None:
     parts = [{"what": "rack_kw", "quantity": quantity, "unit_usd": usd} for quantity, usd in bought]

@@ -1,4 +1,4 @@
-"""The memo to print: question, options, why, risk and what settles it, in the answer's own words, and nothing else."""
+"""The printable memo: requirement, options, reasons, risks and verification, in the words of the answer."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def memo(rank: int, settlement: Settlement = EURO) -> str:
 def test_it_has_what_a_decision_needs() -> None:
     page = html.fromstring(memo(1).encode())
     heads = [head.text_content() for head in page.findall(".//h2")]
-    assert heads == ["Question", "Options", "Why rank 1", "Risk", "What settles it"]
+    assert heads == ["Requirement", "Options", "Why rank 1", "Risks", "Verification and sensitivity"]
     text = page.text_content()
     for said in (
-        "You serve <b>a model</b>",
+        "Serving <b>a model</b>",
         "It has the lowest cost.",
         "Check accuracy.",
-        "For 90 % confidence: 56 accelerators, 136 USD an hour.",
-        "65 % less with spot capacity",
-        "At 1,814 tokens/s 24 would do.",
+        "90 % confidence of meeting the limits needs 56 accelerators at 136 USD/h.",
+        "65 % cheaper with spot capacity",
+        "At 1,814 tokens/s 24 accelerators are enough.",
         "bench --rate 1 && kill $!",
         "1 USD = 0.92 EUR on 2026-11-20",
         "SYS-821GE-TNHR",
@@ -42,7 +42,7 @@ def test_it_has_what_a_decision_needs() -> None:
     assert "One replica on each." not in text  # a reason that decides nothing
 
 
-def test_its_sums_are_the_bills_and_a_supplier_is_told_none() -> None:
+def test_the_sums_of_a_memo_are_the_bills_and_a_supplier_sees_none() -> None:
     bill = bill_of(stored.answer(), stored.supply(), 1, EURO)
     ours, theirs = memo(1).split('<div class="quote">')
     for amount in (bill.once, bill.over_term, bill.tax, bill.total):
@@ -72,7 +72,7 @@ def test_three_options_are_weighed_the_one_asked_for_among_them(rank: int, shown
 
 def test_what_holds_of_the_best_alone_is_not_said_of_another() -> None:
     page = memo(2)
-    assert "What settles it for rank 1" in page
+    assert "Verification and sensitivity of rank 1" in page
     assert "spot capacity" not in page
 
 
@@ -80,9 +80,9 @@ def test_the_memo_names_the_line_with_the_oldest_price_and_what_models_come_to_t
     answer = stored.answer()
     answer["recommendations"][0]["packing"] = {"cheaper": "together", "why": "2 models share 40 cards.", "machines": 5}
     bill = bill_of(answer, stored.supply(), 1, EURO)
-    told = html_bytes(answer, [bill], bill).decode()
-    assert "The oldest price is that of line 1, 113 days old" in told
-    assert "2 models share 40 cards." in told
+    page = html_bytes(answer, [bill], bill).decode()
+    assert "The oldest price is on line 1: 113 days old" in page
+    assert "2 models share 40 cards." in page
 
 
 def test_of_pools_both_sellers_are_named() -> None:
@@ -90,4 +90,4 @@ def test_of_pools_both_sellers_are_named() -> None:
     offers = [{"offer": {"provider": name, "pricing_model": "on_demand"}} for name in ("dell", "lambda")]
     answer["recommendations"][0]["deployment"] = {"pools": dict(zip(("prefill", "decode"), offers, strict=True))}
     bill = bill_of(answer, stored.supply(), 1, EURO)
-    assert "dell, on demand and lambda, on demand" in html_bytes(answer, [bill], bill).decode()
+    assert "Dell, on demand and Lambda, on demand" in html_bytes(answer, [bill], bill).decode()

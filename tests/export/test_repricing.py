@@ -22,7 +22,7 @@ PRICES = st.decimals("0.01", 10**6, places=4)
 @st.composite
 def lines(draw: st.DrawFn) -> Line:
     price = draw(st.none() | PRICES)
-    kind = draw(st.sampled_from(["quote", "list", "reckoned"]))
+    kind = draw(st.sampled_from(["quote", "list", "estimate"]))
     return Line(
         goods=draw(st.sampled_from(["machine", "network"])),
         kind="compute",
@@ -78,7 +78,14 @@ DEARER = replace(MACHINE, unit_price=Decimal(444_000))
         (MACHINE, []),
         (
             replace(DEARER, price=PriceSource("quote", "survey", "2026-11-02", "medium")),
-            [("price", 370_000, "370,000 per EA (quote, 2026-08-02), 444,000 per EA (quote, 2026-11-02), +20.0 %.")],
+            [
+                (
+                    "price",
+                    370_000,
+                    "370,000 per EA (quote, 2026-08-02) originally, 444,000 per EA (quote, 2026-11-02) "
+                    "today (+20.0 %).",
+                )
+            ],
         ),
         (
             replace(DEARER, supplier="B"),
@@ -86,31 +93,31 @@ DEARER = replace(MACHINE, unit_price=Decimal(444_000))
                 (
                     "seller",
                     370_000,
-                    "A, 5 at 370,000 per EA (quote, 2026-08-02) then; B, 5 at 444,000 per EA (quote, 2026-08-02) "
-                    "is the least today.",
+                    "Originally A, 5 at 370,000 per EA (quote, 2026-08-02). The cheapest offer today: B, 5 at 444,000 "
+                    "per EA (quote, 2026-08-02).",
                 )
             ],
         ),
         (
             replace(MACHINE, quantity=Decimal(6)),
-            [("quantity", 370_000, "Another quantity is needed: 5 EA then, 6 today.")],
+            [("quantity", 370_000, "The quantity changed: 5 EA originally, 6 today.")],
         ),
-        (replace(MACHINE, unit_price=None), [("unpriced", None, "Nobody prices it today.")]),
+        (replace(MACHINE, unit_price=None), [("unpriced", None, "No seller lists a price today.")]),
     ],
 )
 def test_a_line_says_why_it_moved(now: Line, found: list[tuple[str, int | None, str]]) -> None:
     assert [(cause.cause, cause.amount, cause.text) for cause in caused(now)] == found
 
 
-def test_price_and_quantity_are_told_apart() -> None:
+def test_price_and_quantity_changes_are_distinguished() -> None:
     causes = caused(replace(DEARER, quantity=Decimal(6)))
     assert [(cause.cause, int(cause.amount or 0)) for cause in causes] == [("price", 370_000), ("quantity", 444_000)]
 
 
-def test_what_is_reckoned_is_no_price_of_a_seller() -> None:
+def test_a_derived_price_is_no_price_of_a_seller() -> None:
     support = next(line for line in BILL.lines if line.goods == "support")
     (cause,) = caused(replace(support, unit_price=(support.unit_price or Decimal(0)) * 2), support)
-    assert cause.cause == "reckoned"
+    assert cause.cause == "estimate"
 
 
 def test_what_only_one_bill_has_is_all_of_its_difference() -> None:

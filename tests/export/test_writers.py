@@ -69,7 +69,7 @@ def test_a_workbook_read_back_adds_up_to_the_cent(rank: int) -> None:
     assert totals["Currency"] == "EUR"
 
 
-def test_formulas_of_a_workbook_come_to_what_is_stored_beside_them() -> None:
+def test_formulas_of_a_workbook_yield_their_stored_values() -> None:
     found = bill(1)
     head, *rows = CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found))).get_sheet_by_name(LINES).to_python()
     at = {name: head.index(name) for name in ("quantity", "unit_usd", "unit_price", "line_total")}

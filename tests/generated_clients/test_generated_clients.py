@@ -18,7 +18,7 @@ from artefacts.service import ROOT
 
 pytestmark = pytest.mark.clients
 BUILD = ROOT / "build" / "clients"
-TOLD = blocks((ROOT / "docs" / "client.md").read_text())
+BLOCKS = blocks((ROOT / "docs" / "client.md").read_text())
 LONGEST_S = 60
 READ_AND_WRITTEN = """
 import json
@@ -38,7 +38,7 @@ CHAT: dict[str, Any] = {
 
 def shown(language: str, said: str = GENERATED_CLIENT) -> str:
     """The one block of the page that is in the language and says so."""
-    (text,) = [block.text for block in TOLD if (block.language, block.said) == (language, said)]
+    (text,) = [block.text for block in BLOCKS if (block.language, block.said) == (language, said)]
     return text
 
 
@@ -59,8 +59,8 @@ def ran(folder: Path, commands: str, programs: Path, url: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What the service says to whoever asks without a generated client."""
+class Expected:
+    """The answers of the service to a client that is not generated."""
 
     accelerator: str
     usd_per_hour: float
@@ -82,12 +82,12 @@ class Told:
 
 
 @pytest.fixture(scope="module")
-def told(client: TestClient) -> Told:
+def expected(client: TestClient) -> Expected:
     answer = client.post("/recommend", json=CHAT).json()
     first = answer["recommendations"][0]
     offers = client.get("/catalog/offers", params={"accelerator": "nvidia-b200-sxm-180gb", "limit": 200}).json()
     assert offers["next_cursor"] is None and len(offers["items"]) > 20  # more than a page of the programs
-    return Told(
+    return Expected(
         accelerator=first["deployment"]["accelerator"],
         usd_per_hour=first["cost"]["usd_per_hour"],
         id=answer["id"],
@@ -98,20 +98,20 @@ def told(client: TestClient) -> Told:
     )
 
 
-def test_a_generated_typescript_client_compiles_and_answers(live: str, told: Told) -> None:
+def test_a_generated_typescript_client_compiles_and_answers(live: str, expected: Expected) -> None:
     folder = BUILD / "typescript"
     (folder / "chat.mts").write_text(shown(TYPESCRIPT).replace(SHOWN, live.removeprefix("http://")))
     lines = ran(folder, shown(SHELL, f"{GENERATED_CLIENT}: ts"), folder / "node_modules" / ".bin", live)
-    told.is_said_by(lines[-4:], str(told.ttft_p95_ms))
+    expected.is_said_by(lines[-4:], str(expected.ttft_p95_ms))
 
 
 def test_a_generated_python_client_is_typed_and_answers(
-    live: str, client: TestClient, told: Told, tmp_path: Path
+    live: str, client: TestClient, expected: Expected, tmp_path: Path
 ) -> None:
     programs = BUILD / "python" / "bin"
     (tmp_path / "chat.py").write_text(shown(PYTHON).replace(SHOWN, live.removeprefix("http://")))
     lines = ran(tmp_path, shown(SHELL, f"{GENERATED_CLIENT}: python"), programs, live)
-    told.is_said_by(lines[-4:], told.bottleneck)
+    expected.is_said_by(lines[-4:], expected.bottleneck)
     assert "Success" in ran(tmp_path, "mypy headroom_api", programs, live)[-1]
     answer = client.post("/recommend", json={**CHAT, "trace": True}).json()
     answer |= {"of_a_later_service": 1}
@@ -121,8 +121,8 @@ def test_a_generated_python_client_is_typed_and_answers(
     assert json.loads((tmp_path / "written.json").read_text()) == answer
 
 
-def test_what_is_wrong_with_a_question_is_seen_before_it_is_sent(live: str, told: Told) -> None:
-    assert told.offers
+def test_errors_in_a_request_are_found_before_it_is_sent(live: str, expected: Expected) -> None:
+    assert expected.offers
     folder = BUILD / "typescript"
     wrong = shown(TYPESCRIPT).replace("peak_requests_per_s: 5", "peak_request_per_s: 5")
     (folder / "wrong.mts").write_text(wrong)

@@ -177,11 +177,11 @@ def lines_of(outcomes: dict[str, Outcome]) -> Iterator[str]:
 
 
 def table_of(found: dict[str, dict[str, Outcome]]) -> Iterator[str]:
-    """A line per file and per room; what is below the least is marked."""
+    """A line per file and per folder; shares below the minimum are marked."""
     for room, outcomes in found.items():
-        told = {path.removeprefix("app/sizing/"): (o.caught, o.total) for path, o in outcomes.items() if o.total}
-        told[f"{room}, all files"] = share_of(outcomes)
-        for name, (caught, total) in told.items():
+        rows = {path.removeprefix("app/sizing/"): (o.caught, o.total) for path, o in outcomes.items() if o.total}
+        rows[f"{room}, all files"] = share_of(outcomes)
+        for name, (caught, total) in rows.items():
             low = "  below" if caught < LEAST_CAUGHT * total else ""
             yield f"{name:32} {caught:5} of {total:5} caught {caught / max(1, total):6.1%}{low}"
 

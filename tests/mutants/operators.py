@@ -265,7 +265,7 @@ def mutants_of(path: Path, root: Path, tables: Tables) -> list[Mutant]:
 
 
 def replaced(tree: ast.AST, node: ast.AST, by: ast.AST) -> ast.AST:
-    """A tree with one node exchanged; everything beside the way to it is shared."""
+    """A tree with one node exchanged; nodes that are no ancestors of it are shared."""
     if tree is node:
         return ast.copy_location(by, node) if hasattr(node, "lineno") else by
     made = copy.copy(tree)

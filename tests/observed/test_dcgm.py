@@ -29,7 +29,7 @@ def text(busy: tuple[float, ...], *, xid: int = 0, rows: int = 0, clock: int = 1
     return "\n".join(lines)
 
 
-def test_accelerators_are_told_on_the_mean_and_the_least_busy_one_beside() -> None:
+def test_accelerators_are_reported_by_the_mean_and_the_least_busy_one() -> None:
     found = metrics([(text((90, 90, 30), clock=1980), None)], Runs(accelerators=3))
     assert {f.quantity: f.value for f in found.figures} == pytest.approx(
         {
@@ -50,7 +50,7 @@ def test_a_clock_is_a_share_where_the_most_is_exported_too() -> None:
     assert {f.quantity: f.value for f in found.figures}["clock_share"] == 0.75
 
 
-def test_errors_are_counted_between_scrapes_an_hour_apart_and_an_xid_is_told() -> None:
+def test_errors_are_counted_between_scrapes_an_hour_apart_and_an_xid_is_reported() -> None:
     day = 86400.0
     found = metrics([(text((90,)), 0.0), (text((90,), xid=79, rows=2), day)], Runs())
     assert {f.quantity: f.value for f in found.figures}["errors_per_day"] == 2
@@ -59,7 +59,7 @@ def test_errors_are_counted_between_scrapes_an_hour_apart_and_an_xid_is_told() -
     assert "errors_per_day" not in {f.quantity for f in soon.figures}
 
 
-def test_another_number_of_accelerators_is_told() -> None:
+def test_another_number_of_accelerators_is_reported() -> None:
     assert any(
         "of 2 accelerators; the deployment has 8" in n
         for n in metrics([(text((9, 9)), None)], Runs(accelerators=8)).notes

@@ -9,7 +9,7 @@ def read(text: str) -> dict[str, float]:
     return {sample.name: value for sample, value in scraped(text, None, lambda _: True).values.items()}
 
 
-def test_names_are_the_same_whoever_passes_them_on() -> None:
+def test_names_are_the_same_through_every_exporter() -> None:
     assert canonical("vllm:num_requests_running") == canonical("kserve_vllm:num_requests_running")
     assert canonical("ray_vllm_num_requests_running") == "vllm_num_requests_running"
 
@@ -24,7 +24,7 @@ def test_prometheus_writes_moments_in_milliseconds() -> None:
     assert scraped("a 3 1790000000500\n", None, lambda _: True).at_s == 1790000000.5
 
 
-def test_a_broken_line_is_told_and_the_others_are_read() -> None:
+def test_a_broken_line_is_reported_and_the_others_are_read() -> None:
     scrape = scraped('a 1\na{b="c} 1\nnot a metric\nb{\nc NaN\nd 2', None, lambda _: True)
     assert {sample.name: value for sample, value in scrape.values.items()} == {"a": 1.0, "d": 2.0}
     assert scrape.unread.lines == 3 and scrape.unread.first[0] == 'line 2: a{b="c} 1'
@@ -35,6 +35,6 @@ def test_metrics_that_mean_nothing_here_are_counted_once_each() -> None:
     assert scrape.unread.metrics == ("x",) and len(scrape.values) == 1
 
 
-def test_what_is_shown_of_a_line_is_short_and_printable() -> None:
+def test_the_part_of_a_line_that_is_shown_is_short_and_printable() -> None:
     (shown,) = scraped("\x1b[31m" + "z" * 5000, None, lambda _: True).unread.first
     assert len(shown) < 100 and shown.isprintable()

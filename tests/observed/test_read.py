@@ -6,7 +6,7 @@ import doctest
 from types import ModuleType
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.observed import series, service
@@ -88,7 +88,7 @@ def test_an_engine_is_read_by_its_names(text: str) -> None:
 
 
 @pytest.mark.parametrize("module", [series, service])
-def test_what_is_checked_by_hand_is_so(module: ModuleType) -> None:
+def test_examples_in_docstrings_hold(module: ModuleType) -> None:
     tried = doctest.testmod(module)
     assert tried.attempted and not tried.failed
 
@@ -99,12 +99,11 @@ def test_no_two_engines_share_a_metric() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "   ", "hello world", "up 1", "\x00\x01", "{", "vllm:num_requests_running"])
-def test_text_in_which_nothing_is_known_is_refused_with_what_is_read(text: str) -> None:
+def test_text_with_nothing_known_is_refused_with_the_names_that_are_read(text: str) -> None:
     with pytest.raises(UnreadableText, match="vLLM, SGLang, TGI"):
         metrics([(text, None)], Runs())
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, len(vllm(3))), st.text(max_size=20), st.sampled_from([None, 0.0, STARTED_S + 1]))
 def test_text_that_was_cut_or_garbled_is_read_or_refused(cut: int, garbage: str, at_s: float | None) -> None:
     text = vllm(3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.observed.exposition import scraped
@@ -40,7 +40,6 @@ def test_a_histogram_that_is_cut_off_is_not_read() -> None:
     assert series((cut, 0.0)).histogram(Metric("h")) is None
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0.002, 9.0), min_size=3, max_size=60), st.sampled_from([0.5, 0.95, 0.99]))
 def test_a_quantile_lies_in_the_bucket_of_the_true_one(values: list[float], share: float) -> None:
     found = series((written(histograms={"h": (FIRST_TOKEN_BUCKETS, values)}), 0.0)).histogram(Metric("h"))
@@ -54,7 +53,6 @@ def test_beyond_the_last_bound_no_more_is_claimed_than_that() -> None:
     assert Histogram(Metric("h"), (0.1, math.inf), (1.0, 10.0), 40.0).quantile(0.5) == 0.1
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.floats(0.0105, 0.0245), st.sampled_from([0.5, 0.95, 0.99]))
 def test_waits_at_one_end_of_a_wide_bucket_are_not_taken_for_the_other(value: float, share: float) -> None:
     found = Histogram(Metric("h"), (0.01, 0.025, math.inf), (0.0, 1000.0, 1000.0), 1000 * value)

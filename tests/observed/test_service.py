@@ -25,7 +25,7 @@ def figures(found: Reading) -> dict[str, float]:
     return {f.quantity: f.value for f in found.figures}
 
 
-def test_what_the_engine_did_is_what_is_read() -> None:
+def test_the_figures_read_are_what_the_engine_did() -> None:
     found = figures(reading((vllm(1000), STARTED_S + 500), runs=Runs(draft_tokens=3)))
     exact = {
         "requests_per_s": 2.0,
@@ -62,7 +62,7 @@ def test_scrapes_at_several_loads_are_waits_by_load() -> None:
     assert found.observed().service.by_load == found.by_load
 
 
-def test_several_models_are_told() -> None:
+def test_several_models_are_reported() -> None:
     other = vllm(10, engine="1").replace("llama", "qwen")
     assert any("2 models" in note for note in reading((vllm(10) + other, None)).notes)
 
@@ -78,11 +78,11 @@ def test_texts_of_one_moment_are_of_several_replicas() -> None:
     assert found["requests_per_s"] == 4.0 and found["busiest_replica_share"] == 1.5 and found["running"] == 12
 
 
-def test_of_some_of_the_replicas_rates_are_taken_for_all_and_that_is_told() -> None:
+def test_rates_of_some_replicas_are_scaled_to_all_and_that_is_reported() -> None:
     found = reading((vllm(1000), STARTED_S + 1000), runs=Runs(replicas=4))
     assert figures(found)["requests_per_s"] == 4.0 and "1 of 4 replicas" in found.notes[0]
-    told = reading((vllm(1000), STARTED_S + 1000), runs=Runs(replicas=4, of_replicas=4))
-    assert figures(told)["requests_per_s"] == 1.0 and told.notes == ()
+    whole = reading((vllm(1000), STARTED_S + 1000), runs=Runs(replicas=4, of_replicas=4))
+    assert figures(whole)["requests_per_s"] == 1.0 and whole.notes == ()
 
 
 def test_ranks_of_a_replica_that_have_metrics_of_their_own_are_added_up() -> None:
@@ -91,7 +91,7 @@ def test_ranks_of_a_replica_that_have_metrics_of_their_own_are_added_up() -> Non
     assert found["requests_per_s"] == 2.0 and found["running"] == 24 and found["cache_usage"] == 0.6
 
 
-def test_what_older_engines_call_the_time_of_a_token_is_told_apart_by_its_count() -> None:
+def test_the_old_name_of_the_time_per_token_is_recognized_by_its_count() -> None:
     old = written(
         {"vllm:request_success": 100},
         histograms={

@@ -36,7 +36,7 @@ def written(
 
 
 def vllm(requests: int = 1000, *, engine: str = "0", waiting: float = 0.0, ttft_s: float = 0.18) -> str:
-    """vLLM after so many requests of 800 tokens in and 200 out, 12 ms a token."""
+    """Metrics of vLLM after `requests` requests of 800 tokens in and 200 out, 12 ms per token."""
     return written(
         counters={
             "vllm:request_success": requests,

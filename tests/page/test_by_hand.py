@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.page
 
 
-def test_what_is_taken_along_is_what_the_api_gives(browser: Browser) -> None:
+def test_exports_of_the_page_are_those_of_the_api(browser: Browser) -> None:
     browser.open()
     preset(browser, "LoRA")
     answer = browser.answered()
@@ -31,10 +31,10 @@ def test_what_is_taken_along_is_what_the_api_gives(browser: Browser) -> None:
     assert all(kind.startswith("200 ") for kind in kinds) and len(set(kinds)) >= 5, kinds
     browser.run("[...document.querySelectorAll('.card.first button')].find((b) => b.textContent === 'Slurm').click()")
     shown = browser.until("document.querySelector('.card.first pre')?.textContent")
-    told = browser.run(
+    served = browser.run(
         "return fetch(document.querySelector('.card.first pre').previousElementSibling.href).then((r) => r.text())"
     )
-    assert shown == told
+    assert shown == served
 
 
 def test_a_keyboard_is_enough(browser: Browser) -> None:
@@ -59,7 +59,7 @@ def test_a_keyboard_is_enough(browser: Browser) -> None:
         reached.append(browser.run("const a = document.activeElement; return a.name || a.textContent.slice(0, 40)"))
         if reached[-1] == "compared" and reached.count("compared") == 1:
             browser.press("SPACE")
-        if reached[-1] == "Compare the ticked ones":
+        if reached[-1] == "Compare selected":
             break
     browser.press("ENTER")
     browser.until("[...document.querySelectorAll('caption')].some((c) => c.textContent === 'Side by side')")
@@ -76,8 +76,8 @@ def test_plots_are_drawn_of_the_numbers_of_the_api(browser: Browser) -> None:
     )
     curve = first[0]["performance"]["load_curve"]["points"]
     waits = named["Time per token by load, first recommendation"]
-    told = [[float(cell.replace(",", "")) for cell in row] for row in waits]
-    for row, point in zip(told, curve, strict=True):
+    plotted = [[float(cell.replace(",", "")) for cell in row] for row in waits]
+    for row, point in zip(plotted, curve, strict=True):
         tpot = point["tpot_ms"]
         assert row == pytest.approx([point["requests_per_s"], tpot["p50"], tpot["p95"]], rel=5e-3)
     assert len(named["Cost against latency"]) == len(first)

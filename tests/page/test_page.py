@@ -43,7 +43,7 @@ def test_a_preset_is_answered_with_the_numbers_of_the_api(browser: Browser, name
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nobody_is_kept_out_and_nothing_is_wider_than_the_window(browser: Browser, width: int, scheme: str) -> None:
+def test_the_page_is_accessible_and_nothing_is_wider_than_the_window(browser: Browser, width: int, scheme: str) -> None:
     browser.open(width=width, scheme=scheme)
     preset(browser, "RAG")
     browser.answered()
@@ -92,7 +92,7 @@ def test_a_link_restores_the_question_and_the_answer(browser: Browser) -> None:
     assert browser.answered()["id"] == first["id"]
     assert browser.run("return document.querySelector('.moved')") is None
     assert browser.run("return document.getElementById('permalink').href") == link
-    # A knob that nobody turned tells the figure as it was asked.
+    # An unchanged parameter shows the figure of the request.
     assert browser.run(KNOB_OF_OUTPUT) == "1,027"
     # An answer's own link shows it without asking anew, and the way back leads to the question before.
     preset(browser, "Edge")
@@ -113,7 +113,7 @@ def test_numbers_are_read_as_people_type_them(browser: Browser) -> None:
         browser.type("workload.training_tokens", typed)
         assert browser.answered()["request"]["workload"]["training_tokens"] == tokens
     browser.type("workload.training_tokens", "many")
-    assert browser.until("document.getElementById('problem').textContent").endswith("1e9 are.")
+    assert browser.until("document.getElementById('problem').textContent").endswith("70b or 1e9.")
     browser.run("delete document.getElementById('answer').dataset.id")
     browser.type("workload.training_tokens", "1e11")
     browser.answered()
@@ -139,7 +139,7 @@ OF_THE_SERVICE_MS = (
 
 def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browser) -> None:
     browser.open()
-    preset(browser, "Chat")  # the first question of a process is slower: what is measured is a service that is warm
+    preset(browser, "Chat")  # the first request of a process is slower: this measures a warm service
     browser.answered()
     preset(browser, "RAG")
     before = browser.answered()
@@ -163,8 +163,8 @@ def test_a_knob_moves_the_first_option_at_once_and_then_the_rest(browser: Browse
     assert sorted(waits)[2] < 600, waits
 
 
-def test_agents_and_every_other_knob_ask_only_among_what_is_ranked(browser: Browser) -> None:
-    """What was asked for while it moved is not what is shown at rest, and the first is told by its trade name."""
+def test_agents_and_every_other_parameter_ask_only_among_ranked_options(browser: Browser) -> None:
+    """Requests sent while the slider moves are not shown once it rests; the first option has its trade name."""
     browser.open()
     preset(browser, "Agents")
     ranked = browser.answered()["recommendations"]
@@ -218,7 +218,7 @@ def test_a_slow_earlier_answer_never_overwrites_a_later_one(browser: Browser) ->
 
 
 def change_in_place(browser: Browser, assumption: str, text: str) -> dict[str, Any]:
-    """Another figure in a row of what is assumed, and the request that it asks."""
+    """Enter another figure in a row of the assumptions; returns the request that it sends."""
     browser.run("delete document.getElementById('answer').dataset.id")
     browser.run(
         "const i = document.querySelector(`#answer [aria-label='${arguments[0]}']`);"
@@ -243,7 +243,7 @@ def test_a_batch_job_has_its_scaling_and_every_ranked_type_its_prices(browser: B
     answer = browser.answered()
     browser.run(OPENED, "Scaling")
     browser.until("document.querySelector('details.later figure svg') !== null")
-    assert "Speed by accelerators" in browser.text("details.later figcaption")
+    assert "Speed by number of accelerators" in browser.text("details.later figcaption")
     assert browser.run("return document.querySelector('details.later .error')") is None
     browser.run(OPENED, "Price history")
     shown = browser.until("document.querySelectorAll('details.later figure')[1]?.textContent")
@@ -252,7 +252,7 @@ def test_a_batch_job_has_its_scaling_and_every_ranked_type_its_prices(browser: B
         ".then((r) => r.json()).then((page) => page.items.length)))",
         [r["deployment"]["accelerator"] for r in answer["recommendations"]],
     )
-    assert any(names) and "Prices seen" in shown
+    assert any(names) and "Observed on-demand prices" in shown
 
 
 def test_options_are_compared(browser: Browser) -> None:
@@ -270,20 +270,20 @@ def test_assumptions_are_changed_in_place(browser: Browser) -> None:
     browser.answered()
     browser.run("document.querySelectorAll('#answer details').forEach((d) => { d.open = true; })")
     # In the field that asks for it, where there is one; else by its name.
-    assert change_in_place(browser, "First token within, ms", "800")["workload"]["slo"]["ttft_ms"] == 800
-    assert change_in_place(browser, "Survives the loss of", "n+1")["workload"]["availability"] == {"redundancy": "n+1"}
-    assert change_in_place(browser, "Formats of weights", "bf16")["constraints"] == {"weight_formats": ["bf16"]}
+    assert change_in_place(browser, "TTFT limit, ms", "800")["workload"]["slo"]["ttft_ms"] == 800
+    assert change_in_place(browser, "Redundancy", "n+1")["workload"]["availability"] == {"redundancy": "n+1"}
+    assert change_in_place(browser, "Weight formats", "bf16")["constraints"] == {"weight_formats": ["bf16"]}
     assert change_in_place(browser, "Planned utilization", "50%")["workload"]["target_utilization"] == 0.5
     assert change_in_place(browser, "busy hour factor", "6")["assumptions"] == {"busy_hour_factor": 6}
     assert ", speed +" in browser.text(".moved")
     assert browser.run("return document.activeElement.getAttribute('aria-label')") == "busy hour factor"
-    # What follows from the users is told, not asked for.
+    # Values derived from the users are shown, without an input field.
     assert browser.run("return document.querySelector(\"#answer [aria-label='Requests per second at peak']\")") is None
-    browser.run("[...document.querySelectorAll('button')].find((b) => b.textContent.startsWith('Show every')).click()")
+    browser.run("[...document.querySelectorAll('button')].find((b) => b.textContent.startsWith('Show all')).click()")
     browser.until("document.querySelector(\"#answer [aria-label='activation workspace factor']\")")
 
 
-def test_what_is_refused_is_told_at_its_field(browser: Browser) -> None:
+def test_refused_values_are_reported_at_their_fields(browser: Browser) -> None:
     browser.open()
     preset(browser, "Chat")
     browser.answered()
@@ -303,8 +303,8 @@ const real = window.fetch;
 let asked = 0;
 window.fetch = (...what) => {
   if (++asked > 2) return real(...what);
-  const told = { type: "/problems/overloaded", title: "Busy", detail: "busy" };
-  return Promise.resolve(new Response(JSON.stringify(told), { status: 503, headers: { "Retry-After": "0" } }));
+  const problem = { type: "/problems/overloaded", title: "Busy", detail: "busy" };
+  return Promise.resolve(new Response(JSON.stringify(problem), { status: 503, headers: { "Retry-After": "0" } }));
 };
 """
 

@@ -48,11 +48,11 @@ class Forms(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        told = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.found.append(HtmlForm(told["method"], told["action"]))
-        elif tag == "input" and "name" in told:
-            self.found[-1].fields.append((told["name"], told.get("value", "")))
+            self.found.append(HtmlForm(attributes["method"], attributes["action"]))
+        elif tag == "input" and "name" in attributes:
+            self.found[-1].fields.append((attributes["name"], attributes.get("value", "")))
 
 
 def setup_request(
@@ -162,9 +162,9 @@ class BuyerSide:
         """The message in the form, as it arrives, valid by the DTD."""
         form = self.home()
         assert form.action == HOOK
-        ((name, told),) = parse_qsl(urlencode(form.fields), strict_parsing=True)
+        ((name, message),) = parse_qsl(urlencode(form.fields), strict_parsing=True)
         assert name == "cxml-urlencoded"
-        root = parsed(told.encode())
+        root = parsed(message.encode())
         assert self.dtd.validate(root), self.dtd.error_log
         assert root.findtext(".//BuyerCookie") == cookie
         return root

@@ -27,7 +27,7 @@ def service(sqlite_url: str) -> Iterator[TestClient]:
 
 @pytest.fixture(scope="session")
 def stored(service: TestClient) -> dict[str, Any]:
-    """Under a label of its own: other tests store answers beside it, and a list shows the newest."""
+    """Under a label of its own: other tests store answers too, and a list shows the newest."""
     asked = body("recommend-inference-deepseek-v3") | {"label": "punch-out"}
     answer: dict[str, Any] = service.post("/recommend", json=asked).json()
     return answer

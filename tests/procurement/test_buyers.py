@@ -18,8 +18,8 @@ KNOWN: dict[str, Any] = {"name": "a", "hosts": ["a.example"], "identity": "A", "
 
 
 def test_buyers_come_from_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = '[{"name": "a", "hosts": ["a.example"], "username": "A", "passwords": ["a long secret"]}]'
-    monkeypatch.setenv("HEADROOM_PUNCHOUT_BUYERS", told)
+    setting = '[{"name": "a", "hosts": ["a.example"], "username": "A", "passwords": ["a long secret"]}]'
+    monkeypatch.setenv("HEADROOM_PUNCHOUT_BUYERS", setting)
     (buyer,) = Settings().punchout_buyers
     assert buyer.username == "A"
     assert "a long secret" not in repr(buyer)
@@ -53,7 +53,7 @@ def test_plain_http_only_where_settings_say(url: str) -> None:
 
 @given(st.text(max_size=40), st.text(max_size=10))
 def test_no_spelling_leads_elsewhere(host: str, path: str) -> None:
-    """Whatever is written, what is let through is plainly a host of the buyer's."""
+    """Whatever the spelling, an accepted address has a host of the buyer."""
     for url in (f"https://{host}/{path}", f"https://{host}.hub.example{path}", f"https://srm.acme.example{host}"):
         try:
             Buyers((ACME,), plain_http=False).returnable(ACME, url)

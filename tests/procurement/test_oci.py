@@ -36,11 +36,11 @@ def test_there_and_home_with_a_basket(buyer: BuyerSide, stored: dict[str, Any], 
     form = buyer.home()
     assert form.action == HOOK
     assert 'target="_parent"' in buyer.page
-    told = dict(form.fields)
-    assert (told["~OkCode"], told["~TARGET"]) == ("ADDI", "_parent")
-    places = [name[len("NEW_ITEM-PRICE[") : -1] for name in told if name.startswith("NEW_ITEM-PRICE[")]
+    data = dict(form.fields)
+    assert (data["~OkCode"], data["~TARGET"]) == ("ADDI", "_parent")
+    places = [name[len("NEW_ITEM-PRICE[") : -1] for name in data if name.startswith("NEW_ITEM-PRICE[")]
     figures = [
-        {name: Decimal(told[f"NEW_ITEM-{name}[{at}]"]) for name in ("QUANTITY", "PRICE", "PRICEUNIT")} for at in places
+        {name: Decimal(data[f"NEW_ITEM-{name}[{at}]"]) for name in ("QUANTITY", "PRICE", "PRICEUNIT")} for at in places
     ]
     bill = buyer.get(f"/recommendations/{stored['id']}/bill-of-materials?rank=1").json()
     total = sum(round(each["QUANTITY"] * each["PRICE"] / each["PRICEUNIT"], 2) for each in figures)
@@ -57,7 +57,7 @@ def test_home_with_nothing(buyer: BuyerSide) -> None:
 REFUSED = {
     "wrong password": (401, {"PASSWORD": "wrong"}),
     "no password": (401, {"PASSWORD": ""}),
-    "unknown user": (401, {"USERNAME": "nobody"}),
+    "unknown user": (401, {"USERNAME": "stranger"}),
     "another host": (403, {"HOOK_URL": "https://evil.example/"}),
     "plain http": (403, {"HOOK_URL": "http://srm.acme.example/"}),
     "a quote in the address": (403, {"HOOK_URL": 'https://srm.acme.example/"><script>'}),

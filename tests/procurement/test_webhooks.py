@@ -46,7 +46,7 @@ def verifier() -> Any:
 
 
 class Receiver:
-    """Endpoints that answer as told, and keep what they were posted."""
+    """Endpoints that answer with given statuses and keep the notices posted to them."""
 
     def __init__(self, *statuses: int | Exception) -> None:
         self.statuses, self.got = list(statuses), list[httpx2.Request]()
@@ -103,8 +103,8 @@ def test_a_notice_is_signed_and_gone_once_it_arrived(engine: Engine) -> None:
     receiver = Receiver()
     assert courier(engine, receiver).deliver_due() == (1, 0)
     (sent,) = receiver.got
-    told = orjson.loads(sent.content)
-    assert (told["type"], told["data"]) == (STORED, {"id": "rec_0"})
+    notice = orjson.loads(sent.content)
+    assert (notice["type"], notice["data"]) == (STORED, {"id": "rec_0"})
     verified, headers = verifier(), dict(sent.headers)
     assert verified(SECRET, headers, sent.content)
     assert not verified(SECRET, headers, sent.content + b" ")
@@ -114,7 +114,7 @@ def test_a_notice_is_signed_and_gone_once_it_arrived(engine: Engine) -> None:
     assert DeliveryStore(engine).waiting() == (0, 0)
 
 
-def test_endpoints_are_told_what_they_asked_for(engine: Engine) -> None:
+def test_endpoints_get_the_events_they_asked_for(engine: Engine) -> None:
     note(engine, ERP, BI, kind=STORED)
     note(engine, ERP, BI, kind=STATUS)
     receiver = Receiver()
@@ -257,7 +257,7 @@ def test_a_running_service_tells_of_answers_and_their_status(
     )
     Slow.got.clear()
     with TestClient(create_app(settings)) as service:
-        asked = {**body("recommend-inference-chat-70b"), "label": "told of"}
+        asked = {**body("recommend-inference-chat-70b"), "label": "to be noticed"}
         answer = service.post("/recommend", json=asked).json()
         again = service.post("/recommend", json=asked)  # known: nothing happened
         changed = service.patch(
@@ -268,29 +268,29 @@ def test_a_running_service_tells_of_answers_and_their_status(
             f"/recommendations/{answer['id']}", json={"status": "approved", "by": "J. Doe"}, headers={"if-match": "*"}
         )
         assert refused.status_code == 409
-        assert Slow.got == []  # nobody waited for the receiver
+        assert Slow.got == []  # no request waited for the receiver
         Slow.may.set()
         deadline = monotonic() + 15
         while len(Slow.got) < 2 and monotonic() < deadline:
             sleep(0.05)
-    told = [orjson.loads(content) for _, content in Slow.got]
-    assert all(Notice.model_validate(each) for each in told)
-    assert [each["type"] for each in told] == [STORED, STATUS]
-    assert told[0]["data"] | {"label": "told of", "status": "draft"} == told[0]["data"]
-    assert told[1]["data"] | {"status": "approved", "changed_by": "J. Doe", "id": answer["id"]} == told[1]["data"]
+    notices = [orjson.loads(content) for _, content in Slow.got]
+    assert all(Notice.model_validate(each) for each in notices)
+    assert [each["type"] for each in notices] == [STORED, STATUS]
+    assert notices[0]["data"] | {"label": "to be noticed", "status": "draft"} == notices[0]["data"]
+    assert notices[1]["data"] | {"status": "approved", "changed_by": "J. Doe", "id": answer["id"]} == notices[1]["data"]
     assert all(verifier()(SECRET, headers, content) for headers, content in Slow.got)
 
 
-def test_the_command_delivers_what_is_due(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_delivers_due_notices(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADROOM_DATABASE_URL", str(engine.url))
-    assert CliRunner().invoke(cli, ["deliver"]).output == "0 delivered, 0 waiting, 0 given up; 0 endpoints failed.\n"
+    assert CliRunner().invoke(cli, ["deliver"]).output == "0 delivered, 0 waiting, 0 given up. 0 endpoints failed.\n"
     note(engine, ERP)
     monkeypatch.setenv("HEADROOM_PLAIN_HTTP", "true")
     nowhere = [{"name": "erp", "url": "http://127.0.0.1:9/", "secret": SECRET}]
     monkeypatch.setenv("HEADROOM_WEBHOOKS", orjson.dumps(nowhere).decode())
     done = CliRunner().invoke(cli, ["deliver", "--dead"])
     assert done.exit_code == 1
-    assert done.output.endswith("0 delivered, 1 waiting, 0 given up; 1 endpoints failed.\n")
+    assert done.output.endswith("0 delivered, 1 waiting, 0 given up. 1 endpoints failed.\n")
 
 
 def test_the_document_tells_receivers_what_comes(client: TestClient) -> None:

@@ -23,7 +23,7 @@ from app.sizing.values.hosted import HostedPrice
 
 # The formulas choose a layout and its largest batch, the simulation says how many of it: for one it may take two.
 ONE_MORE = 2 * (1 + 1e-9)
-# A board of eight, a card, a desktop card, and one that nobody sells; in the order of their slugs.
+# A board of eight, a card, a desktop card, and one that is not for sale; in the order of their slugs.
 BIG = Accelerator(
     slug="acme-big",
     name="Acme Big",

@@ -27,7 +27,7 @@ from tests.sizing.small import OFFERS, SYSTEMS, snapshot
 
 SMALL = snapshot()
 RACK = snapshot(systems=[replace(s, scaleup_domain_size=64.0) for s in SYSTEMS], offers=OFFERS)
-FAST = settings(max_examples=15, deadline=None)
+FAST = settings(max_examples=15)
 MANY_HEADS = {"num_attention_heads": 64, "num_key_value_heads": 2, "hidden_size": 8192}
 MODEL = read_architecture(CONFIG | MANY_HEADS | {"num_hidden_layers": 16}, name="many heads")
 # The same with one latent of all heads, as DeepSeek's.
@@ -118,7 +118,7 @@ def test_one_rank_is_what_goes_without_saying() -> None:
     assert said == unsaid
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(st.sampled_from([MODEL, LATENT]), st.floats(100, 100_000))
 def test_more_ranks_for_a_context_never_keep_more_of_it_each_nor_hold_a_shorter_one(
     model: ModelArchitecture, tokens: float

@@ -1,4 +1,4 @@
-"""Every chosen number has a range and can be replaced."""
+"""Every assumption has a range and can be overridden."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from app.sizing.assumptions import Assumptions
 def test_assumptions_refuse_what_is_out_of_range() -> None:
     changed = Assumptions().with_overrides({"target_utilization": 0.5})
     assert changed.target_utilization == 0.5
-    with pytest.raises(Exception, match="must be from"):
+    with pytest.raises(Exception, match="must be between"):
         Assumptions().with_overrides({"target_utilization": 7})
-    with pytest.raises(Exception, match="no assumption"):
+    with pytest.raises(Exception, match="Unknown assumption"):
         Assumptions().with_overrides({"luck": 1})
 
 
@@ -29,10 +29,10 @@ def test_every_assumption_says_what_it_is_within_which_range_and_where_it_is_fro
 def test_what_is_read_is_noted_once_and_what_is_set_is_asked_for() -> None:
     assumed = Assumptions().noted({"pue": 1.1})
     assert assumed.max_samples == assumed.max_samples == Assumptions().max_samples
-    told = {a.name: a for a in assumed.touched()}
-    assert told.keys() == {"pue", "max_samples"}
-    assert (told["pue"].value, told["pue"].asked) == (1.1, True)
-    assert (told["max_samples"].value, told["max_samples"].asked) == (Assumptions().max_samples, False)
+    shown = {a.name: a for a in assumed.touched()}
+    assert shown.keys() == {"pue", "max_samples"}
+    assert (shown["pue"].value, shown["pue"].asked) == (1.1, True)
+    assert (shown["max_samples"].value, shown["max_samples"].asked) == (Assumptions().max_samples, False)
 
 
 def test_noting_is_for_one_answer() -> None:

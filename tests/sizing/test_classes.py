@@ -63,7 +63,7 @@ CLASSES = st.builds(
     st.sampled_from([None, 0.05, 0.2]),
     st.sampled_from([50.0, 90.0, 95.0]),
 )
-FEW_EXAMPLES = settings(max_examples=12, deadline=None)
+FEW_EXAMPLES = settings(max_examples=12)
 
 
 def test_rates_add_and_lengths_are_mixed_by_share() -> None:

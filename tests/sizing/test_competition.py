@@ -1,4 +1,4 @@
-"""Everything that is allowed competes: what is best of everything is never worse than what is best of a part."""
+"""All allowed options compete: the best of all is never worse than the best of a part."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -24,8 +24,6 @@ from app.sizing.training import search
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.small import SUPPORT, snapshot
-
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 SERVICES = st.builds(
     lambda large, load, peak, prompt, output, tpot: replace(
@@ -80,7 +78,7 @@ CROWDED = snapshot(
 )
 
 # Prices of whole machines, of every kind: naming none of them, or an accelerator, is no choice among them.
-KNOWN = tuple(kind for kind in PriceKind if kind is not PriceKind.RECKONED)
+KNOWN = tuple(kind for kind in PriceKind if kind is not PriceKind.ESTIMATE)
 ALL = Constraints(price_kinds=KNOWN)
 
 
@@ -114,8 +112,8 @@ def best(question: Question, market: Snapshot, *, documented: bool = False) -> f
 def never_worse(
     workload: InferenceWorkload | TrainingWorkload, objective: Objective, market: Snapshot, data: Any
 ) -> None:
-    """Everything allowed, and a part of it that is drawn: who names engines or formats may get what only rules say
-    runs, which does not compete with what is documented.
+    """All allowed options, and a drawn part of them. A request that names engines or formats may get ones that only
+    rules support, which do not compete with documented ones.
     """
     usual: tuple[str, ...] = ()
     if isinstance(workload, InferenceWorkload):
@@ -127,7 +125,7 @@ def never_worse(
     assert whole <= of_part * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES, st.sampled_from(Objective), st.data())
 def test_a_service_of_everything_allowed_is_never_worse(
     market: Snapshot, workload: InferenceWorkload, objective: Objective, data: Any
@@ -135,7 +133,6 @@ def test_a_service_of_everything_allowed_is_never_worse(
     never_worse(workload, objective, market, data)
 
 
-@SLOW
 @given(RUNS, st.sampled_from(Objective), st.data())
 def test_a_run_on_everything_allowed_is_never_worse(
     market: Snapshot, workload: TrainingWorkload, objective: Objective, data: Any
@@ -143,7 +140,7 @@ def test_a_run_on_everything_allowed_is_never_worse(
     never_worse(workload, objective, market, data)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 @given(st.one_of(SERVICES, RUNS), st.sampled_from(Objective), st.data())
 def test_in_a_small_catalogue_everything_allowed_is_never_worse(
     workload: InferenceWorkload | TrainingWorkload, objective: Objective, data: Any
@@ -151,12 +148,12 @@ def test_in_a_small_catalogue_everything_allowed_is_never_worse(
     never_worse(workload, objective, CROWDED, data)
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.slow
 @given(st.one_of(SERVICES, RUNS), st.sampled_from(Objective))
 def test_without_kinds_named_it_is_the_firm_ones(
     workload: InferenceWorkload | TrainingWorkload, objective: Objective
 ) -> None:
-    """And a price that nobody stands behind is never dearer than what it is left out for."""
+    """A price that is not firm is never worse than the firm prices that it competes with."""
     usual, firm, known = (
         best(Question(workload, Constraints(price_kinds=kinds), objective=objective), CROWDED)
         for kinds in ((), FIRM, KNOWN)
@@ -167,8 +164,8 @@ def test_without_kinds_named_it_is_the_firm_ones(
 
 
 def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Snapshot) -> None:
-    """What comes near a recommendation is found again where its engine alone may be used. Of what is simulated only the
-    recommendation is, and the other engine comes near in closed form.
+    """The near tie of a recommendation is found again if the request allows only its engine. Only the recommendation
+    is simulated, and the other engine comes near in closed form.
     """
     for workload in (replace(CHAT, load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0), PRETRAIN):
         found = find(Question(workload, limit=12), market, Unread(market.accelerators))
@@ -180,7 +177,7 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(m
                 assert -1e-9 <= rival.worse <= 0.05
 
 
-@SLOW
+@pytest.mark.slow
 @given(RUNS, st.sampled_from(Objective), st.sampled_from([None, 8, 64]))
 def test_runs_that_are_not_sized_could_not_have_won_or_tied(
     market: Snapshot, workload: TrainingWorkload, objective: Objective, most: int | None
@@ -191,7 +188,7 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
         assert find(question, market, Rejections(market.accelerators)) == found
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES, st.sampled_from(Objective))
 def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
     market: Snapshot, workload: InferenceWorkload, objective: Objective

@@ -1,4 +1,4 @@
-"""The shape of a day, from hours that are told or a ratio, and the rates that follow from it."""
+"""The shape of a day, from hourly shares or a ratio, and the rates that follow from it."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def test_a_peak_and_an_average_give_each_other_or_must_agree() -> None:
     assert peak_of(None, 5.0, shares) == 10.0
     assert peak_of(8.0, None, shares) == 8.0
     assert peak_of(10.0, 5.02, shares) == 10.0
-    with pytest.raises(Unanswerable, match="leave the average or the peak out"):
+    with pytest.raises(Unanswerable, match="Omit the average or the peak"):
         peak_of(10.0, 6.0, shares)

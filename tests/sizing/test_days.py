@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.estimate import estimate
@@ -16,7 +16,7 @@ from app.sizing.values.day import Day
 from app.sizing.workload import HOURS, InferenceWorkload, Load, Redundancy
 from tests.sizing.test_relations import SERVICES
 
-SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=12)
 HOURLY = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.6, 1.0]), min_size=HOURS - 1, max_size=HOURS - 1).map(
     lambda others: (1.0, *others)
 )
@@ -35,6 +35,7 @@ def first_day(workload: InferenceWorkload, market: Snapshot, constraints: Constr
     return found.day
 
 
+@pytest.mark.slow
 @SLOW
 @given(SERVICES, HOURLY, SURVIVED, st.sampled_from([Constraints(), Constraints(accelerators=("nvidia-l4-24gb",))]))
 def test_a_day_agrees_with_itself(
@@ -58,14 +59,15 @@ def test_a_day_agrees_with_itself(
     assert start.ten_at_once_s >= start.seconds
     assert day.scale_out.fast_enough == (follows.warm_replicas == 0)
     for failure in day.failures:
-        told = [minute.minute for minute in failure.minutes]
-        assert told == sorted(set(told))
-        assert told[0] == 0
+        minutes = [minute.minute for minute in failure.minutes]
+        assert minutes == sorted(set(minutes))
+        assert minutes[0] == 0
         assert all(0 <= m.capacity_share <= 1 and m.backlog_requests >= 0 for m in failure.minutes)
         if survived.spare:
             assert all(m.backlog_requests == 0 for m in failure.minutes)
 
 
+@pytest.mark.slow
 @SLOW
 @given(SERVICES, HOURLY, st.integers(1, HOURS - 1))
 def test_a_busier_hour_never_takes_fewer_hours_of_replicas(

@@ -1,4 +1,4 @@
-"""Published results beside predictions: what they are of, how near, and how far off."""
+"""Published results compared with predictions: their subject, their distance and their error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_training_and_serving_tell_nothing_of_one_another() -> None:
     assert evidence.near(setting(), training=True) is Near.FAR
 
 
-def test_what_is_set_aside_is_near_but_counts_as_unseen() -> None:
+def test_excluded_results_are_neighbours_but_count_as_unseen() -> None:
     evidence = Evidence([result("m", set_aside=True)])
     assert evidence.near(setting()) is Near.FAR
     assert evidence.neighbours(setting())[0].distance == 0
@@ -58,7 +58,7 @@ def test_what_is_set_aside_is_near_but_counts_as_unseen() -> None:
         ("peak_memory_bytes", 16.0, "training_memory"),
     ],
 )
-def test_one_stream_is_told_apart_from_many(metric: str, in_flight: float, kind: str) -> None:
+def test_one_stream_and_many_are_distinguished(metric: str, in_flight: float, kind: str) -> None:
     assert kind_of(metric, setting(in_flight=in_flight)) == kind
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -16,7 +16,6 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, registered
 
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 MODELS = [
     registered(name)
     for name in (
@@ -77,7 +76,6 @@ def rate(found: Performance | None) -> float:
     return 0.0 if found is None else found.requests_per_s_capacity or 0.0
 
 
-@SLOW
 @given(ASKED, ACCELERATORS)
 def test_no_replica_beats_its_cores_its_server_or_its_device(
     market: Snapshot, workload: InferenceWorkload, accelerator: str
@@ -86,15 +84,14 @@ def test_no_replica_beats_its_cores_its_server_or_its_device(
     assumed, work = Assumptions(), work_of(workload)
     index = market.accelerator_index[accelerator]
     listings = market.listings
-    beside = listings.vcpus / market.machines.accelerators_per_node[listings.machine]
-    most = max([128.0, *beside[(listings.accelerator == index) & (beside > 0)].tolist()]) * assumed.cores_per_vcpu
+    vcpus = listings.vcpus / market.machines.accelerators_per_node[listings.machine]
+    most = max([128.0, *vcpus[(listings.accelerator == index) & (vcpus > 0)].tolist()]) * assumed.cores_per_vcpu
     least_s = assumed.server_request_ms / 1e3 + work.audio_s / assumed.audio_s_per_s
     assert found <= most / least_s * ROUNDING
     assert found <= 1e6 / assumed.server_serial_us * ROUNDING
     assert found <= max(market.accelerators[index].flops_per_s.values()) / work.total_flops * ROUNDING
 
 
-@SLOW
 @given(ASKED, ACCELERATORS, QUICKER)
 def test_a_quicker_host_never_does_less_and_never_takes_longer(
     market: Snapshot, workload: InferenceWorkload, accelerator: str, quicker: tuple[str, float]
@@ -109,7 +106,6 @@ def test_a_quicker_host_never_does_less_and_never_takes_longer(
         assert not same or (after.e2e.p50_s or 0) <= (before.e2e.p50_s or 0) * ROUNDING
 
 
-@SLOW
 @given(ASKED, ACCELERATORS, st.floats(1.1, 4))
 def test_longer_and_more_mixed_texts_are_never_quicker(
     market: Snapshot, workload: InferenceWorkload, accelerator: str, times: float

@@ -164,7 +164,7 @@ def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Snapshot) -
         Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market
     )
     assert not refused.fits
-    assert "FP8 needs 8.9" in refused.rule
+    assert "FP8 requires 8.9" in refused.rule
     assert refused.rule in refused.explanation[0].text
 
 

@@ -1,14 +1,13 @@
-"""The best layout of given hardware is the same whoever asks, and whatever load they ask of it."""
+"""The best layout of given hardware is the same for every request and for every load."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
@@ -24,11 +23,7 @@ from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Sl
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 from tests.sizing.test_competition import CROWDED
 
-TIMES = float(os.environ.get("HEADROOM_TEST_TIMES", "1"))
-SMALL_MARKET = settings(max_examples=round(40 * TIMES), deadline=None)
-WHOLE_MARKET = settings(
-    max_examples=max(1, round(8 * TIMES)), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+WHOLE_MARKET = settings(max_examples=8)
 
 GIANT, MIXTURE = registered("meta-llama/Llama-3.1-405B-Instruct"), registered("Qwen/Qwen3-30B-A3B")
 SERVICES = st.builds(
@@ -83,7 +78,7 @@ def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: 
 OPEN = SERVICES.map(lambda workload: replace(workload, load=Load.OPEN))
 
 
-@SMALL_MARKET
+@pytest.mark.slow
 @given(OPEN, CONFIDENCES, st.sampled_from(["acme-big", "acme-card", "bolt-desk"]), TOTALS, st.floats(0.01, 1e5))
 def test_capacity_of_hardware_does_not_depend_on_the_load_asked(
     workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
@@ -91,6 +86,7 @@ def test_capacity_of_hardware_does_not_depend_on_the_load_asked(
     capacity_is_of_the_hardware(asked(workload, confidence), Deployment(slug, total_accelerators=total), peak, CROWDED)
 
 
+@pytest.mark.slow
 @WHOLE_MARKET
 @given(OPEN, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.floats(0.01, 1e5))
 def test_capacity_of_hardware_on_sale_does_not_depend_on_the_load_asked(
@@ -114,14 +110,14 @@ def by_hand(hardware: Deployment, market: Snapshot) -> Iterator[Deployment]:
 
 
 def competing(question: Question, hardware: Deployment, market: Snapshot) -> set[str]:
-    """Engines that are judged on an accelerator where nobody names any."""
+    """Engines that are judged on an accelerator if the request names none."""
     work = Work(SERVING, task=question.workload.model.task)
     stacks = stacks_asked(market, work, frozenset(market.formats), (), None)
     return {market.engines[e] for e in stacks.engine[stacks.on[:, market.accelerator_index[hardware.accelerator]]]}
 
 
 def firm(found: Estimate) -> bool:
-    """Whether somebody stands behind the price."""
+    """Whether the price is firm."""
     price = None if found.cost is None else found.cost.price
     return price is not None and price.terms.kind in FIRM
 
@@ -136,9 +132,9 @@ def never_worse_than_by_hand(question: Question, hardware: Deployment, written: 
     assumed = any(r.code == "network_assumed" for r in hand.explanation)
     most = max(hardware.total_accelerators or 0, free.deployment.total_accelerators or 0)
     if hand.support != free.support or hand.deployment.engine not in competing(question, hardware, market):
-        return  # what only rules say, and what is another engine underneath, is judged where it is named
+        return  # support by rules only, and wrapped engines, are judged if the request names them
     if firm(free) and not firm(hand):
-        return  # a price that nobody stands behind counts where its machine is named
+        return  # a price that is not firm counts if the request names its machine
     if (hand.deployment.total_accelerators or 0) <= most and not assumed and hand.deployment.system is not None:
         assert free.fits or not hand.fits
         if meets(hand, question):
@@ -151,7 +147,7 @@ def meets(found: Estimate, question: Question) -> bool:
     return sure is not None and (sure.meets_slo is None or sure.meets_slo >= question.constraints.confidence)
 
 
-@SMALL_MARKET
+@pytest.mark.slow
 @given(SERVICES, CONFIDENCES, st.sampled_from(["acme-big", "acme-card", "bolt-desk"]), TOTALS, st.data())
 def test_what_is_left_open_is_never_worse_than_by_hand(
     workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
@@ -173,7 +169,7 @@ def test_on_sale_what_is_left_open_is_never_worse_than_by_hand(
 
 
 def is_the_recommendation(question: Question, slug: str, market: Snapshot) -> Estimate | None:
-    """An estimate that leaves the size open is what is recommended of the accelerator; posted back it is itself."""
+    """An estimate of an open size equals the recommendation for the accelerator; posted back it stays the same."""
     only = replace(question.constraints, accelerators=(slug,))
     ranked = recommend(replace(question, constraints=only), market).recommendations
     free = estimate(question, Deployment(slug), market)
@@ -206,7 +202,7 @@ def never_beaten(question: Question, slug: str, market: Snapshot) -> None:
         assert not same or spent(best) <= spent(other) * (1 + 1e-9)
 
 
-@SMALL_MARKET
+@pytest.mark.slow
 @given(SERVICES, CONFIDENCES, st.sampled_from(Objective), st.sampled_from(["acme-big", "acme-card", "bolt-desk"]))
 def test_an_estimate_that_leaves_the_size_open_is_what_is_recommended(
     workload: InferenceWorkload, confidence: float, objective: Objective, slug: str
@@ -215,6 +211,7 @@ def test_an_estimate_that_leaves_the_size_open_is_what_is_recommended(
     never_beaten(asked(workload, confidence), slug, CROWDED)
 
 
+@pytest.mark.slow
 @WHOLE_MARKET
 @given(SERVICES, CONFIDENCES, st.sampled_from(TYPES))
 def test_on_sale_no_estimate_beats_the_recommendation_on_its_own_hardware(

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
@@ -26,8 +26,6 @@ from app.sizing.surroundings import POOLS
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.small import ONE_MORE
-
-SLOW = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 WORKLOADS = st.builds(
     lambda model, peak, prompt, spread, output, ttft, tpot, percentile, burst, spare: replace(
@@ -61,7 +59,7 @@ def cheapest(answer: Answer) -> float:
     return costs[0] if costs and costs[0] is not None else float("inf")
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS, st.floats(1.01, 4))
 def test_more_traffic_is_never_cheaper(market: Snapshot, workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
@@ -71,7 +69,7 @@ def test_more_traffic_is_never_cheaper(market: Snapshot, workload: InferenceWork
     )
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS, st.floats(1.01, 4))
 def test_a_looser_slo_is_never_dearer(market: Snapshot, workload: InferenceWorkload, factor: float) -> None:
     slo = workload.slo
@@ -80,7 +78,7 @@ def test_a_looser_slo_is_never_dearer(market: Snapshot, workload: InferenceWorkl
     assert found <= tight * ONE_MORE
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS)
 def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Snapshot, workload: InferenceWorkload) -> None:
     answer = recommend(Question(workload, limit=50), market)
@@ -111,7 +109,7 @@ LIMITS = st.builds(
 )
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS, LIMITS)
 def test_every_type_is_ranked_or_turned_down(
     market: Snapshot, workload: InferenceWorkload, limits: Constraints
@@ -132,7 +130,7 @@ def test_every_type_is_ranked_or_turned_down(
     )
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS)
 def test_every_ranked_plan_meets_the_limits_it_was_given(market: Snapshot, workload: InferenceWorkload) -> None:
     answer = recommend(Question(workload, limit=5), market)
@@ -148,7 +146,7 @@ def test_every_ranked_plan_meets_the_limits_it_was_given(market: Snapshot, workl
             assert at <= (workload.slo.tpot_s or 0) * 1.01
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS, st.booleans())
 def test_an_estimate_of_a_recommendation_gives_its_numbers(
     market: Snapshot, workload: InferenceWorkload, trace: bool
@@ -178,7 +176,7 @@ RUNS = st.builds(
 )
 
 
-@SLOW
+@pytest.mark.slow
 @given(RUNS)
 def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Snapshot, workload: TrainingWorkload) -> None:
     answer = recommend(Question(workload, limit=3), market)
@@ -199,7 +197,7 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Snapshot, w
         assert again.cost == ranked.estimate.cost
 
 
-@SLOW
+@pytest.mark.slow
 @given(RUNS, st.floats(1.01, 5))
 def test_a_longer_run_is_never_cheaper(market: Snapshot, workload: TrainingWorkload, factor: float) -> None:
     def total(w: TrainingWorkload) -> float:
@@ -240,6 +238,7 @@ def rebuilt(market: Snapshot, offers: list[Offer], *, shuffle: int | None = None
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_order_of_rows_changes_nothing(market: Snapshot, seed: int) -> None:
     shuffled = rebuilt(market, list(market.offers), shuffle=seed)
@@ -247,7 +246,7 @@ def test_the_order_of_rows_changes_nothing(market: Snapshot, seed: int) -> None:
         assert recommend(Question(workload, trace=True), shuffled) == recommend(Question(workload, trace=True), market)
 
 
-@SLOW
+@pytest.mark.slow
 @given(
     WORKLOADS,
     st.sampled_from(["nvidia-l4", "nvidia-h100-sxm5-80gb", "amd-mi300x"]),
@@ -267,6 +266,7 @@ def test_adding_an_offer_never_worsens_the_best(
     )
 
 
+@pytest.mark.slow
 def test_every_model_of_the_catalogue_is_sized_without_error(
     market: Snapshot, snapshots: SnapshotStore, sqlite_url: str
 ) -> None:

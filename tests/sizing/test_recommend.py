@@ -1,4 +1,4 @@
-"""What is recommended: each objective by its own measure, limits kept, and a better catalogue never worse."""
+"""Recommendations: each objective by its own measure, limits kept, and a better catalogue never worse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import replicas_left
@@ -22,7 +22,7 @@ from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Redun
 from tests.examples import CHAT, PRETRAIN, col, services_of
 from tests.sizing.small import SMALL
 
-SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=15)
 LOADS = st.builds(
     lambda peak, prompt, output, tpot: replace(
         CHAT,
@@ -81,12 +81,12 @@ def test_every_objective_ranks_by_its_own_measure(market: Snapshot, objective: O
     # a score is the best measure over one's own
     assert [r.score for r in ranked] == pytest.approx([measured[0] / m for m in measured], rel=1e-3)
     firsts = {o: recommend(Question(CHAT, objective=o, limit=1), market).recommendations[0].estimate for o in Objective}
-    # layouts are chosen by the formulas: what is simulated for another objective may come out a little better by this
+    # formulas choose the layouts: the simulated value for another objective may be slightly better for that reason
     assert all(MEASURES[objective](first) >= measured[0] * 0.8 for first in firsts.values())
 
 
 @pytest.mark.parametrize("workload", [CHAT, PRETRAIN, replace(CHAT, slo=Slo(1e-4, 1e-4, None, 95))])
-def test_asked_briefly_the_same_is_ranked_and_no_more_is_told(
+def test_a_brief_request_has_the_same_ranking_and_no_extras(
     market: Snapshot, workload: InferenceWorkload | TrainingWorkload
 ) -> None:
     whole = recommend(Question(workload, limit=3), market)
@@ -98,7 +98,7 @@ def test_asked_briefly_the_same_is_ranked_and_no_more_is_told(
 
 
 def plain(ranked: Ranked) -> tuple[int, float, Deployment, CostSummary | None]:
-    """What is recommended, without what is told of it."""
+    """The recommendation without its explanations."""
     return ranked.rank, ranked.score, ranked.estimate.deployment, ranked.estimate.cost
 
 
@@ -129,7 +129,7 @@ def test_limits_hold_and_a_tighter_one_never_improves_the_best(
 
 @pytest.mark.parametrize("watts", [300.0, 3_000.0, 30_000.0])
 def test_power_is_limited_in_watts_of_the_whole_fleet(market: Snapshot, watts: float) -> None:
-    """Rated power is no less than what is drawn; a fleet within the limit is offered, one beyond it is not."""
+    """Rated power is at least the drawn power; a fleet within the limit is offered, one beyond it is not."""
     busy = replace(CHAT, peak_per_s=40.0)
     found = recommend(Question(busy, Constraints(max_power_w=watts), limit=200), market)
     for ranked in found.recommendations:
@@ -147,6 +147,7 @@ def test_more_load_never_costs_less(workload: InferenceWorkload, factor: float) 
     )
 
 
+@pytest.mark.slow
 @SLOW
 @given(LOADS)
 def test_more_to_choose_from_is_never_worse(workload: InferenceWorkload) -> None:
@@ -170,6 +171,7 @@ SAFER = st.builds(
 )
 
 
+@pytest.mark.slow
 @SLOW
 @given(LOADS, SAFER)
 def test_what_is_recommended_survives_and_more_redundancy_never_costs_less(
@@ -215,7 +217,7 @@ def test_every_objective_of_training_ranks_by_its_own_measure(market: Snapshot) 
         return (e.performance and e.performance.days) or float("inf")
 
     for objective, measure in ((Objective.COST, total), (Objective.LATENCY, days)):
-        # with predictions taken at their word what is shown is what ranks
+        # with median predictions the ranking uses the shown values
         expected = Question(PRETRAIN, Constraints(confidence=0.5), objective, limit=20)
         ranked = recommend(expected, market).recommendations
         measured = [measure(r.estimate) for r in ranked]

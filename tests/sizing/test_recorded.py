@@ -1,4 +1,4 @@
-"""Recorded traffic: what is planned for of it, and that it is its own statistics."""
+"""Recorded traffic: the planned rates and lengths, and the statistics of the trace."""
 
 from __future__ import annotations
 
@@ -128,17 +128,17 @@ def test_twice_the_load_of_a_run_is_twice_of_all_of_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("beside", "detail"),
+    ("changed", "detail"),
     [
         ({"max_context_tokens": 100.0}, "smaller than the longest request of the trace, 116 tokens"),
-        ({"average_per_s": 3.0}, "exceeds the trace's busiest stretch, 2 requests/s"),
-        ({"turn_gap_s": 3.0}, "goes with a trace that has prefix_tokens"),
+        ({"average_per_s": 3.0}, "exceeds the trace's busiest window, 2 requests/s"),
+        ({"turn_gap_s": 3.0}, "requires a trace with prefix_tokens"),
     ],
 )
-def test_what_contradicts_a_trace_is_refused(beside: dict[str, float], detail: str) -> None:
+def test_what_contradicts_a_trace_is_refused(changed: dict[str, float], detail: str) -> None:
     trace = trace_of(*evenly(0.5, 50)).without_hits()
     with pytest.raises(Unanswerable, match=detail):
-        recorded_workload(LLAMA_8B, trace, ASSUMED, **beside)  # type: ignore[arg-type]
+        recorded_workload(LLAMA_8B, trace, ASSUMED, **changed)  # type: ignore[arg-type]
 
 
 def test_only_a_model_that_generates_needs_answers() -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -22,7 +23,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
 
-SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=12)
 
 MIXTURE, PICTURES = registered("Qwen/Qwen3-30B-A3B"), registered("stabilityai/stable-diffusion-xl-base-1.0")
 DEADLINE_S = 2 * 86_400.0
@@ -103,27 +104,27 @@ def of_question(question: Question, market: Snapshot, **constraints: Any) -> flo
     return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
 
 
-# The largest batch follows the confidence asked: beside another one a simulation may take one replica more of two.
+# The largest batch follows the confidence asked: at another one a simulation may take one replica more of two.
 WHOLE_REPLICA = 1.0
 
 
 def near_tie(workload: InferenceWorkload | TrainingWorkload) -> float:
-    """By how much what is best may be worse: of a run's layouts in a near tie the one without a pipeline is taken."""
+    """Allowed distance from the best: of a run's layouts in a near tie the one without a pipeline is taken."""
     return Assumptions.usual("near_tie_share") if isinstance(workload, TrainingWorkload) else 1e-9
 
 
 def money(level: Level) -> float:
-    """What a level costs; infinite where nothing would do."""
+    """The cost of a level; infinite if no number is enough."""
     spent = level.usd_per_hour if level.usd_total is None else level.usd_total
     return math.inf if level.total_accelerators is None or spent is None else spent
 
 
 def is_plain(answer: Answer) -> None:
-    """Finite numbers, none of them told as nan or inf; intervals that hold their point; a command that can be run."""
+    """Finite numbers, no text with nan or inf, intervals that contain their point, and a command that can be run."""
     assert all(math.isfinite(n) for n in numbers(answer))
     for ranked in answer.recommendations:
-        told = " ".join(reason.text for reason in ranked.estimate.explanation)
-        assert not {"nan", "inf"} & set(told.split())
+        text = " ".join(reason.text for reason in ranked.estimate.explanation)
+        assert not {"nan", "inf"} & set(text.split())
         p = ranked.estimate.performance
         assert p is not None
         point = getattr(p, p.interval.quantity)
@@ -134,13 +135,14 @@ def is_plain(answer: Answer) -> None:
         assert answer.verification.minutes > 0
 
 
+@pytest.mark.slow
 @SLOW
 @given(QUESTIONS)
 def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
     market: Snapshot, question: Question
 ) -> None:
-    """What the first takes at another confidence is among what is searched for that confidence, which costs no less
-    than a lower one.
+    """The requirement of the first at another confidence is a candidate of the search for that confidence, and a higher
+    confidence costs no less.
     """
     answer = recommend(question, market)
     is_plain(answer)
@@ -158,14 +160,15 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
                 assert best[level.confidence] <= money(level) * (1 + slack)
 
 
+@pytest.mark.slow
 @SLOW
 @given(st.one_of(SERVICES, RUNS), st.sampled_from(["pricing_models", "engines"]))
 def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
     market: Snapshot, workload: InferenceWorkload | TrainingWorkload, kind: str
 ) -> None:
-    """Neither hides another: spot capacity what is not taken back, an engine with BF16 one that has FP16 only.
+    """No option hides another: spot does not hide on-demand capacity, nor an engine with BF16 one with FP16 only.
 
-    Engines are named, for what is only expected to run competes where it is.
+    Engines are named, since engines that are only expected to run compete if they are named.
     """
     question = Question(workload)
     if kind == "engines":

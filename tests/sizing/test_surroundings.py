@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.evidence import Compared
@@ -32,7 +32,7 @@ def seen(surroundings: Surroundings, stack: StackKey = HERE, asked: Shape = ASKE
     return tuple(float(c[0]) for c in (around.sources, around.distance, around.untabulated))
 
 
-def test_beside_a_result_there_is_no_distance() -> None:
+def test_a_published_stack_has_distance_zero() -> None:
     assert seen(ONE) == (1.0, 0.0, 0.0)
 
 
@@ -85,7 +85,7 @@ def test_where_nothing_was_published_it_is_as_far_as_can_be() -> None:
     assert seen(Surroundings([])) == (0.0, FARTHEST, 0.0)
 
 
-def test_every_quantity_is_told_of_by_its_own_pool_and_what_is_set_aside_by_none() -> None:
+def test_every_quantity_uses_its_own_pool_without_excluded_results() -> None:
     assert [pool_of(q) for q in ("tpot", "prefill", "training", "training_samples", "training_memory")] == [
         SERVING,
         SERVING,
@@ -98,7 +98,7 @@ def test_every_quantity_is_told_of_by_its_own_pool_and_what_is_set_aside_by_none
     assert [seen(found[pool])[0] for pool in (SERVING, "training", "training_memory")] == [1.0, 1.0, 0.0]
 
 
-def test_stacks_are_told_apart_once() -> None:
+def test_distinct_stacks_are_listed_once() -> None:
     other = HERE._replace(engine="sglang")
     once, which = distinct_stacks([HERE, other, HERE])
     assert once == [HERE, other]
@@ -132,7 +132,6 @@ def around(rows: list[Compared], asked: list[StackKey], shape: Shape) -> Around:
     return surroundings_of(rows)[SERVING].beside(asked).around(shape)
 
 
-@settings(deadline=None)
 @given(st.lists(published, max_size=8), published, stacks, shapes, st.floats(0, 5), st.floats(0, 2), st.floats(0, 3))
 def test_more_evidence_never_widens(
     rows: list[Compared],
@@ -148,7 +147,6 @@ def test_more_evidence_never_widens(
     assert (after <= before).all()
 
 
-@settings(deadline=None)
 @given(st.lists(published, max_size=8), stacks, shapes)
 def test_the_order_of_results_is_of_no_consequence_and_neither_is_company(
     rows: list[Compared], asked: list[StackKey], shape: Shape
@@ -160,9 +158,8 @@ def test_the_order_of_results_is_of_no_consequence_and_neither_is_company(
         assert getattr(together, name).tolist() == [float(getattr(a, name)[0]) for a in apart]
 
 
-@settings(deadline=None)
 @given(st.lists(published, min_size=1, max_size=8), st.data())
-def test_a_result_stands_beside_itself(rows: list[Compared], data: st.DataObject) -> None:
+def test_a_result_is_its_own_neighbour(rows: list[Compared], data: st.DataObject) -> None:
     own = replace(data.draw(st.sampled_from(rows)), set_aside=False)
     s = own.setting
     stack, shape = StackKey(s.engine, s.family, s.format_class), Shape(s.params, s.input_tokens, s.output_tokens)

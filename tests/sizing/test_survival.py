@@ -1,4 +1,4 @@
-"""What is promised of losses holds of whatever is recommended, on the real catalogue, and costs what it should."""
+"""The promised resilience holds for every recommendation on the real catalogue, at a consistent cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.machines import UNNAMED_REGIONS
@@ -20,7 +21,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered, services_of
 
-SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=15)
 LOADS = st.builds(
     lambda model, load, count, prompt, output: replace(
         CHAT,
@@ -74,6 +75,7 @@ def least_left(hosts: list[tuple[int, int]], redundancy: Redundancy) -> int:
     return total - lost
 
 
+@pytest.mark.slow
 @SLOW
 @given(LOADS, SURVIVED, WHERE)
 def test_any_loss_leaves_what_was_promised(
@@ -89,8 +91,8 @@ def test_any_loss_leaves_what_was_promised(
             if redundancy.double:
                 assert sum(held for _, held in hosts) >= 2 * (d.replicas or 0)
         assert redundancy.zones == 1 or d.region not in UNNAMED_REGIONS
-        told = [r for r in ranked.estimate.explanation if r.code == "placement"]
-        assert bool(told) == bool(redundancy.lost or redundancy.zones > 1)
+        reasons = [r for r in ranked.estimate.explanation if r.code == "placement"]
+        assert bool(reasons) == bool(redundancy.lost or redundancy.zones > 1)
 
 
 def test_a_plan_that_survives_less_would_be_noticed() -> None:
@@ -101,6 +103,7 @@ def test_a_plan_that_survives_less_would_be_noticed() -> None:
     assert least_left(by_hand(small, 1), Redundancy(spare=1, domain=FailureDomain.ACCELERATOR)) == 3
 
 
+@pytest.mark.slow
 @SLOW
 @given(LOADS, st.integers(1, 4), st.sampled_from([FailureDomain.ACCELERATOR, FailureDomain.MACHINE]), WHERE)
 def test_more_redundancy_or_load_never_costs_less(
@@ -131,6 +134,7 @@ def test_more_redundancy_or_load_never_costs_less(
         assert usd(spare=2, zones=zones, domain=FailureDomain.ZONE) >= usd(spare=2, zones=zones)
 
 
+@pytest.mark.slow
 @SLOW
 @given(LOADS, SURVIVED)
 def test_what_is_recommended_and_posted_back_stands_the_same(

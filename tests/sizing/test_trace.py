@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.catalog.snapshot import SnapshotStore
@@ -84,7 +84,7 @@ def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:
 
 
 def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float | None, float | None]]:
-    """The numbers of an answer, each beside the line that yields it."""
+    """The numbers of an answer, each with the trace line that yields it."""
     performance, deployment = found.performance, found.deployment
     assert performance is not None
     assert found.cost is not None
@@ -99,8 +99,8 @@ def ends(found: Estimate, lines: Mapping[str, float]) -> dict[str, tuple[float |
             "p95": percentiles.p95_s,
             "p99": percentiles.p99_s,
         }
-        told = {p: "p50" if line == "sample_e2e_s" and p == "mean" else p for p in shown}  # its mean is its median
-        closed_form = {p: lines.get(f"{line} ({told[p]})", lines.get(line)) for p in shown}
+        labels = {p: "p50" if line == "sample_e2e_s" and p == "mean" else p for p in shown}  # its mean is its median
+        closed_form = {p: lines.get(f"{line} ({labels[p]})", lines.get(line)) for p in shown}
         simulated = {p: lines.get(f"between_loads_s (simulated, {line.removesuffix('_s')} {p})") for p in shown}
         found_at = {p: closed_form[p] if simulated[p] is None else simulated[p] for p in shown}
         return {f"{line} ({p})": (v, found_at[p]) for p, v in shown.items()}
@@ -137,7 +137,7 @@ def check_estimate(found: Estimate) -> None:
         assert traced == pytest.approx(answered, rel=1e-9), name
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.slow
 @given(asked=st.one_of(workloads("8b", "70b", *STREAMING), workloads(*PASSING)), objective=st.sampled_from(Objective))
 def test_every_line_of_a_recommendation(
     market: Snapshot,
@@ -151,7 +151,6 @@ def test_every_line_of_a_recommendation(
         check_estimate(ranked.estimate)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     asked=workloads("8b", "70b"),
     accelerator=st.sampled_from(ACCELERATORS),
@@ -178,7 +177,8 @@ def test_a_trace_goes_from_weights_to_money(market: Snapshot) -> None:
     best = recommend(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
     wanted = {
         *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
-        *("cache_bytes_per_sequence", "sequences", "linear_slope_s", "dense_s", "attention_slope_s", "forward_s"),
+        *("cache_bytes_per_sequence", "max_running_sequences", "linear_slope_s", "dense_s", "attention_slope_s"),
+        "forward_s",
         *("host_fixed_s", "decode_step_s", "occupancy_s", "tpot_s (p99)", "ttft_s (p99)"),
         *("capacity_per_s", "loop_rate_per_s (all sequences running)", "replicas_for_rate", "nodes", "usd_per_million"),
     }

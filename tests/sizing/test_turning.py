@@ -34,6 +34,6 @@ def test_no_turn_within_the_steps_is_none() -> None:
     assert nearest_turn(lambda v: v < 9, 1.0, UP, 0.05) is None
 
 
-def test_what_it_becomes_nearest_to_now_is_told() -> None:
+def test_the_outcome_nearest_to_the_present_one_is_reported() -> None:
     found = nearest_turn(lambda v: 0 if v < 1.5 else 1 if v < 1.8 else 2, 1.0, UP, 0.01)
     assert found is not None and found.becomes == 1 and 1.5 <= found.value < 1.52

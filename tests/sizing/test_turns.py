@@ -6,7 +6,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, example, given, settings
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -28,11 +29,12 @@ from tests.sizing.small import ONE_MORE
 from tests.sizing.test_competition import CROWDED
 from tests.sizing.test_trace import check_estimate
 
-SLOW = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ASSUMED = Assumptions()
 # Of full attention, of windows, of a compressed cache and of recurrent states.
 GPT_OSS_120B = registered("openai/gpt-oss-120b")
 MODELS = (LLAMA_8B, LLAMA_70B, GPT_OSS_120B, registered("deepseek-ai/DeepSeek-V3"))
+
+
 def session(
     model: ModelArchitecture,
     load: Load,
@@ -91,10 +93,10 @@ def digits(value: Any) -> Any:
     return float(f"{value:.10g}") if isinstance(value, float) else value
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES, st.sampled_from([0.3, 1.0, 2.0]))
 def test_what_is_recommended_is_as_sure_as_asked(market: Snapshot, workload: InferenceWorkload, ttft_s: float) -> None:
-    """Also where prompts are computed whole because nobody waits for their hits: these take longer."""
+    """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
     for estimate_ in find(asked, market, Unread(market.accelerators)).estimates:
         sure = estimate_.assurance
@@ -122,20 +124,20 @@ def test_prompts_computed_whole_are_held_to_their_limits() -> None:
         assert (estimate_.assurance.meets_slo or 0.0) >= question.constraints.confidence
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES)
 def test_hits_never_cost_more_than_none(workload: InferenceWorkload) -> None:
     assert usd(workload) <= usd(workload.without_hits) * ONE_MORE
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES, st.floats(1, 100))
 def test_longer_gaps_never_cost_less(workload: InferenceWorkload, times: float) -> None:
     longer = replace(workload, turn_gap_s=times * workload.turn_gap_s)
     assert usd(workload) <= usd(longer) * ONE_MORE
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES, st.floats(0, 1))
 def test_more_that_all_share_never_costs_more(workload: InferenceWorkload, share: float) -> None:
     own = workload.cached_prefix_fraction - workload.shared_prefix_fraction
@@ -148,7 +150,7 @@ def test_more_that_all_share_never_costs_more(workload: InferenceWorkload, share
         assert (together.capacity_per_s >= alone.capacity_per_s * (1 - 1e-12)).all()
 
 
-@SLOW
+@pytest.mark.slow
 @given(SERVICES)
 def test_no_gap_is_hits_for_free(workload: InferenceWorkload) -> None:
     assert usd(replace(workload, turn_gap_s=0.0)) <= usd(workload) * ONE_MORE
@@ -162,10 +164,9 @@ def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
     return memory, STREAMS.speed(workload, memory, alone, ASSUMED)
 
 
-@SLOW
 @given(SERVICES)
-@example(session(LLAMA_70B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 100.0))  # slower with more in flight
-def test_running_and_idle_fit_at_the_capacity_told(workload: InferenceWorkload) -> None:
+@example(session(LLAMA_70B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 100.0))  # more in flight is slower
+def test_running_and_idle_sequences_fit_at_the_stated_capacity(workload: InferenceWorkload) -> None:
     plans = planned(workload.model, of=CROWDED)
     memory, speed = speeds(workload, plans)
     rows = np.flatnonzero(memory.fits & speed.serves & speed.beside.counted)
@@ -186,7 +187,6 @@ def test_running_and_idle_fit_at_the_capacity_told(workload: InferenceWorkload) 
     assert (batch / ranks * memory.held_bytes_per_sequence + waiting <= memory.kv_pool_bytes * (1 + 1e-3)).all()
 
 
-@SLOW
 @given(SERVICES, st.floats(1, 100))
 def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkload, times: float) -> None:
     plans = planned(workload.model, of=CROWDED)
@@ -199,7 +199,8 @@ def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkloa
         assert (far.capacity_per_s >= bare.capacity_per_s * (1 - 1e-12)).all()
 
 
-@settings(SLOW, max_examples=12)
+@pytest.mark.slow
+@settings(max_examples=12)
 @given(SERVICES)
 def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot, workload: InferenceWorkload) -> None:
     workload = replace(workload, model=LLAMA_8B)
@@ -209,7 +210,8 @@ def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot
             assert digits(getattr(found, of)) == digits(getattr(ranked.estimate, of))
 
 
-@settings(SLOW, max_examples=8)
+@pytest.mark.slow
+@settings(max_examples=8)
 @given(SERVICES)
 @example(session(GPT_OSS_120B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 1.0))  # some layouts compute on the host
 def test_every_line_of_its_trace_recomputes(market: Snapshot, workload: InferenceWorkload) -> None:
@@ -227,7 +229,7 @@ def test_a_trace_shows_sessions_and_what_they_fill(market: Snapshot) -> None:
     assert kept.counted
     assert lines["idle_sessions (at the load)"] == kept.sessions == memory.idle_sessions
     assert lines["prefix_bytes (at the load)"] == memory.prefix_cache_bytes
-    assert {"capacity_with_hits_per_s (hits, beside prefixes)", "hits_counted"} <= set(lines)
+    assert {"capacity_with_hits_per_s (with hits, with idle prefixes)", "hits_counted"} <= set(lines)
 
 
 def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Snapshot) -> None:
@@ -243,10 +245,10 @@ def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Snapshot) -
         cached_prefix_fraction=0.9,
         turn_gap_s=30.0,
     )
-    told = []
+    capacities = []
     for rate in (0.1, 1.0, 20.0):
         asked = Question(replace(agents, peak_per_s=rate, average_per_s=rate))
         performance = estimate(asked, deployment, market).performance
         assert performance is not None
-        told.append(performance.requests_per_s_capacity)
-    assert told[0] == told[1] == told[2]
+        capacities.append(performance.requests_per_s_capacity)
+    assert capacities[0] == capacities[1] == capacities[2]

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from app.sizing.uncertainty import FARTHEST, HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, Spreads, interval_score
@@ -42,15 +42,14 @@ spreads = st.builds(
 
 
 def test_what_adds_to_a_spread_adds_in_squares() -> None:
-    # right beside results of many sources: 1 + 3 / (1 + 299)
+    # at distance 0 from results of many sources: 1 + 3 / (1 + 299)
     assert scale(sources=299.0) ** 2 == pytest.approx(1.01)
-    # nobody published the runtime on the family, the nearest result is 1 away, kernels were never tabulated:
+    # no result of the runtime on the family, the nearest result is 1 away, kernels were never tabulated:
     # 1 + 3 / 1 + (0.5 * 1)**2 + 2
     assert scale(sources=0.0, distance=1.0, untabulated=1.0) == pytest.approx(math.sqrt(6.25)) == 2.5
     assert scale(distance=FARTHEST) == scale(distance=100.0) > scale(distance=FARTHEST - 0.1)
 
 
-@settings(deadline=None)
 @given(spreads, counts, counts, distances, distances)
 def test_nearer_and_with_more_sources_is_never_wider(
     spread: Spread, few: float, more: float, near: float, far: float
@@ -69,13 +68,11 @@ def test_a_confidence_reads_its_quantile_and_between_two_the_normal_score_counts
     assert float(SPREAD.at(0.85, one)[0]) == pytest.approx(0.3 + 0.5 * (1.0364 - 0.8416) / (1.2816 - 0.8416), abs=1e-3)
 
 
-@settings(deadline=None)
 @given(spreads, st.floats(0.1, 10))
 def test_at_even_odds_nothing_is_added(spread: Spread, scale: float) -> None:
     assert spread.factor(0.5, col(scale)) == 1.0
 
 
-@settings(deadline=None)
 @given(spreads, st.floats(0.1, 10), confidences, confidences)
 def test_more_confidence_asks_for_more_and_a_wider_interval_holds_the_narrower(
     spread: Spread, scale: float, one: float, other: float
@@ -89,7 +86,6 @@ def test_more_confidence_asks_for_more_and_a_wider_interval_holds_the_narrower(
     assert outer_low <= inner_low <= 1 <= inner_high <= outer_high
 
 
-@settings(deadline=None)
 @given(spreads, st.floats(0.1, 10), st.floats(LEVELS[0], LEVELS[-1]))
 def test_the_probability_of_what_a_confidence_asks_for_is_that_confidence(
     spread: Spread, scale: float, confidence: float
@@ -98,7 +94,6 @@ def test_the_probability_of_what_a_confidence_asks_for_is_that_confidence(
     assert float(spread.confidence(asked, col(scale))[0]) == pytest.approx(confidence, abs=1e-9)
 
 
-@settings(deadline=None)
 @given(spreads, st.floats(-20, 20), st.floats(-20, 20))
 def test_a_longer_way_to_the_limit_is_never_less_sure(spread: Spread, one: float, other: float) -> None:
     assume(one != other)

@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.rejections import Unread
@@ -18,7 +18,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 
-SLOW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=12)
 HOUR_S, DAY_S = 3600.0, 86_400.0
 VOLUMES = st.builds(
     lambda model, volume, hours, prompt, output: replace(
@@ -59,7 +59,7 @@ def best(question: Question, market: Snapshot) -> Estimate:
 
 
 def times(workload: InferenceWorkload, *, volume: float = 1.0, time: float = 1.0) -> InferenceWorkload:
-    """So many times the volume in so many times the time."""
+    """The workload with its volume and its deadline multiplied by factors."""
     requests, limit_s = asked(workload)
     return replace(workload, volume_requests=requests * volume, deadline_s=limit_s * time)
 

@@ -65,7 +65,7 @@ def test_a_limit_of_three_digits_stays() -> None:
     assert at_least(0) == 0
 
 
-def test_two_numbers_are_told_apart() -> None:
+def test_two_numbers_are_shown_as_different() -> None:
     assert apart(2.004, 2.0) == ("2.004", "2")
     assert apart(14.4, 15.0) == ("14.4", "15")
     assert apart(2000.04, 2000.0) == ("2,000.04", "2,000")

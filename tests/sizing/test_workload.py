@@ -58,7 +58,7 @@ def test_what_may_be_lost(label: str, zones: int, domain: str | None, lost: tupl
 
 @pytest.mark.parametrize(("label", "zones"), [("n+1", 1), ("2n", 1), ("n+2", 2)])
 def test_a_zone_must_be_left(label: str, zones: int) -> None:
-    with pytest.raises(Unanswerable, match=f"zones {zones + 1} or more, or for failure_domain machine"):
+    with pytest.raises(Unanswerable, match=f"zones to at least {zones + 1}, or set failure_domain to machine"):
         Redundancy.named(label, zones=zones, domain="zone")
     assert all(Redundancy.named(each, zones=3, domain="zone").zones_lost < 3 for each in REDUNDANCIES)
 
@@ -126,7 +126,7 @@ def test_a_limit_that_was_asked_for_stands_alone() -> None:
     assert (shown["slo.tpot_ms"].asked, shown["slo.percentile"].asked) == (True, False)
 
 
-def test_what_was_given_is_told_as_asked_and_the_rest_as_chosen() -> None:
+def test_given_values_are_marked_as_requested_and_the_rest_as_chosen() -> None:
     shown = entries(inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(800), average_per_s=0.5))
     asked = {name for name, a in shown.items() if a.asked}
     assert asked == {"input_tokens", "average_requests_per_s"}

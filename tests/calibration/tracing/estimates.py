@@ -24,7 +24,7 @@ DAY = date(2026, 11, 22)
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A case, what was traced, what is estimated."""
+    """A case with its traced and its estimated memory."""
 
     case: Case
     traced: Traced

@@ -7,7 +7,7 @@ from random import Random
 from app.calibration.tracing.caching import MIB_BYTES, Block, CachingAllocator
 
 
-def test_what_is_small_shares_a_segment_of_two_mebibytes() -> None:
+def test_small_blocks_share_a_segment_of_two_mebibytes() -> None:
     allocator = CachingAllocator()
     for _ in range(4):  # of half a mebibyte
         allocator.allocate(MIB_BYTES // 2)
@@ -16,7 +16,7 @@ def test_what_is_small_shares_a_segment_of_two_mebibytes() -> None:
     assert allocator.reserved_bytes == 4 * MIB_BYTES
 
 
-def test_what_is_large_gets_a_segment_of_its_own_and_gives_it_back_to_the_next() -> None:
+def test_a_large_block_gets_its_own_segment_and_the_next_one_reuses_it() -> None:
     allocator = CachingAllocator()
     first = allocator.allocate(51 * MIB_BYTES)
     assert allocator.reserved_bytes == 52 * MIB_BYTES  # rounded to 2
@@ -40,7 +40,7 @@ def test_free_neighbours_join_and_others_do_not() -> None:
     assert allocator.reserved_bytes == 96 * MIB_BYTES
 
 
-def test_reserved_never_falls_below_what_is_in_use() -> None:
+def test_reserved_memory_never_falls_below_memory_in_use() -> None:
     random, allocator = Random(1), CachingAllocator()
     held: list[tuple[Block | None, int]] = []
     for _ in range(2000):

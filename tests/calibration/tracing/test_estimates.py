@@ -30,8 +30,8 @@ def test_the_grid_is_large_and_holds_what_others_traced(rows: list[Judged]) -> N
 @pytest.mark.parametrize("method", ["full", "lora", "qlora"])
 @pytest.mark.parametrize("recomputation", ["none", "operators", "attention", "every_second_layer", "full"])
 def test_memory_is_as_traced(method: str, recomputation: str, rows: list[Judged]) -> None:
-    told = {"method": method, "recomputation": recomputation}
-    group = [r for r in rows if all(getattr(r.case.setup, name) == word for name, word in told.items())]
+    settings = {"method": method, "recomputation": recomputation}
+    group = [r for r in rows if all(getattr(r.case.setup, name) == word for name, word in settings.items())]
     assert len(group) >= ENOUGH
     median, p90 = median_and_p90(group)
     most = FURTHER.get((method, recomputation), (MEDIAN, P90))

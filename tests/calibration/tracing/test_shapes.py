@@ -9,7 +9,7 @@ from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
 
-def test_blocks_are_told_apart_by_the_family() -> None:
+def test_blocks_are_distinguished_by_the_family() -> None:
     llama, phi, gpt2 = (
         shape_of(configs()[name]) for name in ("meta-llama/Llama-3.1-8B", "microsoft/phi-1_5", "openai-community/gpt2")
     )
@@ -30,6 +30,6 @@ def test_a_model_is_cut_to_its_first_layers() -> None:
     assert cut(configs()["openai-community/gpt2"], 2)["n_layer"] == 2
 
 
-def test_what_is_no_decoder_is_refused_by_its_type() -> None:
+def test_a_model_without_a_decoder_is_refused_by_its_type() -> None:
     with pytest.raises(Unanswerable, match="'bert' is not traced"):
         shape_of({"model_type": "bert"})

@@ -89,8 +89,8 @@ TRAINED: dict[str, Any] = {
 def start(software: str, used: Benchmark, role: str = "serve", **places: Any) -> dict[str, Any]:
     """One kind of replica as it is kept."""
     server = {} if used.server is None else {"server": asdict(used.server)}
-    told = {**(TRAINED if role == "train" else PLACES), **places}
-    kept = {name: value for name, value in told.items() if value is not None}
+    values = {**(TRAINED if role == "train" else PLACES), **places}
+    kept = {name: value for name, value in values.items() if value is not None}
     return {
         "role": role,
         "software": software,

@@ -1,4 +1,4 @@
-"""Autoscalers of Kubernetes, and what other tools are told of a day."""
+"""Autoscalers of Kubernetes, and the schedules of a day for other tools."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_counters_are_those_that_expositions_are_read_by() -> None:
 def test_an_engine_without_a_counter_has_no_autoscaler_and_it_is_said() -> None:
     made = handoff(served("llama.cpp", day=DAY), "kubernetes", None)
     assert not [file for file in made.files if "hpa" in file.name or "keda" in file.name]
-    assert any("counts no requests" in note for note in made.notes)
+    assert any("exposes no request counter" in note for note in made.notes)
 
 
 def test_kserve_takes_whole_requests_per_second() -> None:
@@ -69,7 +69,7 @@ def test_kserve_takes_whole_requests_per_second() -> None:
     assert (predictor["scaleMetric"], predictor["scaleTarget"]) == ("rps", 2)
 
 
-def test_clouds_are_told_the_same() -> None:
+def test_cloud_schedulers_get_the_same_replica_limits() -> None:
     sky = manifests(target="skypilot")["model-70b.sky.yaml"]
     Draft202012Validator(SKY).validate(sky)
     policy = sky["service"]["replica_policy"]

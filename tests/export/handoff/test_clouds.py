@@ -153,7 +153,7 @@ def test_a_variable_of_the_script_is_not_one_of_compose() -> None:
 
 def test_hardware_without_a_name_is_refused() -> None:
     for target in ("skypilot", "dstack"):
-        with pytest.raises(Unanswerable, match="has no name"):
+        with pytest.raises(Unanswerable, match="name is known"):
             handoff(named("nvidia-p4"), target, None)
 
 

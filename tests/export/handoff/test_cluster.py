@@ -75,7 +75,7 @@ def test_a_service_finds_its_pods() -> None:
     assert deployment["spec"]["selector"]["matchLabels"] == deployment["spec"]["template"]["metadata"]["labels"]
 
 
-def test_two_pools_are_told_apart() -> None:
+def test_two_pools_are_distinguished() -> None:
     names = [manifest["metadata"]["name"] for manifest in manifests(pooled())]
     assert names == ["model-70b-prefill", "model-70b-prefill", "model-70b-decode", "model-70b-decode"]
 
@@ -106,5 +106,5 @@ def test_kserve_starts_replicas_of_one_machine() -> None:
     whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod}
     kubernetes_validate.validate(whole, KUBERNETES, strict=True)
     for option in (pooled(), served(**SPANNING)):
-        with pytest.raises(Unanswerable, match=r"These start it: .*kubernetes"):
+        with pytest.raises(Unanswerable, match=r"Targets that can start it: .*kubernetes"):
             handoff(option, "kserve", None)

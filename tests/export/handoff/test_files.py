@@ -36,7 +36,7 @@ def test_names_that_look_like_something_else_are_quoted(text: str) -> None:
 
 
 @given(st.recursive(st.text(max_size=8) | st.integers() | st.booleans(), lambda inner: st.lists(inner, max_size=3)))
-def test_what_is_written_is_read_back(value: object) -> None:
+def test_written_values_are_read_back(value: object) -> None:
     assert yaml.safe_load(yaml_text({"value": value})) == {"value": value}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.export.handoff.follow import LONGEST_WAIT_S, Following, following_notes, following_of
@@ -19,7 +19,6 @@ def test_a_day_says_between_how_many_replicas_and_what_one_bears() -> None:
     assert found.wait_s == 96
 
 
-@settings(max_examples=50)
 @given(st.integers(2, 300), st.integers(0, 3), st.floats(1e-3, 1e5))
 def test_at_the_peak_all_replicas_run(needed: int, spares: int, peak: float) -> None:
     found = Following(least=1, most=needed + spares, spares=spares, peak_per_s=peak, start_s=1e6)
@@ -37,8 +36,8 @@ def test_without_hours_nothing_follows() -> None:
     assert following_of(pooled()) is None
 
 
-def test_what_is_to_be_known_is_said() -> None:
-    told = " ".join(following_notes(served(day=DAY)))
-    assert "Between 2 and 3 replicas follow the load, 4 requests/s each." in told
-    assert "too long for this day's ramp" in told
+def test_notes_state_the_replicas_and_the_ramp() -> None:
+    notes = " ".join(following_notes(served(day=DAY)))
+    assert "Autoscaling runs 2 to 3 replicas, one per 4 requests/s." in notes
+    assert "too long for this day's ramp" in notes
     assert "costs no more" in " ".join(following_notes(served(day={**DAY, "cheaper": "fixed"})))

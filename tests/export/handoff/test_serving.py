@@ -89,7 +89,7 @@ def test_a_name_is_not_read_by_a_shell() -> None:
     assert shlex.split(line.replace("\\\n", " "))[2] == "./it's $(x)"
 
 
-def test_machines_of_a_replica_are_told_which_they_are() -> None:
+def test_machines_of_a_replica_get_their_rank() -> None:
     text = text_of(handoff(served(**SPANNING), "vllm", None), "serve.sh")
     assert "${NODE_RANK:?" in text
     assert "${MASTER_ADDR:?" in text
@@ -101,11 +101,11 @@ def test_machines_of_a_replica_are_told_which_they_are() -> None:
 
 
 def test_ranks_that_machines_do_not_share_evenly_are_refused() -> None:
-    with pytest.raises(Unanswerable, match="do not divide"):
+    with pytest.raises(Unanswerable, match="must be divisible"):
         handoff(served(machines=2, data=3, accelerators=12), "vllm", None)
 
 
-def test_sglang_is_told_of_all_ranks_what_others_are_told_of_each() -> None:
+def test_sglang_gets_totals_over_all_ranks_and_other_engines_values_per_rank() -> None:
     places: dict[str, Any] = {"data": 8, "sequences": 16, "all_sequences": 128, "batched": 1024, "all_batched": 8192}
     assert said(first(served("sglang", **places)).tokens, "--max-running-requests") == 128
     assert said(first(served("vllm", **places)).tokens, "--max-num-seqs") == 16
@@ -130,8 +130,8 @@ def test_pools_are_started_apart_with_a_router() -> None:
     made = handoff(pooled("vllm"), "vllm", None)
     for role in ("prefill", "decode"):
         tokens = shlex.split(text_of(made, f"{role}.sh").split("exec ")[1].replace("\\\n", " "))
-        told = json.loads(tokens[tokens.index("--kv-transfer-config") + 1])
-        assert told["kv_connector"] == "NixlConnector"
+        transfer = json.loads(tokens[tokens.index("--kv-transfer-config") + 1])
+        assert transfer["kv_connector"] == "NixlConnector"
         assert "export VLLM_NIXL_SIDE_CHANNEL_HOST=" in text_of(made, f"{role}.sh")
     assert "NIXL" not in text_of(handoff(served(), "vllm", None), "serve.sh")
     assert any("router" in note for note in made.notes)
@@ -174,13 +174,13 @@ def test_adapters_that_stay_loaded_have_their_room(engine: str, flag: str) -> No
 def test_only_targets_that_start_the_layout_are_named() -> None:
     with pytest.raises(CannotStart) as refused:
         handoff(served("tensorrt-llm", **SPANNING), "kubernetes", None)
-    assert "by Slurm alone. These start it: tensorrt-llm." in str(refused.value)
+    assert "only with Slurm. Targets that can start it: tensorrt-llm." in str(refused.value)
 
 
 def test_other_targets_are_named_where_one_does_not_start_it() -> None:
-    with pytest.raises(CannotStart, match="These start it: vllm, kubernetes, kserve"):
+    with pytest.raises(CannotStart, match="Targets that can start it: vllm, kubernetes, kserve"):
         handoff(served(), "sglang", None)
-    with pytest.raises(CannotStart, match="is served with vllm"):
+    with pytest.raises(CannotStart, match="is served with vLLM"):
         handoff(served(), "torchrun", None)
 
 
@@ -218,13 +218,13 @@ def test_an_image_is_prepared_as_its_own_entry_point_does() -> None:
     spark = replace(embeds, group=replace(embeds.group, sku="nvidia-gb10-dgx-spark"))
     assert spark.image.endswith("inference:121-1.9")
     arm = replace(embeds, group=replace(embeds.group, sku="nvidia-gh200-96gb"))
-    with pytest.raises(Unanswerable, match="No image"):
+    with pytest.raises(Unanswerable, match="No container image"):
         assert arm.image
 
 
 def test_a_server_without_a_container_is_started_by_its_script() -> None:
     assert "mlx_lm.server" in text_of(handoff(served("mlx", maker="Apple"), "mlx", None), "serve.sh")
-    with pytest.raises(Unanswerable, match="These start it: mlx"):
+    with pytest.raises(Unanswerable, match="Targets that can start it: mlx"):
         handoff(served("mlx", maker="Apple"), "kubernetes", None)
-    with pytest.raises(Unanswerable, match="it has none"):
+    with pytest.raises(Unanswerable, match="publishes no images"):
         assert first(served("mlx", maker="Apple")).image

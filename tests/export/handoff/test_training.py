@@ -44,7 +44,7 @@ def processes(command: list[str]) -> int:
     return said(command, "--nproc-per-node") * said(command, "--nnodes")
 
 
-def test_torchtitan_is_told_degrees_that_come_to_the_accelerators() -> None:
+def test_torchtitan_gets_degrees_whose_product_is_the_accelerators() -> None:
     for option, target in ((TORCHTITAN, "torchrun"), (FSDP, "torchrun")):
         command = tokens(handoff(option, target, None))
         degrees = (
@@ -54,7 +54,7 @@ def test_torchtitan_is_told_degrees_that_come_to_the_accelerators() -> None:
         assert math.prod(degrees) == processes(command) == 16
 
 
-def test_megatron_is_told_degrees_that_divide_the_accelerators() -> None:
+def test_megatron_gets_degrees_that_divide_the_accelerators() -> None:
     made = handoff(MEGATRON, "megatron", None)
     command = tokens(made)
     degrees = math.prod(
@@ -64,30 +64,30 @@ def test_megatron_is_told_degrees_that_divide_the_accelerators() -> None:
     assert processes(command) % degrees == 0
     assert said(command, "--train-iters") == TRAINED["all_steps"]
     assert "--mock-data" not in command
-    assert "--lr" not in command  # nobody computed it
+    assert "--lr" not in command  # no learning rate was computed
     assert {"--log-throughput", "--use-distributed-optimizer", "$DATA_FLAGS"} <= set(command)
     short = tokens(made, "benchmark.sh")
     assert said(short, "--train-iters") == 50
     assert "--mock-data" in short
 
 
-def test_deepspeed_checks_the_batch_that_it_is_told() -> None:
-    told = json.loads(next(f.text for f in handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json"))
+def test_deepspeed_checks_the_batch_in_its_settings() -> None:
+    settings = json.loads(next(f.text for f in handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json"))
     ranks = 16
-    assert told["train_batch_size"] == 2 * 8 * ranks == TRAINED["global_batch"]
-    assert told["train_batch_size"] == (
-        told["train_micro_batch_size_per_gpu"] * told["gradient_accumulation_steps"] * ranks
+    assert settings["train_batch_size"] == 2 * 8 * ranks == TRAINED["global_batch"]
+    assert settings["train_batch_size"] == (
+        settings["train_micro_batch_size_per_gpu"] * settings["gradient_accumulation_steps"] * ranks
     )
-    assert told["zero_optimization"] == {"stage": 3}
-    assert told["bf16"] == {"enabled": True}
+    assert settings["zero_optimization"] == {"stage": 3}
+    assert settings["bf16"] == {"enabled": True}
 
 
-def test_accelerate_is_told_how_many_and_how_sharded() -> None:
+def test_accelerate_gets_the_process_count_and_the_sharding() -> None:
     made = handoff(FSDP, "accelerate", None)
-    told = config(made, "accelerate.yaml")
-    assert (told["num_processes"], told["num_machines"], told["distributed_type"]) == (16, 2, "FSDP")
-    assert told["fsdp_config"]["fsdp_reshard_after_forward"] is True
-    assert told["fsdp_config"]["fsdp_activation_checkpointing"] is True
+    settings = config(made, "accelerate.yaml")
+    assert (settings["num_processes"], settings["num_machines"], settings["distributed_type"]) == (16, 2, "FSDP")
+    assert settings["fsdp_config"]["fsdp_reshard_after_forward"] is True
+    assert settings["fsdp_config"]["fsdp_activation_checkpointing"] is True
     assert "accelerate.yaml" in tokens(made)
     zero = handoff(ZERO, "accelerate", None)
     assert config(zero, "accelerate.yaml")["deepspeed_config"]["deepspeed_config_file"] == "ds_config.json"
@@ -124,5 +124,5 @@ def test_each_framework_is_started_by_its_own() -> None:
             else:
                 with pytest.raises(CannotStart, match="slurm"):
                     handoff(option, target, None)
-    with pytest.raises(CannotStart, match="trains with megatron, which vllm does not start"):
+    with pytest.raises(CannotStart, match="trains with Megatron-LM, which the target vllm cannot start"):
         handoff(MEGATRON, "vllm", None)

@@ -1,4 +1,4 @@
-"""What adapters beside a base do to an answer: told, never cheaper for one more, served by engines that can."""
+"""How loaded adapters change an answer: the stated memory and compute, the cost and the supported engines."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def test_adapters_never_cost_less(market: Snapshot) -> None:
 def test_an_engine_without_a_record_of_adapters_is_refused_them(market: Snapshot) -> None:
     found = estimate(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), market)
     assert not found.fits
-    assert "known to serve adapters" in found.explanation[0].text
+    assert "known to serve its adapters" in found.explanation[0].text
 
 
-def test_what_they_take_is_told() -> None:
-    (told,) = adapter_reasons(served(8).model)
-    assert told.text.startswith("8 adapters loaded beside the base: 0.62 GiB of every replica, and 0.6% more")
-    assert told.value == pytest.approx(8 * 2 * 41_943_040 / 2**30)
+def test_the_answer_states_memory_and_compute_of_adapters() -> None:
+    (why,) = adapter_reasons(served(8).model)
+    assert why.text.startswith("With 8 adapters loaded, each replica needs 0.62 GiB more memory and 0.6 % more compute")
+    assert why.value == pytest.approx(8 * 2 * 41_943_040 / 2**30)
     assert not list(adapter_reasons(LLAMA_8B))
 
 
 @pytest.mark.parametrize(("rank", "room"), [(16, 16), (20, 32), (1, 1)])
-def test_engines_are_told_of_a_rank_that_they_know(rank: int, room: int) -> None:
+def test_engine_flags_use_a_supported_adapter_rank(rank: int, room: int) -> None:
     assert adapter_places(served(8, rank).model) == {"adapters": 8, "adapter_rank": room}
     assert adapter_places(LLAMA_8B) == {}

@@ -1,4 +1,4 @@
-"""What an answer rests on beside what its request had to say."""
+"""The assumptions that an answer lists in addition to the values of its request."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from app.sizing.question import Constraints, Deployment, Question
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 
 
-def told(question: Question, deployment: Deployment | None = None) -> dict[str, Assumed]:
+def assumed_values(question: Question, deployment: Deployment | None = None) -> dict[str, Assumed]:
     return {a.name: a for a in assumptions(question, deployment)}
 
 
-def test_what_may_be_chosen_from_is_told_as_asked_for_or_as_usual() -> None:
-    usual = told(Question(CHAT))
+def test_the_answer_states_requested_and_default_choices() -> None:
+    usual = assumed_values(Question(CHAT))
     assert usual.keys() == {"pricing_models", "price_kinds", "weight_formats", "kv_formats"}
     assert "spot" not in str(usual["pricing_models"].value)
     assert not any(a.asked for a in usual.values())
     limits = Constraints(weight_formats=("fp8",), kv_formats=("bf16",), pricing_models=(PricingModel.SPOT,))
-    asked = told(Question(CHAT, limits))
+    asked = assumed_values(Question(CHAT, limits))
     del asked["price_kinds"]
     assert [(a.value, a.asked) for a in asked.values()] == [("spot", True), ("fp8", True), ("bf16", True)]
 
 
 def test_a_run_is_paid_on_demand_and_has_no_cache() -> None:
     firm = "provider, reseller, quote, list"
-    found = {n: a.value for n, a in told(Question(PRETRAIN)).items()}
+    found = {n: a.value for n, a in assumed_values(Question(PRETRAIN)).items()}
     assert found == {"pricing_models": "on_demand", "price_kinds": firm}
 
 
 def test_what_one_binds_oneself_to_and_whose_prices_count_is_asked() -> None:
     limits = Constraints(commitment=Commitment.ONE_YEAR, price_kinds=(PriceKind.BROKER,))
-    found = told(Question(PRETRAIN, limits))
+    found = assumed_values(Question(PRETRAIN, limits))
     assert {n: (a.value, a.asked) for n, a in found.items()} == {
         "pricing_models": ("on_demand, reserved_1y, committed_1y", True),
         "price_kinds": ("broker", True),
@@ -45,11 +45,11 @@ def test_what_one_binds_oneself_to_and_whose_prices_count_is_asked() -> None:
 def test_what_a_deployment_says_is_no_assumption() -> None:
     question = Question(CHAT, assumptions=Assumptions().noted())
     fixed = Deployment("x", weight_format="fp8", kv_format="fp8")
-    assert told(question, fixed).keys() == {"pricing_models"}
-    assert told(question, Deployment("x")).keys() == {"pricing_models", "weight_formats", "kv_formats"}
+    assert assumed_values(question, fixed).keys() == {"pricing_models"}
+    assert assumed_values(question, Deployment("x")).keys() == {"pricing_models", "weight_formats", "kv_formats"}
 
 
-def test_what_was_read_and_what_was_guessed_of_the_model_is_told() -> None:
+def test_the_answer_states_read_and_guessed_model_values() -> None:
     guessed = replace(LLAMA_8B, assumed=("hidden size",))
     noted = Assumptions().noted()
     assert noted.pue > 1

@@ -85,9 +85,9 @@ def test_memory_holds_at_least_its_states_and_at_most_the_device() -> None:
     assert memory_interval(finalists(run=row(memory=full), fits=np.array([False])), 0).high > 100.0
 
 
-def test_a_plan_of_which_nobody_can_tell_whether_it_fits_says_so() -> None:
+def test_an_uncertain_memory_fit_states_its_probability() -> None:
     (said,) = fits_reason(0.55)
-    assert said.text.startswith("It fits with a probability of 55%")
+    assert said.text.startswith("The run is 55 % likely to fit in memory.")
     assert (said.quantity, said.value) == ("fits", 0.55)
     assert [*fits_reason(0.8), *fits_reason(0.97), *fits_reason(0.1)] == []
 
@@ -101,20 +101,20 @@ def test_levels_without_a_size_or_a_price_have_none() -> None:
     ]
 
 
-def test_a_deadline_is_told_in_days_or_in_hours_expected_and_with_confidence() -> None:
+def test_a_deadline_shows_expected_and_confident_durations_in_days_or_hours() -> None:
     text = deadline_reason(PRETRAIN, finalists(), 0).text
     assert text == (
-        "The run takes 5 of 14 days expected, 8 at 80% confidence, with 0% for experiments and 1.5 interruptions "
-        "expected."
+        "The run is expected to take 5 of 14 days (8 days at 80 % confidence), including 0 % for extra experiments and "
+        "1.5 expected interruptions."
     )
     short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), finalists(), 0).text
-    assert short.startswith("The run takes 120 of 36 hours expected, 192 at 80% confidence")
+    assert short.startswith("The run is expected to take 120 of 36 hours (192 hours at 80 % confidence)")
     brief = finalists(outcome=row(days=col(0.01)), assured=row(wall_s=col(0.07 * 86400)))
     text = deadline_reason(PRETRAIN, brief, 0).text
-    assert text.startswith("The run takes 14.4 minutes of 14 days expected, 1.68 hours at 80% confidence")
+    assert text.startswith("The run is expected to take 14.4 minutes of 14 days (1.68 hours at 80 % confidence)")
 
 
-def test_times_of_two_units_are_both_told_with_theirs() -> None:
+def test_times_in_two_units_each_show_their_unit() -> None:
     found = finalists(outcome=row(days=col(0.9)), assured=row(wall_s=col(1.2 * 86400)))
     text = deadline_reason(PRETRAIN, found, 0).text
-    assert text.startswith("The run takes 21.6 hours of 14 days expected, 28.8 hours at 80% confidence")
+    assert text.startswith("The run is expected to take 21.6 hours of 14 days (28.8 hours at 80 % confidence)")

@@ -1,4 +1,4 @@
-"""What is run to measure a deployment, worked by hand."""
+"""The benchmark commands that measure a deployment, against commands written by hand."""
 
 from __future__ import annotations
 
@@ -166,9 +166,9 @@ def test_ranks_of_attention_on_several_machines_say_which_are_where() -> None:
     line = command(**spread)
     assert "--data-parallel-size-local 8 --data-parallel-start-rank $((NODE_RANK*8))" in line
     assert "--nnodes" not in line
-    told = command(**spread, engine="tensorrt-llm")
-    assert told.startswith("echo enable_attention_dp: true > config.yaml; srun -N 2")
-    assert "--config config.yaml" in told
+    line = command(**spread, engine="tensorrt-llm")
+    assert line.startswith("echo enable_attention_dp: true > config.yaml; srun -N 2")
+    assert "--config config.yaml" in line
 
 
 def test_load_generators_vary_lengths_evenly_within_the_context() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import cautions, met_with, words_of
+from app.sizing.answer.cautions import SLOW_CASE, cautions, met_with, words_of
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Performance, PrefixCache
 from app.sizing.units import GIB
@@ -49,7 +49,9 @@ MEMORY = DeviceMemory(
 )
 
 
-def told(workload: Any = CHAT, assurance: Assurance | None = None, memory: Any = None, **performance: Any) -> list[str]:
+def texts_of(
+    workload: Any = CHAT, assurance: Assurance | None = None, memory: Any = None, **performance: Any
+) -> list[str]:
     base = TRAINED if workload is PRETRAIN else SERVED
     found = ranked(performance=replace(base, **performance))
     found = replace(found, estimate=replace(found.estimate, assurance=assurance, memory=memory))
@@ -57,7 +59,7 @@ def told(workload: Any = CHAT, assurance: Assurance | None = None, memory: Any =
 
 
 def codes(*args: Any, **given: Any) -> list[str]:
-    return [text.split(":")[0] for text in told(*args, **given)]
+    return [text.split(":")[0] for text in texts_of(*args, **given)]
 
 
 def sure(*levels: Level, asked: float = 0.8, meets: float = 0.84) -> Assurance:
@@ -70,7 +72,7 @@ def test_a_comfortable_answer_has_none() -> None:
     assert codes(memory=MEMORY) == []
 
 
-def test_nothing_is_told_of_what_does_not_run() -> None:
+def test_options_without_performance_have_no_cautions() -> None:
     assert cautions(Question(CHAT), ()) == []
     assert cautions(Question(CHAT), (ranked(performance=None),)) == []
 
@@ -94,13 +96,13 @@ def test_a_cliff_behind_the_confidence_asked_for(levels: Any, asked: float, expe
 
 def test_a_cliff_in_numbers() -> None:
     hourly = sure(Level(0.8, 8, usd_per_hour=16.0), Level(0.9, 16, usd_per_hour=32.0))
-    (text,) = told(assurance=hourly)
+    (text,) = texts_of(assurance=hourly)
     assert text == (
-        "thin_margin: Sized for 80% with 8 accelerators (16.00 USD per hour); 90% takes 16 accelerators "
-        "(32.00 USD per hour). Measure before buying, or ask for confidence 0.9."
+        "thin_margin: Sized for 80 % confidence with 8 accelerators (16.00 USD/h); 90 % confidence needs "
+        "16 accelerators (32.00 USD/h). Run the benchmark before buying, or set confidence to 0.9."
     )
-    (text,) = told(assurance=sure(Level(0.8, 8), Level(0.9, None)))
-    assert "no number of these accelerators reaches 90% (load and limits: 84% sure)" in text
+    (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None)))
+    assert "no number of these accelerators reaches 90 % (load and limits: 84 % likely)" in text
     assert words_of(Level(0.9, 1)) == "1 accelerator"
     assert words_of(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
 
@@ -115,8 +117,8 @@ def test_what_misses_the_confidence_asked_for_has_no_margin_to_be_thin() -> None
 
 def test_the_low_end_misses_the_load() -> None:
     # carries 5 / 0.9 = 5.56 requests/s as predicted, at worst 80 % of that
-    (text,) = told(utilization_at_peak=0.9)
-    assert text.startswith("low_end_misses_load: At the low end of its 80 % interval it carries 4.44 of 5 requests/s")
+    (text,) = texts_of(utilization_at_peak=0.9)
+    assert text.startswith(f"low_end_misses_load: {SLOW_CASE} this carries 4.44 of 5 requests/s at peak.")
     assert codes(utilization_at_peak=0.79) == []
     assert codes(utilization_at_peak=1.1) == []  # overloaded as predicted
     assert codes(replace(CHAT, load=Load.OFFLINE), utilization_at_peak=0.9) == []
@@ -127,10 +129,10 @@ def test_the_low_end_misses_the_load() -> None:
 def test_the_slow_end_misses_a_limit() -> None:
     # p95 0.45 s, and at worst twice that: within a second
     assert codes(replace(CHAT, slo=Slo(0.9, None, None, 95))) == []
-    (text,) = told(replace(CHAT, slo=Slo(0.8, None, None, 95)))
-    assert "the time to first token is 900 ms at p95, above the 800 ms allowed" in text
-    (text,) = told(replace(CHAT, slo=Slo(None, 0.02, None, 99.0)), tpot=Percentiles(0.015, 0.015, 0.018, 0.019))
-    assert "the time per output token is 25 ms at p99, above the 20 ms allowed" in text
+    (text,) = texts_of(replace(CHAT, slo=Slo(0.8, None, None, 95)))
+    assert "p95 TTFT is 900 ms; the limit is 800 ms." in text
+    (text,) = texts_of(replace(CHAT, slo=Slo(None, 0.02, None, 99.0)), tpot=Percentiles(0.015, 0.015, 0.018, 0.019))
+    assert "p99 TPOT is 25 ms; the limit is 20 ms." in text
     assert codes(replace(CHAT, slo=Slo(0.3, None, None, 50))) == ["low_end_misses_limit"]  # 0.2, at worst 0.4
     assert codes(replace(CHAT, slo=Slo(0.4, None, None, 95))) == []  # missed as predicted
     assert codes(replace(CHAT, slo=Slo(None, None, 1.0, 95))) == []  # no interval of that
@@ -149,9 +151,9 @@ def test_a_deadline_that_is_nearly_used() -> None:
     assert cautions_of_run(replace(PRETRAIN, deadline_s=5.6 * 86400.0)) == both[:1]  # 89 %
 
 
-def test_spans_are_told_in_days_or_hours() -> None:
+def test_spans_are_shown_in_days_or_hours() -> None:
     (notice, *_) = cautions(Question(replace(PRETRAIN, deadline_s=6 * 86400.0)), (ranked(performance=TRAINED),))
-    assert "takes 104% of the 6 days allowed" in notice.text
+    assert "takes 6.25 days, 104 % of the 6 days allowed" in notice.text
     assert span(0.25) == "6 hours"
 
 
@@ -162,8 +164,8 @@ def cautions_of_run(workload: Any) -> list[str]:
 def test_a_service_fills_memory_with_what_its_peak_holds() -> None:
     # 10 sequences of 1,280 tokens of the 20,000 that 30 GiB hold: 46 + 19.2 of 76 GiB
     assert codes(memory=MEMORY) == []
-    (text,) = told(memory=MEMORY, batch_at_peak=15.0)  # 46 + 28.8 = 74.8 of 76
-    assert text.startswith("memory_nearly_full: 74.8 of 76.0 GiB usable are needed (98%)")
+    (text,) = texts_of(memory=MEMORY, batch_at_peak=15.0)  # 46 + 28.8 = 74.8 of 76
+    assert text.startswith("memory_nearly_full: Memory is 98 % full (74.8 of 76.0 GiB usable).")
     assert codes(replace(CHAT, load=Load.OFFLINE), memory=MEMORY, batch_at_peak=15.0) == []
     assert codes(replace(CHAT, output_tokens=Lengths(0.0)), memory=replace(MEMORY, kv_cache_tokens=None)) == []
 
@@ -172,24 +174,25 @@ def test_hits_that_are_counted_must_survive() -> None:
     kept = PrefixCache(True, 200.0, 56 * GIB, 60.0, 9.02, 1.81)
     cached = Question(replace(CHAT, cached_prefix_fraction=0.9, turn_gap_s=60.0))
 
-    def told_of(prefixes: PrefixCache | None) -> list[str]:
+    def prefix_texts(prefixes: PrefixCache | None) -> list[str]:
         first = ranked(performance=SERVED)
         first = replace(first, estimate=replace(first.estimate, prefixes=prefixes))
         return [f"{n.code}: {n.text}" for n in cautions(cached, (first,))]
 
-    assert told_of(None) == []
-    assert told_of(kept) == [
-        "prefix_cache_must_survive: 90% of a prompt are counted as cached: every replica keeps 200 idle sessions, 56 "
-        "GiB, for 60 s between turns, and a session's requests must reach the same replica. Without hits the same load "
-        "takes at least 9.02 times the replicas; with 120 s between turns it takes at least 1.81 times the replicas."
+    assert prefix_texts(None) == []
+    assert prefix_texts(kept) == [
+        "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle sessions "
+        "(56 GiB) for the 60 s between turns. Route all requests of a session to the same replica. "
+        "Without cache hits, the same load needs at least 9.02 times the replicas; with 120 s between turns, it needs "
+        "at least 1.81 times the replicas."
     ]
-    (text,) = told_of(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
-    assert text.endswith("Without hits the same load misses the limits; with 120 s between turns it may take no more.")
-    (text,) = told_of(replace(kept, counted=False))
+    (text,) = prefix_texts(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
+    assert text.endswith("Without cache hits, the same load misses the limits; with 120 s between turns, it may need no more replicas.")
+    (text,) = prefix_texts(replace(kept, counted=False))
     assert text == (
-        "prefix_hits_not_counted: The 90% of a prompt that could be cached are computed all the same: with 60 s "
-        "between turns a replica would keep 200 idle sessions, 56 GiB, and does more without. A shorter gap or a "
-        "prefix that all share changes that."
+        "prefix_hits_not_counted: Prefix cache hits are not counted, although 90 % of each prompt could be cached. "
+        "With 60 s between turns, each replica would have to keep 200 idle sessions (56 GiB); it serves more without "
+        "them. A shorter gap or a prefix shared by all requests changes this."
     )
 
 
@@ -206,7 +209,7 @@ def test_a_data_sheet_above_results() -> None:
     ]
     (notice,) = cautions(Question(CHAT), (first, *behind))
     assert notice.code == "roofline_above_calibrated"
-    assert "Acme Card, ranked 3, rests on results" in notice.text
+    assert "Acme Card, ranked 3, is based on published benchmarks" in notice.text
     assert cautions(Question(CHAT), (first, behind[0])) == []
     assert cautions(Question(CHAT), (behind[1], first)) == []
     assert cautions(Question(CHAT), (first, ranked(2, CARD, performance=None))) == []
@@ -216,7 +219,7 @@ def test_a_data_sheet_above_results() -> None:
     ("sources", "begins"), [(0, ["No source has"]), (1, ["Only one source has"]), (2, []), (None, [])]
 )
 def test_one_source(sources: int | None, begins: list[str]) -> None:
-    texts = [text.removeprefix("one_source_only: ") for text in told(sources=sources)]
+    texts = [text.removeprefix("one_source_only: ") for text in texts_of(sources=sources)]
     assert [text[: len(b)] for text, b in zip(texts, begins, strict=True)] == begins
 
 
@@ -225,5 +228,5 @@ def test_sharing_that_costs_more_than_going_apart(cheaper: str | None) -> None:
     fleet = SharedFleet(1, 9.0, (), (), cheaper, 1.0, "Apart they cost less.")
     found = ranked(performance=SERVED)
     found = replace(found, estimate=replace(found.estimate, shared=fleet))
-    told = [n.text for n in cautions(Question(CHAT), (found,)) if n.code == "cheaper_apart"]
-    assert told == (["Apart they cost less."] if cheaper == "apart" else [])
+    apart_texts = [n.text for n in cautions(Question(CHAT), (found,)) if n.code == "cheaper_apart"]
+    assert apart_texts == (["Apart they cost less."] if cheaper == "apart" else [])

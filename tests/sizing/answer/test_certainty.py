@@ -64,7 +64,7 @@ def test_parts_that_were_seen_make_it_calibrated_and_nothing_seen_a_roofline() -
 
 
 def test_an_interval_of_a_time_reads_the_quantiles_and_that_of_a_rate_is_their_inverse() -> None:
-    # three sources of the runtime on the family, right beside: 1 + 3 / (1 + 3)
+    # three sources of the runtime on the family, at distance 0: 1 + 3 / (1 + 3)
     scale = math.sqrt(1.75)
     low, high = math.exp(-0.4 * scale), math.exp(0.8 * scale)
     time = sure(MEASURED).interval("tpot_s", 0.02, "tpot", "p50")
@@ -89,7 +89,7 @@ def test_an_interval_grows_with_its_value_and_a_quantity_never_compared_is_off_b
     assert (other.low, other.high) == pytest.approx((math.exp(-0.7), math.exp(0.7)))
 
 
-def test_training_is_told_of_by_training_and_every_kind_of_rate_is_known(market: Snapshot) -> None:
+def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(market: Snapshot) -> None:
     assert certainty_of(RUN, KNOWN, Assumptions(), training=True).near is Near.FAR
     rates = {r.kind for r in market.evidence.rows if r.metric.endswith("per_s")}
     assert rates | {"samples"} == RATES

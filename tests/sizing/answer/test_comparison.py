@@ -1,4 +1,4 @@
-"""Where each recommendation stands beside the best."""
+"""The comparison of each recommendation with the best one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.examples import CHAT
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
 from tests.sizing.small import BIG, CARD, RARE
 
-LEAD = "Beside the best, {name}"
+LEAD = "Compared with the best option, {name}"
 
 
 def cost(usd_per_hour: float | None) -> Any:
@@ -29,50 +29,52 @@ def speed(e2e_s: float) -> Any:
 @pytest.mark.parametrize(
     ("usd_per_hour", "e2e_s", "words", "money"),
     [
-        (60.0, 3.0, "costs 50% more and takes 1.5 times as long", 1.5),
-        (30.0, 1.0, "costs 25% less and takes 50% less time", 0.75),
-        (40.1, 2.05, "costs as much and is as fast", 1.0025),
-        (40.4, 2.2, "costs 1% more and takes 1.1 times as long", 1.01),
-        (None, 4.0, "takes 2 times as long", 0.0),
+        (60.0, 3.0, "costs 50 % more and takes 1.5 times as long per request", 1.5),
+        (30.0, 1.0, "costs 25 % less and takes 50 % less time per request", 0.75),
+        (40.1, 2.05, "costs the same and is equally fast", 1.0025),
+        (40.4, 2.2, "costs 1 % more and takes 1.1 times as long per request", 1.01),
+        (None, 4.0, "takes 2 times as long per request", 0.0),
     ],
 )
-def test_a_plan_beside_the_best_tells_both_ratios(
+def test_a_comparison_with_the_best_states_both_ratios(
     usd_per_hour: float | None, e2e_s: float, words: str, money: float
 ) -> None:
     other = ranked(2, CARD, cost=cost(usd_per_hour), performance=speed(e2e_s), total_accelerators=24)
     found = against(other, ranked(), lead=LEAD)
-    assert found.text.startswith(f"Beside the best, Acme Card {words}; 24 with ")
+    assert found.text.startswith(f"Compared with the best option, Acme Card {words}. It uses 24 accelerators with ")
     assert found.value == pytest.approx(money)
 
 
 def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing() -> None:
     found = against(ranked(2, CARD, cost=None, performance=None), ranked(), lead=LEAD)
-    assert "Acme Card has no known price; " in found.text
+    assert "Acme Card has no known price. " in found.text
 
 
 @pytest.mark.parametrize(
     ("bottleneck", "words"),
     [
-        ("compute", "1,000 TFLOP/s in 16 bit"),
-        ("memory_capacity", "80 GiB"),
-        ("interconnect", "450 GB/s of link"),
+        ("compute", "1,000 TFLOP/s at 16 bits"),
+        ("memory_capacity", "80 GiB of memory"),
+        ("interconnect", "450 GB/s of link bandwidth"),
         ("memory_bandwidth", "3.2 TB/s of memory bandwidth"),
         (None, "3.2 TB/s of memory bandwidth"),
         ("host", ""),
     ],
 )
-def test_the_resource_that_limits_is_told_in_its_own_unit(bottleneck: str | None, words: str) -> None:
+def test_the_limiting_resource_is_shown_in_its_own_unit(bottleneck: str | None, words: str) -> None:
     assert limiting_resource(bottleneck, BIG) == words
 
 
 def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> None:
     other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
-    assert against(other, ranked(), lead=LEAD).text.endswith("; 24 with 24 GiB each against 8 with 80 GiB.")
+    assert against(other, ranked(), lead=LEAD).text.endswith(
+        ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB of memory each."
+    )
 
 
 def test_where_hosts_limit_only_accelerators_are_counted() -> None:
     other = ranked(2, CARD, bottleneck="host", total_accelerators=24)
-    assert against(other, ranked(), lead=LEAD).text.endswith("; 24 accelerators against 8.")
+    assert against(other, ranked(), lead=LEAD).text.endswith(". It uses 24 accelerators; the best option uses 8.")
 
 
 def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
@@ -80,17 +82,17 @@ def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
     first, second, third = (r.estimate.explanation for r in compared(places, Question(CHAT), 7))
     assert [r.code for r in first] == ["choice", "comparison"]
     assert first[0].text == (
-        "Of the 7 accelerator types that meet the limits it has the lowest cost: 8 x Acme Big at sky, us-1, on demand, "
-        "40.00 USD per hour, 0.25 USD per million tokens."
+        "Of the 7 accelerator types that meet the limits, this one has the lowest cost: "
+        "8 × Acme Big from sky (us-1, on demand), 40.00 USD/h, 0.25 USD per million tokens."
     )
-    assert first[1].text.startswith("The runner-up is Acme Card: it costs 25% more")
+    assert first[1].text.startswith("Next best: Acme Card. It costs 25 % more")
     assert [(r.code, r.value) for r in second] == [("comparison", 1.25)]
     assert [(r.code, r.value) for r in third] == [("comparison", 2.0)]
 
 
 def test_the_only_type_and_an_empty_ranking() -> None:
     (only,) = compared((ranked(),), Question(CHAT), 1)
-    assert [r.text for r in only.estimate.explanation] == ["It is the only accelerator type that meets the limits."]
+    assert [r.text for r in only.estimate.explanation] == ["This is the only accelerator type that meets the limits."]
     assert compared((), Question(CHAT), 0) == ()
 
 
@@ -105,7 +107,7 @@ def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_reque
         level = Level(0.8, accelerators, usd_total=usd)
         return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
 
-    assert "costs 50% more" in against(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text  # by what they are ranked by
+    assert "costs 50 % more" in against(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text  # by what they are ranked by
     assert (ratio(3.0, 2.0), ratio(None, 2.0), ratio(3.0, 0.0)) == (1.5, None, None)
 
 
@@ -121,18 +123,19 @@ SECOND = replace(ranked(2, CARD), score=1 / 1.02)
 @pytest.mark.parametrize(
     ("places", "named", "difference"),
     [
-        ((near(0.02),), "sglang in fp8 (2% worse)", 0.02),
-        ((near(0.05, None),), "sglang (5% worse)", 0.05),
-        ((near(0.004), ranked(2)), "sglang in fp8", 0.004),
-        ((near(0.051), SECOND), "Acme Card (2% worse)", 0.02),
-        ((near(0.03), SECOND), "sglang in fp8 (3% worse) and Acme Card (2% worse)", 0.02),
+        ((near(0.02),), "SGLang in FP8 (2 % worse)", 0.02),
+        ((near(0.05, None),), "SGLang (5 % worse)", 0.05),
+        ((near(0.004), ranked(2)), "SGLang in FP8", 0.004),
+        ((near(0.051), SECOND), "Acme Card (2 % worse)", 0.02),
+        ((near(0.03), SECOND), "SGLang in FP8 (3 % worse) and Acme Card (2 % worse)", 0.02),
     ],
 )
 def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: str, difference: float) -> None:
     (reason,) = near_ties(places, Objective.COST, 0.05)
     assert reason.code == "near_tie"
     assert reason.value == pytest.approx(difference)
-    assert reason.text == f"{named} would cost about as much: choose the one you know."
+    costs = "cost" if " and " in named else "costs"
+    assert reason.text == f"{named} {costs} about the same; use whichever you know."
 
 
 def test_nothing_is_named_where_nothing_comes_near() -> None:
@@ -147,6 +150,6 @@ def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type
         [r.text for r in place.estimate.explanation if r.code == "near_tie"] for place in compared(places, question, 2)
     )
     assert first == [
-        "sglang in fp8 (1% worse) and Acme Card (2% worse) would use about as much energy: choose the one you know."
+        "SGLang in FP8 (1 % worse) and Acme Card (2 % worse) use about as much energy; use whichever you know."
     ]
-    assert second == ["vllm in int8 would use about as much energy: choose the one you know."]
+    assert second == ["vLLM in INT8 uses about as much energy; use whichever you know."]

@@ -1,4 +1,4 @@
-"""The day of an answer: of the first recommendation and of an estimate, and of nothing whose hours nobody told."""
+"""The daily profile of recommendations and estimates; workloads without hourly shares have none."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(m
     assert daily.recommendations[0].estimate.day.autoscaled.usd_per_day == pytest.approx(days[0])
 
 
-def test_losses_are_told_of_what_stands(market: Snapshot) -> None:
+def test_failures_are_shown_for_the_deployed_fleet(market: Snapshot) -> None:
     """Without redundancy a lost zone leaves half of two; waits are those of the simulated load curve."""
     workload = replace(DAILY, redundancy=Redundancy(zones=2))
     (first, *_) = recommend(Question(workload), market).recommendations

@@ -39,23 +39,23 @@ def service(**changes: Any) -> Estimate:
 
 def test_a_service_says_what_it_carries_how_quickly_how_surely_and_for_how_much() -> None:
     assert of(service(), Question(CHAT)) == (
-        f"{work_words(CHAT)}, on 8 x Acme Big at sky, us-1, on demand as 3 replicas and 1 spare of 2 in bf16 on vllm. "
-        "It fits and carries up to 9 requests/s within the limits; at the peak a first token takes 200 ms "
-        "(p95 400 ms) and a further one takes 30 ms (p95 40 ms) (what was asked is 84% likely to hold). "
-        "It costs 40.00 USD per hour, 0.25 USD per million tokens."
+        f"{work_words(CHAT)} on 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, "
+        "vLLM. It fits and serves up to 9 requests/s within the limits. At peak, TTFT is 200 ms (p95 400 ms) and TPOT "
+        "is 30 ms (p95 40 ms). It is 84 % likely to meet every limit. "
+        "It costs 40.00 USD/h, 0.25 USD per million tokens."
     )
 
 
 def test_more_than_it_carries_is_said_in_requests() -> None:
     text = of(service(assurance=replace(SURE, meets_slo=0.0)), Question(replace(CHAT, peak_per_s=12.0)))
-    assert "It fits and carries 9 of the 12 requests/s asked for within the limits. It costs" in text
+    assert "It fits but serves only 9 of the requested 12 requests/s within the limits. It costs" in text
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"load": Load.OFFLINE}, "It fits and does 9 requests/s (what"),
-        ({"load": Load.CLOSED, "in_flight": 4.0}, "It fits and does 9 requests/s; a first token takes 200 ms"),
+        ({"load": Load.OFFLINE}, "It fits and serves 9 requests/s. It is 84 % likely"),
+        ({"load": Load.CLOSED, "in_flight": 4.0}, "It fits and serves 9 requests/s. With this load, TTFT is 200 ms"),
     ],
 )
 def test_what_is_in_flight_is_done_as_quickly_as_it_can(changes: dict[str, Any], words: str) -> None:
@@ -65,15 +65,15 @@ def test_what_is_in_flight_is_done_as_quickly_as_it_can(changes: dict[str, Any],
 def test_what_does_not_fit_says_by_how_much_and_what_was_never_made_says_so() -> None:
     short = Reason("out_of_memory", "It does not fit: 30 of 22 GiB.", "needed_gib", 30.0, "GiB")
     text = of(service(fits=False, explanation=(short,), cost=None), Question(CHAT))
-    assert text.endswith("It does not fit: 30 of 22 GiB. Its price is not known.")
+    assert text.endswith("It does not fit: 30 of 22 GiB. Its price is unknown.")
     never = impossible(Deployment("acme-big", engine="mlx"), LLAMA_8B, BIG, None)
     assert of(never, Question(CHAT)) == f"{work_words(CHAT)}. {never.explanation[0].text}"
 
 
-@pytest.mark.parametrize(("days", "words"), [(5.0, "takes 5 days, within"), (20.0, "takes 20 days, longer than")])
+@pytest.mark.parametrize(("days", "words"), [(5.0, "and takes 5 days, within"), (20.0, "but takes 20 days, longer than")])
 def test_a_run_is_held_against_its_deadline(days: float, words: str) -> None:
     found = estimated(
         cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp", engine=None
     )
     text = of(replace(found, memory=MEMORY), Question(PRETRAIN))
-    assert f"(fsdp, 2 accelerators). It fits and {words} the 14 days it may take. It costs 4,800 USD" in text
+    assert f": FSDP on 2 GPUs. It fits {words} the deadline of 14 days. It costs 4,800 USD" in text

@@ -1,4 +1,4 @@
-"""A discount that is told to turn the ranking does, and a little less does not."""
+"""A suggested discount changes the ranking, and a slightly smaller one does not."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def asked(
 
 @pytest.mark.parametrize("workload", [*WORKLOADS, PRETRAIN], ids=lambda w: getattr(w, "peak_per_s", "run"))
 @pytest.mark.parametrize("limits", [Constraints(), Constraints(environments=(Environment.CLOUD,))], ids=["any", "rent"])
-def test_every_discount_told_makes_the_runner_up_first(
+def test_every_suggested_discount_makes_the_runner_up_first(
     workload: InferenceWorkload | TrainingWorkload, limits: Constraints
 ) -> None:
     answer = asked(workload, limits=limits)
-    told = [c for c in answer.sensitivity if c.request is not None]
+    suggested = [c for c in answer.sensitivity if c.request is not None]
     if len(answer.recommendations) < 2:
-        assert not told
+        assert not suggested
         return
-    for change in told:
+    for change in suggested:
         assert change.request is not None
         ((slug, share),) = change.request["economics"]["discounts"].items()
         assert slug == answer.recommendations[1].accelerator.slug
@@ -56,9 +56,9 @@ def test_every_discount_told_makes_the_runner_up_first(
         assert asked(workload, less, limits).recommendations[0].accelerator.slug != slug
 
 
-def test_some_are_told() -> None:
+def test_some_discounts_are_suggested() -> None:
     found = [c for w in WORKLOADS for c in asked(w).sensitivity if c.request is not None]
-    assert found and all("off the price of" in c.change and c.effect == "it would be first" for c in found)
+    assert found and all("off the price of" in c.change and c.effect == "would rank first" for c in found)
 
 
 def test_a_whole_discount_takes_off_what_is_discountable() -> None:

@@ -33,7 +33,7 @@ def judged(**on: float) -> Any:
     return row(plans=row(on_host=host), memory=row(host=memory))
 
 
-def test_a_share_is_told_and_what_it_takes_of_the_host() -> None:
+def test_the_answer_states_the_host_share_and_its_memory() -> None:
     found = judged()
     assert share_on_host(found.plans, 0) == 0.5
     assert list(host_bytes(found, 0).values()) == [10 * GIB, GIB, 15 * GIB]
@@ -46,33 +46,33 @@ def test_a_share_is_told_and_what_it_takes_of_the_host() -> None:
 def test_a_sentence_says_how_much_lies_where_and_what_it_takes() -> None:
     (reason,) = host_weight_reasons(CHAT, judged(layers_share=0.5), 0, 0.9)
     assert reason.text.startswith(
-        "10.0 GiB of the weights (50%) lie in the host's memory: 16 of 32 layers with their cache. "
-        "The host reads them at about 45 GB/s, and takes 90% of the time of a step."
+        "10.0 GiB of the weights (50 %) are in host memory: 16 of 32 layers with their KV cache. "
+        "The host reads them at about 45 GB/s and takes 90 % of each step."
     )
     assert reason.quantity == "weights_on_host_gib"
     assert reason.value == pytest.approx(10)
     assert list(host_weight_reasons(CHAT, judged(weights_share=0.0), 0, 0.0)) == []
 
 
-def test_parts_of_a_mixture_are_told_apart() -> None:
+def test_offloaded_experts_and_layers_are_named_separately() -> None:
     work = replace(CHAT, model=MIXTURE)
     assert parts_words(work, judged(experts_share=0.5).plans, 0) == "the routed experts of 2 layers"
     both = judged(experts_share=1.0, layers_share=0.25)
-    assert parts_words(work, both.plans, 0) == "the routed experts of 4 layers and 1 of 4 layers with their cache"
+    assert parts_words(work, both.plans, 0) == "the routed experts of 4 layers and 1 of 4 layers with their KV cache"
     whole = judged(experts_share=0.5, layers_share=0.5)
-    assert parts_words(work, whole.plans, 0) == "2 of 4 layers with their cache"
+    assert parts_words(work, whole.plans, 0) == "2 of 4 layers with their KV cache"
 
 
-def test_too_little_memory_of_a_host_is_told_as_such() -> None:
+def test_insufficient_host_memory_is_reported() -> None:
     found = judged()
     assert out_of_host_memory(found, 0) is None
     found.memory.host = HostMemory(col(20 * GIB), col(0), col(15 * GIB))
     short = out_of_host_memory(found, 0)
     assert short is not None
-    assert short.text == "It does not fit: 20.0 GiB would lie in the host's memory, of which 15.0 GiB are usable."
+    assert short.text == "It does not fit: 20.0 GiB of host memory are needed, but only 15.0 GiB are usable."
 
 
-def test_llama_cpp_is_told_how_many_layers_stay() -> None:
+def test_llama_cpp_flags_set_the_number_of_device_layers() -> None:
     assert layer_places(LLAMA_8B, DESK) == {"device_layers": 99, "host_expert_layers": None}
     half = layer_places(LLAMA_8B, replace(DESK, weights_on_host=0.5))
     assert half == {"device_layers": 16, "host_expert_layers": None}

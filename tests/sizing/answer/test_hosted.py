@@ -32,37 +32,37 @@ def said(workload: InferenceWorkload = CHAT, own: Any = OWN, price: HostedPrice 
     return found.text.removesuffix(THEIRS).strip()
 
 
-def test_an_api_that_costs_less_is_bought_and_the_load_is_told_where_that_ends() -> None:
+def test_a_cheaper_api_is_recommended_with_its_break_even_load() -> None:
     """40 USD an hour are 10.9 requests/s of 1,280 tokens at 0.8 USD per million."""
     assert said() == (
-        "Buy: host does this for 5,382 USD a month against 29,200 USD. "
-        "Above 10.9 requests/s on average these machines cost less."
+        "Cheaper as an API: host at 5,382 USD per month (own hardware: 29,200 USD). "
+        "Break-even: above an average of 10.9 requests/s, own hardware costs less."
     )
 
 
-def test_machines_that_never_pay_are_told_as_such() -> None:
+def test_hardware_without_a_break_even_is_reported() -> None:
     own = estimated(performance=replace(SPEED, requests_per_s_capacity=5.0))
-    assert said(own=own).endswith("Even full, these machines cost more.")
+    assert said(own=own).endswith("Own hardware costs more even at full utilization.")
 
 
 def test_machines_that_cost_less_are_built() -> None:
     dear = replace(PRICE, usd_per_million_input=10.0)
     text = said(price=dear)
-    assert text.startswith("Build: 29,200 USD a month against 56,513 USD at host, the cheapest API.")
-    assert text.endswith("requests/s on average the API costs less.")
+    assert text.startswith("Cheaper on own hardware: 29,200 USD per month. The cheapest API is host at 56,513 USD per month.")
+    assert text.endswith("requests/s, the API costs less.")
 
 
 def test_work_that_ends_is_compared_in_all() -> None:
     work = replace(CHAT, load=Load.OFFLINE, volume_requests=1e6)
     own = estimated(cost=replace(COST, usd_total=500.0))
-    assert said(work, own) == "Build: 500 USD against 1,024 USD at host, the cheapest API."
+    assert said(work, own) == "Cheaper on own hardware: 500 USD. The cheapest API is host at 1,024 USD."
 
 
 def test_without_machines_the_host_stands_alone() -> None:
-    assert said(own=None) == "host does this for 5,382 USD a month."
+    assert said(own=None) == "API price at host: 5,382 USD per month."
     flying = replace(CHAT, load=Load.CLOSED, in_flight=8.0)
-    assert said(flying, own=None) == "host asks 0.80 USD per million tokens of this traffic."
-    assert said(own=estimated(cost=None)) == "host does this for 5,382 USD a month."
+    assert said(flying, own=None) == "API price at host: 0.80 USD per million tokens of this traffic."
+    assert said(own=estimated(cost=None)) == "API price at host: 5,382 USD per month."
 
 
 def test_what_machines_do_is_what_their_price_is_spread_over() -> None:
@@ -76,7 +76,7 @@ def test_what_machines_do_is_what_their_price_is_spread_over() -> None:
     "question",
     [
         Question(CHAT, Constraints(regions=("eu-*",))),
-        Question(replace(CHAT, model=replace(CHAT.model, name="nobody hosts this"))),
+        Question(replace(CHAT, model=replace(CHAT.model, name="a model without hosts"))),
         Question(replace(CHAT, model=replace(registered("microsoft/resnet-50"), name=CHAT.model.name))),
         Question(PRETRAIN),
     ],

@@ -10,7 +10,7 @@ import pytest
 from app.sizing.answer.money import cost_summary, finite, price_reason, price_words, surely_usd, usd
 from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.sold import Sold
-from app.sizing.hardware.prices import PriceKind
+from app.sizing.hardware.prices import IN_WORDS, PriceKind
 from app.sizing.result import Assurance, Level
 from tests.examples import col
 from tests.sizing.answer.given import COST, DEPLOYMENT, PRICE, estimated
@@ -51,49 +51,49 @@ def test_money_of_a_table_of_one_row() -> None:
     assert (found.purchase_usd, found.tco_usd, found.price) == (None, None, PRICE)
 
 
-def test_without_a_price_no_money_is_told_but_energy_is() -> None:
+def test_without_a_price_the_answer_shows_energy_but_no_money() -> None:
     found = cost_summary(Sold(BIG), cost(np.nan), units_per_s=10_000.0, usd_total=None, per_million="tokens")
     assert (found.usd_per_hour, found.usd_per_month, found.usd_per_million) == (None, None, None)
     assert found.kwh_per_million == pytest.approx(0.2)
     (reason,) = price_reason(found, DEPLOYMENT)
-    assert "no price" in reason.text
+    assert "no cost is calculated" in reason.text
 
 
 def test_a_rented_price_names_machine_seller_and_date() -> None:
     (reason,) = price_reason(COST, DEPLOYMENT)
-    assert reason.text == "1 machine (big-8) at sky in us-1, on demand: 40.00 USD per hour; " + (
-        "the provider's own price, seen 2026-01-01."
+    assert reason.text == "1 machine (big-8) from sky in us-1, on demand: 40.00 USD/h. Price basis: " + (
+        f"{IN_WORDS[PriceKind.PROVIDER]}, as of 2026-01-01."
     )
     assert (reason.value, reason.unit) == (40.0, "USD/h")
     (several,) = price_reason(COST, replace(DEPLOYMENT, nodes=2, region="unspecified"))
-    assert several.text.startswith("2 machines (big-8) at sky, on demand")
+    assert several.text.startswith("2 machines (big-8) from sky, on demand")
 
 
-def test_what_is_paid_at_the_start_is_told() -> None:
+def test_the_answer_states_the_upfront_payment() -> None:
     reserved = replace(PRICE, terms=replace(PRICE.terms, upfront_usd=87_600.0))
     (reason,) = price_reason(replace(COST, price=reserved), DEPLOYMENT)
-    assert reason.text.endswith("87,600 USD of it are paid at the start, per machine.")
+    assert reason.text.endswith("This includes an upfront payment of 87,600 USD per machine.")
 
 
 @pytest.mark.parametrize("in_parts", [False, True])
 def test_a_bought_price_says_what_is_in_it_and_whether_it_was_put_together(in_parts: bool) -> None:
-    kind = PriceKind.RECKONED if in_parts else PriceKind.QUOTE
+    kind = PriceKind.ESTIMATE if in_parts else PriceKind.QUOTE
     owned = replace(COST, purchase_usd=300_000.0, price=replace(PRICE, terms=replace(PRICE.terms, kind=kind)))
     (reason,) = price_reason(owned, DEPLOYMENT)
-    assert reason.text.startswith("1 machine bought for 300,000 USD: 40.00 USD per hour over the horizon")
-    assert ("ask for a quote" in reason.text) is in_parts
+    assert reason.text.startswith("Purchase of 1 machine for 300,000 USD. This is 40.00 USD/h over the horizon")
+    assert ("Ask for a quote" in reason.text) is in_parts
 
 
 def test_a_price_in_a_clause() -> None:
-    assert price_words(estimated()) == "40.00 USD per hour, 0.25 USD per million tokens"
+    assert price_words(estimated()) == "40.00 USD/h, 0.25 USD per million tokens"
     run = estimated(cost=replace(COST, usd_total=4800.0))
-    assert price_words(run) == "4,800 USD for the run (40.00 USD per hour)"
+    assert price_words(run) == "4,800 USD for the run (40.00 USD/h)"
     levels = (Level(0.5, 6, usd_total=4000.0), Level(0.8, 8, usd_total=5500.0))
     sure = replace(run, assurance=Assurance(0.8, 1.0, None, 0.9, levels))
-    assert price_words(sure) == "4,800 USD for the run, 5,500 USD at 80% confidence (40.00 USD per hour)"
+    assert price_words(sure) == "4,800 USD for the run, 5,500 USD at 80 % confidence (40.00 USD/h)"
     assert surely_usd(sure) == 5500
     few = replace(sure, deployment=replace(sure.deployment, total_accelerators=6))
     assert surely_usd(few) is None  # what holds with it takes other machines
     assert price_words(few) == price_words(run)
-    assert price_words(estimated(cost=replace(COST, usd_per_hour=None))) == "no price is known"
-    assert price_words(estimated(cost=None)) == "no price is known"
+    assert price_words(estimated(cost=replace(COST, usd_per_hour=None))) == "no known price"
+    assert price_words(estimated(cost=None)) == "no known price"

@@ -1,4 +1,4 @@
-"""Hardware that a load leaves mostly idle: warned of where less would do, explained where nothing less does."""
+"""Warnings of mostly idle hardware if less is enough, and an explanation if it is not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_less_that_would_do_is_named() -> None:
     notice = overkill(ASKED, ranked(1, CARD, **used(0.0123)), LESS)
     assert notice is not None
     assert notice.code == "training_class_overkill"
-    assert notice.text == "Acme Card is 1.23 % used at peak: 1 x Acme Card would do for 0.80 USD per hour."
+    assert notice.text == "Acme Card is only 1.23 % utilized at peak. 1 × Acme Card is enough for 0.80 USD/h."
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 1.2])
@@ -49,14 +49,14 @@ def test_where_nothing_costs_less_there_is_no_warning_but_what_decided() -> None
     first = ranked(1, BIG, **used(0.01))
     assert overkill(ASKED, first, AS_MUCH) is None
     for reached, decided in (
-        ([Reached.MEMORY], "memory, not speed, decided"),
-        ([Reached.MEMORY, Reached.SPEED], "memory and the time of a single request decided, not the load"),
-        ([Reached.SPEED], "the time of a single request decided, not the load"),
-        ([Reached.OFFERS], "it is the least that is on sale"),
+        ([Reached.MEMORY], "memory determines the size, not speed"),
+        ([Reached.MEMORY, Reached.SPEED], "memory and single-request latency determine the size, not the load"),
+        ([Reached.SPEED], "single-request latency determines the size, not the load"),
+        ([Reached.OFFERS], "it is the smallest configuration on sale"),
     ):
-        (told,) = with_what_decided(ASKED, (first,), AS_MUCH, [miss(r) for r in reached])
-        assert told.estimate.explanation[-1].text == (
-            f"Acme Big is 1 % used at peak, and nothing that costs less would do: {decided}."
+        (explained,) = with_what_decided(ASKED, (first,), AS_MUCH, [miss(r) for r in reached])
+        assert explained.estimate.explanation[-1].text == (
+            f"Acme Big is only 1 % utilized at peak, but no cheaper option is enough: {decided}."
         )
     assert with_what_decided(ASKED, (first,), LESS, []) == (first,)
     assert with_what_decided(ASKED, (), None, []) == ()
@@ -65,7 +65,7 @@ def test_where_nothing_costs_less_there_is_no_warning_but_what_decided() -> None
 def test_a_given_deployment_is_pointed_to_the_search() -> None:
     notice = overkill(ASKED, ranked(1, BIG, **used(0.01)), None)
     assert notice is not None
-    assert notice.text == "Acme Big is 1 % used at peak: POST /recommend says whether less would do."
+    assert notice.text == "Acme Big is only 1 % utilized at peak. Use POST /recommend to look for a cheaper option."
 
 
 def test_a_few_users_on_training_class_hardware_and_work_that_fills_it() -> None:

@@ -44,7 +44,7 @@ def test_a_batch_keeps_the_activations_of_each_of_its_samples() -> None:
     assert memory.activation_bytes == pytest.approx(32 * 1e8)
     assert (memory.kv_cache_bytes, memory.kv_cache_tokens) == (0.0, None)
     assert memory.total_bytes == pytest.approx(0.5 * GIB + 3.2e9 + 1e9)
-    assert WORDS.memory_reason(VIT, judged, 0, "", "ViT").text == "ViT takes 0.50 GiB of 72.0 GiB usable."
+    assert WORDS.memory_reason(VIT, judged, 0, "", "ViT").text == "ViT takes 0.50 GiB of 72.0 GiB usable memory."
     assert not WORDS.is_full(judged, 0, Assumptions())
     assert WORDS.engine_settings(VIT, judged, 0) == {}
 
@@ -85,19 +85,23 @@ def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -
 @pytest.mark.parametrize(
     ("vcpus", "serial_s", "said"),
     [
-        (128.0, 0.0, "takes 3.4 ms of a core; a replica has 0.6 cores."),
-        (np.nan, 0.0, "a replica has 0.6 cores, as assumed: the listing names no processors."),
-        (128.0, 0.1, "One server hands out 10 requests/s at most, whatever its accelerator would do."),
+        (128.0, 0.0, "takes 3.4 ms of one CPU core. Each replica has 0.6 cores."),
+        (np.nan, 0.0, "Each replica has 0.6 cores (assumed: the listing does not state the CPU)."),
+        (
+            128.0,
+            0.1,
+            "One server process dispatches at most 10 requests/s. A faster accelerator does not raise this limit.",
+        ),
     ],
 )
-def test_a_host_that_is_waited_for_is_told_with_its_cores(vcpus: float, serial_s: float, said: str) -> None:
+def test_a_host_bottleneck_is_reported_with_its_cores(vcpus: float, serial_s: float, said: str) -> None:
     terms = batch_terms(work_of(VIT), on_big())
     hosting = Hosting(col(0.0034), col(0.6), col(serial_s), np.array([False]))
     judged: Any = row(
         speed=row(terms=replace(terms, hosting=hosting)), operation=row(batch=col(64.0)), plans=row(vcpus=col(vcpus))
     )
-    (told,) = host_reasons(judged, 0)
-    assert told.text.endswith(said)
+    (reason,) = host_reasons(judged, 0)
+    assert reason.text.endswith(said)
     judged.speed.terms = terms
     assert not [*host_reasons(judged, 0)]  # what needs nothing of it
 

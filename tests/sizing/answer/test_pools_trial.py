@@ -41,8 +41,8 @@ def test_one_line_starts_a_server_of_each_pool_a_router_and_the_load(engine: str
 
 def test_a_pair_is_asked_for_what_its_slower_pool_carries() -> None:
     found = pooled()
-    told = parts(found)
-    each = (told.prefill.requests_per_s_capacity / 2, told.decode.requests_per_s_capacity / 3)
+    pools = parts(found)
+    each = (pools.prefill.requests_per_s_capacity / 2, pools.decode.requests_per_s_capacity / 3)
     whole = speed(found).requests_per_s_capacity or 0.0
     assert pair_share(found) == pytest.approx(min(each) / whole)
     trial = pools_trial(Question(STEADY), found)

@@ -1,4 +1,4 @@
-"""Warnings of prices: nobody behind them, too old, for too many or too few."""
+"""Warnings about prices: not firm, too old, or for too many or too few machines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from app.sizing.answer.cautions import Told
 from app.sizing.answer.prices import USUAL, price_not_firm, quantity, stale_price
 from app.sizing.assumptions import Assumptions
-from app.sizing.hardware.prices import FIRM, PriceKind
+from app.sizing.hardware.prices import FIRM, IN_WORDS, PriceKind
 from app.sizing.question import Question
 from app.sizing.result import CostSummary, Notice
 from tests.examples import CHAT
@@ -21,25 +21,25 @@ def cost(**terms: Any) -> CostSummary:
     return replace(COST, price=replace(PRICE, terms=replace(PRICE.terms, **terms)))
 
 
-def told(given: CostSummary | None, **deployment: Any) -> Told:
+def case(given: CostSummary | None, **deployment: Any) -> Told:
     return Told(Question(CHAT), estimated(cost=given, **deployment))
 
 
 @pytest.mark.parametrize("kind", PriceKind)
-def test_a_price_that_nobody_stands_behind_is_named(kind: PriceKind) -> None:
+def test_a_price_that_is_not_firm_is_named(kind: PriceKind) -> None:
     found = price_not_firm([ranked(1), ranked(2, cost=cost(kind=kind)), ranked(3, cost=None)])
     assert (found is None) == (kind in FIRM)
     if found is not None:
-        assert found.text.startswith("Nobody stands behind the price of Acme Big (a")
-        assert found.text.endswith("): ask before deciding.")
+        assert found.text.startswith("This price is not a firm offer: Acme Big (a")
+        assert found.text.endswith("). Ask for a quote before deciding.")
 
 
 @pytest.mark.parametrize(("days", "stale"), [(None, False), (365, False), (366, True)])
 def test_an_old_price_is_to_be_asked_for_again(days: int | None, stale: bool) -> None:
-    found = stale_price(told(replace(COST, price=replace(PRICE, age_days=days))))
+    found = stale_price(case(replace(COST, price=replace(PRICE, age_days=days))))
     assert (found is not None) == stale
     if found is not None:
-        assert found.text == "The price was seen 2026-01-01, 366 days ago: ask for today's before deciding."
+        assert found.text == "The price dates from 2026-01-01, 366 days ago. Ask for a current price before deciding."
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_an_old_price_is_to_be_asked_for_again(days: int | None, stale: bool) ->
         ({}, {"nodes": 8, "total_accelerators": 64}, None),
         ({}, {"nodes": 9, "total_accelerators": 72}, "beyond_usual_quantity"),
         ({"kind": PriceKind.BROKER}, {"nodes": 2, "total_accelerators": 9}, "beyond_usual_quantity"),
-        ({"kind": PriceKind.RECKONED}, {"nodes": 200, "total_accelerators": 1600}, None),  # there is no seller
-        # what is known goes before what is usual
+        ({"kind": PriceKind.ESTIMATE}, {"nodes": 200, "total_accelerators": 1600}, None),  # there is no seller
+        # a known limit precedes the usual one
         ({"max_quantity": 100}, {"nodes": 100, "total_accelerators": 800}, None),
         ({"max_quantity": 100}, {"nodes": 101, "total_accelerators": 808}, "above_maximum_quantity"),
         ({"min_quantity": 4}, {"nodes": 3, "total_accelerators": 24}, "below_minimum_quantity"),
@@ -60,17 +60,17 @@ def test_an_old_price_is_to_be_asked_for_again(days: int | None, stale: bool) ->
 def test_quantities_are_held_against_the_seller(
     terms: dict[str, Any], deployment: dict[str, Any], code: str | None
 ) -> None:
-    found: Notice | None = quantity(told(cost(**terms), **deployment))
+    found: Notice | None = quantity(case(cost(**terms), **deployment))
     assert (None if found is None else found.code) == code
-    assert quantity(told(None, **deployment)) is None
+    assert quantity(case(None, **deployment)) is None
 
 
 def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:
     assert all(Assumptions.usual(name) >= 1 for name in USUAL.values())
-    assert set(PriceKind) - set(USUAL) == {PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.RECKONED}
-    found = quantity(told(cost(), nodes=54, total_accelerators=432))
+    assert set(PriceKind) - set(USUAL) == {PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
+    found = quantity(case(cost(), nodes=54, total_accelerators=432))
     assert found is not None
     assert found.text == (
-        "432 accelerators at the provider's own price: such a seller usually has 64 at once. "
-        "Ask whether so many are to be had, and at which price."
+        f"432 accelerators at {IN_WORDS[PriceKind.PROVIDER]}: such sellers rarely have more than 64 at once. "
+        "Confirm availability and price."
     )

@@ -1,11 +1,11 @@
-"""The recipe that a run's memory rests on, as it is told."""
+"""The recipe that determines the memory of a run, as the answer states it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, replace
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import AppError
@@ -23,22 +23,22 @@ def test_what_is_said_of_adapters_goes_with_adapters(market: Snapshot) -> None:
         workload = replace(WORKLOAD, method=method)
         found = recipe_of_row(workload, one(market, framework="fsdp", zero_stage=0), 0)
         assert found is not None
-        told = (found.adapter_precision, found.adapter_dropout, found.kbit_widening)
-        assert sum(value is not None for value in told) == adapted
+        stated = (found.adapter_precision, found.adapter_dropout, found.kbit_widening)
+        assert sum(value is not None for value in stated) == adapted
 
 
 def test_recomputation_is_the_layouts_own(market: Snapshot) -> None:
-    for layout, said, told in (("none", None, "none"), ("selective", "attention", "attention"), ("full", None, "full")):
+    for layout, said, text in (("none", None, "none"), ("selective", "attention", "attention"), ("full", None, "full")):
         plans = one(
             market, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSaid(recomputation=said), **SINGLE
         )
         found = recipe_of_row(WORKLOAD, plans, 0)
-        assert found is not None and found.recomputation == told
+        assert found is not None and found.recomputation == text
 
 
 def test_one_sentence_names_whose_recipe_it_is() -> None:
     (said,) = recipe_reason(RecipeSaid(name="torchtune 0.6", loss="chunked", kernels="eager"))
-    assert said.text.startswith("Memory by the recipe of torchtune 0.6: eager kernels;")
+    assert said.text.startswith("Memory follows the recipe of torchtune 0.6: eager kernels;")
     assert recipe_reason(None) == ()
 
 
@@ -51,7 +51,6 @@ def said(data: st.DataObject) -> RecipeSaid:
     return RecipeSaid(**words, **flags)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Snapshot, data: st.DataObject) -> None:
     workload = replace(WORKLOAD, method=data.draw(st.sampled_from(list(Method))))
@@ -69,15 +68,15 @@ def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Sna
         found = estimate(Question(workload), deployment, market)
     except AppError:
         return
-    told = found.deployment.recipe
-    if told is None or told.name is None:  # what does not run there is echoed as it was asked
+    recipe_shown = found.deployment.recipe
+    if recipe_shown is None or recipe_shown.name is None:  # what does not run there is echoed as it was asked
         return
     wanted = {name: word for name, word in asdict(recipe).items() if word is not None}
     adapts = workload.method is not Method.FULL
     for name, word in wanted.items():
         if (adapts or name not in OF_ADAPTERS) and (workload.method is Method.QLORA or name != "kbit_widening"):
-            assert getattr(told, name) == word
-    assert told.name in {r.name for r in RECIPES}
+            assert getattr(recipe_shown, name) == word
+    assert recipe_shown.name in {r.name for r in RECIPES}
     again = estimate(Question(workload), found.deployment, market)
     assert again.deployment == found.deployment
     assert again.memory == found.memory

@@ -30,12 +30,12 @@ def test_each_kind_of_serving_has_its_words() -> None:
     assert isinstance(words_of(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassWords)
 
 
-def test_a_bottleneck_is_told_with_its_share_of_a_step() -> None:
+def test_a_bottleneck_shows_its_share_of_a_step() -> None:
     shares = {"compute": 1.0, "memory_bandwidth": 6.0, "interconnect": 2.0, "host": 1.0}
     found = bottleneck_reason("memory_bandwidth", shares)
-    assert "(60% of a step)" in found.text
+    assert found.text == "Bottleneck: memory bandwidth (60 % of each step)."
     assert found.value == pytest.approx(0.6)
-    assert "of a step" not in bottleneck_reason("memory_capacity", shares).text
+    assert "of each step" not in bottleneck_reason("memory_capacity", shares).text
 
 
 @pytest.mark.parametrize(("percentile", "shown", "ms"), [(50, 50, 200), (90, 95, 400), (95, 95, 400), (99, 99, 800)])
@@ -47,7 +47,7 @@ def test_a_limit_is_held_against_the_percentile_next_above(percentile: float, sh
     )
     (found,) = limit_reasons(replace(CHAT, slo=Slo(1.6, None, None, percentile)), judged, 0)
     assert found.text == (
-        f"Time to first token at p{shown} is {ms} ms of 1,600 allowed at p{percentile}: {ms / 1600:.0%} of the limit."
+        f"Time to first token at p{shown} is {ms} ms, {100 * ms / 1600:.0f} % of the 1,600 ms limit at p{percentile}."
     )
     assert found.code == "ttft_ms"
     assert found.value == pytest.approx(ms)
@@ -74,27 +74,27 @@ def fleet(workload: Any, used: float = 0.55, **deployment: Any) -> list[str]:
 def test_how_full_replicas_are_and_what_stays_idle() -> None:
     # 3 replicas and a spare of 2 fill the machine of 8; without the spare two stand idle
     assert fleet(CHAT) == [
-        "3 replicas carry 5 requests/s at 55% of their expected capacity within the limits "
-        "(planned for at most 70% with 80 % confidence), 1 spare."
+        "At peak the 3 replicas are 55 % busy; 1 spare. The plan keeps utilization at or below 70 % with 80 % "
+        "confidence."
     ]
     assert fleet(CHAT, spare_replicas=0)[1] == (
-        "2 of 8 accelerators paid for stay idle: Acme Big comes in machines of 8."
+        "2 of the 8 accelerators you pay for stay idle, because Acme Big comes in machines of 8."
     )
     assert fleet(replace(CHAT, load=Load.OFFLINE)) == []
-    assert fleet(CHAT, replicas=1)[0].startswith("1 replica carries 5 requests/s")
+    assert fleet(CHAT, replicas=1)[0].startswith("At peak the replica is 55 % busy")
 
 
-def test_more_load_than_is_carried_is_told_in_numbers() -> None:
-    assert fleet(CHAT, used=1.33)[0] == "3 replicas carry 3.75 of the 5 requests/s asked within the limits."
+def test_an_overload_states_the_served_share_of_the_load() -> None:
+    assert fleet(CHAT, used=1.33)[0] == "3 replicas can serve 3.75 of the 5 requests/s within the limits."
     closed = replace(CHAT, load=Load.CLOSED, in_flight=70.0)
-    assert fleet(closed, used=1.2)[0] == "3 replicas carry 60 of the 70 requests asked at once."
+    assert fleet(closed, used=1.2)[0] == "3 replicas can serve 60 of the 70 concurrent requests within the limits."
     assert fleet(closed) == []
 
 
 def test_by_how_much_a_plan_does_not_fit() -> None:
     judged: Any = row(memory=row(needed_bytes=col(100 * GIB), usable_bytes=col(72 * GIB)))
     found = out_of_memory(judged, 0)
-    assert found.text == "It does not fit: each accelerator would need 100.0 GiB of 72.0 usable."
+    assert found.text == "The model does not fit: each accelerator needs 100.0 GiB but has 72.0 GiB usable."
     assert found.value == pytest.approx(100.0)
 
 
@@ -120,5 +120,5 @@ def test_what_does_not_fit_has_no_speed_and_no_price() -> None:
     asked = Deployment("acme-card", tensor_parallel=1, pipeline_parallel=1, weight_format="bf16", engine="vllm")
     found = estimate(Question(replace(CHAT, model=LLAMA_70B)), asked, SMALL)
     assert (found.fits, found.performance, found.cost, found.bottleneck) == (False, None, None, "memory_capacity")
-    # 141 GB of weights beside 24 GiB
+    # 141 GB of weights against 24 GiB
     assert found.explanation[0].value == pytest.approx(131.4, rel=0.05)

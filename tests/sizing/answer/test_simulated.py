@@ -29,29 +29,30 @@ OPEN = varied(peak_per_s=6.0, output_tokens=Lengths(101.0), slo=Slo(0.4, 0.05, N
 CLOSED = varied(load=Load.CLOSED, in_flight=6.0, output_tokens=Lengths(101.0))
 
 
-def texts(load: float, workload: Any = OPEN, **told: Any) -> list[str]:
-    return [reason.text for reason in limits_of_run(workload, curve(**told), load)]
+def texts(load: float, workload: Any = OPEN, **changes: Any) -> list[str]:
+    return [reason.text for reason in limits_of_run(workload, curve(**changes), load)]
 
 
-def test_a_limit_is_told_with_its_percentile_the_load_and_where_it_is_passed() -> None:
+def test_a_limit_shows_its_percentile_the_load_and_the_load_that_exceeds_it() -> None:
     assert texts(2.0) == [
-        "p95 TTFT 200 ms of 400 allowed at 2 requests/s per replica; it passes the limit at 2.83.",
-        "p95 TPOT 20 ms of 50 allowed at 2 requests/s per replica.",
+        "p95 TTFT is 200 ms (limit 400 ms) at 2 requests/s per replica. It exceeds the limit above 2.83 requests/s per "
+        "replica.",
+        "p95 TPOT is 20 ms (limit 50 ms) at 2 requests/s per replica.",
     ]
     assert texts(5.0) == []  # the queue never empties
 
 
 def test_a_limit_that_is_never_met_is_passed_nowhere() -> None:
     (first, _) = texts(2.0, replace(OPEN, slo=Slo(0.05, 0.05, None, 95.0)))
-    assert first == "p95 TTFT 200 ms of 50 allowed at 2 requests/s per replica."
+    assert first == "p95 TTFT is 200 ms (limit 50 ms) at 2 requests/s per replica."
 
 
-def test_the_load_is_told_as_it_comes() -> None:
+def test_the_load_is_shown_in_the_unit_of_its_arrivals() -> None:
     assert load_words(OPEN, 1.0) == "1 request/s per replica"
     assert load_words(CLOSED, 3.0) == "3 requests in flight per replica"
 
 
-def test_arrivals_are_told_apart() -> None:
+def test_arrival_processes_are_distinguished() -> None:
     assert arrivals_of(OPEN) == "poisson"
     assert arrivals_of(replace(OPEN, burstiness=2.0)) == "bursty"
     assert arrivals_of(CLOSED) == "closed"
@@ -81,11 +82,11 @@ def test_a_curve_is_of_the_whole_deployment_and_goes_on_to_collapse() -> None:
     assert closed.points[1].output_tokens_per_s == pytest.approx(2 * 2 * 101)
 
 
-def test_a_knee_is_told_where_enough_loads_were_looked_at() -> None:
+def test_a_knee_is_shown_if_enough_loads_were_simulated() -> None:
     assert list(knee_of_run(OPEN, curve(), 1.0)) == []
     loads, table = np.array([1.0, 2.0, 4.0, 8.0]), np.concatenate([curve().waits_s, 4 * curve().waits_s[-1:]])
     (reason,) = knee_of_run(OPEN, replace(curve(), loads=loads, waits_s=table, answered_per_s=loads), 1.0)
-    assert reason.text.startswith("From 2 requests/s per replica on")
+    assert reason.text.startswith("Waiting times start to climb above 2 requests/s per replica (planned: 1).")
 
 
 def test_a_run_that_ends_says_how_long_it_takes() -> None:

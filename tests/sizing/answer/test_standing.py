@@ -41,7 +41,7 @@ def service(label: str = "none", zones: int = 1, domain: str | None = None, **ch
     return replace(CHAT, redundancy=Redundancy.named(label, zones=zones, domain=domain), **changed)
 
 
-def told(workload: InferenceWorkload, **deployment: Any) -> Told:
+def case(workload: InferenceWorkload, **deployment: Any) -> Told:
     return Told(Question(workload), estimated(**deployment))
 
 
@@ -51,51 +51,51 @@ def told(workload: InferenceWorkload, **deployment: Any) -> Told:
         (
             service("n+1", 3),
             placed(4, 2, 6, 8),
-            "2 machines in each of 3 zones, 1 replica on each; losing any one zone leaves the 4 replicas that "
-            "the peak needs.",
+            "2 machines in each of 3 zones, 1 replica per machine. Losing any one zone leaves the 4 replicas "
+            "needed at peak.",
         ),
         (
             service("n+1"),
             placed(1, 1, 2),
-            "2 machines, 1 replica on each; losing any one machine leaves the 1 replica that the peak needs.",
+            "2 machines, 1 replica per machine. Losing any one machine leaves the 1 replica needed at peak.",
         ),
         (
             service("n+2", 2),
             placed(9, 9, 6),
-            "3 machines in each of 2 zones, 3 replicas on each; losing any one zone or any 2 machines leaves the "
-            "9 replicas that the peak needs.",
+            "3 machines in each of 2 zones, 3 replicas per machine. Losing any one zone or any 2 machines leaves the "
+            "9 replicas needed at peak.",
         ),
         (
             service("n+1", 3),
             placed(9, 6, 5),
-            "5 machines over 3 zones (2, 2, 1), 3 replicas on each; losing any one zone leaves the 9 replicas "
-            "that the peak needs.",
+            "5 machines across 3 zones (2, 2, 1), 3 replicas per machine. Losing any one zone leaves the 9 replicas "
+            "needed at peak.",
         ),
         (
             service("n+1", domain="accelerator"),
             placed(3, 1, 1),
-            "1 machine with 4 replicas; losing any one accelerator leaves the 3 replicas that the peak needs.",
+            "1 machine with 4 replicas. Losing any one accelerator leaves the 3 replicas needed at peak.",
         ),
         (
             service("n+1", load=Load.CLOSED, in_flight=64.0),
             placed(2, 1, 6, 16),
-            "6 machines, 2 to a replica; losing any one machine leaves the 2 replicas that the load needs.",
+            "6 machines, 2 machines per replica. Losing any one machine leaves the 2 replicas needed for the load.",
         ),
         (
             service("2n", 2, "zone"),
             placed(2, 3, 2),
-            "1 machine in each of 2 zones, at most 3 replicas on each; losing any one zone leaves the 2 replicas that "
-            "the peak needs.",
+            "1 machine in each of 2 zones, at most 3 replicas per machine. Losing any one zone leaves the 2 "
+            "replicas needed at peak.",
         ),
         (
             service("n+1"),
             placed(3, 1, 1),
-            "1 machine with 4 replicas; losing any one machine leaves 0 replicas, and the peak needs 3.",
+            "1 machine with 4 replicas. Losing any one machine leaves 0 replicas, but 3 are needed at peak.",
         ),
         (
             service("none", 3),
             placed(2, 1, 3),
-            "1 machine in each of 3 zones, 1 replica on each; without redundancy nothing is promised when one is lost.",
+            "1 machine in each of 3 zones, 1 replica per machine. No redundancy was requested, so no failure is covered.",
         ),
     ],
 )
@@ -105,7 +105,7 @@ def test_what_stands_where_and_what_survives(workload: InferenceWorkload, deploy
     assert reason.code == "placement"
 
 
-def test_what_nobody_asked_for_is_not_told() -> None:
+def test_redundancy_that_was_not_requested_is_not_mentioned() -> None:
     assert standing_reasons(service(), replace(DEPLOYMENT, **placed(4, 0, 1))) == []
     assert standing_reasons(service("n+1"), Deployment("acme-big")) == []
     assert standing_of(service("n+1"), replace(DEPLOYMENT, nodes=None)) is None
@@ -121,7 +121,7 @@ def test_what_may_be_lost_in_words() -> None:
 def test_a_caller_may_have_fewer_machines_than_zones() -> None:
     stands = standing_of(service("n+1", 3), replace(DEPLOYMENT, **placed(3, 1, 1)))
     assert stands is not None
-    assert machines_words(stands) == "1 machine over 3 zones (1, 0, 0) with 4 replicas"
+    assert machines_words(stands) == "1 machine across 3 zones (1, 0, 0) with 4 replicas"
     assert stands.left == 0
 
 
@@ -132,18 +132,18 @@ def test_a_caller_may_have_fewer_machines_than_zones() -> None:
         (
             service("n+2"),
             placed(2, 1, 3),
-            "A machine holds 1 replica: losing 2 leaves 1 replica, and",
+            "A machine runs up to 1 replica. Losing 2 machines leaves 1 replica, but",
         ),
-        (service("n+1"), placed(3, 1, 1), "A machine holds 4 replicas: losing one leaves 0 replicas"),
+        (service("n+1"), placed(3, 1, 1), "A machine runs up to 4 replicas. Losing one machine leaves 0 replicas"),
         (
             service("n+1"),
             placed(3, 1, 2),
-            "A machine holds 2 replicas: losing one leaves 2 replicas, and the peak needs 3.",
+            "A machine runs up to 2 replicas. Losing one machine leaves 2 replicas, but 3 are needed at peak.",
         ),
         (
             service("n+1", domain="accelerator"),
             placed(3, 1, 2),
-            "failure_domain machine prices what survives a machine",
+            "set failure_domain to machine to survive a machine failure",
         ),
         (service("n+1", domain="accelerator"), placed(3, 1, 4, 8), None),
         (service("n+1"), placed(1, 1, 4, 16), None),  # a replica spans two
@@ -153,43 +153,45 @@ def test_a_caller_may_have_fewer_machines_than_zones() -> None:
 def test_a_machine_takes_the_replicas_on_it_with_it(
     workload: InferenceWorkload, deployment: Any, text: str | None
 ) -> None:
-    found = machine_failure_exceeds_redundancy(told(workload, **deployment))
+    found = machine_failure_exceeds_redundancy(case(workload, **deployment))
     assert (found is None) == (text is None)
     assert found is None or (text or "") in found.text
 
 
 def test_machines_of_a_caller_may_not_survive_a_zone() -> None:
-    assert zone_failure_exceeds_redundancy(told(service("n+1", 3), **placed(4, 2, 3))) is None
-    assert zone_failure_exceeds_redundancy(told(service("n+1"), **placed(4, 0, 1))) is None
-    found = zone_failure_exceeds_redundancy(told(service("n+1", 3), **placed(3, 1, 1)))
+    assert zone_failure_exceeds_redundancy(case(service("n+1", 3), **placed(4, 2, 3))) is None
+    assert zone_failure_exceeds_redundancy(case(service("n+1"), **placed(4, 0, 1))) is None
+    found = zone_failure_exceeds_redundancy(case(service("n+1", 3), **placed(3, 1, 1)))
     assert found is not None
-    assert "losing any one zone leaves 0 replicas, and the peak needs 3." in found.text
+    assert "Losing any one zone leaves 0 replicas, but 3 are needed at peak." in found.text
 
 
 @pytest.mark.parametrize(
     ("workload", "deployment", "text"),
     [
-        (service(), placed(1, 0, 1), "One replica carries the service"),
-        (service(), placed(4, 0, 1), "All 4 replicas stand on one machine: its loss is an outage"),
-        (service(), placed(2, 0, 1), "All 2 replicas stand on one machine"),
-        (service(), placed(1, 0, 2, 16), "One replica carries the service"),
+        (service(), placed(1, 0, 1), "No redundancy: if this replica fails"),
+        (service(), placed(4, 0, 1), "No redundancy: all 4 replicas run on one machine, and if it fails, the service is down."),
+        (service(), placed(2, 0, 1), "No redundancy: all 2 replicas run on one machine"),
+        (service(), placed(1, 0, 2, 16), "No redundancy: if this replica fails"),
         (service(), placed(5, 0, 2), None),
         (service("n+1"), placed(1, 0, 1), None),
         (service(load=Load.OFFLINE), placed(1, 0, 1), None),
-        (service(load=Load.CLOSED, in_flight=64.0, most_personal_in_flight=4.0), placed(2, 0, 1), "All 2 replicas"),
+        (service(load=Load.CLOSED, in_flight=64.0, most_personal_in_flight=4.0), placed(2, 0, 1), "No redundancy: all 2 replicas"),
         (service(load=Load.CLOSED, in_flight=1.0, most_personal_in_flight=4.0), placed(1, 0, 1), None),
     ],
 )
 def test_a_service_that_one_loss_ends(workload: InferenceWorkload, deployment: Any, text: str | None) -> None:
-    found = no_redundancy(told(workload, **deployment))
+    found = no_redundancy(case(workload, **deployment))
     assert (found is None) == (text is None)
     assert found is None or found.text.startswith(text or "")
 
 
 def test_zones_of_a_provider_are_for_the_buyer_to_check() -> None:
-    found = zones_not_verified(told(service("n+1", 3)))
+    found = zones_not_verified(case(service("n+1", 3)))
     assert found is not None
-    assert found.text == ("The catalogue knows regions, not their zones: check that sky has big-8 in 3 zones of us-1.")
-    assert zones_not_verified(told(service("n+1"))) is None
-    assert zones_not_verified(told(service("n+1", 3), pricing_model=PricingModel.OWNED)) is None
-    assert zones_not_verified(told(service("n+1", 3), provider=None, pricing_model=None)) is None
+    assert found.text == (
+        "The catalog lists regions but not their zones. Check that sky offers big-8 in 3 zones of us-1."
+    )
+    assert zones_not_verified(case(service("n+1"))) is None
+    assert zones_not_verified(case(service("n+1", 3), pricing_model=PricingModel.OWNED)) is None
+    assert zones_not_verified(case(service("n+1", 3), provider=None, pricing_model=None)) is None

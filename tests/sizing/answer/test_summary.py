@@ -23,13 +23,13 @@ TRACE = Trace(np.arange(2.0), np.full(2, 900), np.full(2, 90), np.zeros(2, np.in
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({}, "a service of 5 requests/s at peak"),
-        ({"load": Load.OFFLINE}, "offline work with no latency limit"),
-        ({"load": Load.CLOSED, "in_flight": 1.0}, "one user at a time"),
-        ({"load": Load.CLOSED, "in_flight": 12.0}, "12 requests in flight"),
-        ({"load": Load.CLOSED, "in_flight": 64.0, "requests": 640.0}, "a run of 640 requests, 64 in flight"),
-        ({"trace": TRACE}, "a service of 5 requests/s at peak, as recorded"),
-        ({"load": Load.BATCH, "in_flight": 32.0}, "32 requests in a static batch"),
+        ({}, "at up to 5 requests/s"),
+        ({"load": Load.OFFLINE}, "offline without latency limits"),
+        ({"load": Load.CLOSED, "in_flight": 1.0}, "to one user at a time"),
+        ({"load": Load.CLOSED, "in_flight": 12.0}, "with 12 requests in flight"),
+        ({"load": Load.CLOSED, "in_flight": 64.0, "requests": 640.0}, "for a run of 640 requests with 64 in flight"),
+        ({"trace": TRACE}, "at up to 5 requests/s (recorded traffic)"),
+        ({"load": Load.BATCH, "in_flight": 32.0}, "in static batches of 32 requests"),
     ],
 )
 def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
@@ -41,15 +41,15 @@ def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
     [
         (
             Question(CHAT),
-            "You serve Llama-3.1-8B (no training), a service of 5 requests/s at peak, and look for the lowest cost",
+            "Serving Llama-3.1-8B at up to 5 requests/s, cheapest option first",
         ),
         (
             Question(PRETRAIN, objective=Objective.LATENCY),
-            "You train Llama-3.1-8B on 100 billion tokens within 14 days, and look for the lowest latency",
+            "Training Llama-3.1-8B on 100 billion tokens within 14 days, lowest latency first",
         ),
         (
             Question(replace(PRETRAIN, phase="fine_tuning", method=Method.LORA, units=2e6, deadline_s=36 * 3600.0)),
-            "You fine-tune (lora) Llama-3.1-8B on 2 million tokens within 36 hours, and look for the lowest cost",
+            "LoRA fine-tuning of Llama-3.1-8B on 2 million tokens within 36 hours, cheapest option first",
         ),
     ],
 )
@@ -58,11 +58,11 @@ def test_the_three_questions_before_buying(question: Question, words: str) -> No
 
 
 def test_hardware_is_named_with_its_number_and_its_seller() -> None:
-    assert hardware_words(ranked()) == "8 x Acme Big at sky, us-1, on demand"
-    assert hardware_words(ranked(region="unspecified", total_accelerators=1024)) == "1,024 x Acme Big at sky, on demand"
-    assert hardware_words(ranked(pricing_model=PricingModel.OWNED)) == "8 x Acme Big owned (big-8)"
-    nobody = ranked(provider=None, region=None, pricing_model=None)
-    assert hardware_words(nobody) == "8 x Acme Big at no listed price, unpriced"
+    assert hardware_words(ranked()) == "8 × Acme Big from sky (us-1, on demand)"
+    assert hardware_words(ranked(region="unspecified", total_accelerators=1024)) == "1,024 × Acme Big from sky (on demand)"
+    assert hardware_words(ranked(pricing_model=PricingModel.OWNED)) == "8 × Acme Big (purchase, system big-8)"
+    unlisted = ranked(provider=None, region=None, pricing_model=None)
+    assert hardware_words(unlisted) == "8 × Acme Big (no listed price)"
 
 
 def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None:
@@ -70,12 +70,12 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
     text = summary(Question(CHAT), (ranked(), second), ())
     assert text == (
         f"{purpose(Question(CHAT))}. "
-        "Take 8 x Acme Big at sky, us-1, on demand as 3 replicas and 1 spare of 2 in bf16 on vllm: "
-        "40.00 USD per hour, 0.25 USD per million tokens. Sized to hold with 80% probability. "
-        "Next best: 24 x Acme Card at sky, us-1, on demand, 50.00 USD per hour, 0.25 USD per million tokens."
+        "Recommended: 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, vLLM. "
+        "Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet every limit. "
+        "Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
     alone = summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
-    assert "as 1 replica of 2 in bf16" in alone
+    assert ": 1 replica on 2 GPUs, BF16, vLLM." in alone
     assert "Next best" not in alone
 
 
@@ -84,21 +84,21 @@ def test_a_summary_of_training_names_layout_duration_and_money(days: float, word
     run = ranked(cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp")
     text = summary(Question(PRETRAIN), (run,), ())
     assert text.endswith(
-        f"Take 8 x Acme Big at sky, us-1, on demand (fsdp, 2 accelerators): {words}, "
-        "4,800 USD for the run (40.00 USD per hour). Sized to hold with 80% probability."
+        f"Recommended: 8 × Acme Big from sky (us-1, on demand): FSDP on 2 GPUs. Duration: {words}. "
+        "Cost: 4,800 USD for the run (40.00 USD/h). At least 80 % likely to meet every limit."
     )
 
 
-def test_where_nothing_does_the_nearest_miss_is_told() -> None:
+def test_without_a_feasible_option_the_closest_one_is_named() -> None:
     miss = Rejection("acme-card", "Acme Card", "out_of_memory", "{name} needs {needed} of {available}.", 30.0, 24.0)
-    assert summary(Question(CHAT), (), (miss,)).endswith("Nearest miss: Acme Card needs 30 of 24.")
-    assert summary(Question(CHAT), (), ()).endswith("Nearest miss: The catalogue is empty.")
+    assert summary(Question(CHAT), (), (miss,)).endswith("Closest option: Acme Card needs 30 of 24.")
+    assert summary(Question(CHAT), (), ()).endswith("Closest option: The catalog is empty.")
 
 
 @pytest.mark.parametrize(
     ("known", "code", "words"),
     [
-        (None, "no_layout", "32 attention heads and 8 key/value heads must divide by tensor_parallel"),
+        (None, "no_layout", "tensor_parallel must divide 32 attention heads and 8 key/value heads"),
         (Rejection("acme-big", "Acme Big", "missing_data", "No bandwidth of {name}."), "missing_data", "of Acme Big."),
         (
             Rejection("acme-big", "Acme Big", "no_engine", "vllm does not run on {name}.", rule="It has no FP8."),

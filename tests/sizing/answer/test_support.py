@@ -1,4 +1,4 @@
-"""How surely software runs is told, and what follows where only rules say so."""
+"""The stated level of software support, and the wider intervals of software that only rules support."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.examples import CHAT, PRETRAIN
 from tests.sizing.small import SMALL
 
 
-def test_documented_software_is_told_and_nothing_more() -> None:
+def test_documented_software_is_reported_without_a_warning() -> None:
     found = estimate(Question(CHAT), Deployment("acme-big", engine="vllm", weight_format="bf16"), SMALL)
     assert (found.support, found.rule) == ("documented", "")
     assert "support_expected" not in {r.code for r in found.explanation}
@@ -23,7 +23,7 @@ def test_what_only_rules_say_is_answered_with_wider_intervals_and_posts_back() -
     found = estimate(question, Deployment("acme-big", engine="sglang", weight_format="bf16"), SMALL)
     assert found.support == "expected"
     (reason,) = (r for r in found.explanation if r.code == "support_expected")
-    assert "sglang multiplies BF16 on compute capability 9.0." in reason.text
+    assert "SGLang computes in BF16 on compute capability 9.0." in reason.text
     assert estimate(question, found.deployment, SMALL).performance == found.performance
     assert found.performance is not None
     narrow = replace(question, assumptions=replace(Assumptions(), expected_support_widening=1.0))
@@ -38,13 +38,13 @@ def test_training_says_it_too() -> None:
     found = estimate(Question(run), Deployment("acme-big", framework="torchtitan"), SMALL)
     assert found.support == "expected"
     assert with_support(found, run, SMALL, Assumptions(), expected=False).support == "documented"
-    assert "torchtitan multiplies BF16" in expected_reason(found, run, SMALL, Assumptions()).text
+    assert "TorchTitan computes in BF16" in expected_reason(found, run, SMALL, Assumptions()).text
 
 
 def test_a_refusal_names_phase_method_and_rule() -> None:
     run = replace(PRETRAIN, precision="mxfp8")
     found = estimate(Question(run), Deployment("acme-big", framework="megatron"), SMALL)
     assert (found.fits, found.support) == (False, None)
-    assert found.rule == "Acme Big has compute capability 9.0; MXFP8 needs 10.0."
+    assert found.rule == "Acme Big has compute capability 9.0; MXFP8 requires 10.0 or higher."
     text = found.explanation[0].text
-    assert text.startswith("megatron does not do training of models that generate text in MXFP8 on Acme Big.")
+    assert text.startswith("Megatron-LM does not support training of text generation models in MXFP8 on Acme Big.")

@@ -1,4 +1,4 @@
-"""A stream of tokens read out: memory that adds up, percentiles in order, shares of a step, and what is full."""
+"""Explanations of token streams: memory adds up, percentiles are ordered, and the full resource is named."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ IDLE: dict[str, Any] = {
 
 
 def kept(*, counted: bool = True) -> dict[str, Any]:
-    """30 idle sessions of a GiB each, beside four running ones."""
+    """30 idle sessions of a GiB each, together with four running ones."""
     operation = row(idle_sessions=col(30), prefix_bytes=col(30 * GIB), batch=col(4))
     return {"plans": ALONE, "speed": row(beside=row(counted=[counted])), "operation": operation}
 
@@ -64,7 +64,9 @@ def test_idle_sessions_take_their_part_of_the_cache() -> None:
     assert (memory.prefix_cache_bytes, memory.idle_sessions) == (30 * GIB, 30)
     assert memory.max_concurrent_sequences == 20  # of the 50 that fit alone
     text = WORDS.memory_reason(CHAT, judged, 0, "", "Llama").text
-    assert text.endswith("At the load 4 running sequences hold 6 GiB of it, the prefixes of 30 idle sessions 30 GiB.")
+    assert text.endswith(
+        " At this load, 6 GiB of it goes to 4 running sequences and 30 GiB to the prefixes of 30 idle sessions."
+    )
     uncounted: Any = row(memory=memory_table(**table), **kept(counted=False))
     memory = WORDS.memory(CHAT, uncounted, 0)
     assert (memory.prefix_cache_bytes, memory.idle_sessions, memory.max_concurrent_sequences) == (None, None, 50)
@@ -91,16 +93,16 @@ def test_where_memory_goes_in_words() -> None:
     judged: Any = row(
         memory=memory_table(weights_bytes=15 * GIB, usable_bytes=72 * GIB, kv_pool_bytes=50 * GIB), **IDLE
     )
-    reason = WORDS.memory_reason(CHAT, judged, 0, "on one accelerator", "Llama in bf16")
+    reason = WORDS.memory_reason(CHAT, judged, 0, "on one accelerator", "Llama in BF16")
     # 50 GiB of sequences of 8192 tokens of 128 KiB, a GiB each
     assert reason.text == (
-        "Llama in bf16 takes 15.0 GiB on one accelerator; of 72.0 GiB usable, 50.0 GiB are left for the cache: "
-        "50 sequences of 8,192 tokens."
+        "Llama in BF16 takes 15.0 GiB of 72.0 GiB usable memory on one accelerator. That leaves 50.0 GiB for the KV "
+        "cache: room for 50 sequences of 8,192 tokens."
     )
     assert reason.value == pytest.approx(50.0)
     plain: Any = row(memory=memory_table(longest_sequence_bytes=0.0), **IDLE)
     assert WORDS.memory_reason(CHAT, plain, 0, "", "BERT").quantity == "weights_gib"
-    assert weights_reason("BERT", 0.41, 72.0).text == "BERT takes 0.41 GiB of 72.0 GiB usable."
+    assert weights_reason("BERT", 0.41, 72.0).text == "BERT takes 0.41 GiB of 72.0 GiB usable memory."
 
 
 @pytest.mark.parametrize(

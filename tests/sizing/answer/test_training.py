@@ -88,36 +88,37 @@ def test_degrees_are_named_where_they_are_used() -> None:
     )
 
 
-def test_links_are_told_with_their_rates() -> None:
+def test_links_are_shown_with_their_rates() -> None:
     # 50 GB/s for each of 8 accelerators are 3200 Gbit/s
     assert interconnect_words(plans(), run(), 0) == (
-        "scale-up links at 450 GB/s each way within a machine and 3,200 Gbit/s per machine between machines"
+        "scale-up links at 450 GB/s per direction within a machine and 3,200 Gbit/s per machine between machines"
     )
     slow = row(network_bytes_per_s=col(12.5e9))  # as assumed, where the catalogue knows no network
     assert interconnect_words(plans(machine=slow), run(), 0).endswith("and 800 Gbit/s per machine between machines")
-    assert interconnect_words(plans(), run(nodes=col(1)), 0) == "scale-up links at 450 GB/s each way within a machine"
+    inside = interconnect_words(plans(), run(nodes=col(1)), 0)
+    assert inside == "scale-up links at 450 GB/s per direction within a machine"
     alone = plans(
         node=row(
             link=np.array([0]), link_bytes_per_s=col(0), network_bytes_per_s=col(50e9), accelerators_per_node=col(1)
         )
     )
-    assert interconnect_words(alone, run(nodes=col(1)), 0) == "no link (one accelerator a machine)"
+    assert interconnect_words(alone, run(nodes=col(1)), 0) == "no link (one accelerator per machine)"
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 is 25% slower"),
-        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 is as fast"),
-        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 is 10% faster"),
-        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 needs 96 GiB"),
+        (Alternative("tensor parallel 2", True, 0.25, 70 * GIB), "tensor parallel 2 (25 % slower)"),
+        (Alternative("a micro-batch of 4", True, 0.002, 70 * GIB), "a micro-batch of 4 (as fast)"),
+        (Alternative("tensor parallel 2", True, -0.1, 70 * GIB), "tensor parallel 2 (10 % faster)"),
+        (Alternative("tensor parallel 2", False, -0.1, 96 * GIB), "tensor parallel 2 (does not fit: 96 GiB needed)"),
     ],
 )
 def test_an_alternative_is_slower_faster_or_too_large(other: Alternative, words: str) -> None:
     assert alternative_words(other) == words
 
 
-def test_storage_is_told_in_gigabytes_and_minutes() -> None:
+def test_storage_is_shown_in_gigabytes_and_minutes() -> None:
     found = storage_reason(
         replace(
             RUN,
@@ -127,7 +128,10 @@ def test_storage_is_told_in_gigabytes_and_minutes() -> None:
             required_storage_bytes_per_s=0.25e9,
         )
     )
-    assert found.text.startswith("A checkpoint (112.0 GB) every 30 min stalls 2 s; storage must take 0.25 GB/s")
+    assert found.text == (
+        "A checkpoint of 112.0 GB every 30 min stalls the run for 2 s. Storage must sustain 0.25 GB/s to write it "
+        "within 25 % of that interval."
+    )
     assert found.value == pytest.approx(0.25)
 
 
@@ -143,9 +147,9 @@ def memory(total_gib: float) -> DeviceMemory:
 @pytest.mark.parametrize(
     ("total_gib", "probability", "host_gib", "words", "shown"),
     [
-        (100.0, 0.04, 0.0, "each accelerator would need 100.0 GiB of 72.0 usable.", False),
-        (75.0, 0.35, 0.0, "It does after all with a probability of 35%: the speed is shown in case it does.", True),
-        (60.0, 0.0, 1500.0, "the host would need 1500 GiB for offloaded states.", False),
+        (100.0, 0.04, 0.0, "each accelerator needs 100.0 GiB but has 72.0 GiB usable.", False),
+        (75.0, 0.35, 0.0, "It may still fit (35 % probability), so its speed is shown.", True),
+        (60.0, 0.0, 1500.0, "the host needs 1,500 GiB of memory for offloaded states.", False),
     ],
 )
 def test_a_misfit_shows_its_speed_only_where_it_may_fit_after_all(
@@ -161,9 +165,9 @@ def test_twice_the_accelerators_cost_what_they_do_not_save() -> None:
     first: Any = row(performance=row(days=8.0), cost=row(usd_total=100.0))
     curve: Any = row(twice=row(days=5.0, usd_total=125.0))
     (change,) = twice_the_accelerators(first, curve)
-    assert change.effect == "the run is 1.60 times as fast, for 1.25 times the money"
+    assert change.effect == "the run is 1.60 times as fast and costs 1.25 times as much"
     (none,) = twice_the_accelerators(first, row(twice=None, ends="the global batch"))  # type: ignore[arg-type]
-    assert none.effect == "nothing can be laid out on them, because of the global batch"
+    assert none.effect == "no layout can use them; the limit is the global batch"
     assert twice_the_accelerators(first, None) == ()
 
 
@@ -183,13 +187,13 @@ def test_an_estimate_of_a_run_adds_up() -> None:
     assert codes == ["memory", "recipe", "layout", "bottleneck", "deadline", "storage", "price"]
 
 
-def test_what_a_batch_decides_that_nobody_asked_for() -> None:
+def test_a_derived_batch_is_explained() -> None:
     first: Any = row(cost=row(usd_total=396e6))
     run = row(batch=col(4096), wall_s=col(30 * 86400), accelerators=col(16384))
     larger: Any = row(run=run, cost=row(usd_per_hour=col(270_000)))
     (change,) = larger_batch(replace(PRETRAIN, global_batch=512), first, larger)
     assert change.change == "a batch of 16.8 million tokens"
     assert change.effect.startswith(
-        "the run costs 194,400,000 USD in 30 days on 16,384 accelerators; with the usual 2.1"
+        "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
     )
     assert larger_batch(PRETRAIN, first, None) == ()

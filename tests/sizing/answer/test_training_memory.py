@@ -20,7 +20,7 @@ from tests.sizing.training.layouts import asked
 @pytest.mark.parametrize(
     ("columns", "how"),
     [
-        ({"zero_stage": col(0)}, ", with nothing sharded or recomputed"),
+        ({"zero_stage": col(0)}, ", without sharding or recomputation"),
         ({}, ", with optimizer states sharded (distributed optimizer)"),
         ({"zero_stage": col(3)}, ", with weights, gradients and optimizer states sharded (ZeRO-3)"),
         (
@@ -33,28 +33,32 @@ from tests.sizing.training.layouts import asked
         ),
     ],
 )
-def test_memory_is_told_with_the_choices_that_make_it(columns: dict[str, Any], how: str) -> None:
+def test_memory_is_shown_with_the_settings_that_determine_it(columns: dict[str, Any], how: str) -> None:
     found = memory_reason(PRETRAIN, plans(**columns), run(), 0)
-    assert found.text == f"Each accelerator holds 60.0 of 72.0 GiB usable{how}; most at the loss, when forward ends."
+    assert found.text == (
+        f"Each accelerator uses 60.0 GiB of 72.0 GiB usable memory{how}. Memory peaks at the loss, when the forward "
+        "pass ends."
+    )
     assert found.value == pytest.approx(60.0)
 
 
-def test_a_host_whose_memory_nobody_says_is_to_be_asked_about() -> None:
+def test_unlisted_host_memory_is_to_be_requested_from_the_seller() -> None:
     offloaded = plans(zero_stage=col(0), optimizer_offload=np.array([True]), offered=row(ram_bytes=col(np.nan)))
-    assert "0 GiB of host memory (ask how much it has)" in memory_reason(PRETRAIN, offloaded, run(), 0).text
+    text = memory_reason(PRETRAIN, offloaded, run(), 0).text
+    assert "0 GiB of host memory (not listed: ask the seller)" in text
 
 
 def test_on_one_accelerator_nothing_is_sharded_whatever_the_stage() -> None:
     text = memory_reason(PRETRAIN, plans(zero_stage=col(3)), run(data_parallel=col(1)), 0).text
-    assert "with nothing sharded or recomputed" in text
+    assert "without sharding or recomputation" in text
     text = memory_reason(PRETRAIN, plans(context_parallel=col(2)), run(data_parallel=col(1)), 0).text
     assert "with optimizer states sharded" in text
 
 
-def test_a_quantised_base_and_a_peak_in_the_update_are_told() -> None:
+def test_a_quantised_base_and_a_peak_in_the_update_are_shown() -> None:
     late = row(total_bytes=col(1), usable_bytes=col(1), host_bytes=col(0), moment=np.array([3]))
     text = memory_reason(replace(PRETRAIN, method=Method.QLORA), plans(), run(memory=late), 0).text
-    assert text.endswith("base weights in 4 bit; most in the optimizer's step.")
+    assert text.endswith(" and 4-bit base weights. Memory peaks in the optimizer step.")
 
 
 def test_every_moment_has_its_words() -> None:
@@ -70,5 +74,5 @@ def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(marke
     assert tuple(moments) == MOMENTS
     assert max(moments.values()) == pytest.approx(found.memory.total_bytes)
     assert sum(parts.values()) == pytest.approx(found.memory.activation_bytes)
-    told = next(r.text for r in found.explanation if r.code == "memory")
-    assert told.endswith(f"most {PEAK_WORDS[MOMENTS.index(max(moments, key=moments.__getitem__))]}.")
+    sentence = next(r.text for r in found.explanation if r.code == "memory")
+    assert sentence.endswith(f"Memory peaks {PEAK_WORDS[MOMENTS.index(max(moments, key=moments.__getitem__))]}.")

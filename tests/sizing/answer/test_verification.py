@@ -1,4 +1,4 @@
-"""Which benchmark settles most, and what is said of it, on estimates made by hand."""
+"""The most decisive benchmark and the text about it, on estimates made by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def test_the_first_where_it_saves_most() -> None:
     assert found.accelerator == "acme-big"
     # a third of 3,000 on each of three replicas; 8 USD of 730 hours; 24 / 36 of 1,000 where the other costs as much
     assert found.decides == (
-        "At 1,000 output tokens/s or more per replica, 24 instead of 32 would do: 5,840 USD a month less."
+        "If the benchmark shows at least 1,000 output tokens/s per replica, 24 accelerators are enough instead of 32. "
+        "This saves 5,840 USD per month."
     )
 
 
@@ -51,8 +52,8 @@ def test_the_runner_up_is_cheaper_below_where_costs_meet() -> None:
     near = candidate(2, (0.5, 8, 30.0), (0.8, 8, 33.0), accelerator=CARD)
     found = verification(Question(CHAT), (FIRST, near))
     assert found is not None
-    # 24 / 33 of 1,000 is above the low end, two thirds of what is predicted
-    assert found.decides.endswith(" Below 727, 8 x Acme Card is cheaper.")
+    # 24 / 33 of 1,000 is above the low end, two thirds of the prediction
+    assert found.decides.endswith(" Below 727 output tokens/s, 8 × Acme Card is cheaper.")
 
 
 def test_another_where_that_saves_more() -> None:
@@ -60,8 +61,8 @@ def test_another_where_that_saves_more() -> None:
     found = verification(Question(CHAT), (FIRST, unsure))
     assert found is not None
     assert found.accelerator == "acme-card"
-    assert "4 x Acme Card would do: 16,060 USD a month less than 32 x Acme Big." in found.decides
-    assert "Below" not in found.decides  # 10 / 32 of the speed is below what is expected
+    assert "choose 4 × Acme Card instead of 32 × Acme Big. This saves 16,060 USD per month." in found.decides
+    assert "Below" not in found.decides  # 10 / 32 of the speed is below the expected speed
 
 
 def test_of_equals_the_first() -> None:
@@ -75,8 +76,9 @@ def test_where_nothing_changes_it_confirms() -> None:
     alone = candidate(1, (0.5, 8, 20.0), (0.8, 8, 20.0))
     found = verification(Question(CHAT), (alone,))
     assert found is not None
-    assert (
-        found.decides == "It confirms 1,000 output tokens/s per replica; 80% confidence takes 8 x Acme Big either way."
+    assert found.decides == (
+        "The benchmark checks the predicted 1,000 output tokens/s per replica. If it confirms this rate, the "
+        "recommendation stays 8 × Acme Big (80 % confidence)."
     )
 
 
@@ -85,14 +87,19 @@ def test_as_many_accelerators_of_the_first_are_no_decision() -> None:
     run = candidate(1, (0.5, 8, 700.0), (0.8, 8, 900.0), run=True)
     found = verification(Question(PRETRAIN), (run,))
     assert found is not None
-    assert found.decides == "It confirms 100,000 tokens/s; 80% confidence takes 8 x Acme Big either way."
+    assert found.decides == (
+        "The benchmark checks the predicted 100,000 tokens/s. If it confirms this rate, the recommendation stays "
+        "8 × Acme Big (80 % confidence)."
+    )
 
 
 def test_a_run_saves_its_money() -> None:
     run = candidate(1, (0.5, 6, 700.0), (0.8, 8, 900.0), run=True)
     found = verification(Question(PRETRAIN), (run,))
     assert found is not None
-    assert found.decides == "At 100,000 tokens/s or more, 6 instead of 8 would do: 200 USD less."
+    assert found.decides == (
+        "If the benchmark shows at least 100,000 tokens/s, 6 accelerators are enough instead of 8. This saves 200 USD."
+    )
 
 
 def test_without_a_price_accelerators_count() -> None:
@@ -100,7 +107,7 @@ def test_without_a_price_accelerators_count() -> None:
     priced = candidate(2, (0.5, 1, 1.0), (0.8, 1, 1.0), accelerator=CARD)
     found = verification(Question(CHAT), (free, priced))
     assert found is not None
-    assert found.decides.endswith("24 instead of 32 would do: 8 accelerators less.")
+    assert found.decides.endswith("24 accelerators are enough instead of 32. This saves 8 accelerators.")
     assert found.usd is None
 
 
@@ -109,7 +116,8 @@ def test_limits_are_named_where_a_request_has_a_duration() -> None:
     stake = stake_of(replace(FIRST, estimate=limited))
     assert stake is not None
     assert decides(stake, stake, None, "in its table").startswith(
-        "At 1,000 output tokens/s or more per replica within the limits (in its table), 24 instead of 32"
+        "If the benchmark shows at least 1,000 output tokens/s per replica within the limits (computed as in its "
+        "table), 24 accelerators are enough instead of 32."
     )
 
 
@@ -138,4 +146,4 @@ def test_a_candidate_without_a_speed_is_only_confirmed() -> None:
         candidate(1, (0.5, 8, 8.0), (0.8, 16, 16.0), performance=replace(SERVED, output_tokens_per_s=None))
     )
     assert silent is not None
-    assert decides(silent, silent, None) == f"It confirms 16 x {BIG.name}."
+    assert decides(silent, silent, None) == f"The benchmark confirms 16 × {BIG.name}."

@@ -1,4 +1,4 @@
-"""What is said of work that ends, beside the arithmetic it rests on."""
+"""The answer text for work that ends, checked against the arithmetic behind it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_what_is_too_few_is_late_with_the_probability_of_it() -> None:
     alone: dict[str, Any] = {
         "tensor_parallel": 1,
         "pipeline_parallel": 1,
-    }  # what is left open would be laid out to be quick
+    }  # an open layout would be chosen for speed
     sure = [e.assurance for e in (found(replicas=n, **alone) for n in (1, 8, 64))]
     in_time = [0.0 if a is None else a.meets_deadline or 0.0 for a in sure]
     assert in_time[0] < 0.2 < in_time[1] <= in_time[2]
@@ -75,9 +75,9 @@ def test_levels_pay_for_the_duration_that_holds_with_them() -> None:
     assert totals == sorted(totals, key=lambda usd: usd or 0.0)
     assert totals[1] >= figures(first)[1]  # type: ignore[operator]
     words = next(reason.text for reason in first.explanation if reason.code == "deadline")
-    assert words.startswith("1,000,000 requests take ")
+    assert words.startswith("Expected time for 1,000,000 requests: ")
     surely = (totals[1] or 0.0) / figures(first)[2]
-    assert f"{figure(figures(first)[0])} of 10 hours expected, {figure(surely)} at 80% confidence" in words
+    assert f"{figure(figures(first)[0])} of 10 hours ({figure(surely)} hours at 80 % confidence)" in words
 
 
 def test_words_of_a_duration() -> None:
@@ -86,13 +86,13 @@ def test_words_of_a_duration() -> None:
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
     assert ending_reason(question, workload, lasting, 0).text == (
-        "1,000,000 requests take 2 of 4 hours expected, 3 at 80% confidence, 60 seconds of it to start."
+        "Expected time for 1,000,000 requests: 2 of 4 hours (3 hours at 80 % confidence), including 60 seconds of startup."
     )
     free = ending_reason(question, replace(workload, deadline_s=None), lasting, 0)
     assert (free.code, free.value) == ("duration", 7200 / 86_400)
-    assert "take 2 hours expected" in free.text
+    assert "requests: 2 hours (" in free.text
     months = ending_reason(question, replace(workload, deadline_s=60 * 86_400.0), lasting, 0)
-    assert "of 60 days expected" in months.text
+    assert "of 60 days (" in months.text
     samples = replace(workload, model=replace(workload.model, sample=SampleWork(flops=1e9)), volume_requests=1.0)
     assert amount_words(samples) == "1 sample"
 
@@ -109,20 +109,19 @@ def test_changes_say_what_the_best_then_costs_and_takes() -> None:
     question = Question(VOLUME)
     now = (100.0, 7200.0, 1.0)
     assert effect_words(question, now, (200.0, 7200.0, 2.0)) == (
-        "the best plan costs 200 USD in 2 hours on 2 accelerators instead of 100 USD in 2 hours on 1 accelerator "
-        "at 80% confidence"
+        "200 USD in 2 hours on 2 accelerators instead of 100 USD in 2 hours on 1 accelerator (80 % confidence)"
     )
     assert effect_words(question, now, (100.0, 7201.0, 1.0)).startswith("no change")
-    assert effect_words(question, now, None) == "nothing is done in time within the limits"
+    assert effect_words(question, now, None) == "no plan finishes in time within the limits"
     twice, half = recommend(question, SMALL).sensitivity
     assert (twice.change, half.change) == ("twice the volume", "half the deadline")
     free = recommend(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity
-    assert [change.change for change in free] == ["twice the volume", "done in half the time"]
+    assert [change.change for change in free] == ["twice the volume", "half the time"]
 
 
-def test_nothing_in_time_is_told_with_what_a_longer_deadline_would_give() -> None:
+def test_a_missed_deadline_suggests_a_longer_one() -> None:
     late = recommend(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
     assert not late.recommendations
     assert late.rejected[0].code == "too_slow"
-    assert "lift the deadline (0.667 minutes)" in [change.change for change in late.sensitivity]
-    assert " would do: " in late.sensitivity[0].effect
+    assert "extend the deadline (now 0.667 minutes)" in [change.change for change in late.sensitivity]
+    assert late.sensitivity[0].effect.startswith("feasible at ")

@@ -10,6 +10,7 @@ import pytest
 from app.sizing.answer.warnings import warnings
 from app.sizing.hardware.parts import Accelerator, Segment
 from app.sizing.question import Question
+from app.sizing.words import percent
 from app.sizing.workload import Lengths, Load, Method, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 from tests.sizing.answer.given import COST, PRICE, RUN, SPEED, ranked
@@ -115,11 +116,11 @@ def test_what_an_answer_of_training_is_warned_of(workload: Any, given: dict[str,
     assert codes(workload, **{"performance": RUN} | given) == expected
 
 
-def test_a_run_that_owns_its_machines_is_told_how_much_of_them_it_uses() -> None:
+def test_a_run_on_purchased_machines_states_the_used_share_of_their_life() -> None:
     question = Question(PRETRAIN)
     months = question.economics.horizon_months
     # of the months of 730 hours that the horizon has
-    for days, share in ((50.0, f"{50 * 24 / (months * 730):.0%}"), (5.0, "less than 1%")):
+    for days, share in ((50.0, percent(50 * 24 / (months * 730))), (5.0, "less than 1 %")):
         bought = ranked(cost=replace(COST, purchase_usd=300_000.0), performance=replace(RUN, days=days))
         (notice,) = warnings(question, [bought])
         assert f"uses {share} of the {months:g} months" in notice.text

@@ -11,14 +11,14 @@ from app.sizing.comparing.outcomes import Outcome
 from app.sizing.question import Deployment, Pools
 from tests.sizing.comparing.given import best, nothing, on_big, one_card, run, small_run
 
-ROUNDED_AWAY = 0.03  # of factors so near 1 that they are not told
+ROUNDED_AWAY = 0.03  # of factors so near 1 that the text omits them
 
 
 @pytest.mark.parametrize(
-    ("mine", "beside"), [(on_big, best), (best, on_big), (one_card, best), (run, small_run), (small_run, run)]
+    ("mine", "other"), [(on_big, best), (best, on_big), (one_card, best), (run, small_run), (small_run, run)]
 )
-def test_factors_multiply_to_the_difference(mine: object, beside: object) -> None:
-    a, b = mine(), beside()  # type: ignore[operator]
+def test_factors_multiply_to_the_difference(mine: object, other: object) -> None:
+    a, b = mine(), other()  # type: ignore[operator]
     found = difference(a, b)
     assert found is not None and found.ratio == a.usd / b.usd
     assert math.prod(c.ratio for c in found.causes) == pytest.approx(found.ratio, rel=ROUNDED_AWAY)
@@ -57,11 +57,11 @@ def test_the_reason_of_speed_names_hardware() -> None:
     found = difference(on_big(), best())
     assert found is not None
     if best().accelerator != on_big().accelerator:
-        told = next(c.text for c in found.causes if c.code == "speed")
-        assert "requests/s within the limits" in told and "times the memory bandwidth" in told
+        text = next(c.text for c in found.causes if c.code == "speed")
+        assert "requests/s within the limits" in text and "times the memory bandwidth" in text
 
 
-def test_an_outcome_beside_itself_differs_in_nothing() -> None:
+def test_an_outcome_compared_with_itself_has_no_differences() -> None:
     o: Outcome = best()
     found = difference(o, o)
     assert found is not None and found.ratio == 1.0 and found.causes == ()

@@ -1,4 +1,4 @@
-"""The whole comparison: outcomes in their order, beside the cheapest."""
+"""The whole comparison: outcomes in their order, each compared with the cheapest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.sizing.comparing.given import best, nothing, on_big, one_card, run
 from tests.sizing.small import SMALL
 
 
-def test_options_stand_beside_the_cheapest_least_dear_first() -> None:
+def test_options_are_compared_with_the_cheapest_in_order_of_cost() -> None:
     found = compare((on_big(), one_card(), best(), nothing()), SMALL)
     assert [o.name for o in found.outcomes] == ["big", "a card", "best", "for a cent"]
     assert {d.beside for d in found.differences} == {"best"}

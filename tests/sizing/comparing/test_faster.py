@@ -20,21 +20,21 @@ def changed(o: Outcome, **fields: object) -> Outcome:
 def test_the_resource_that_limits_comes_first() -> None:
     other = replace(on_big(), accelerator=CARD)
     assert on_big().estimate is not None and on_big().accelerator is not None
-    for limit, name in (("memory_bandwidth", "times the memory bandwidth"), ("compute", "times the rate in 16 bit")):
+    for limit, name in (("memory_bandwidth", "times the memory bandwidth"), ("compute", "times the 16-bit matrix rate")):
         e = on_big().estimate
         assert e is not None
         limited = replace(on_big(), estimate=replace(e, bottleneck=limit))
         assert name in why_faster(limited, other).split(",")[0].split(" and ")[0]
 
 
-def test_formats_engines_and_layouts_are_told() -> None:
+def test_differences_name_formats_engines_and_layouts() -> None:
     plain = changed(on_big(), weight_format="bf16", engine="vllm", accelerators_per_replica=2)
     other = changed(on_big(), weight_format="fp8", engine="sglang", accelerators_per_replica=4)
-    told = why_faster(other, plain)
-    assert told == "weights in fp8 instead of bf16, sglang instead of vllm and replicas of 4 instead of 2"
+    text = why_faster(other, plain)
+    assert text == "weights in FP8 instead of BF16, SGLang instead of vLLM and replicas of 4 instead of 2 accelerators"
 
 
-def test_pools_beside_one_pool_are_told() -> None:
+def test_differences_name_two_pools_and_one() -> None:
     assert on_big().estimate is not None
     side = on_big().estimate.deployment  # type: ignore[union-attr]
     split = changed(on_big(), pools=Pools(side, side))
@@ -43,7 +43,7 @@ def test_pools_beside_one_pool_are_told() -> None:
     assert why_faster(split, split) == ""
 
 
-def test_a_larger_batch_is_told() -> None:
+def test_differences_name_a_larger_batch() -> None:
     e = on_big().estimate
     assert e is not None and e.performance is not None
     fuller = replace(on_big(), estimate=replace(e, performance=replace(e.performance, batch_at_peak=100.0)))

@@ -53,15 +53,15 @@ def spent(**assumed: float) -> Spending:
 def test_without_declines_owning_overtakes_where_the_answer_says_it_breaks_even() -> None:
     found = outcome_of(Option("big", Question(HEAVY, ON_BIG)), SMALL)
     assert found.estimate is not None
-    told = {a.way.value: a.break_even_month for a in found.estimate.alternatives}
+    months = {a.way.value: a.break_even_month for a in found.estimate.alternatives}
     crossed = {o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).overtakings if o.way == Way.OWNED}
     if found.estimate.deployment.pricing_model == "owned":
-        paths = {way: month for way, month in told.items() if month is not None and month < 35}
+        paths = {way: month for way, month in months.items() if month is not None and month < 35}
         assert paths.keys() <= crossed.keys()
         for way, month in paths.items():
             assert crossed[way] == pytest.approx(month, rel=1e-6)
     else:
-        assert crossed[str(found.estimate.deployment.pricing_model)] == pytest.approx(told[Way.OWNED.value], rel=1e-6)
+        assert crossed[str(found.estimate.deployment.pricing_model)] == pytest.approx(months[Way.OWNED.value], rel=1e-6)
 
 
 def test_ways_begin_at_what_is_paid_at_once_and_end_with_what_is_left_and_owed() -> None:
@@ -93,10 +93,10 @@ def test_a_host_is_a_way_too_and_its_price_stays() -> None:
     price = HostedPrice(HEAVY.model.name, "cloudy", 0.1, 0.3, None, "a price page", "2026-01-01")
     market = snapshot(hosted=[price])
     found = outcome_of(Option("big", Question(HEAVY, ON_BIG)), market)
-    told, ways = found.hosted_api, spending(found)
-    assert told is not None and ways is not None and told.hosts[0].usd_per_month is not None
+    hosted, ways = found.hosted_api, spending(found)
+    assert hosted is not None and ways is not None and hosted.hosts[0].usd_per_month is not None
     path = next(p for p in ways.paths if p.way == HOSTED)
-    assert path.usd[12] == pytest.approx(12 * told.hosts[0].usd_per_month)
+    assert path.usd[12] == pytest.approx(12 * hosted.hosts[0].usd_per_month)
     assert path.provider == "cloudy"
 
 

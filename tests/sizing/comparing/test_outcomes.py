@@ -25,7 +25,7 @@ def test_what_is_too_small_says_so_and_what_does_not_exist_says_why() -> None:
     assert not one_card().does_it and one_card().fits
     assert one_card().why_not == "It does not carry the load within the limits."
     assert nothing().estimate is None and nothing().usd is None
-    assert (nothing().why_not or "").startswith("Nothing does what was asked. ")
+    assert (nothing().why_not or "").startswith("No deployment meets the requirements. ")
 
 
 def test_what_does_not_run_together_says_the_rule() -> None:

@@ -23,7 +23,7 @@ def test_shares_of_memory_add_up_and_training_holds_what_serving_does_not() -> N
 def test_a_phase_is_chosen_by_what_limits_it() -> None:
     found = priority(run())
     assert found is not None and run().estimate is not None
-    assert found.text.startswith(f"training is chosen by {found.chosen_by}; its memory holds ")
+    assert found.text.startswith(f"training is limited by {found.chosen_by}. Its memory holds ")
     assert priority(nothing()) is None
 
 

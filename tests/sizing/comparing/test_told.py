@@ -1,11 +1,11 @@
-"""What is read first: which is cheapest, why the others are not, what is short of what."""
+"""The summary of a comparison: the cheapest outcome, and why the others cost more or fall short."""
 
 from __future__ import annotations
 
 from app.sizing.comparing.causes import difference
 from app.sizing.comparing.months import spending
 from app.sizing.comparing.phases import Elsewhere
-from app.sizing.comparing.told import cheapest, hardware, money, phases_told, told
+from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest, hardware, money, phases_told, told
 from tests.sizing.comparing.given import best, four_cards, nothing, on_big, one_card, run
 
 
@@ -17,7 +17,7 @@ def test_the_cheapest_does_what_was_asked_and_keeps_its_reserve() -> None:
     assert cheapest((able, best())) is best()
     d = difference(able, best())
     assert d is not None
-    assert "with less in reserve than is planned for: with as much it takes 7 acc" in told((able, best()), (d,), ())
+    assert "less headroom than planned. With the planned headroom it needs 7 acc" in told((able, best()), (d,), ())
 
 
 def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:
@@ -27,17 +27,17 @@ def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:
     text = told(outcomes, differences, spent)
     assert text.startswith(f"best costs the least: {hardware(best())} for {money(best())}.")
     assert "a card: It does not carry the load within the limits." in text
-    assert f"Over 36 months {spent[0].paths[0].way.replace('_', ' ')} (" in text
-    assert text.count("above all because") <= 2
+    assert f"Cheapest over 36 months: {WAYS_IN_WORDS[spent[0].paths[0].way]} (" in text
+    assert text.count("mainly because") <= 2
     assert told((nothing(),), (), ()).startswith(
-        "None of these does what was asked at a known price. for a cent: Nothing"
+        "None of the options meets the requirements at a known price. for a cent: No deployment"
     )
 
 
 def test_phases_say_what_each_takes_and_what_does_not_go() -> None:
     text = phases_told((run(), best()), ())
-    assert text.startswith(f"training takes {hardware(run())} for {money(run())}. best takes ")
+    assert text.startswith(f"training needs {hardware(run())} for {money(run())}. best needs ")
     other = Elsewhere("training", "best", "acme-card", None, None, "training: no layout fits.")
     assert phases_told((run(), best()), (other,)).endswith(" training: no layout fits.")
     assert phases_told((best(), best()), ()).endswith("The same accelerator is best for all of them.")
-    assert "for a cent: Nothing" in phases_told((nothing(),), ())
+    assert "for a cent: No deployment" in phases_told((nothing(),), ())

@@ -43,28 +43,28 @@ def simulated_s(rate_per_s: float) -> float:
 
 def replayed(peak: float, left: float, whole: float, back_s: int, seconds: int) -> list[float]:
     """What waits after every second: served first come, first served."""
-    waiting, told = 0.0, [0.0]
+    waiting, waits = 0.0, [0.0]
     for second in range(seconds):
         waiting = max(0.0, waiting + peak - (left if second < back_s else whole))
-        told.append(waiting)
-    return told
+        waits.append(waiting)
+    return waits
 
 
 @given(RATES, RATES, RATES, st.integers(1, 900))
 def test_a_backlog_is_that_of_a_replay(peak: float, left: float, more: float, back_s: int) -> None:
     whole = left + more
-    told = backlog_requests(np.arange(1201.0), peak, left, whole, float(back_s))
-    assert told == pytest.approx(replayed(peak, left, whole, back_s, 1200), rel=1e-6, abs=1e-6)
+    queued = backlog_requests(np.arange(1201.0), peak, left, whole, float(back_s))
+    assert queued == pytest.approx(replayed(peak, left, whole, back_s, 1200), rel=1e-6, abs=1e-6)
 
 
 @given(st.integers(0, 5000), st.integers(1, 50), st.integers(1, 50), st.integers(0, 300))
 def test_who_comes_waits_until_all_before_are_served(ahead: int, left: int, more: int, back_s: int) -> None:
-    told = float(wait_s(np.array([float(ahead)]), np.array([float(back_s)]), float(left), float(left + more))[0])
+    waited = float(wait_s(np.array([float(ahead)]), np.array([float(back_s)]), float(left), float(left + more))[0])
     served, second = 0.0, 0
     while served < ahead:
         served += left if second < back_s else left + more
         second += 1
-    assert second - 1 - 1e-9 <= told <= second + 1e-9
+    assert second - 1 - 1e-9 <= waited <= second + 1e-9
 
 
 def test_losses_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""Machines of many fleets through a day, told at once: each as if it were alone, and never more than it has."""
+"""Idle machines of many fleets over a day, computed at once: each as if alone, and never more than it has."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_what_idles_is_what_an_exact_replay_does_without() -> None:
         assert 24 * float(peak.nodes[row]) * (1 - share) == pytest.approx(machine_hours, rel=0.002)
 
 
-def test_of_many_fleets_fewer_minutes_are_told_and_the_share_is_the_same_within_a_hundredth() -> None:
+def test_many_fleets_use_fewer_minutes_with_idle_shares_within_one_percent() -> None:
     at, peak = fleets(FEW + 1)
     on = np.full(FEW + 1, 4.0), np.full(FEW + 1, 8.0)
     many = idle_shares(LOAD, at, Redundancy(spare=1), peak, *on)

@@ -1,4 +1,4 @@
-"""What is saved of a day by the way machines are paid, by hand."""
+"""The daily savings of each pricing model, computed by hand."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.columns import Column
@@ -89,7 +89,7 @@ def replay(shares: tuple[float, ...], at: Following, *, seed: int | None = None)
 
 
 def sliding_max(values: Column, ahead: int) -> Column:
-    """The most in so many entries from each on, day after day."""
+    """The maximum over a window of entries from each entry on; the day repeats."""
     around = np.concatenate([values, values[: ahead + 1]])
     found: Column = np.lib.stride_tricks.sliding_window_view(around, ahead + 1).max(axis=1)[: len(values)]
     return found
@@ -101,9 +101,9 @@ def test_replica_hours_are_those_of_an_exact_replay_whose_limits_hold_all_day(
     shares: tuple[float, ...], start_s: float, keep_s: float
 ) -> None:
     at = replace(AT, start_s=start_s, keep_s=keep_s)
-    told = following(per_minute(PEAK_PER_S, shares), at).ordered.mean() * 24
+    hours = following(per_minute(PEAK_PER_S, shares), at).ordered.mean() * 24
     found = replay(shares, at)
-    assert told == pytest.approx(found.replica_hours, rel=0.002)
+    assert hours == pytest.approx(found.replica_hours, rel=0.002)
     assert found.lost_s == 0
     assert found.longest_queue < 1e-9
 
@@ -114,7 +114,7 @@ def test_requests_that_come_at_random_hardly_queue_on_what_is_ordered() -> None:
 
 
 def test_without_starting_ahead_a_jump_is_not_carried() -> None:
-    """The same replay that orders only as the load asks: this is what is told as not fast enough."""
+    """The replay that orders only on demand misses the load; the estimate reports it as not fast enough."""
     at = replace(AT, start_s=1500.0)
     load = per_minute(PEAK_PER_S, JUMP)
     assert following(load, at).warm > 0
@@ -143,7 +143,6 @@ def test_windows_go_round_the_clock_and_cover_the_load_of_hours_by_hand() -> Non
     assert least_holding(np.array([0.0, 4.0, 4.1]), 2.0).tolist() == [0.0, 2.0, 3.0]
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHARES, st.integers(0, HOURS - 1), st.floats(0, 1), FLEETS)
 def test_more_load_in_any_hour_never_takes_fewer_replicas_in_any_minute(
     shares: tuple[float, ...], hour: int, more: float, at: Following
@@ -153,7 +152,6 @@ def test_more_load_in_any_hour_never_takes_fewer_replicas_in_any_minute(
     assert (high >= low).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHARES, st.floats(1, 5), FLEETS)
 def test_a_longer_start_never_takes_fewer_warm_replicas_or_hours(
     shares: tuple[float, ...], longer: float, at: Following
@@ -164,7 +162,6 @@ def test_a_longer_start_never_takes_fewer_warm_replicas_or_hours(
     assert (long.ordered >= short.ordered).all()
 
 
-@settings(max_examples=60, deadline=None)
 @given(SHARES, FLEETS, st.integers(1, 60))
 def test_what_runs_always_holds_the_load_and_is_never_more_than_the_fleet(
     shares: tuple[float, ...], at: Following, most: int

@@ -26,7 +26,7 @@ ASSUMED = Assumptions()
 
 
 def simulated_starts_s(starting: Starting, replicas: int, spread: float, seed: int = 7) -> list[float]:
-    """When each of some machines is ready, second by second: what is fetched is shared evenly among all who fetch."""
+    """Ready times of the machines, second by second; all machines that download share the bandwidth evenly."""
     draw, step = random.Random(seed), 0.25
     machines = math.ceil(replicas / starting.replicas_per_node) * int(starting.nodes_per_replica)
     boots = [ASSUMED.machine_start_s * draw.uniform(1 - spread, 1 + spread) for _ in range(machines)]

@@ -26,8 +26,8 @@ def simulated_idle_share(load_per_s: float, stops_after_s: float, start_s: float
 @pytest.mark.parametrize("gap_s", [60.0, 300.0, 1200.0, 7200.0])
 @pytest.mark.parametrize("start_s", [30.0, 240.0])
 def test_the_share_is_that_of_a_simulation(gap_s: float, start_s: float) -> None:
-    told = float(idle_share(column(1 / gap_s), 300.0, start_s))
-    assert told == pytest.approx(simulated_idle_share(1 / gap_s, 300.0, start_s), rel=0.1, abs=0.01)
+    share = float(idle_share(column(1 / gap_s), 300.0, start_s))
+    assert share == pytest.approx(simulated_idle_share(1 / gap_s, 300.0, start_s), rel=0.1, abs=0.01)
 
 
 def test_without_load_nothing_ever_runs_and_under_a_full_one_something_always_does() -> None:

@@ -41,13 +41,13 @@ def had(
     return {a.way: a for a in ways}
 
 
-def test_every_other_way_is_told_at_the_price_of_as_many_machines() -> None:
+def test_every_alternative_is_priced_for_the_same_number_of_machines() -> None:
     ways = had()
     assert set(ways) == {Way.ONE_YEAR, Way.SPOT, Way.OWNED}
     assert (ways[Way.ONE_YEAR].usd_per_hour, ways[Way.SPOT].usd_per_hour) == (48.0, 32.0)
     assert (ways[Way.SPOT].provider, ways[Way.SPOT].region, ways[Way.SPOT].kind) == ("sky", "us-1", PriceKind.PROVIDER)
     assert (ways[Way.OWNED].purchase_usd or 0) >= 600_000
-    assert ways[Way.SPOT].risk == "may be taken back at any time"
+    assert ways[Way.SPOT].risk == "the provider can interrupt it at any time"
 
 
 def test_owning_breaks_even_against_each_rent() -> None:
@@ -63,7 +63,7 @@ def test_owning_breaks_even_against_each_rent() -> None:
     assert own[Way.ON_DEMAND].break_even_month == pytest.approx(ways[Way.OWNED].break_even_month)
 
 
-def test_owning_that_never_pays_is_told_as_such_and_unknown_prices_are_not() -> None:
+def test_ownership_without_a_break_even_is_reported_only_with_known_prices() -> None:
     cheap = snapshot(offers=[replace(o, usd_per_hour=o.usd_per_hour / 20) for o in OFFERS])
     owned = had(of=cheap)[Way.OWNED]
     assert owned.ownable and owned.break_even_month is None
@@ -82,7 +82,7 @@ def test_a_price_that_somebody_stands_behind_comes_before_a_cheaper_one() -> Non
     alone = [o for o in OFFERS if o.pricing_model is not PricingModel.SPOT]
     found = had(of=snapshot(offers=[*alone, broker]))[Way.SPOT]
     assert (found.provider, found.kind) == ("flea", PriceKind.BROKER)
-    assert found.risk == "may be taken back at any time; a broker's or platform's price: hosts differ and may be gone"
+    assert found.risk == "the provider can interrupt it at any time; marketplace price: hosts and availability vary"
 
 
 def test_what_the_caller_allows_holds_of_every_way() -> None:

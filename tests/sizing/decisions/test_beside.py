@@ -1,4 +1,4 @@
-"""What is bought beside owned machines, worked by hand."""
+"""Purchases in addition to owned machines, computed by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.decisions.offered import machines
 
-# Machines of eight with 400 Gbit/s each: rented, bought, and bought in parts whose network nobody names.
+# Machines of eight with 400 Gbit/s each: rented, bought, and bought in parts with an unknown network.
 FOUND = machines(
     purchase_usd=col(np.nan, 300_000, 200_000),
     network_bytes_per_s=col(50e9, 50e9, np.nan),

@@ -1,4 +1,4 @@
-"""What a machine that nobody quoted is put together from, worked by hand, and what holds of every machine."""
+"""The parts of a machine without a quote, computed by hand, and properties of every machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ KINDS = AcceleratorColumns.of(TYPES)
 
 
 def machine(accelerator: Accelerator, count: float, *, workstation: bool = False, power_w: float = np.nan) -> Machines:
-    """So many of an accelerator in one machine."""
+    """A number of accelerators of one type in one machine."""
     table: dict[str, Any] = {name: col(np.nan) for name in names_of(Machines)}
     memory = np.nan if accelerator.memory_bytes is None else accelerator.memory_bytes
     return Machines(
@@ -70,7 +70,7 @@ def row(table: Columns) -> list[float]:
         (machine(CARD, 1), np.nan, [3_000, 6_000, 960, 24 * GIB, 27]),
         (machine(BIG, 8), 2_048 * GIB, [240_000, 14_000, 7_680, 2_048 * GIB, 27]),
         (machine(BIG, 16), np.nan, [480_000, 28_000, 15_360, 1_280 * GIB, 27]),
-        (machine(CPU, 2), 512 * GIB, [6_000, 6_000, 0, 512 * GIB, 27]),  # processors are what is bought
+        (machine(CPU, 2), 512 * GIB, [6_000, 6_000, 0, 512 * GIB, 27]),  # only processors are bought
         (machine(CHIP, 1, workstation=True), 64 * GIB, [7_000, 0, 0, 64 * GIB, 0]),  # sold with everything around it
     ],
 )
@@ -108,7 +108,7 @@ def test_more_cards_never_cost_less_and_a_machine_never_less_than_its_cards(
     one, more = (machine(accelerator, n, workstation=workstation, power_w=power_w) for n in (count, count + 1))
     usd, usd_more = (float(together_usd(parts(m, assumed=assumed))[0]) for m in (one, more))
     assert usd_more > usd >= float(parts(one, assumed=assumed).accelerators_usd[0])
-    # nor does it draw less than they do
+    # nor is its power below theirs
     rated = rated_power_w(one, KINDS, assumed)[0]
     assert rated >= count * (accelerator.power_w or 0.0)
     if accelerator.kind == WHOLE_MACHINE:

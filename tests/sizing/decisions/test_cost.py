@@ -41,12 +41,12 @@ def test_rent_is_paid_per_machine_and_owners_pay_for_racks_and_their_network() -
     cost = deployment_cost(
         RENTED_AND_OWNED, col(4, 4), col(2, 2), Assumptions(), Economics(horizon_months=24, electricity_usd_per_kwh=0)
     )
-    beside = 4 * (8 * 400 * 4.7 + 9 * 200)  # eight ports of 400 Gbit/s, nine kilowatts
-    upkeep = 0.05 / 8760 * beside
-    assert cost.usd_per_hour.tolist() == pytest.approx([4 * 40, 4 * 16 + beside / (24 * 730) + upkeep])
+    ancillary = 4 * (8 * 400 * 4.7 + 9 * 200)  # eight ports of 400 Gbit/s, nine kilowatts
+    upkeep = 0.05 / 8760 * ancillary
+    assert cost.usd_per_hour.tolist() == pytest.approx([4 * 40, 4 * 16 + ancillary / (24 * 730) + upkeep])
     assert np.isnan(cost.purchase_usd[0])
-    assert cost.purchase_usd[1] == 4 * 300_000 + beside
-    assert cost.tco_usd.tolist() == pytest.approx([160 * 24 * 730, 64 * 24 * 730 + beside * (1 + 2 * 0.05)])
+    assert cost.purchase_usd[1] == 4 * 300_000 + ancillary
+    assert cost.tco_usd.tolist() == pytest.approx([160 * 24 * 730, 64 * 24 * 730 + ancillary * (1 + 2 * 0.05)])
 
 
 def test_a_fleet_draws_the_power_of_all_its_machines() -> None:
@@ -81,7 +81,7 @@ def limited(**limits: Any) -> tuple[list[bool], Rejections]:
         ({"max_usd_per_hour": 40.0}, [True, False, True]),
         ({"max_usd_per_hour": 39.99}, [False, False, True]),
         ({"max_purchase_usd": 300_000.0}, [True, True, True]),
-        ({"max_purchase_usd": 299_999.0}, [True, True, False]),  # what is rented is not bought
+        ({"max_purchase_usd": 299_999.0}, [True, True, False]),  # rented machines are not bought
         ({"max_power_w": 10_000.0}, [True, False, True]),  # what it is rated for, not what it draws
         ({"max_power_w": 9_999.0}, [False, False, True]),
         ({"max_power_w": 15_000.0}, [True, False, True]),
@@ -111,7 +111,7 @@ def test_limits_are_kept_to_the_last_dollar_and_watt(limits: dict[str, Any], kep
             40,
             10,
             "usd_per_hour",
-            "costs 40 USD per hour for 8 accelerators; 10 may",
+            "costs 40 USD/h for 8 accelerators; the budget is 10 USD/h",
         ),
         (
             {"max_purchase_usd": 1e5},
@@ -120,7 +120,7 @@ def test_limits_are_kept_to_the_last_dollar_and_watt(limits: dict[str, Any], kep
             300_000,
             1e5,
             "usd",
-            "costs 300,000 USD to buy 8 accelerators; 100,000 may",
+            "costs 300,000 USD upfront for 8 accelerators; the purchase budget is 100,000 USD",
         ),
         (
             {"max_power_w": 5000.0},

@@ -13,14 +13,14 @@ from tests.sizing.small import BIG, RARE, SMALL
 QUESTION = Question(STEADY)
 
 
-def test_a_named_offer_is_taken_and_one_that_nobody_makes_is_a_conflict() -> None:
+def test_a_named_offer_is_used_and_an_unlisted_one_is_a_conflict() -> None:
     found = machines_for(QUESTION, Deployment(BIG.slug, provider="sky", region="us-1"), SMALL)
     assert most_in_one(found) == 8
-    with pytest.raises(Conflict, match="no such listing"):
+    with pytest.raises(Conflict, match="No catalog listing"):
         machines_for(QUESTION, Deployment(BIG.slug, provider="cloudy"), SMALL)
 
 
-def test_what_nobody_sells_stands_in_a_machine_without_a_price() -> None:
+def test_an_unlisted_part_runs_in_a_machine_without_a_price() -> None:
     assert len(machines_for(QUESTION, Deployment(RARE.slug), SMALL)) == 1
 
 
@@ -41,7 +41,7 @@ def test_machines_and_accelerators_given_together_say_how_large_a_machine_is() -
 
 
 def test_what_no_machine_comes_to_is_a_conflict() -> None:
-    with pytest.raises(Conflict, match="a part of one"):
+    with pytest.raises(Conflict, match="a fraction of an accelerator"):
         unsold(SMALL, Deployment(BIG.slug, nodes=3, total_accelerators=32), QUESTION)
-    with pytest.raises(Conflict, match="of another size"):
+    with pytest.raises(Conflict, match="has another size"):
         unsold(SMALL, Deployment(BIG.slug, provider="sky", nodes=4, total_accelerators=12), QUESTION)

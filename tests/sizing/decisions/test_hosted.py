@@ -53,7 +53,7 @@ def test_cached_input_has_its_own_price_where_the_host_has_one() -> None:
     assert with_one.usd_per_million_tokens == pytest.approx(0.8 - 0.5 * 1024 * 0.4 / 1280)
 
 
-def test_the_cheapest_hosts_are_told_first_and_few_of_them() -> None:
+def test_a_few_hosts_are_shown_in_order_of_cost() -> None:
     prices = [price(f"host-{i}", usd_per_million_input=float(9 - i)) for i in range(6)]
     found = hosted_costs(CHAT, prices, None)
     assert [c.price.provider for c in found] == ["host-5", "host-4", "host-3"]

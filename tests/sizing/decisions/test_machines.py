@@ -21,17 +21,17 @@ from tests.sizing.decisions.offered import asked, machines, names
 from tests.sizing.small import BIG, CARD, DESK, OFFERS, RARE, SMALL, SYSTEMS, offer, snapshot
 
 RENTED = {"acme-big sky 40", "acme-card sky 0.8"}
-# What a maker lists, and what is reckoned from parts.
+# List prices of vendors, and prices derived from parts.
 LISTED = {"acme-big maker 16.25"}
-RECKONED = {"acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"}
-OWNED = LISTED | RECKONED
+DERIVED = {"acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"}
+OWNED = LISTED | DERIVED
 ANY: dict[str, Any] = {"price_kinds": tuple(PriceKind)}
 
 
 @pytest.mark.parametrize(
     ("constraints", "offered"),
     [
-        # nobody is bound by a reservation, sent to a broker or told to buy what nobody quotes unasked
+        # reservations, brokers and purchases without a quote count only on request
         ({}, RENTED | LISTED),
         (ANY, {"acme-big sky 40", "acme-card flea 0.3"} | OWNED),
         ({"environments": (Environment.CLOUD,)}, RENTED),
@@ -41,7 +41,7 @@ ANY: dict[str, Any] = {"price_kinds": tuple(PriceKind)}
         ({"commitment": Commitment.ONE_YEAR}, {"acme-big sky 24", "acme-card sky 0.8"} | LISTED),
         ({"commitment": Commitment.THREE_YEARS}, {"acme-big sky 24", "acme-card sky 0.8"} | LISTED),
         ({"pricing_models": (PricingModel.SPOT,)}, {"acme-big sky 16"}),
-        (  # spot capacity may be dearer to a run than what is not taken back
+        (  # spot capacity may be dearer to a run than uninterrupted capacity
             {"pricing_models": (PricingModel.SPOT, PricingModel.ON_DEMAND)},
             {"acme-big sky 16", "acme-big sky 40", "acme-card sky 0.8"},
         ),
@@ -67,10 +67,10 @@ ANY: dict[str, Any] = {"price_kinds": tuple(PriceKind)}
         ({"accelerators": ("bolt-desk", "bolt-rare")}, {"bolt-desk generic 0.4465"}),
         ({"accelerators": ("acme-big",), "vendors": ("bolt",)}, set()),
         (
-            {"max_purchase_usd": 37_000.0, "price_kinds": (*FIRM, PriceKind.RECKONED)},
+            {"max_purchase_usd": 37_000.0, "price_kinds": (*FIRM, PriceKind.ESTIMATE)},
             RENTED | {"acme-card generic 0.5321", "acme-card generic 1.341", "bolt-desk generic 0.4465"},
         ),
-        ({"max_purchase_usd": 9_000.0, "price_kinds": (PriceKind.RECKONED,)}, {"bolt-desk generic 0.4465"}),
+        ({"max_purchase_usd": 9_000.0, "price_kinds": (PriceKind.ESTIMATE,)}, {"bolt-desk generic 0.4465"}),
         ({"max_purchase_usd": 8_799.0}, RENTED),
     ],
 )
@@ -82,9 +82,9 @@ def test_each_machine_comes_at_its_cheapest_allowed_price(constraints: dict[str,
     ("fixed", "offered"),
     [
         ({"provider": "flea"}, {"acme-card flea 0.3"}),
-        ({"provider": "nobody"}, set()),
+        ({"provider": "unknown"}, set()),
         ({"region": "us-1"}, {"acme-card sky 0.8"}),
-        # nobody stands behind what is reckoned, but that is what was named
+        # a derived price is not firm, but the deployment names it
         ({"region": "on_prem"}, {"acme-card generic 0.5321", "acme-card generic 1.341"}),
         ({"system": "card-1"}, {"acme-card sky 0.8"}),
         ({"system": "host-4x-acme-card"}, {"acme-card generic 1.341"}),
@@ -105,11 +105,11 @@ def test_types_outside_the_request_and_without_a_price_say_so() -> None:
     rejected = asked()[1].by_accelerator
     assert {i: r.code for i, r in rejected.items()} == {2: "no_firm_price", 3: "no_offer"}
     assert "no price for Bolt Rare" in rejected[3].text
-    assert "Acme Big is outside" in asked(accelerators=("acme-card",))[1].by_accelerator[0].text
+    assert "filters exclude Acme Big." in asked(accelerators=("acme-card",))[1].by_accelerator[0].text
 
 
 def test_zones_take_rented_machines_of_named_regions() -> None:
-    """Where nobody says which region, there are no zones to stand in; what one owns stands where one wants it."""
+    """A listing without a region has no zones; owned machines can be placed in any zone."""
     somewhere = snapshot(
         offers=[
             offer("big-8", 20.0, region="unspecified"),
@@ -123,14 +123,14 @@ def test_zones_take_rented_machines_of_named_regions() -> None:
     assert names(found, somewhere) == {"acme-big sky 40"}
     assert turned_down.by_accelerator[1].code == "no_zones"
     assert turned_down.by_accelerator[1].text == (
-        "Acme Card is rented only where the catalogue names no region; 3 zones need a named one."
+        "The catalog lists Acme Card for rent only without a named region; 3 zones require named regions."
     )
     assert {r.code for i, r in turned_down.by_accelerator.items() if i != 1} == {"no_offer"}
     assert names(asked(environments=(Environment.ON_PREM,), zones=3)[0]) == LISTED
 
 
 def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
-    """The nearest machine of each; a type that can be rented is not turned down."""
+    """The nearest machine of each type; a type that can be rented is not rejected."""
     limit, bought = 5_000.0, (Environment.ON_PREM,)
     rejected = asked(max_purchase_usd=limit, environments=bought, **ANY)[1].by_accelerator
     assert {i: (r.code, r.needed, r.available) for i, r in rejected.items() if i < 3} == {
@@ -139,14 +139,14 @@ def test_a_type_that_only_costs_too_much_to_buy_says_by_how_much() -> None:
         2: ("over_budget", 8_800, 5_000),
     }
     assert rejected[3].code == "no_offer"
-    assert "One machine with Bolt Desk costs 8,800 USD; 5,000 may" in rejected[2].text
+    assert "One machine with Bolt Desk costs 8,800 USD; the purchase budget is 5,000 USD" in rejected[2].text
     assert rejected[2].unit == "usd"
     assert set(asked(max_purchase_usd=limit, **ANY)[1].by_accelerator) == {2, 3}
     excluded = asked(max_purchase_usd=limit, **ANY, vendors=("Acme",))[1].by_accelerator
     assert (excluded[2].code, excluded[3].code) == ("excluded", "excluded")
 
 
-def test_what_a_machine_is_and_draws_stands_beside_its_price() -> None:
+def test_a_listing_carries_the_machine_its_power_and_its_price() -> None:
     found, _ = asked(accelerators=("acme-big",), economics=Economics(horizon_months=12))
     rented, owned = (found.take(np.array([i])) for i in (0, 1))
     assert (rented.usd_per_hour[0], rented.rated_w[0], rented.draw_w[0]) == (40, 10_200, 7650)
@@ -219,11 +219,11 @@ def test_of_equal_machines_the_first_stays() -> None:
         ({"accelerators_per_replica": 8}, 8),
         ({"total_accelerators": 16}, 16),
         ({"accelerators_per_replica": 8, "total_accelerators": 16}, 8),
-        ({"accelerators_per_replica": 17}, 4),  # no host carries so many
+        ({"accelerators_per_replica": 17}, 4),  # no host has 17 slots
         ({"accelerators_per_replica": 2}, 4),
     ],
 )
-def test_what_nobody_sells_is_judged_in_a_machine_of_its_usual_size(deployment: dict[str, Any], count: int) -> None:
+def test_an_unlisted_part_is_judged_in_a_machine_of_its_usual_size(deployment: dict[str, Any], count: int) -> None:
     found = unpriced(SMALL, Deployment(RARE.slug, **deployment), Assumptions())
     assert found.node.accelerators_per_node.tolist() == [count]
     assert found.node.accelerator.tolist() == [3]
@@ -238,7 +238,7 @@ def test_what_nobody_sells_is_judged_in_a_machine_of_its_usual_size(deployment: 
     assert (found.node.on_prem[0], found.node.workstation[0]) == (True, False)
 
 
-def test_an_alone_or_linked_part_nobody_sells_has_its_own_link() -> None:
+def test_a_single_or_linked_unlisted_part_has_its_own_link() -> None:
     alone = snapshot(offers=[o for o in OFFERS if o.accelerator != CARD.slug])
     assert LINKS[unpriced(alone, Deployment(BIG.slug), Assumptions()).node.link[0]] is Link.SCALE_UP
 
@@ -262,12 +262,12 @@ def test_machines_differ_in_their_host_only_for_work_that_reads_it() -> None:
 
 def test_a_machine_with_a_price_of_its_own_stands_before_one_put_together() -> None:
     quoted = replace(SYSTEMS[1], slug="quoted", accelerator=DESK.slug, accelerator_count=1.0, list_price_usd=50_000)
-    reckoned = replace(quoted, slug="reckoned", power_w=900.0, list_price_usd=None)
-    both = snapshot(systems=(*SYSTEMS, quoted, reckoned))
+    derived = replace(quoted, slug="derived", power_w=900.0, list_price_usd=None)
+    both = snapshot(systems=(*SYSTEMS, quoted, derived))
     found = asked(of=both, vendors=("bolt",))[0]
     assert [s.system.slug for s in sold(both, found) if s.system] == ["quoted"]
-    named = asked(of=both, fixed=Deployment(DESK.slug, system="reckoned"), accelerators=(DESK.slug,))[0]
-    assert [s.system.slug for s in sold(both, named) if s.system] == ["reckoned"]  # it is judged where it is named
+    named = asked(of=both, fixed=Deployment(DESK.slug, system="derived"), accelerators=(DESK.slug,))[0]
+    assert [s.system.slug for s in sold(both, named) if s.system] == ["derived"]  # it is judged if it is named
 
 
 def test_the_faster_network_of_an_owned_machine_is_paid_for() -> None:

@@ -58,7 +58,7 @@ def test_an_owned_machine_costs_purchase_upkeep_floor_and_power() -> None:
         (BIG, 8, 5600, 8 * (700 + 525)),  # no more than the boards: a figure of the boards alone
         (BIG, 8, 5601, 5601),
         (CARD, 4, np.nan, 4 * (72 + 150)),  # at least 150 W of host each
-        (RARE, 4, np.nan, 4 * (350 + 262.5)),  # a part whose power nobody publishes
+        (RARE, 4, np.nan, 4 * (350 + 262.5)),  # a part without a published power
         (RARE, 4, 1400, 4 * (350 + 262.5)),
     ],
 )
@@ -70,7 +70,7 @@ def test_rated_power_is_the_machines_or_that_of_its_parts(
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "count", "workstation", "reckoned", "usd"),
+    ("accelerator", "count", "workstation", "derived", "usd"),
     [
         (BIG, 8, False, False, 300_000),
         (BIG, 8, False, True, 8 * 27_500 + 14_000 + 64 * 120 + 640 * 27),  # as much memory as the accelerators have
@@ -79,11 +79,11 @@ def test_rated_power_is_the_machines_or_that_of_its_parts(
     ],
 )
 def test_a_machine_costs_its_list_price_or_its_parts(
-    accelerator: int, count: float, workstation: bool, reckoned: bool, usd: float
+    accelerator: int, count: float, workstation: bool, derived: bool, usd: float
 ) -> None:
     three_quarters = Assumptions(list_price_position=0.75)
     bought = machine(accelerator, count, workstation=workstation)
     bought = replace(bought, memory_bytes=col(SMALL.accelerators[accelerator].memory_bytes or np.nan))
-    parts = reckoned_parts(bought, SMALL.columns, col(np.nan), np.array([reckoned]), three_quarters)
-    price = col(np.nan if reckoned else 300_000)
+    parts = reckoned_parts(bought, SMALL.columns, col(np.nan), np.array([derived]), three_quarters)
+    price = col(np.nan if derived else 300_000)
     assert machine_purchase_usd(parts, price).tolist() == pytest.approx([usd])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import (
@@ -26,7 +26,7 @@ LABELS = ("none", "n+1", "n+2", "2n")
 
 
 def every(zones: int) -> list[Redundancy]:
-    """Each redundancy that may be asked for over so many zones."""
+    """Every redundancy that a request can have over a number of zones."""
     found = [Redundancy.named(label, zones=zones, domain=d) for label, d in product(LABELS, ("accelerator", "machine"))]
     return found + [Redundancy.named(label, zones=zones, domain="zone") for label in LABELS if zones > int_of(label)]
 
@@ -45,7 +45,7 @@ def evenly(placed: int, hosts: int, zones: int) -> list[Host]:
 
 
 def losses(hosts: list[Host], redundancy: Redundancy) -> Iterator[int]:
-    """What is left after each loss that is to be survived."""
+    """The remaining replicas after each loss that the redundancy covers."""
     total, k = sum(held for _, held in hosts), redundancy.lost
     yield total - (k if redundancy.domain is FailureDomain.ACCELERATOR else 0)
     if redundancy.domain is FailureDomain.MACHINE:
@@ -65,7 +65,7 @@ def split(hosts: int, zones: int) -> Iterator[tuple[int, ...]]:
 
 
 def would_do(hosts: int, per_host: int, needed: int, redundancy: Redundancy) -> bool:
-    """Whether so many hosts, full and anywhere, survive."""
+    """Whether a number of full hosts, placed in any way, survives every loss."""
     if redundancy.double and hosts * per_host < 2 * needed:
         return False
     return any(
@@ -81,17 +81,17 @@ def test_whatever_is_lost_leaves_what_was_promised_on_the_fewest_machines(zones:
         found = fleet(redundancy, col(1), col(per_host), col(needed))
         hosts, spares = int(found.nodes[0]), int(found.spare_replicas[0])
         placed = evenly(needed + spares, hosts, zones)
-        told = (redundancy, needed, hosts, spares)
-        assert all(1 <= held <= per_host for _, held in placed), told
-        assert len({zone for zone, _ in placed}) == zones, told
-        assert min(losses(placed, redundancy)) >= needed, told
-        assert needed + spares >= (2 * needed if redundancy.double else 0), told
-        assert would_do(hosts, per_host, needed, redundancy), told
-        assert hosts == zones or not would_do(hosts - 1, per_host, needed, redundancy), told
-        # what is said to be left is left, and that is what given machines are counted for
+        case = (redundancy, needed, hosts, spares)
+        assert all(1 <= held <= per_host for _, held in placed), case
+        assert len({zone for zone, _ in placed}) == zones, case
+        assert min(losses(placed, redundancy)) >= needed, case
+        assert needed + spares >= (2 * needed if redundancy.double else 0), case
+        assert would_do(hosts, per_host, needed, redundancy), case
+        assert hosts == zones or not would_do(hosts - 1, per_host, needed, redundancy), case
+        # the stated number of remaining replicas remains, and given machines count for that number
         left = replicas_left(redundancy, col(needed + spares), col(hosts))[0]
-        assert needed <= left <= min(losses(placed, redundancy)), told
-        assert replicas_held(redundancy, col(hosts * per_host), col(hosts))[0] >= needed, told
+        assert needed <= left <= min(losses(placed, redundancy)), case
+        assert replicas_held(redundancy, col(hosts * per_host), col(hosts))[0] >= needed, case
 
 
 def test_a_loss_beyond_what_was_placed_for_would_be_noticed() -> None:
@@ -103,7 +103,6 @@ def test_a_loss_beyond_what_was_placed_for_would_be_noticed() -> None:
     assert not would_do(2, 4, 4, Redundancy(spare=2))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 10_000), st.integers(1, 16), st.integers(1, 8), st.sampled_from(FailureDomain))
 def test_more_redundancy_or_load_never_takes_less(
     needed: int, per_host: int, zones: int, domain: FailureDomain

@@ -1,4 +1,4 @@
-"""Which prices count: those that somebody stands behind, unless a caller says otherwise."""
+"""The prices that count: firm ones, unless a request says otherwise."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_own_machines_are_judged_for_a_run_where_they_are_asked_for(limits: dict
     assert run_pricing(Constraints(**limits)) == ((ON_DEMAND, OWNED) if owned else (ON_DEMAND,))
 
 
-def test_nobody_is_bound_unasked() -> None:
+def test_commitments_are_used_only_on_request() -> None:
     one, three = Commitment.ONE_YEAR, Commitment.THREE_YEARS
     assert service_pricing(Constraints()) == (ON_DEMAND, OWNED)
     assert committed(Commitment.NONE) == ()
@@ -53,7 +53,7 @@ def test_nobody_is_bound_unasked() -> None:
         ({"price_kinds": (PriceKind.BROKER,)}, {"acme-card flea 0.3"}),
         ({"price_kinds": (*FIRM, PriceKind.BROKER)}, {"acme-card flea 0.3"}),
         ({"providers": ("flea",), "price_kinds": (PriceKind.PROVIDER,)}, set()),
-        # naming an accelerator finds no other price while somebody stands behind one
+        # naming an accelerator adds no other price while there is a firm one
         ({"accelerators": ("acme-card",)}, {"acme-card sky 0.8"}),
         ({"accelerators": ("acme-card",), "regions": ("us-1",)}, {"acme-card sky 0.8"}),
     ],
@@ -71,16 +71,16 @@ def test_an_accelerator_that_is_named_counts_at_what_there_is() -> None:
     assert not len(asked(of=brokered, accelerators=("acme-card",), price_kinds=only, **CLOUD)[0])
 
 
-def test_who_is_left_out_for_want_of_a_firm_price_is_told_what_would_count() -> None:
+def test_a_type_without_a_firm_price_names_the_price_kinds_that_include_it() -> None:
     rejected = asked()[1].by_accelerator
     assert rejected[2].code == "no_firm_price"
     assert rejected[2].text == (
-        "Nobody stands behind a price of Bolt Desk: there is only a sum of parts around an assumed host; "
-        "price_kinds reckoned would count."
+        "For Bolt Desk, the catalog has only an estimate from parts plus an assumed host. "
+        "To allow it, set `price_kinds` to estimate."
     )
     asked_for = asked(price_kinds=(PriceKind.BROKER,))[1].by_accelerator
     assert (asked_for[2].code, asked_for[0].code) == ("no_offer", "no_offer")
-    assert "the provider's own price and the maker's list price" in asked_for[0].text
+    assert "the provider's own price and the manufacturer's list price" in asked_for[0].text
 
 
 def test_prices_that_are_too_old_do_not_count() -> None:
@@ -95,10 +95,10 @@ def test_prices_that_are_too_old_do_not_count() -> None:
     assert found(30, today="") == set()  # of unknown age
     turned_down = asked(of=old, max_price_age_days=30, today="2026-02-01", **CLOUD)[1].by_accelerator[1]
     assert (turned_down.code, turned_down.needed, turned_down.available) == ("price_too_old", 31, 30)
-    assert turned_down.text == "The newest price of Acme Card was seen 31 days ago; 30 days are allowed."
+    assert turned_down.text == "The newest price of Acme Card is 31 days old; the limit is 30 days."
 
 
-def test_a_rent_that_nobody_saw_for_a_year_counts_where_it_is_allowed_or_named() -> None:
+def test_a_rent_older_than_a_year_counts_if_it_is_allowed_or_named() -> None:
     of = snapshot(offers=[replace(offer("card-1", 0.5), as_of="2024-06-01"), offer("big-8", 40.0)])
 
     def found(**limits: Any) -> set[str]:
@@ -124,22 +124,22 @@ def test_ages_count_from_the_first_day_of_a_month_or_year() -> None:
 
 
 def test_what_is_only_had_in_another_way_says_so() -> None:
-    """Nobody asked for an environment: it is the way to pay that a run does not take, or there is no price at all."""
+    """Without a requested environment the reason is a pricing model that runs do not use, or a missing price."""
     renting = asked(pricing=(PricingModel.ON_DEMAND,), of=snapshot(offers=OFFERS[2:4]))[1].by_accelerator
     assert (renting[0].code, renting[0].text) == (
         "no_offer",
-        "Acme Big is only to be had as spot capacity, by buying it or with a commitment: "
-        "name owned, reserved_1y, spot in `pricing_models` and it counts.",
+        "Acme Big is available only as spot capacity, by purchase or with a commitment. "
+        "To include it, add owned, reserved_1y, spot to `pricing_models`.",
     )
-    assert renting[3].text == "The catalogue has no price for Bolt Rare."
+    assert renting[3].text == "The catalog has no price for Bolt Rare."
     elsewhere = asked(regions=("us-9",), environments=(Environment.CLOUD,))[1].by_accelerator
-    assert elsewhere[0].text.endswith("within the environments, providers, regions and pricing models asked for.")
+    assert elsewhere[0].text.endswith("within the requested environments, providers, regions and pricing models.")
     assert asked(pricing=(PricingModel.ON_DEMAND,))[1].by_accelerator[2].text == (
-        "Bolt Desk is only to be had by buying it, at a price that nobody stands behind: name owned in "
-        "`pricing_models` and reckoned in `price_kinds` and it counts."
+        "Bolt Desk is available only by purchase, at a price that no seller has published or quoted. "
+        "To include it, add owned to `pricing_models` and estimate to `price_kinds`."
     )
 
 
-def test_what_may_be_had_is_nearer_than_what_nobody_sells() -> None:
+def test_a_part_for_sale_is_a_closer_miss_than_an_unlisted_one() -> None:
     turned_down = asked(pricing=(PricingModel.ON_DEMAND,), of=snapshot(offers=OFFERS[2:4]))[1].nearest()
     assert [r.accelerator for r in turned_down] == ["acme-big", "acme-card", "bolt-desk", "bolt-rare"]

@@ -65,11 +65,11 @@ def test_ties_go_to_the_cheaper_then_the_quicker_then_the_thriftier(
     assert best_per_accelerator(np.array([0, 0]), Objective.THROUGHPUT, measures, col(*tie)).tolist() == [best]
 
 
-def test_beside_each_plan_stands_the_best_of_other_engines_on_its_type() -> None:
+def test_each_plan_is_paired_with_the_best_of_other_engines_on_its_type() -> None:
     accelerator = np.array([0, 0, 0, 0, 1, 1, 2, 2])
     engine = np.array([5, 5, 6, 7, 5, 5, 6, 5])
     score = col(1, 1.1, 3, 2, 4, 5, 6, 6)
-    # of type 0 engine 7 comes before 6, of type 1 there is no other engine; a tie stands beside its equal
+    # of type 0 engine 7 comes before 6, of type 1 there is no other engine; a tie is paired with its equal
     assert best_of_others(accelerator, engine, score, np.array([0, 4, 7])).tolist() == [3, -1, 6]
     assert best_of_others(accelerator, engine, score, np.array([7])).tolist() == [6]
     twice = np.array([0, 0, 0]), np.array([1, 2, 3]), col(1, 2, 2)

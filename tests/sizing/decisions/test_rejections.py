@@ -1,4 +1,4 @@
-"""Why accelerator types were turned down: one reason each, that of the nearest plan."""
+"""Why accelerator types are rejected: one reason each, that of the nearest plan."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_type_with_a_surviving_plan_is_not_turned_down() -> None:
     assert lost([BIG], [True], [9], [4]).by_accelerator == {}
 
 
-def test_the_nearest_miss_is_told_whichever_way_it_misses() -> None:
+def test_the_nearest_miss_is_named_for_every_kind_of_miss() -> None:
     # too much by 3, by 2, by 2.5; and too little of a rate: 1 of 4 is farther than 2 of 4
     assert lost([BIG] * 3, [False] * 3, [12, 8, 10], [4, 4, 4]).by_accelerator[BIG].needed == 8
     assert lost([BIG] * 2, [False] * 2, [1, 2], [4, 4]).by_accelerator[BIG].needed == 2
@@ -88,16 +88,16 @@ def test_the_first_reason_stands() -> None:
     assert rejections.by_accelerator[CARD].text == "Acme Card is out"
 
 
-def told(sentence: str, count: float, needed: float = 13.9, available: float = 13.6, unit: str = "gib") -> str:
+def fill_text(sentence: str, count: float, needed: float = 13.9, available: float = 13.6, unit: str = "gib") -> str:
     return Rejection("acme-card", "Acme Card", "code", sentence, needed, available, unit, count).text
 
 
 def test_a_miss_names_the_accelerators_it_was_found_on() -> None:
-    assert told("{name} needs {needed} GiB on {each}", 32) == "Acme Card needs 13.9 GiB on each of 32 accelerators"
-    assert told("{needed} GiB on {each}", 1) == "13.9 GiB on one accelerator"
-    assert told("{needed} ms on {on}", 1024) == "13.9 ms on 1,024 accelerators"
-    assert told("{needed} ms on {on}", 1) == "13.9 ms on 1 accelerator"
-    assert told("needs {needed} of {available}", 8, 106.2, 1 / 24, "days") == "needs 106 days of 1 hour"
+    assert fill_text("{name} needs {needed} GiB on {each}", 32) == "Acme Card needs 13.9 GiB on each of 32 accelerators"
+    assert fill_text("{needed} GiB on {each}", 1) == "13.9 GiB on one accelerator"
+    assert fill_text("{needed} ms on {on}", 1024) == "13.9 ms on 1,024 accelerators"
+    assert fill_text("{needed} ms on {on}", 1) == "13.9 ms on 1 accelerator"
+    assert fill_text("needs {needed} of {available}", 8, 106.2, 1 / 24, "days") == "needs 106 days of 1 hour"
 
 
 def test_who_passed_more_filters_is_nearer() -> None:

@@ -30,7 +30,7 @@ def kept(
     named: tuple[str, ...] = (),
     **limits: Any,
 ) -> tuple[bool, Rejections]:
-    """Whether a part counts, and what was turned down."""
+    """Whether a part counts, and the rejections."""
     types = [a.slug for a in OF.accelerators]
     allowed = np.array([not only or slug in only for slug in types])
     rejections = Rejections(OF.accelerators)
@@ -41,7 +41,7 @@ def kept(
     return bool(found[OF.accelerator_index[part]]), rejections
 
 
-def test_a_consumer_part_serves_nobody_unasked() -> None:
+def test_a_consumer_part_serves_only_on_request() -> None:
     counts, rejections = kept()
     assert not counts
     assert {(r.accelerator, r.code) for r in rejections.nearest()} == {

@@ -36,7 +36,7 @@ def test_an_owned_machine_is_bought_whole_or_in_parts() -> None:
     assert server.price.terms.kind is PriceKind.LIST
     desk = sold(SMALL, asked(accelerators=("bolt-desk",))[0])[0]
     assert desk.price is not None
-    assert (desk.price.terms.kind, desk.price.terms.source) == (PriceKind.RECKONED, "Bolt's price list")
+    assert (desk.price.terms.kind, desk.price.terms.source) == (PriceKind.ESTIMATE, "Bolt's price list")
     assert (desk.provider, desk.region) == ("generic", "on_prem")
 
 
@@ -53,7 +53,7 @@ def test_the_first_system_of_the_catalogue_is_one_too() -> None:
     assert found.system.slug == SMALL.system_slugs[0] == "big-8"
 
 
-def test_what_nobody_sells_has_a_name_and_nothing_else() -> None:
+def test_an_unlisted_part_has_a_name_and_nothing_else() -> None:
     assert sold(SMALL, unpriced(SMALL, Deployment(RARE.slug), Assumptions())) == (Sold(RARE),)
 
 
@@ -64,7 +64,7 @@ def test_an_offer_of_no_known_system_has_none() -> None:
     assert np.isnan(found.ram_bytes[0])
 
 
-def test_a_price_that_cannot_be_reckoned_is_none() -> None:
+def test_a_price_that_cannot_be_derived_is_none() -> None:
     found = asked(providers=("sky",))[0]
     unknown = replace(found, usd_per_hour=np.full(len(found), np.nan))
     assert [s.price for s in sold(SMALL, unknown)] == [None, None]

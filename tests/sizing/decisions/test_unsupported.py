@@ -1,4 +1,4 @@
-"""Types that no software does the work on are turned down with a rule, phase and method."""
+"""Types without software for the work are rejected with a rule, phase and method."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_types_without_software_fall_out_with_what_is_missing() -> None:
     named = Rejections(SMALL.accelerators)
     TENSORRT_LLM.turn_down(named, everything, none)
     assert {r.code for r in named.by_accelerator.values()} == {"no_engine"}
-    assert all(r.text.startswith("tensorrt-llm does not serve") for r in named.by_accelerator.values())
+    assert all(r.text.startswith("TensorRT-LLM does not serve") for r in named.by_accelerator.values())
     desk = named.by_accelerator[SMALL.accelerator_index["bolt-desk"]]
-    assert desk.rule == "No build of tensorrt-llm for ROCm or Vulkan is known."
+    assert desk.rule == "TensorRT-LLM has no known build for ROCm or Vulkan."
 
 
-def test_reasons_that_nobody_reads_are_not_looked_up() -> None:
+def test_unused_reasons_are_not_looked_up() -> None:
     unread = Unread(SMALL.accelerators)
     TENSORRT_LLM.turn_down(unread, np.arange(2), np.zeros(0, dtype=np.int64))
     assert not unread.by_accelerator

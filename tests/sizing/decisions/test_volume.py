@@ -47,7 +47,7 @@ def test_machines_are_filled_and_the_fewest_in_time() -> None:
     assert replicas(replace(VOLUME, deadline_s=1e9), 3.0) == 4
     assert replicas(replace(VOLUME, deadline_s=None), 3.0) == 4  # as long as it takes
     assert replicas(OFFLINE, 3.0) == 4
-    assert replicas(replace(VOLUME, deadline_s=99.0), 3.0) == 4  # no number would do
+    assert replicas(replace(VOLUME, deadline_s=99.0), 3.0) == 4  # no number is enough
     assert replicas(replace(VOLUME, volume_requests=36_000 * 12.0 - 1200), 3.0) == 4  # four, to the second
 
 
@@ -71,7 +71,7 @@ def test_no_number_of_replicas_goes_below_the_start_and_a_batch() -> None:
 def test_no_other_number_of_replicas_in_time_costs_less(
     volume: float, deadline: float, capacity: float, batch: float, start: float, each: int, usd: float
 ) -> None:
-    """Beside every number up to twice what is chosen: machines are paid from their start to the end of the volume."""
+    """Compared with every number up to twice the chosen one; machines are paid from start to the end of the volume."""
     asked = replace(OFFLINE, volume_requests=volume, deadline_s=deadline)
     if not may_be_in_time(asked, col(capacity), col(batch), col(start))[0]:
         return

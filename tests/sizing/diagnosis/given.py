@@ -1,4 +1,4 @@
-"""A service and a run on the small catalogue that are as expected, and what is found with some figures changed."""
+"""A service and a run on the small catalogue with expected figures, and the findings after some figures change."""
 
 from __future__ import annotations
 

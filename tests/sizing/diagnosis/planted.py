@@ -46,7 +46,7 @@ class Planted:
     asked: dict[str, Any] = field(default_factory=dict)
     workload: dict[str, Any] = field(default_factory=dict)
     by_load: bool = False
-    batch: int | None = None  # that nobody knows of
+    batch: int | None = None  # that the operator does not know
 
     @property
     def name(self) -> str:
@@ -135,7 +135,7 @@ def service(where: str, *codes: str, asked: Any = None, workload: Any = None, **
 
 
 def run(where: str, *codes: str, asked: Any = None, **changed: Any) -> Planted:
-    """A run with something changed; what depends on it is given as a function of what is expected."""
+    """A run with changed system fields; callables compute a field from the expected estimate."""
 
     def system(found: Estimate) -> runs.System:
         return runs.System(**{k: v(found) if callable(v) else v for k, v in changed.items()})
@@ -216,7 +216,7 @@ PLANTED = (
     run("7b", "run_restarts", restarts_per_day=10.0),
     run("14b", "evaluation", evaluation=0.25),
     run("8b", "slow_warm_up", warmup_s=3600.0, restarts_per_day=4.0, seen={"checkpoint_interval_s": 600.0}),
-    run("8b", "poor_scaling", network=0.25, sent_s=sent, scales=(8, 64), told=("tokens_per_s",)),
+    run("8b", "poor_scaling", network=0.25, sent_s=sent, scales=(8, 64), reported=("tokens_per_s",)),
     run("7b", "allocator_retries", flushes=3.0, flush_s=3.0),
     run("7b", "wrong_layout", asked={"tensor_parallel": 8, "pipeline_parallel": 4}),
     run("8b", "needless_recomputation", asked={"activation_checkpointing": "full"}),
@@ -230,5 +230,5 @@ HEALTHY = (
     run("8b", scales=(8, 64)),
     run("7b", scales=(8, 32)),
     run("14b", read_share=0.8),
-    run("70b", told=("tokens_per_s", "mfu")),
+    run("70b", reported=("tokens_per_s", "mfu")),
 )

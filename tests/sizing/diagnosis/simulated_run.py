@@ -25,13 +25,13 @@ DAY = SECONDS_PER_DAY
 
 @dataclass(frozen=True)
 class System:
-    """What trains, and what is wrong with it; every default is a healthy one."""
+    """The simulated training system and its faults; every default is a healthy one."""
 
     clock: float = 1.0
     kernels: float = 1.0  # times as long as good ones
     network: float = 1.0  # of the rate between machines
     sent_s: float = 0.0  # of a step's communication at the full rate, hidden or not
-    read_share: float = 0.5  # of a step, to read and prepare its data, in loaders beside it
+    read_share: float = 0.5  # of a step, to read and prepare its data, in separate loader processes
     launch_share: float = 0.0  # of a step, in which the host has launched nothing
     uneven: float = 0.0  # spread of the ranks' work over its mean
     straggler: float = 1.0  # times as long as the others the slowest rank computes
@@ -42,11 +42,11 @@ class System:
     restarts_per_day: float = 0.0
     warmup_s: float = 60.0
     evaluation: float = 0.0  # of the time
-    flushes: float = 0.0  # of the allocator's cache in a step, each with the time of so many launches
+    flushes: float = 0.0  # of the allocator's cache in a step, each with the time of many launches
     flush_s: float = 0.4
-    told: tuple[str, ...] = ()  # figures that the operator has; none: all
+    reported: tuple[str, ...] = ()  # figures that the operator has; none: all
     scales: tuple[float, ...] = ()  # numbers of accelerators that were tried
-    seen: dict[str, Any] = field(default_factory=dict)  # told by other tools, as it is
+    seen: dict[str, Any] = field(default_factory=dict)  # reported by other tools, unchanged
 
 
 def run_of(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
@@ -113,7 +113,7 @@ def observe(
         "memory_peak_bytes": found.memory.total_bytes if found.memory else None,
     }
     figures.update({k: v for k, v in system.seen.items() if k in TrainingObserved.__dataclass_fields__})
-    known = {k: noisy(v) for k, v in figures.items() if v is not None and (not system.told or k in system.told)}
+    known = {k: noisy(v) for k, v in figures.items() if v is not None and (not system.reported or k in system.reported)}
     scales = tuple(ScalePoint(n, noisy(speed_at(question, found, market, system, n, rng))) for n in system.scales)
     seen = {k: v for k, v in system.seen.items() if k in DevicesObserved.__dataclass_fields__}
     seen.setdefault("clock_share", min(1.0, noisy(system.clock)))

@@ -30,12 +30,12 @@ KNEE = 4.0  # of reading weights against multiplying by them
 
 @dataclass(frozen=True)
 class System:
-    """What runs, and what is wrong with it; every default is a healthy one."""
+    """The simulated service and its faults; every default is a healthy one."""
 
     clock: float = 1.0  # of multiplying
     kernels: float = 1.0  # times as long as good ones
     host_step_s: float = 0.0  # of a host that cannot keep up, in every step
-    request_s: float = 0.0  # before the scheduler sees a request, beside others'
+    request_s: float = 0.0  # of one request before the scheduler sees it, parallel to others
     link_width: float = 1.0  # of the slot over which accelerators of a replica reach one another
     slot_bytes_per_s: float = 2e10  # of the whole slot
     link_token_bytes: float = 0.0  # of a token, over that slot
@@ -49,12 +49,12 @@ class System:
     answers: float = 1.0
     load: float = 1.0  # times as many requests as planned
     fails: float = 0.0  # of the requests
-    seen: dict[str, Any] = field(default_factory=dict)  # told by other tools, as it is
+    seen: dict[str, Any] = field(default_factory=dict)  # reported by other tools, unchanged
 
 
 @dataclass
 class Books:
-    """What is written down while a replica runs."""
+    """The records of a replica while it runs."""
 
     ttft: list[float] = field(default_factory=list)
     tpot: list[float] = field(default_factory=list)
@@ -104,7 +104,7 @@ class Machine:
         self.slope_s = float((self.linear[-1] - self.linear[-2]) / (grid[-1] - grid[-2]))
 
     def linear_s(self, tokens: float) -> float:
-        """Linear layers over so many tokens, at the clock there is."""
+        """Time of the linear layers for a number of tokens at the actual clock."""
         healthy = float(np.interp(tokens, self.tokens, self.linear))
         multiply = self.slope_s * tokens
 
@@ -114,7 +114,7 @@ class Machine:
         return healthy * knee(self.system.clock) / knee(1.0) * self.system.kernels
 
     def attention_s(self, tokens: float) -> float:
-        """Of a prompt's first so many tokens among one another."""
+        """Attention time among the first tokens of a prompt."""
         grid = np.append(np.outer(2.0 ** np.arange(21), 1 + np.arange(8) / 8).ravel(), 2.0**21)[
             : len(self.r.prompt_attention_s)
         ]
@@ -237,7 +237,7 @@ class Serving:
         self.now += step_s * times
 
     def decoded(self, times: int) -> None:
-        """Everything that runs gained so many steps' tokens."""
+        """Every running sequence gains the tokens of a number of steps."""
         gained = times * self.m.system.accepted
         for i in list(self.running):
             self.left[i] -= gained
@@ -300,7 +300,7 @@ def observe(
         books.append(Serving(Machine(replica, system), at_s, *lengths, batch).run())
     every = arrivals(rng, REQUESTS * count, rates * count, system.bursts)
     peak = float(max(np.bincount((every / 10).astype(int))[:-1], default=0)) / 10
-    return told(workload, system, Seen(books, count, rng, noise), max(shares), peak)
+    return operator_report(workload, system, Seen(books, count, rng, noise), max(shares), peak)
 
 
 def observe_by_load(
@@ -344,7 +344,7 @@ class Seen:
         return self.noisy(float(np.percentile(np.concatenate([getattr(b, name) for b in self.books]), percentile)))
 
     def gap(self, share: float) -> float:
-        """Between two tokens, that so many are no further apart than."""
+        """The gap between two tokens that a given share of the gaps does not exceed."""
         gaps = np.array(sorted(gap for b in self.books for gap in b.gaps))
         upto = np.cumsum(gaps[:, 1]) / gaps[:, 1].sum()
         return self.noisy(float(gaps[min(int(np.searchsorted(upto, share)), len(gaps) - 1), 0]))
@@ -354,7 +354,7 @@ class Seen:
         return sum(len(b.tpot) for b in self.books)
 
 
-def told(workload: InferenceWorkload, system: System, seen: Seen, busiest: float, peak: float) -> Observed:
+def operator_report(workload: InferenceWorkload, system: System, seen: Seen, busiest: float, peak: float) -> Observed:
     """What an operator writes down."""
     waits: dict[str, Any] = {f"{what}_p{of}_s": seen.at(what, of) for what in ("ttft", "tpot") for of in (50, 95, 99)}
     service = ServiceObserved(

@@ -37,7 +37,7 @@ def test_a_narrow_slot_costs_only_where_accelerators_speak_over_it() -> None:
     assert "narrow_link" in codes(serving(together, devices=narrow, requests_per_s=5.0))
 
 
-def test_errors_cost_what_starts_again_and_else_nobody_knows() -> None:
+def test_device_errors_cost_the_restarts_or_an_unknown_share() -> None:
     assert first(training(DevicesObserved(errors_per_day=3.0))).share is None
     found = first(training(DevicesObserved(errors_per_day=3.0), restarts_per_day=6.0, checkpoint_interval_s=1200.0))
     assert found.code == "device_errors" and found.share == pytest.approx(6 * (600 + 600) / 86400)

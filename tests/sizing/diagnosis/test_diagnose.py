@@ -31,7 +31,7 @@ def test_what_is_as_expected_is_healthy(noise: float) -> None:
     assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observed(training=run(noise))).findings == ()
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.floats(0.9, 1.1), min_size=6, max_size=6))
 def test_noise_on_every_figure_is_no_finding(noise: list[float]) -> None:
     s = service()
@@ -51,7 +51,7 @@ def test_a_finding_explains_others_whatever_they_cost_or_as_far_as_it_costs() ->
     assert (c.code, a.code) == ("c", "a") and c.share == pytest.approx(0.6)
 
 
-def test_what_accounts_for_part_is_told_before_the_rest() -> None:
+def test_a_finding_that_explains_a_part_comes_before_the_rest() -> None:
     host, slow = replace(A, share=0.6, accounts_for=("c",)), replace(C, share=0.85, gain=0.85)
     first_, rest = ranked([slow, host], Assumptions())
     assert first_.code == "a" and rest.share == rest.gain == pytest.approx(0.25)
@@ -66,15 +66,15 @@ def test_findings_that_explain_one_another_do_not_both_vanish() -> None:
     assert codes(found) == ["overloaded"]
 
 
-def test_what_nobody_knows_the_cost_of_explains_nothing_and_comes_last() -> None:
+def test_a_finding_of_unknown_cost_explains_nothing_and_comes_last() -> None:
     unknown = replace(UNKNOWN, explains=("c",))
     assert [f.code for f in ranked([unknown, C], Assumptions())] == ["c", "d"]
-    assert summary([unknown]) == "A. Do it. What it costs is not known."
+    assert summary([unknown]) == "A. Do it. The loss is unknown."
 
 
 def test_the_summary_names_the_first_and_counts_the_others() -> None:
-    assert summary([A, C]) == "A. Do it. It costs 30 %. 1 further finding."
-    assert summary([]) == "Nothing is out of what is expected of this hardware."
+    assert summary([A, C]) == "A. Do it. Estimated loss: 30 %. 1 further finding."
+    assert summary([]) == "All observed values are within the range expected of this hardware."
 
 
 def test_nothing_follows_from_nothing() -> None:

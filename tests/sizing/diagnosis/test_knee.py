@@ -1,4 +1,4 @@
-"""Waits at several loads beside the core's curve."""
+"""Waits at several loads, compared with the curve of the estimate."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def points() -> tuple[LoadPoint, ...]:
 
 
 def seen(slower: Callable[[int], float]) -> Diagnosis:
-    """Every other load of the curve, each so many times as slow."""
+    """Every other load of the curve, each slower by a factor."""
     by_load = tuple(
         LoadSeen(
             point.requests_per_s,

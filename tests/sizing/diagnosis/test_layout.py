@@ -78,10 +78,10 @@ def test_recomputation_that_would_make_room_is_found(market: Snapshot) -> None:
 
 
 def test_settings_are_said_in_words() -> None:
-    assert changes({"tensor_parallel": 2, "zero_stage": 1}) == "tensor parallel to 2 and ZeRO stage to 1"
+    assert changes({"tensor_parallel": 2, "zero_stage": 1}) == "tensor parallelism to 2 and ZeRO stage to 1"
 
 
-def test_without_any_speed_told_settings_are_not_judged() -> None:
+def test_without_a_reported_speed_settings_are_not_judged() -> None:
     nothing = dict.fromkeys(("step_time_s", "compute_s", "communication_s", "input_s"))
     assert codes(training(asked=replace(RUNS, activation_checkpointing="full"), **nothing)) == []
     assert first(training(asked=replace(RUNS, activation_checkpointing="full"), **SLOW)).share is not None

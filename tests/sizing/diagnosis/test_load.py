@@ -31,7 +31,7 @@ def test_a_cause_planted_comes_first(code: str, seen: dict[str, Any]) -> None:
     assert first(serving(**seen)).code == code
 
 
-def test_a_queue_beside_nearly_all_that_is_carried_is_more_than_is_carried() -> None:
+def test_a_queue_near_the_capacity_means_saturation() -> None:
     p = expected(True).performance
     assert p is not None and p.requests_per_s_capacity
     found = first(serving(requests_per_s=0.95 * p.requests_per_s_capacity, running=10.0, waiting=90.0))
@@ -56,7 +56,7 @@ def test_a_peak_that_comes_by_chance_is_no_burst() -> None:
     assert "bursts" not in codes(serving(peak_requests_per_s=36.0, tpot_p50_s=0.12))
 
 
-def test_a_slow_start_costs_as_often_as_it_happens_and_else_nobody_knows() -> None:
+def test_a_slow_start_costs_per_restart_or_an_unknown_share() -> None:
     assert first(serving(cold_start_s=900.0)).share is None
     often, seldom = (first(serving(cold_start_s=900.0, restarts_per_day=n)) for n in (20.0, 5.0))
     assert often.share == pytest.approx(4 * seldom.cost)

@@ -1,4 +1,4 @@
-"""Scaling beside the core's own at the same numbers of accelerators."""
+"""Scaling compared with the estimate at the same numbers of accelerators."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ OF_SERVICE: dict[str, tuple[str, float, float]] = {
 
 
 def place(found: Diagnosis, codes: Sequence[str]) -> tuple[int, float]:
-    """Where a cause stands, and what it costs; last where it is not told."""
+    """Rank and cost of a cause; last if it is not found."""
     at = next((i for i, f in enumerate(found.findings) if f.code in codes), None)
     return (len(found.findings) + 1, 0.0) if at is None else (at, found.findings[at].cost)
 
@@ -48,26 +48,27 @@ def assert_worse(mild: Diagnosis, severe: Diagnosis, codes: Sequence[str]) -> No
     assert after <= before and dear >= cheap - 1e-9, (codes, [f.code for f in severe.findings])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.sampled_from(sorted(OF_RUN)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_worse_figures_of_a_run(code: str, at: tuple[float, float]) -> None:
     field, low, high = OF_RUN[code]
-    told: dict[str, Any] = {"step_time_s": 60.0, "median_rank_s": 10.0 if code == "slow_rank" else None}
-    told |= {"compute_s": None} if code != "slow_rank" else {}
-    mild, severe = (training(**{**told, field: low + part * (high - low)}) for part in sorted(at))
+    figures: dict[str, Any] = {"step_time_s": 60.0, "median_rank_s": 10.0 if code == "slow_rank" else None}
+    figures |= {"compute_s": None} if code != "slow_rank" else {}
+    mild, severe = (training(**{**figures, field: low + part * (high - low)}) for part in sorted(at))
     assert_worse(mild, severe, (code,))
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=12)
 @given(st.sampled_from(sorted(OF_SERVICE)), st.tuples(st.floats(0, 1), st.floats(0, 1)))
 def test_worse_figures_of_a_service(code: str, at: tuple[float, float]) -> None:
     field, low, high = OF_SERVICE[code]
-    told: list[dict[str, Any]] = [{field: low + part * (high - low)} for part in sorted(at)]
-    mild, severe = (serving(**seen) for seen in told)
+    figures: list[dict[str, Any]] = [{field: low + part * (high - low)} for part in sorted(at)]
+    mild, severe = (serving(**seen) for seen in figures)
     assert_worse(mild, severe, (code,))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.sampled_from(["clock_share", "utilization", "slowest_clock_share"]), st.tuples(*[st.floats(0.1, 0.95)] * 2))
 def test_worse_figures_of_accelerators(field: str, at: tuple[float, float]) -> None:
     codes = {"clock_share": "low_clocks", "utilization": "starved", "slowest_clock_share": "uneven_clocks"}
@@ -88,6 +89,7 @@ LADDERS: tuple[tuple[Planted, ...], ...] = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder[0].name)
 def test_a_worse_system_is_found_no_cheaper_and_no_lower(ladder: Sequence[Planted], market: Snapshot) -> None:
     judge = partial(of_run if ladder[0].where in RUNS else of_service, market=market, seed=7, noise=0.0)

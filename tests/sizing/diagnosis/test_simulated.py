@@ -15,6 +15,7 @@ def diagnosed(case: Planted, market: Snapshot, seed: int) -> Diagnosis:
     return (of_run if case.where in RUNS else of_service)(case, market, seed)
 
 
+@pytest.mark.slow
 def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Snapshot) -> None:
     first = []
     for seed, case in enumerate(PLANTED):
@@ -24,6 +25,7 @@ def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Snaps
     assert len(PLANTED) >= 40 and len(missed) <= (1 - ENOUGH) * len(PLANTED), missed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [100])
 def test_nothing_is_found_in_healthy_systems(market: Snapshot, seed: int) -> None:
     found = [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.sizing.diagnosis.given import codes, expected, first, training
 
-TOLD: dict[str, Any] = dict.fromkeys(("step_time_s", "compute_s", "communication_s"))
+NO_TIMES: dict[str, Any] = dict.fromkeys(("step_time_s", "compute_s", "communication_s"))
 
 
 @pytest.mark.parametrize(
@@ -21,9 +21,9 @@ TOLD: dict[str, Any] = dict.fromkeys(("step_time_s", "compute_s", "communication
         ("outside_kernels", {"outside_kernels_s": 4.0, "step_time_s": 12.0}),
         ("slow_optimizer", {"optimizer_s": 4.0, "step_time_s": 12.0}),
         ("pipeline_bubble", {"bubble_s": 4.0, "step_time_s": 12.0}),
-        ("slow_step", {**TOLD, "step_time_s": 40.0}),
-        ("slow_step", {**TOLD, "tokens_per_s": 1e5}),
-        ("low_mfu", {**TOLD, "mfu": 0.05}),
+        ("slow_step", {**NO_TIMES, "step_time_s": 40.0}),
+        ("slow_step", {**NO_TIMES, "tokens_per_s": 1e5}),
+        ("low_mfu", {**NO_TIMES, "mfu": 0.05}),
         ("miscounted_mfu", {"mfu": 0.9}),
         ("slow_rank", {"slowest_rank_s": 12.0, "median_rank_s": 8.0, "synchronisation_s": 4.0, "step_time_s": 12.0}),
         ("allocator_retries", {"allocator_retries_per_step": 1.0}),
@@ -42,11 +42,11 @@ def test_a_step_a_rate_and_an_mfu_say_the_same() -> None:
         {"tokens_per_s": p.tokens_per_s / 3},
         {"mfu": p.mfu / 3},
     )
-    costs = [first(training(**{**TOLD, **seen})).share for seen in said]
+    costs = [first(training(**{**NO_TIMES, **seen})).share for seen in said]
     assert costs == pytest.approx([2 / 3] * 3)
 
 
-def test_flushes_cost_what_they_take_and_else_nobody_knows() -> None:
+def test_allocator_flushes_cost_their_time_or_an_unknown_share() -> None:
     assert first(training(allocator_retries_per_step=1.0)).share is None
     p = expected(False).performance
     assert p is not None and p.step_time_s

@@ -22,7 +22,7 @@ def asked(slug: str, engine: str, **known: object) -> list[PairAnswered]:
 def test_one_format_and_phase_is_one_verdict() -> None:
     (found,) = asked("nvidia-t4", "vllm", weight_format="fp8", phase="inference", task=ModelTask.DECODER)
     assert found.verdict.level is Level.REFUSED
-    assert "FP8 needs 8.9" in found.verdict.rule
+    assert "FP8 requires 8.9" in found.verdict.rule
 
 
 def test_what_is_left_open_is_answered_for() -> None:

@@ -1,4 +1,4 @@
-"""Commands that measure: what is left out, what is quoted, and that every one of them is one line of shell."""
+"""Benchmark commands: omitted options, quoting, and that each is one line of shell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_server_is_waited_for_and_stopped() -> None:
     assert url_of(8080) == " --base-url http://localhost:8080"
 
 
-def test_answers_go_on_after_their_end_where_a_server_can_be_told() -> None:
+def test_answers_ignore_end_tokens_if_the_server_has_a_flag() -> None:
     assert "--ignore-eos" in openai_load()
     assert "--ignore-eos" not in openai_load(stops=True)
     assert "--model measured " in openai_load(model="measured")

@@ -24,7 +24,7 @@ def test_vllms_rule_changed_with_its_releases() -> None:
     assert vllm.memory_at("nightly") == vllm.memory
 
 
-def test_a_generation_is_told_by_version_before_date() -> None:
+def test_a_version_identifies_a_generation_before_a_date_does() -> None:
     sglang = engine_named("sglang")
     assert sglang.generation("0.4.9") == "before"
     assert sglang.generation("0.5.0", "2024-01") == "today"

@@ -32,7 +32,7 @@ def test_what_a_name_does_not_say_is_not_guessed(name: str | None) -> None:
 
 
 def test_sockets_of_the_catalogue_have_the_bandwidth_of_their_own_row() -> None:
-    told = {
+    published = {
         row["slug"]: float(row["memory_bandwidth_gb_s"]) for row in rows("accelerators.csv") if row["kind"] == "cpu"
     }
     for slug, name in (
@@ -41,7 +41,7 @@ def test_sockets_of_the_catalogue_have_the_bandwidth_of_their_own_row() -> None:
         ("aws-graviton3", "AWS Graviton3"),
         ("aws-graviton4", "AWS Graviton4"),
     ):
-        assert socket_bytes_per_s(name) == pytest.approx(told[slug] * 1e9)
+        assert socket_bytes_per_s(name) == pytest.approx(published[slug] * 1e9)
 
 
 def test_every_generation_has_its_source_and_date() -> None:

@@ -46,7 +46,7 @@ def test_a_plain_host_is_built_around_what_is_sold_without_one() -> None:
     assert hosts["host-1x-bolt-desk"].kind is SystemKind.WORKSTATION
 
 
-def test_a_board_that_nobody_builds_in_is_not_bought() -> None:
+def test_a_board_without_a_chassis_is_not_bought() -> None:
     assert not [h for h in plain_hosts((BIG,), ()) if h.accelerator == BIG.slug]
 
 

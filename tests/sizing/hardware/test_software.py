@@ -14,7 +14,7 @@ def test_the_same_is_answered_again() -> None:
     assert SMALL.software.trainers("bf16", work) is SMALL.software.trainers("bf16", work)
     asked = DESK_ROW, ("tensorrt-llm",), frozenset({"fp8"}), Work("inference")
     first = SMALL.software.refused_because(*asked)
-    assert first == "No build of tensorrt-llm for ROCm or Vulkan is known."
+    assert first == "TensorRT-LLM has no known build for ROCm or Vulkan."
     assert SMALL.software.refused_because(*asked) is first
 
 

@@ -1,7 +1,7 @@
 """What runs where, looked up on its own, against what the rules say: both must agree, and say why alike.
 
 A row is one fact with its source; `refused_by` is the layer that forbids: no build for the runtime, the chip, the
-work (a phase, a method or a kind of model), the format, or a record of what is forbidden outright. `native` says
+work (a phase, a method or a kind of model), the format, or a record of an outright prohibition. `native` says
 whether the format is multiplied as it is, where the source says so. What was not opened for this table says
 "recalled".
 """

@@ -1,4 +1,4 @@
-"""Hardware as columns: what is not known stays not known."""
+"""Hardware as columns: unknown values stay unknown."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_card_without_bf16_multiplies_in_fp16() -> None:
     assert AcceleratorColumns.of((replace(BIG, flops_per_s={"fp32": 1.0, "tf32": 2.0}),)).fp32[0] == 2.0
 
 
-def test_parts_are_told_apart_by_what_they_are_for() -> None:
+def test_parts_are_distinguished_by_their_use() -> None:
     assert COLUMNS.desktop.tolist() == [False, False, True, False]
     assert COLUMNS.training_class.tolist() == [True, False, False, False]
     assert np.isnan(COLUMNS.price_low_usd).tolist() == [False, False, False, True]

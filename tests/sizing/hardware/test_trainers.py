@@ -31,7 +31,7 @@ def test_the_base_under_quantised_adapters_is_in_nf4() -> None:
     assert (weights, work.precision) == ("nf4", "fp16")
 
 
-def test_evidence_and_rules_are_told_apart_by_accelerator() -> None:
+def test_evidence_and_rules_are_distinguished_by_accelerator() -> None:
     found = runs("fine_tuning", "qlora", "bf16")
     assert ("peft+bitsandbytes", "nvidia-h100-sxm5-80gb", False) in found
     assert ("mlx", "apple-m4-max-40c", False) in found

@@ -1,4 +1,4 @@
-"""Low-rank adapters: beside which matrices they stand, and what they train."""
+"""Low-rank adapters: the matrices that they adapt, and the parameters that they train."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ ENTRIES = {e["hf_id"]: e for e in model_entries()}
 
 
 def _bare(entry: dict[str, Any]) -> ModelArchitecture:
-    """The network itself, without the text encoders and decoders that stand beside a denoiser."""
+    """The network itself, without the text encoders and decoders that accompany a denoiser."""
     return read_architecture(entry["config"], name=entry["hf_id"])
 
 
@@ -30,7 +30,7 @@ def _bare(entry: dict[str, Any]) -> ModelArchitecture:
 )
 def test_a_checkpoint_in_its_own_format_is_as_large_as_published(name: str, bytes_on_disk: float, rel: float) -> None:
     entry, model = ENTRIES[name], _bare(ENTRIES[name])
-    # beside the model: prediction layers in the same format, and the 16-bit copies of embedding and head they carry
+    # also published: prediction layers in the same format, and the 16-bit copies of embedding and head they carry
     copies = (entry.get("checkpoint_extras") or {}).get("mtp_embedding_and_head_copies", 0)
     assert model.published_bytes() + model.mtp_params + 2 * copies == pytest.approx(bytes_on_disk, rel=rel)
 

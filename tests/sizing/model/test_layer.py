@@ -31,6 +31,6 @@ def test_blocks_side_by_side_have_one_norm() -> None:
 def test_adapters_read_each_input_once_unless_it_is_kept() -> None:
     found = adapter_widths(LLAMA_8B, "q_v")
     assert (found.inputs, found.unshared, found.matrices) == (2 * 4096, 4096, 2)
-    beside = adapter_widths(registered("microsoft/phi-1_5"), "all-linear")
-    assert beside.unshared == 2048 + 8192  # one norm for both, and the product
+    widths = adapter_widths(registered("microsoft/phi-1_5"), "all-linear")
+    assert widths.unshared == 2048 + 8192  # one norm for both, and the product
     assert adapter_widths(LLAMA_8B, ["o_proj"]).unshared == 0

@@ -55,7 +55,7 @@ ROUNDED_FAR = {
 
 
 def _bare(entry: dict[str, Any]) -> ModelArchitecture:
-    """The network itself, without the text encoders and decoders that stand beside a denoiser."""
+    """The network itself, without the text encoders and decoders that accompany a denoiser."""
     return read_architecture(entry["config"], name=entry["hf_id"])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.model.attention import AttentionGroup
@@ -26,7 +26,6 @@ SAMPLES = (
 )
 DEGREES = st.integers(0, 6).map(lambda k: 2**k)
 CONTEXTS = st.integers(1, 300_000)
-SLOW = settings(max_examples=60, deadline=None)
 
 
 @pytest.mark.parametrize("name", BASES)
@@ -66,7 +65,6 @@ def test_a_cache_format_is_kept_by_what_provides_it() -> None:
     assert all(f.is_kept_by((f.name,)) and 0 < f.element_bytes <= 2 for f in KV_FORMATS.values())
 
 
-@SLOW
 @given(st.sampled_from(TOKENS), CONTEXTS, st.integers(1, 1000), DEGREES)
 def test_a_longer_context_is_never_less_to_keep_read_or_compute(
     name: str, context: int, more: int, degree: int
@@ -82,7 +80,6 @@ def test_a_longer_context_is_never_less_to_keep_read_or_compute(
     assert whole * (1 + 1e-12) >= model.prefill_attention_flops(context) + model.prefill_attention_flops(more)
 
 
-@SLOW
 @given(st.sampled_from(TOKENS), CONTEXTS, DEGREES)
 def test_splitting_heads_never_gives_a_device_more_and_never_loses_any(name: str, context: int, degree: int) -> None:
     model = counted(name)
@@ -138,7 +135,6 @@ def test_an_image_is_at_least_one_token_and_no_more_than_its_patches(
         assert images.tokens(2 * width, 2 * height) >= images.tokens(width, height)
 
 
-@SLOW
 @given(st.sampled_from(SAMPLES), st.integers(1, 4), st.integers(1, 5))
 def test_a_larger_sample_is_never_less_work(name: str, times: int, longer: int) -> None:
     model = registered(name)

@@ -1,4 +1,4 @@
-"""The list of tensors: what is stored, multiplied and left aside."""
+"""The list of tensors: which are stored, multiplied or left out."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.packing.cards import Arrangement, Option, Room, arranged, spread
@@ -47,7 +47,6 @@ def found(models: Sequence[Sequence[Option]]) -> Arrangement:
     return arrangement
 
 
-@settings(max_examples=300, deadline=None)
 @given(MODELS)
 def test_no_card_holds_more_than_it_has_and_every_model_stands_on_its_cards(models: list[list[Option]]) -> None:
     arrangement = found(models)
@@ -62,13 +61,11 @@ def test_no_card_holds_more_than_it_has_and_every_model_stands_on_its_cards(mode
     assert [stands[i] for i in range(len(models))] == [o.cards for o in taken]
 
 
-@settings(max_examples=60, deadline=None)
 @given(MODELS)
 def test_no_arrangement_has_fewer_cards(models: list[list[Option]]) -> None:
     assert found(models).count == fewest(models)
 
 
-@settings(max_examples=150, deadline=None)
 @given(MODELS)
 def test_a_model_more_never_takes_fewer_cards(models: list[list[Option]]) -> None:
     for left_out in range(len(models)):
@@ -76,7 +73,6 @@ def test_a_model_more_never_takes_fewer_cards(models: list[list[Option]]) -> Non
         assert not fewer or found(fewer).count <= found(models).count
 
 
-@settings(max_examples=50, deadline=None)
 @given(MODELS)
 def test_the_same_models_in_another_order_take_as_many(models: list[list[Option]]) -> None:
     assert found(models) == found(models)

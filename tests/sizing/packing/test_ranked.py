@@ -21,7 +21,8 @@ QUIET = chat(0.2, 200, 50, 0.2)
 HEAVY = chat(3.0, 2000, 300, 0.03)
 
 
-@settings(max_examples=6, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=6)
 @given(CHATS, COMPANIONS)
 def test_what_all_models_cost_ranks_and_posted_back_is_the_same(
     main: InferenceWorkload, companions: tuple[Companion, ...]
@@ -36,21 +37,21 @@ def test_what_all_models_cost_ranks_and_posted_back_is_the_same(
 
 
 def test_a_card_that_is_dearer_for_the_first_model_leads_where_it_suits_all() -> None:
-    alone, beside = (
+    alone, packed = (
         recommend(Question(QUIET, companions=companions), SMALL).recommendations[0].estimate
         for companions in ((), (Companion("heavy", HEAVY), Companion("another", HEAVY)))
     )
     assert alone.deployment.accelerator == "acme-card"
-    assert beside.deployment.accelerator == "acme-big"
-    assert beside.packing is not None
-    assert beside.packing.cheaper == "together"
+    assert packed.deployment.accelerator == "acme-big"
+    assert packed.packing is not None
+    assert packed.packing.cheaper == "together"
 
 
 def test_only_where_money_decides_are_more_types_sought() -> None:
-    beside = Question(QUIET, companions=(Companion("other", QUIET),), limit=1)
-    assert types_sought(beside).limit == int(beside.assumptions.packed_types)
-    assert types_sought(replace(beside, objective=Objective.LATENCY)).limit == 1
-    assert types_sought(replace(beside, companions=())).limit == 1
+    question = Question(QUIET, companions=(Companion("other", QUIET),), limit=1)
+    assert types_sought(question).limit == int(question.assumptions.packed_types)
+    assert types_sought(replace(question, objective=Objective.LATENCY)).limit == 1
+    assert types_sought(replace(question, companions=())).limit == 1
 
 
 def test_what_all_take_beyond_a_limit_is_not_promised() -> None:

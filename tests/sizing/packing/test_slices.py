@@ -1,4 +1,4 @@
-"""Models in slices of a card: each a smaller card, beside one another as the driver lets them lie."""
+"""Models in slices of a card: each acts as a smaller card, and the driver limits their placement."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def cut_cards() -> Iterator[None]:
         yield
 
 
-@settings(max_examples=12, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=12)
 @given(CHATS, COMPANIONS)
 def test_a_card_is_cut_or_shared_and_never_holds_more_than_it_has(
     main: InferenceWorkload, companions: tuple[Companion, ...]
@@ -50,7 +51,8 @@ def test_a_card_is_cut_or_shared_and_never_holds_more_than_it_has(
             assert sum(p.share_time for p in on) <= limit + 1e-9
 
 
-@settings(max_examples=8, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=8)
 @given(CHATS, COMPANIONS)
 def test_slices_never_take_more_cards_than_shares_alone(
     main: InferenceWorkload, companions: tuple[Companion, ...]

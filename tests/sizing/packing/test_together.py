@@ -24,7 +24,7 @@ from app.sizing.workload.companions import Companion
 from tests.examples import CHAT, LLAMA_8B, registered
 from tests.sizing.small import SMALL
 
-SLOW = settings(max_examples=12, deadline=None)
+SLOW = settings(max_examples=12)
 ON_BIG = Deployment("acme-big")
 EMBEDDINGS = registered("BAAI/bge-m3")
 
@@ -54,6 +54,7 @@ def packed(main: InferenceWorkload, companions: tuple[Companion, ...], deploymen
     return found.packing
 
 
+@pytest.mark.slow
 @SLOW
 @given(CHATS, COMPANIONS)
 def test_no_card_is_promised_twice(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
@@ -74,6 +75,7 @@ def test_no_card_is_promised_twice(main: InferenceWorkload, companions: tuple[Co
         assert stands[model.name] >= model.replicas
 
 
+@pytest.mark.slow
 @SLOW
 @given(CHATS, COMPANIONS)
 def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
@@ -85,7 +87,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
         return usual(member, share, *known)  # type: ignore[arg-type]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(together, "running", noted)
+        patch.setattr(together, usual.__name__, noted)
         packed(main, companions)
     question = Question(main)
     for member, share in promised:
@@ -101,6 +103,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
         assert each <= one(runs.surely(of_time)[0]) * of_time.target_utilization * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @SLOW
 @given(CHATS, COMPANIONS)
 def test_a_companion_more_never_costs_less(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
@@ -116,6 +119,7 @@ def test_a_companion_more_never_costs_less(main: InferenceWorkload, companions: 
     assert (alone.cost.usd_per_hour or 0) <= (every.usd_per_hour or np.inf)
 
 
+@pytest.mark.slow
 @SLOW
 @given(CHATS, COMPANIONS)
 def test_the_same_set_is_packed_the_same(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:

@@ -52,9 +52,9 @@ def speed(found: Estimate) -> Performance:
 
 
 def parts(found: Estimate) -> Split:
-    told = speed(found).pools
-    assert told is not None
-    return told
+    pools = speed(found).pools
+    assert pools is not None
+    return pools
 
 
 def at_rate(requests_per_s: float, **changes: Any) -> InferenceWorkload:

@@ -44,18 +44,18 @@ def replicas(pair: PairAsRun) -> list[float]:
     return [float(pool.options.fleet.replicas[0]) for pool in (pair.reads, pair.writes)]
 
 
-def test_twice_the_load_is_told_in_replicas_and_money_of_both_pools() -> None:
-    told, pair = best_of(BUSY)
-    found = list(split_changes(Question(BUSY), BUSY, told, pair, SMALL))
+def test_twice_the_load_is_shown_in_replicas_and_money_of_both_pools() -> None:
+    whole, pair = best_of(BUSY)
+    found = list(split_changes(Question(BUSY), BUSY, whole, pair, SMALL))
     assert [change.change for change in found] == [
         "twice the peak load",
         "redundancy n+1",
-        "half of each replica kept free (target utilisation 0.5)",
+        "with 50 % instead of 30 % reserve",
     ]
     reads, writes = replicas(pair)
     assert f"(replicas: prefill {reads:.0f} -> " in found[0].effect
     assert f"decode {writes:.0f} -> " in found[0].effect
-    assert "USD per hour" in found[0].effect or "same machines" in found[0].effect
+    assert "USD/h" in found[0].effect or "same hardware" in found[0].effect
 
 
 def test_half_the_load_asked_about_at_twice_takes_what_the_whole_does() -> None:
@@ -75,11 +75,11 @@ def test_a_case_with_nothing_changed_is_the_answer() -> None:
     _, pair = best_of(BUSY)
     same = both_states(BUSY, (pair.reads, pair.writes))
     state = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
-    told = in_proportion(state, same, same)
-    assert (told.used, told.e2e_s, told.each_per_s, told.kwh_per_million) == pytest.approx((0.5, 1.0, 3.0, 0.2))
+    scaled = in_proportion(state, same, same)
+    assert (scaled.used, scaled.e2e_s, scaled.each_per_s, scaled.kwh_per_million) == pytest.approx((0.5, 1.0, 3.0, 0.2))
 
 
 @pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.THROUGHPUT])
-def test_what_is_told_is_what_the_answer_is_ranked_by(objective: Objective) -> None:
+def test_the_shown_value_is_the_ranked_one(objective: Objective) -> None:
     twice = changes(BUSY, objective)[0].effect
     assert {Objective.ENERGY: "kWh", Objective.THROUGHPUT: "per accelerator"}[objective] in twice

@@ -19,9 +19,9 @@ OPEN: dict[str, Any] = {"tensor_parallel": 1}
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"replicas": 3}, "replicas is said of each pool"),
-        ({"engine": "llama.cpp"}, "these engines do: vllm, sglang, tensorrt-llm"),
-        ({"total_accelerators": 16}, "say it in prefill and in decode"),
+        ({"replicas": 3}, "set replicas in prefill and in decode"),
+        ({"engine": "llama.cpp"}, "one of: vllm, sglang, tensorrt-llm"),
+        ({"total_accelerators": 16}, "Set it in prefill and in decode"),
     ],
 )
 def test_what_belongs_to_a_pool_is_not_said_of_both(said: dict[str, Any], words: str) -> None:
@@ -39,12 +39,12 @@ def test_what_belongs_to_a_pool_is_not_said_of_both(said: dict[str, Any], words:
     ],
 )
 def test_what_no_rate_sizes_asks_for_pools_of_a_size(changes: dict[str, Any]) -> None:
-    with pytest.raises(Conflict, match="Say replicas and accelerators_per_replica of decode"):
+    with pytest.raises(Conflict, match="Set replicas and accelerators_per_replica of decode"):
         split(pools_of(decode=OPEN), workload=replace(STEADY, **changes))
 
 
 def test_a_cache_has_one_format_on_both_sides() -> None:
-    with pytest.raises(Conflict, match="one kv_format"):
+    with pytest.raises(Conflict, match="the same kv_format"):
         split(pools_of({**ONE, "kv_format": "fp8"}, {**ONE, "kv_format": "bf16"}))
 
 
@@ -56,7 +56,7 @@ def test_contexts_are_shared_by_ranks_as_engines_send_them_between_pools() -> No
         assert found.fits
         assert found.deployment.pools is not None
         assert found.deployment.pools.decode.context_parallel == 8
-    with pytest.raises(Conflict, match="give both the same"):
+    with pytest.raises(Conflict, match="Set the same context_parallel"):
         split(pools_of(eight | shared, eight), workload=latent)
-    with pytest.raises(Conflict, match="those of latents"):
+    with pytest.raises(Conflict, match="MLA latents split over ranks"):
         split(pools_of(eight, eight | {"context_parallel": 2}), workload=steady)

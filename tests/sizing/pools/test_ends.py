@@ -1,4 +1,4 @@
-"""Work in two pools that ends: beside one engine over an infinite link, by hand, and never sooner with more to do."""
+"""Work in two pools that ends, compared with one engine over an infinite link, by hand; more work never ends sooner."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def test_a_batch_takes_as_long_over_an_infinite_link_as_in_one_engine() -> None:
 
 def test_a_queue_is_worked_off_as_fast_as_the_slowest_part() -> None:
     found = split(pools_of(), networked(8e7), ends(load=Load.OFFLINE, volume_requests=1e6))
-    told = parts(found)
-    rates = [told.prefill.requests_per_s_capacity, told.decode.requests_per_s_capacity]
-    assert speed(found).requests_per_s_capacity == pytest.approx(min(*rates, told.transfer.requests_per_s_capacity))
+    pools = parts(found)
+    rates = [pools.prefill.requests_per_s_capacity, pools.decode.requests_per_s_capacity]
+    assert speed(found).requests_per_s_capacity == pytest.approx(min(*rates, pools.transfer.requests_per_s_capacity))
     assert speed(found).ttft is None and speed(found).tpot is not None
     start_s = speed(found).cold_start_s or 0.0
-    assert lasts_s(found) == pytest.approx(start_s + 1e6 / min(*rates, told.transfer.requests_per_s_capacity))
+    assert lasts_s(found) == pytest.approx(start_s + 1e6 / min(*rates, pools.transfer.requests_per_s_capacity))
     assert found.cost is not None and found.cost.usd_per_hour is not None
     assert found.cost.usd_total == pytest.approx(found.cost.usd_per_hour * lasts_s(found) / 3600)
     assert found.cost.usd_per_million == pytest.approx((found.cost.usd_total or 0) / 1e6 / 1001 * 1e6)
@@ -100,8 +100,8 @@ def test_more_to_do_never_ends_sooner(requests: float) -> None:
 
 def test_waits_of_two_kinds_are_mixed_by_their_shares() -> None:
     short, long = Percentiles(1.0, 1.0, 1.0, 1.0), Percentiles(9.0, 9.0, 9.0, 9.0)
-    told = mixed(long, short, 0.1)
-    assert [told.mean_s, told.p50_s, told.p95_s, told.p99_s] == pytest.approx([1.8, 1.0, 9.0, 9.0])
+    latency = mixed(long, short, 0.1)
+    assert [latency.mean_s, latency.p50_s, latency.p95_s, latency.p99_s] == pytest.approx([1.8, 1.0, 9.0, 9.0])
     assert mixed(long, short, 0.0).p99_s == 1.0
     assert mixed(short, short, 0.4).p50_s == 1.0
     shares, waits = distribution(Percentiles(0.5, 0.5, 0.95, 0.99))

@@ -1,4 +1,4 @@
-"""Two pools judged: beside the engine that does both, sized, posted back, and on different accelerators."""
+"""Two pools judged: compared with one engine for both, sized, posted back, and on different accelerators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
@@ -24,7 +24,7 @@ OPEN: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1}
 STATISTICS = ("mean_s", "p50_s", "p95_s", "p99_s")
 
 
-def test_engines_that_keep_pools_apart_are_told_by_their_records() -> None:
+def test_engine_records_identify_engines_with_separate_pools() -> None:
     assert SPLITTING == ("vllm", "sglang", "tensorrt-llm")
     assert all(", 2026-" in ENGINES[name].splits_pools for name in SPLITTING)
 
@@ -71,9 +71,9 @@ def test_a_first_token_is_seen_later_by_what_the_cache_is_on_its_way() -> None:
 
 def test_what_a_client_is_promised_is_the_least_of_all_three_parts() -> None:
     found = split(pools_of(), networked(8e7))
-    told = parts(found)
-    least = min(p.requests_per_s_capacity for p in (told.prefill, told.decode, told.transfer))
-    assert told.transfer.requests_per_s_capacity == least == speed(found).requests_per_s_capacity
+    both = parts(found)
+    least = min(p.requests_per_s_capacity for p in (both.prefill, both.decode, both.transfer))
+    assert both.transfer.requests_per_s_capacity == least == speed(found).requests_per_s_capacity
     assert speed(found).overloaded
     assert found.bottleneck == "interconnect"
 
@@ -106,9 +106,9 @@ def test_pools_may_lie_on_different_accelerators_and_cost_what_both_cost() -> No
 def test_requests_in_flight_are_parted_so_that_both_pools_do_the_same() -> None:
     some = replace(STEADY, load=Load.CLOSED, in_flight=32.0)
     found = split(pools_of(), workload=some)
-    told = parts(found)
+    both = parts(found)
     assert speed(found).requests_per_s_capacity == pytest.approx(
-        min(told.decode.requests_per_s_capacity, told.prefill.requests_per_s_capacity), rel=0.1
+        min(both.decode.requests_per_s_capacity, both.prefill.requests_per_s_capacity), rel=0.1
     )
     assert speed(found).batch_at_peak == pytest.approx(32, rel=0.1)
 
@@ -120,7 +120,7 @@ def test_a_pool_that_does_not_fit_says_which_it_is() -> None:
     assert found.explanation[0].text.startswith("The ")
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=8)
 @given(
     rate=st.floats(1.0, 60.0),
     prompt=st.integers(16, 4000),

@@ -1,4 +1,4 @@
-"""Two pools at every load: the curve goes through the answer, and neither pool is better beside the other."""
+"""Two pools at every load: the curve contains the answer, and neither pool gains from the other."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_the_knee_is_where_waiting_grows_faster_than_answers() -> None:
 @pytest.mark.parametrize("market", [INFINITE, networked(8e9)], ids=["infinite", "slow"])
 def test_the_curve_goes_through_the_latencies_of_the_load(market: Snapshot) -> None:
     found = split(pools_of(), market, LIMITED)
-    told, curve = speed(found), speed(found).load_curve
-    assert curve is not None and told.ttft is not None and told.tpot is not None
+    performance, curve = speed(found), speed(found).load_curve
+    assert curve is not None and performance.ttft is not None and performance.tpot is not None
     below = max((p for p in curve.points if p.requests_per_s <= 10.0), default=curve.points[0], key=rate)
     above = min((p for p in curve.points if p.requests_per_s >= 10.0), key=rate)
-    for name, wait in (("ttft_p95_s", told.ttft.p95_s), ("tpot_p50_s", told.tpot.p50_s)):
+    for name, wait in (("ttft_p95_s", performance.ttft.p95_s), ("tpot_p50_s", performance.tpot.p50_s)):
         assert wait is not None
         assert getattr(below, name) * (1 - 1e-9) <= wait <= getattr(above, name) * (1 + 1e-9)
     assert curve.points[0].ttft_p50_s > parts(found).transfer.seconds
@@ -58,7 +58,7 @@ def rate(point: LoadPoint) -> float:
     return point.requests_per_s
 
 
-def test_more_load_never_waits_less_and_no_pool_is_better_beside_the_other() -> None:
+def test_more_load_never_waits_less_and_no_pool_gains_from_the_other() -> None:
     curve, alone = speed(split(pools_of(), workload=LIMITED)).load_curve, pools_of()
     assert curve is not None and 0 < curve.knee_per_s <= curve.points[-1].requests_per_s
     for light, heavy in pairwise(curve.points):
@@ -73,11 +73,11 @@ def test_more_load_never_waits_less_and_no_pool_is_better_beside_the_other() -> 
 
 def test_the_record_says_what_both_simulations_did() -> None:
     found = speed(split(pools_of(), workload=LIMITED))
-    told = found.simulation
-    assert told is not None and told.arrivals == "poisson" and told.requests > 0
-    assert 0 < told.goodput_share <= 1 and told.goodput_per_s == pytest.approx(10.0 * told.goodput_share)
+    run = found.simulation
+    assert run is not None and run.arrivals == "poisson" and run.requests > 0
+    assert 0 < run.goodput_share <= 1 and run.goodput_per_s == pytest.approx(10.0 * run.goodput_share)
     strict = speed(split(pools_of(), workload=replace(LIMITED, slo=Slo(0.012, 0.02, None, 95)))).simulation
-    assert strict is not None and strict.goodput_share <= told.goodput_share
+    assert strict is not None and strict.goodput_share <= run.goodput_share
 
 
 def in_flight(count: float) -> InferenceWorkload:
@@ -88,9 +88,9 @@ def test_of_requests_in_flight_the_curve_tells_the_number_asked_for_and_its_answ
     found = speed(split(pools_of(), SMALL, in_flight(24.0)))
     assert found.load_curve is not None and found.simulation is not None
     assert found.simulation.arrivals == "closed"
-    told = {point.in_flight: point for point in found.load_curve.points}
-    assert told[24.0].requests_per_s == pytest.approx(found.requests_per_s_capacity or 0, rel=0.02)
-    assert told[1.0].requests_per_s < told[8.0].requests_per_s < told[24.0].requests_per_s
+    by_load = {point.in_flight: point for point in found.load_curve.points}
+    assert by_load[24.0].requests_per_s == pytest.approx(found.requests_per_s_capacity or 0, rel=0.02)
+    assert by_load[1.0].requests_per_s < by_load[8.0].requests_per_s < by_load[24.0].requests_per_s
     # As many are answered in a second as Little's law says of one in flight, alone.
-    first = told[1.0]
+    first = by_load[1.0]
     assert first.requests_per_s == pytest.approx(1 / (first.ttft_p50_s + 200 * first.tpot_p50_s), rel=0.05)

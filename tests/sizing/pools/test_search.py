@@ -1,4 +1,4 @@
-"""The best split: beside every split there is, and in the ranking only where it is better than what does both."""
+"""The best split: compared with every split, and ranked only if it is better than one engine for both."""
 
 from __future__ import annotations
 
@@ -76,6 +76,7 @@ def test_the_split_found_is_within_three_per_cent_of_the_best_of_all(workload: I
         assert found[1].score <= 1.03 * min(every)
 
 
+@pytest.mark.slow
 def test_two_pools_come_first_only_where_they_are_better() -> None:
     first = 0
     for workload, objective in product(ROUNDS[::3], Objective):
@@ -100,7 +101,7 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
     assert first > 0
 
 
-def test_pools_are_not_sought_where_nobody_knows_what_joins_them() -> None:
+def test_pools_need_a_known_network() -> None:
     for market, many in ((MARKET, True), (SMALL, False)):
         plans = plans_sought(Question(ROUNDS[0]), ROUNDS[0], market, Unread(market.accelerators))
         card = market.accelerator_index[CARD.slug]

@@ -15,15 +15,15 @@ from tests.sizing.small import BIG, CARD
 
 def test_every_pool_the_way_between_them_and_the_limits_have_a_sentence() -> None:
     found = split(pools_of(), workload=replace(STEADY, slo=Slo(1.0, 0.05, None, 95)))
-    told = {reason.code: reason.text for reason in found.explanation}
-    assert told["pool_prefill"].startswith("Prefill: 1 replica of 1 x acme-big in ")
-    assert told["pool_decode"].startswith("Decode: 1 replica of 1 x acme-big in ")
-    assert told["pool_transfer"].startswith("A prompt's cache of 6.25 MiB takes ")
-    assert "of 1,000 allowed at p95" in told["ttft_ms"]
-    assert told["memory"].startswith("The ")
+    texts = {reason.code: reason.text for reason in found.explanation}
+    assert texts["pool_prefill"].startswith("Prefill: 1 replica, 1 x acme-big each, ")
+    assert texts["pool_decode"].startswith("Decode: 1 replica, 1 x acme-big each, ")
+    assert texts["pool_transfer"].startswith("Transferring the KV cache of a prompt (6.25 MiB) takes ")
+    assert "of the 1,000 ms limit at p95" in texts["ttft_ms"]
+    assert texts["memory"].startswith("The ")
     prices = [reason.text for reason in found.explanation if reason.code == "price"]
     assert [price.split(":")[0] for price in prices] == ["Each pool"]
-    assert "on two pools on " in (found.summary or "")
+    assert "on two pools with " in (found.summary or "")
 
 
 def test_what_differs_between_pools_is_said_of_each() -> None:
@@ -32,7 +32,7 @@ def test_what_differs_between_pools_is_said_of_each() -> None:
     assert [price.split(":")[0] for price in prices] == ["The prefill pool", "The decode pool"]
 
 
-def test_pools_in_two_places_are_told_so() -> None:
+def test_pools_in_two_places_are_reported() -> None:
     one = Deployment(BIG.slug, provider="a", region="x", pricing_model=PricingModel.ON_DEMAND)
     elsewhere, owned = replace(one, region="y"), replace(one, pricing_model=PricingModel.OWNED)
     assert list(apart(one, replace(one, pricing_model=PricingModel.SPOT))) == []

@@ -1,4 +1,4 @@
-"""What would cost less does: it is there to be had by whoever accepts it, and the question has not settled it."""
+"""Cheaper options cost less, are available if their condition is accepted, and the request does not rule them out."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tests.examples import CHAT, PRETRAIN
 from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, offer, snapshot
 from tests.sizing.test_relations import RUNS, SERVICES, SLOW
 
-PARTS, OLD = "consumer and edge hardware", "prices that nobody has seen for a year"
+PARTS, OLD = "consumer and edge hardware", "prices last seen more than a year ago"
 ALL_KINDS, ALL_WAYS = tuple(PriceKind), tuple(PricingModel)
 
 
-def told(
+def cheaper_options(
     workload: InferenceWorkload | TrainingWorkload = CHAT, of: Snapshot = SMALL, **limits: object
 ) -> dict[str, Cheaper]:
     """What would cost less, by what has to be accepted."""
@@ -33,7 +33,7 @@ def told(
     return {c.accepting: c for c in answer.cheaper_if}
 
 
-def test_listings_are_told_by_the_one_thing_that_they_take() -> None:
+def test_listings_are_classified_by_the_condition_to_accept() -> None:
     codes = accepting_for(Question(CHAT), SMALL)
     by_offer = {SMALL.offers[o].usd_per_hour: c for o, c in zip(SMALL.listings.offer, codes, strict=True) if o >= 0}
     assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
@@ -61,7 +61,7 @@ def test_nothing_is_named_that_the_question_has_settled() -> None:
     assert OLD not in named(max_price_age_days=3000)
 
 
-def test_a_service_is_told_of_spot_capacity_with_what_it_saves_and_risks() -> None:
+def test_spot_capacity_is_suggested_with_its_savings_and_risk() -> None:
     big = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
     answer = recommend(Question(big, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
     first = answer.recommendations[0].estimate
@@ -69,10 +69,10 @@ def test_a_service_is_told_of_spot_capacity_with_what_it_saves_and_risks() -> No
     assert first.cost is not None and first.cost.usd_per_hour is not None
     assert found.usd_per_hour == pytest.approx(first.cost.usd_per_hour * 16 / 40)
     assert found.saves_share == pytest.approx(0.6)
-    assert found.risk == "may be taken back at any time"
+    assert found.risk == "the provider can interrupt it at any time"
 
 
-def test_a_service_is_told_of_consumer_hardware_that_it_is_not_put_on() -> None:
+def test_consumer_hardware_is_suggested_but_not_recommended() -> None:
     toy = replace(BIG, slug="toy", name="Toy", segment=Segment.CONSUMER)
     cheap = replace(offer("big-8", 0.8), system=None, instance_type="toy-8", accelerator="toy")
     of = snapshot(accelerators=[*ACCELERATORS, toy], offers=[*OFFERS, cheap])
@@ -87,7 +87,7 @@ def test_a_service_is_told_of_consumer_hardware_that_it_is_not_put_on() -> None:
 
 
 def of_all(question: Question, market: Snapshot) -> float:
-    """The least that the same comes to for whoever accepts everything."""
+    """The lowest cost of the same request if every condition is accepted."""
     bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
     limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
     asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
@@ -95,7 +95,7 @@ def of_all(question: Question, market: Snapshot) -> float:
 
 
 def saves_and_is_there(question: Question, market: Snapshot) -> None:
-    """Every figure is between the least for whoever accepts everything and what was recommended."""
+    """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
     found = find(replace(question, limit=1), market, Unread(market.accelerators))
     if not found.scores:
         assert found.cheaper_if == ()
@@ -103,7 +103,7 @@ def saves_and_is_there(question: Question, market: Snapshot) -> None:
     least = of_all(question, market)
     for c in found.cheaper_if:
         assert 0 < c.saves_share < 1
-        # a saving is reckoned by the formulas; of two replicas the simulation may need one more or less
+        # formulas estimate a saving; of two replicas the simulation may need one more or less
         assert found.scores[0] * (1 - c.saves_share) >= least / 2
     assert len({c.accepting for c in found.cheaper_if}) == len(found.cheaper_if)
 

@@ -1,4 +1,4 @@
-"""What formulas say would do is what the decision takes."""
+"""A value that formulas call sufficient is the value that the decision takes."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ def test_the_next_type_is_tried_where_the_cheapest_does_not(monkeypatch: pytest.
     best = cheapest(ways)
     first = SMALL.accelerators[int(best.accelerator[0])].slug
     real = tried.decided
-    monkeypatch.setattr(tried, "decided", lambda q, m, slug: no_way() if slug == first else real(q, m, slug))
+    monkeypatch.setattr(tried, decided.__name__, lambda q, m, slug: no_way() if slug == first else real(q, m, slug))
     other = that_does(free, SMALL, ways)
     assert isinstance(other, Ways)
     assert int(other.accelerator[0]) != int(best.accelerator[0])
-    monkeypatch.setattr(tried, "decided", lambda *_: no_way())
+    monkeypatch.setattr(tried, decided.__name__, lambda *_: no_way())
     assert that_does(free, SMALL, ways) is None
     assert np.isfinite(ways.usd_per_hour).any()

@@ -140,7 +140,7 @@ def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float 
 
 
 def memory_of(sequences: float, *, max_batched_tokens: float = 1000.0) -> ServingMemory:
-    """Memory in which so many sequences run at once."""
+    """Memory for a number of concurrent sequences."""
     columns: dict[str, Any] = dict.fromkeys(names_of(ServingMemory), np.zeros(1))
     known = {"sequences": np.full(1, float(sequences)), "max_batched_tokens": np.full(1, max_batched_tokens)}
     return ServingMemory(**columns | known | {"prefixes": None, "host": None})

@@ -1,4 +1,4 @@
-"""What a caller fixed: it is what is judged, and what nothing can use is refused."""
+"""Fixed settings of a request: the estimate uses them, and unusable ones are refused."""
 
 from __future__ import annotations
 
@@ -116,5 +116,5 @@ def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:
     with pytest.raises(Conflict, match="multi-token"):
         check(Drafting.MTP)
     check(Drafting.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))
-    with pytest.raises(Conflict, match="generate tokens"):
+    with pytest.raises(Conflict, match="generates tokens"):
         check(Drafting.NGRAM, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.estimate import estimate
@@ -23,10 +23,9 @@ from app.sizing.uncertainty import NORMAL
 from app.sizing.workload import InferenceWorkload, Load, Slo
 from tests.examples import CHAT, LLAMA_70B, col, row
 from tests.sizing.serving.given import STEADY, varied
-from tests.sizing.test_properties import SLOW, WORKLOADS, cheapest
+from tests.sizing.test_properties import WORKLOADS, cheapest
 
 CONFIDENCES = st.floats(0.5, 0.95)
-QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 STANDING = np.array([NORMAL.inv_cdf(c) for c in (0.5, 0.8, 0.9)])
 
 
@@ -105,7 +104,7 @@ def test_what_was_sized_holds_with_the_confidence_asked_for(market: Snapshot) ->
             assert levels[confidence].usd_per_hour == pytest.approx(ranked.estimate.cost.usd_per_hour)
 
 
-@QUICK
+@pytest.mark.slow
 @given(WORKLOADS, st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x"]))
 def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size_holds_with_it(
     market: Snapshot, workload: InferenceWorkload, accelerator: str
@@ -116,7 +115,7 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
     for one in found:
         assert one.assurance is not None
         (level,) = (n for n in one.assurance.by_level if n.confidence == one.assurance.asked)
-        if level.total_accelerators is None:  # no number would do: sized as predicted, or for the load alone
+        if level.total_accelerators is None:  # no number is enough: sized for the median, or for the load alone
             assert (one.deployment.replicas or 0) >= 1
             assert (one.assurance.meets_slo or 0) < one.assurance.asked
         else:
@@ -126,7 +125,7 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
     assert all(more >= 0.9 * less - 1 for less, more in pairwise(replicas))
 
 
-@SLOW
+@pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES, CONFIDENCES)
 def test_more_confidence_never_costs_less(
     market: Snapshot, workload: InferenceWorkload, one: float, other: float
@@ -142,7 +141,7 @@ def sized(found: Estimate) -> list[float]:
     return [n.total_accelerators or float("inf") for n in found.assurance.by_level]
 
 
-@QUICK
+@pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES)
 def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_same(
     market: Snapshot, workload: InferenceWorkload, confidence: float
@@ -155,7 +154,7 @@ def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_sa
         assert all(b >= a for a, b in pairwise(sized(found)))
         again = estimate(asked(workload, confidence), found.deployment, market)
         assert again.assurance is not None
-        if found.deployment.pools is not None:  # levels are sums of two pools, told apart by neither
+        if found.deployment.pools is not None:  # levels are sums of two pools, which neither distinguishes
             assert again.assurance.meets_slo == pytest.approx(found.assurance.meets_slo, rel=1e-9)
             continue
         assert again.assurance.by_level == found.assurance.by_level
@@ -179,7 +178,7 @@ def weights_read_s(workload: InferenceWorkload, ranked: Ranked) -> float:
     return streamed / (deployment.tensor_parallel or 1) / (ranked.accelerator.memory_bytes_per_s or np.inf)
 
 
-@QUICK
+@pytest.mark.slow
 @given(WORKLOADS, st.sampled_from(Load), st.integers(1, 200))
 def test_intervals_contain_the_prediction_and_stay_inside_physics(
     market: Snapshot, workload: InferenceWorkload, load: Load, in_flight: int
@@ -217,7 +216,7 @@ def test_many_times_the_replicas_are_no_answer(market: Snapshot, monkeypatch: py
 
     shown = levels()
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", np.inf)
-    for told, whole in zip(shown, levels(), strict=True):
+    for capped, whole in zip(shown, levels(), strict=True):
         most = 2 * (whole[0] or 0)
-        assert told == tuple(n if n is not None and n <= most else None for n in whole)
-    assert [told for told in shown if None in told] != [whole for whole in levels() if None in whole]
+        assert capped == tuple(n if n is not None and n <= most else None for n in whole)
+    assert [capped for capped in shown if None in capped] != [whole for whole in levels() if None in whole]

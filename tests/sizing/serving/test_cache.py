@@ -37,7 +37,7 @@ def test_a_sequence_at_its_end_in_the_mean_and_at_its_longest() -> None:
     assert caches_of(DENSE, on_big(), 1000.0, 400.0, 0.25, 4000.0)[1][0] == 850 * TOKEN
 
 
-def test_an_engine_that_sets_the_output_aside_holds_it() -> None:
+def test_an_engine_that_reserves_the_output_holds_it() -> None:
     assert aged_output_tokens(400.0, 0.25) == 500
     assert held_bytes(col(800), col(1000), col(0.0, 0.5, 1.0)).tolist() == [800, 900, 1000]
 

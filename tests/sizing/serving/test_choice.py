@@ -1,4 +1,4 @@
-"""What is chosen where a deployment leaves something open."""
+"""The choices for the open settings of a deployment."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.sizing.small import SMALL
 BUSY = replace(CHAT, model=LLAMA_70B, peak_per_s=1e4)
 
 
-def test_machines_larger_than_what_a_caller_has_are_told_apart() -> None:
+def test_machines_larger_than_the_request_are_marked() -> None:
     """Two replicas of two in a machine of eight are beyond four accelerators, and within eight."""
     for total, found in ((4, {1.0}), (8, {0.0})):
         deployment = Deployment("acme-big", system="big-8", tensor_parallel=2, total_accelerators=total)

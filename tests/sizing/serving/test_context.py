@@ -80,7 +80,7 @@ def test_states_and_rows_without_it_are_left_as_they_are() -> None:
     assert found.inside_bytes[0] == 0
 
 
-def test_what_is_told_of_an_engine_has_a_file_and_a_day() -> None:
-    told = {name: engine.context_parallel for name, engine in ENGINES.items() if engine.context_parallel}
-    assert {"vllm", "sglang"} <= set(told)
-    assert all(split.source and split.read >= "2026-11-23" for split in told.values())
+def test_engine_facts_have_a_source_file_and_a_date() -> None:
+    splits = {name: engine.context_parallel for name, engine in ENGINES.items() if engine.context_parallel}
+    assert {"vllm", "sglang"} <= set(splits)
+    assert all(split.source and split.read >= "2026-11-23" for split in splits.values())

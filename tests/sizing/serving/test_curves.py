@@ -24,7 +24,7 @@ from tests.examples import col
 NONE = Margins.none(1)
 
 
-def curve(ttft_s: tuple[float, ...] = (0.1, 0.2, 0.8), tpot_s: float = 0.02, **told: Any) -> Curve:
+def curve(ttft_s: tuple[float, ...] = (0.1, 0.2, 0.8), tpot_s: float = 0.02, **changes: Any) -> Curve:
     """Loads of 1, 2 and 4; a request has 101 tokens, and every statistic of a wait is the same."""
     first, token = np.array(ttft_s), np.full(len(ttft_s), tpot_s)
     waits = dict.fromkeys(WAITS, token) | {"ttft": first, "e2e": first + 100 * token}
@@ -42,7 +42,7 @@ def curve(ttft_s: tuple[float, ...] = (0.1, 0.2, 0.8), tpot_s: float = 0.02, **t
         "stable_below": 3.9,
         "requests": np.full(len(ttft_s), 10_000.0),
     }
-    return Curve(**usual | told)
+    return Curve(**usual | changes)
 
 
 def limit(ttft_s: float | None = None, tpot_s: float | None = None, e2e_s: float | None = None) -> Slo:
@@ -88,7 +88,7 @@ def test_more_may_be_in_flight_than_meets_a_limit_never() -> None:
     assert in_flight_within([closed], limit(0.05), NONE, col(3)).tolist() == [0]
 
 
-def test_what_misses_its_limit_by_the_most_is_told() -> None:
+def test_the_limit_missed_by_the_most_is_named() -> None:
     assert curve().least(limit(0.08, 0.005), NONE, 0) == pytest.approx((0.02, 0.005))
 
 
@@ -119,7 +119,7 @@ def test_a_single_load_is_all_there_is() -> None:
     assert alone.knee() == 1.0
 
 
-def test_a_wait_that_begins_with_none_is_told_no_further_than_it_was_simulated() -> None:
+def test_waits_of_zero_are_not_extrapolated() -> None:
     closed = curve((0.0, 0.0, 0.8), closed=True, stable_below=np.inf)
     assert closed.wait_s("ttft", "p50", 1.5) == 0
     assert closed.wait_s("ttft", "p50", 16.0) == pytest.approx(0.8)

@@ -17,7 +17,7 @@ from app.sizing.workload import HOURS, InferenceWorkload, Shares, Slo
 from tests.examples import CHAT
 from tests.sizing.small import SMALL, offer, snapshot
 
-QUICK = settings(max_examples=10, deadline=None)
+QUICK = settings(max_examples=10)
 NIGHT: Shares = (0.02,) * 9 + (0.5,) + (1.0,) * 5 + (0.3,) * 4 + (0.02,) * 5
 FLAT: Shares = (1.0,) * HOURS
 BUSY = replace(CHAT, peak_per_s=300.0, average_per_s=150.0)
@@ -57,7 +57,7 @@ def test_small_machines_that_follow_the_load_beat_a_large_one_that_costs_less_at
 
 @QUICK
 @given(SHARES, st.floats(0.5, 400), st.sampled_from([(), RENT.pricing_models, (PricingModel.OWNED,)]))
-def test_the_cheapest_day_is_first_and_is_the_day_that_is_told(
+def test_the_cheapest_day_is_first_and_is_the_reported_day(
     shares: Shares, peak_per_s: float, pricing: tuple[PricingModel, ...]
 ) -> None:
     workload = daily(shares, replace(CHAT, peak_per_s=peak_per_s))

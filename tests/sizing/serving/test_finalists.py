@@ -1,4 +1,4 @@
-"""Finalists: sized and ranked by what is simulated, the same for a recommendation and an estimate."""
+"""Finalists: sized and ranked by simulation, in the same way for a recommendation and an estimate."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ BUSY = varied(
 LIMITS = Constraints(weight_formats=("bf16",), confidence=0.8)
 
 
-def asked(workload: InferenceWorkload, **told: Any) -> Question:
-    return Question(workload, replace(LIMITS, **told), assumptions=FEW)
+def asked(workload: InferenceWorkload, **limits: Any) -> Question:
+    return Question(workload, replace(LIMITS, **limits), assumptions=FEW)
 
 
 def options_of(question: Question, workload: InferenceWorkload) -> Options:
@@ -55,13 +55,13 @@ def options_of(question: Question, workload: InferenceWorkload) -> Options:
     return search(question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections)
 
 
-def found(workload: InferenceWorkload = BUSY, **told: Any) -> Any:
-    question = asked(workload, **told)
+def found(workload: InferenceWorkload = BUSY, **limits: Any) -> Any:
+    question = asked(workload, **limits)
     return finalists_of(question, workload, options_of(question, workload), SMALL, Rejections(SMALL.accelerators))
 
 
-def run(**told: Any) -> AsRun:
-    return AsRun((curve(**told),), col(100), Margins.none(1))
+def run(**changes: Any) -> AsRun:
+    return AsRun((curve(**changes),), col(100), Margins.none(1))
 
 
 def carried_by(workload: InferenceWorkload, plans: Plans, runs: AsRun) -> Column:
@@ -114,7 +114,7 @@ def test_what_meets_no_limit_however_light_the_load_is_turned_down() -> None:
     finalists, _ = finalists_of(question, workload, options_of(asked(BUSY), BUSY), SMALL, rejections)
     assert not len(finalists.rows)
     assert {r.code for r in rejections.by_accelerator.values()} == {"too_slow"}
-    assert all("however light the load" in r.text for r in rejections.by_accelerator.values())
+    assert all("even at the lightest load" in r.text for r in rejections.by_accelerator.values())
 
 
 def test_how_many_are_shown_does_not_change_the_first() -> None:

@@ -44,11 +44,11 @@ def test_a_loop_conserves_what_it_does(clients: float, first: bool) -> None:
 
 def test_more_in_flight_never_lowers_anything() -> None:
     clients = np.unique(np.round(2.0 ** np.arange(0, 11, 0.25)))
-    for told in ({}, {"prefill_first": True}, {"prompt": 0.2, "new_tokens": 2400.0}, {"receive_interval_steps": 10.0}):
-        flows = [closed_turn(stream(**told), col(c), col(512)) for c in clients]
+    for terms in ({}, {"prefill_first": True}, {"prompt": 0.2, "new_tokens": 2400.0}, {"receive_interval_steps": 10.0}):
+        flows = [closed_turn(stream(**terms), col(c), col(512)) for c in clients]
         for name in ("ttft_s", "tpot_s", "rate_per_s"):
             values = np.array([getattr(f, name)[0] for f in flows])
-            assert (np.diff(values) >= -3e-3 * values[1:]).all(), (told, name)
+            assert (np.diff(values) >= -3e-3 * values[1:]).all(), (terms, name)
 
 
 def test_a_saturated_loop_waits_for_the_prompts_of_all_the_others() -> None:
@@ -86,7 +86,7 @@ def test_entering() -> None:
 
 
 def test_what_a_steps_tokens_leave_room_for() -> None:
-    # 1,000 tokens: 200 sequences beside the prompt of 800 that one of them is followed by in every step
+    # 1,000 tokens: 200 sequences and the prompt of 800 that follows one of them in every step
     rules = Scheduled.mixed(col(1000.0))
     assert fed_sequences(rules, col(200), col(800)).tolist() == [200]
     assert loop_rate_per_s(col(10), col(0.0), col(0.001), col(0.01))[0] == 100  # tokenised one after another

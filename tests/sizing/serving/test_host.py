@@ -29,7 +29,7 @@ def asking(name: str, **changed: Any) -> InferenceWorkload:
 
 
 def on(vcpus: float, *, processor: bool = False) -> Plans:
-    """One of eight in a machine of so many threads, which is its host's own processor or not."""
+    """One accelerator of eight in a machine with a number of threads; `processor`: it is the host's own processor."""
     table = on_big()
     machines = replace(table.machines.table, vcpus=np.full(len(table.machines.table), vcpus))
     types = replace(table.types.table, processor=np.full(len(table.types.table), processor))
@@ -48,7 +48,7 @@ def test_texts_are_tokenised_pictures_unpacked_and_sound_heard() -> None:
     texts, speech, pictures = (asking(name) for name in MODELS)
     assert reading_s(texts, work_of(texts), ASSUMED) == pytest.approx(256 / 6e5)
     assert reading_s(speech, work_of(speech), ASSUMED) == hearing_s(work_of(speech), ASSUMED) == pytest.approx(0.030)
-    # 224 x 224 are less than what is sent
+    # 224 x 224 are fewer than the pixels sent
     assert reading_s(pictures, work_of(pictures), ASSUMED) == picturing_s(work_of(pictures), ASSUMED) == 0.2 / 60
     large = replace(work_of(pictures), pixels=6e6)
     assert picturing_s(large, ASSUMED) == pytest.approx(0.1)

@@ -118,14 +118,14 @@ def test_reading_or_multiplying_whichever_takes_longer_once_for_every_micro_batc
 
 
 def test_prompts_are_computed_where_the_weights_lie_or_these_are_moved() -> None:
-    told = host_prompt(on_host(), col(3000.0))
-    assert one(told.host_multiply_s) == pytest.approx(3)
-    assert (one(told.moved_dense_s), one(told.moved_experts_s)) == pytest.approx((0.25, 2.0))
+    prompt = host_prompt(on_host(), col(3000.0))
+    assert one(prompt.host_multiply_s) == pytest.approx(3)
+    assert (one(prompt.moved_dense_s), one(prompt.moved_experts_s)) == pytest.approx((0.25, 2.0))
     # on the host 3 s of multiplying; moved 2.25 s
-    assert one(host_prompt_s(told, col(1), col(1))) == pytest.approx(2.25)
+    assert one(host_prompt_s(prompt, col(1), col(1))) == pytest.approx(2.25)
     # a tenth of a prompt: 0.45 s of reading on the host
-    assert one(host_prompt_s(told, col(0.1), col(1))) == pytest.approx(0.45)
-    slow = replace(told, moved_multiply_s=col(5))
+    assert one(host_prompt_s(prompt, col(0.1), col(1))) == pytest.approx(0.45)
+    slow = replace(prompt, moved_multiply_s=col(5))
     assert one(host_prompt_s(slow, col(1), col(1))) == pytest.approx(3)
 
 
@@ -134,7 +134,7 @@ def test_the_parts_follow_one_another() -> None:
     assert one(on_host_s(col(10), col(4))) == pytest.approx(2.5)
 
 
-def test_the_cache_of_layers_needs_room_beside_the_weights() -> None:
+def test_the_cache_of_layers_shares_host_memory_with_the_weights() -> None:
     assert one(host_sequences(col(70), col(50), col(6))) == 3
     assert one(host_sequences(col(50), col(70), col(6))) == 1
     assert one(host_sequences(col(50), col(40), col(0))) == np.inf

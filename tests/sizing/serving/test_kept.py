@@ -38,12 +38,12 @@ OTHERS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changes", OTHERS, ids="-".join)
-def test_workloads_whose_requests_or_limits_differ_are_told_apart(changes: dict[str, Any]) -> None:
+def test_workloads_with_other_requests_or_limits_have_other_keys(changes: dict[str, Any]) -> None:
     assert told_apart(varied(**ASKED)) == told_apart(WORKLOAD)
     assert told_apart(replace(WORKLOAD, **changes)) != told_apart(WORKLOAD)
 
 
-def test_replicas_and_bounds_are_told_apart_by_every_figure() -> None:
+def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
     grid = np.arange(3.0)
     columns = ("Seconds", "Counts")
     fields: dict[str, Any] = {n: grid if str(of) in columns else 1 for n, of in Replica.__annotations__.items()}

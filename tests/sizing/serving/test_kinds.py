@@ -93,7 +93,7 @@ def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -
     assert limits[1].available_s.tolist() == alone.ttft_limit_s.tolist()
 
 
-def test_limits_are_told_by_the_margins() -> None:
+def test_margins_scale_the_limits() -> None:
     """Half as slow again at the confidence asked for: alone 1.5 times as slow, of the limit two thirds are left."""
     plans, slo = on_big(), Slo(1.0, 0.05, None, 95)
     memory = STREAMS.memory(STEADY, plans, ASSUMED, Settings())
@@ -187,6 +187,6 @@ def test_nothing_beats_a_pass_at_full_rate() -> None:
     speed = SINGLE_PASSES.speed(workload, memory, SINGLE_PASSES.alone(workload, plans, memory, ASSUMED), ASSUMED)
     operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
     best = SINGLE_PASSES.best(workload, plans, memory, speed, operation, ASSUMED)
-    assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # of so many FLOP a picture
+    assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # 1e12 FLOP a picture
     assert speed.capacity_per_s < best.rate_per_s
     assert best.tpot_s < operation.e2e_p50_s

@@ -100,7 +100,7 @@ def test_what_does_not_generate_runs_on_one_device() -> None:
         (LLAMA_70B, {}, {(2, 1), (4, 1), (8, 1), (1, 2), (1, 4), (1, 8), (2, 2), (2, 4), (4, 2)}),
         # 812 GB: eleven, so from ten along a pipeline over the network; a group stays in its machine
         (GIANT, {}, {(8, 2), (8, 4), (8, 8), (4, 4), (4, 8), (4, 16), (2, 8)}),
-        (GIANT, {"max_accelerators": 8}, {(8, 1), (1, 8), (2, 4), (4, 2)}),  # the largest legal ones stay, to be told
+        (GIANT, {"max_accelerators": 8}, {(8, 1), (1, 8), (2, 4), (4, 2)}),  # the largest legal ones stay, to reject
         (DENSE, {"max_accelerators": 7}, set()),
     ],
 )

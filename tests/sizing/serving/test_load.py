@@ -124,7 +124,7 @@ def test_the_long_prompt_is_the_one_that_must_meet_the_limit() -> None:
     tail = flat_prefill(0.030, new_tokens=2400.0)
     found = speed(tail=tail, ttft_s=0.0801)
     assert found.alone.fastest_ttft_s[0] == pytest.approx(0.005 + 0.030)
-    # 35 ms, and 2.5 steps beside others: one alone is in time, two are not
+    # 35 ms, and 2.5 steps if others run: one alone is in time, two are not
     assert found.slo_batch.tolist() == [1]
     assert found.occupancy_s[0] == pytest.approx(0.010)  # others' prompts are of the mean
 

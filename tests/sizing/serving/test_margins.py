@@ -1,4 +1,4 @@
-"""What sizing allows for: nothing at even odds, more with every confidence, most where nobody measured."""
+"""Margins of sizing: none at 50 %, more with every confidence, most without measurements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPREADS = Spreads(
     {name: Spread(name, alone=3.0, remote=1.0, untabulated=0.0, worse=WORSE, rows=9, sources=3) for name in ("tpot",)}
     | {"throughput": Spread("throughput", 0.0, 0.0, 0.0, tuple(2 * w for w in WORSE), 9, 3)}
 )
-# Beside endless sources; alone and at a distance of 1.
+# With endless sources at distance 0; without sources at distance 1.
 AROUND = Around(col(1e12, 0.0), col(0.0, 1.0), col(0.0, 0.0), col(1.0, 1.0))
 
 
@@ -39,7 +39,7 @@ def test_even_odds_leave_everything_as_predicted() -> None:
 
 
 def test_a_margin_is_the_quantile_of_its_own_errors() -> None:
-    """At 80 % the tokens' time takes e^0.3 right beside results, and sqrt(1 + 3 + 1) times that logarithm far off."""
+    """At 80 % TPOT takes e^0.3 at distance 0 from results, and sqrt(1 + 3 + 1) times that logarithm far off."""
     found = margins(0.8)
     assert found.tpot.tolist() == pytest.approx([np.exp(0.3), np.exp(0.3 * 5**0.5)])
     assert found.rate.tolist() == pytest.approx([np.exp(0.6)] * 2)
@@ -72,11 +72,11 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     plans, assumed = planned(constraints=on_big), Assumptions()
     stacks = plans.stacks.table
     count = int(stacks.beside.max()) + 1
-    beside = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
-    known = around_plans(STEADY, plans, beside, assumed)
+    evidence = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
+    known = around_plans(STEADY, plans, evidence, assumed)
     assert known.widened.tolist() == [1] * len(plans)
     by_rules = replace(plans, stacks=Picked(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
-    found = around_plans(STEADY, by_rules, beside, assumed)
+    found = around_plans(STEADY, by_rules, evidence, assumed)
     spread = SPREADS.of("tpot")
     assert spread.scale(found).tolist() == pytest.approx((1.3 * spread.scale(known)).tolist())
 

@@ -149,8 +149,8 @@ def test_each_engine_takes_its_own_share() -> None:
     capacity = 80 * GIB * 0.994
     # SGLang: weights and cache share a fraction, the workspace and graphs lie in the rest
     static = memory(engine("sglang"))
-    beside = workspace() + 0.25 * GIB
-    assert static.usable_bytes[0] == pytest.approx(0.88 * capacity + beside)
+    reserved = workspace() + 0.25 * GIB
+    assert static.usable_bytes[0] == pytest.approx(0.88 * capacity + reserved)
     assert static.kv_pool_bytes[0] == pytest.approx(0.88 * capacity - WEIGHTS)
     full = memory(engine("sglang"), memory_fraction=col(0.999))
     assert full.usable_bytes[0] == pytest.approx(capacity)  # never more than there is

@@ -35,7 +35,7 @@ def test_a_request_rate_keeps_as_many_running_as_it_takes() -> None:
     assert found.tpot_mean_s[0] == pytest.approx(token, rel=1e-4)
     assert found.tpot_p50_s[0] == pytest.approx(found.tpot_mean_s[0])
     assert found.tpot_p95_s[0] > 0.020 + (batch + Z95 * np.sqrt(batch)) / 200 * 0.010
-    # 5 ms, half of the running step, one planned already, one with the own prompt: 10 ms beside 20 ms
+    # 5 ms, half of the running step, one planned already, one with the own prompt: 10 ms on top of 20 ms
     first = 0.005 + 1.5 * token + 0.030
     assert found.ttft_p50_s[0] == pytest.approx(first, rel=0.03)
     assert first < found.ttft_p50_s[0] < found.ttft_mean_s[0] < found.ttft_p95_s[0] < found.ttft_p99_s[0]

@@ -35,9 +35,9 @@ def stream(*, step: float = 0.020, prompt: float = 0.010, new_tokens: float = 80
     return stream_of(flat_step(step), flat_prefill(prompt, new_tokens=new_tokens), rules, output_tokens=201.0)
 
 
-def at(batch: float, **told: Any) -> Pace:
-    """Its pace beside so many."""
-    return pace(stream(**told), col(batch))
+def at(batch: float, **changes: Any) -> Pace:
+    """The pace at a batch."""
+    return pace(stream(**changes), col(batch))
 
 
 def test_a_token_takes_its_step_and_the_prompts_that_come_meanwhile() -> None:
@@ -61,7 +61,7 @@ def test_a_step_holds_what_its_tokens_allow() -> None:
     assert fill(col(1000), np.array([False, True]), col(200), col(400)).tolist() == [2, 2.5]
     assert together(col(3, 3), col(2, 8)).tolist() == [2, 4]
     long = at(21, new_tokens=2400.0, prompt=0.030)
-    # three steps beside the decodes, and the prompt itself
+    # three steps shared with the decodes, and the prompt itself
     assert long.own_s[0] == pytest.approx(3 * 0.020 + 0.030)
     assert long.server_s[0] == pytest.approx(0.030 + 0.020 / long.fill[0], rel=0.02)
 
@@ -101,9 +101,9 @@ def test_formulas_hold_at_their_ends() -> None:
 
 def test_ranks_that_gather_prompts_are_held_up_no_longer_than_by_their_own() -> None:
     def ranks(count: float, **rules: float) -> float:
-        told = stream(**rules)
-        told = replace(told, step=replace(told.step, data_parallel=col(count)))
-        return float(pace(told, col(21)).tpot_s[0])
+        streams = stream(**rules)
+        streams = replace(streams, step=replace(streams.step, data_parallel=col(count)))
+        return float(pace(streams, col(21)).tpot_s[0])
 
     alone, apart = ranks(1), ranks(8)
     # one in eleven steps of a rank holds prompts, 1.1 of them: of all steps 1 - (10 / 11)^8

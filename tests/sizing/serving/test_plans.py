@@ -50,7 +50,7 @@ def test_formats_of_weights_and_cache(
     assert cells(rented(fixed=fixed, **limits)) == found
 
 
-def test_a_cache_is_of_16_bits_whoever_asks_unless_it_is_named() -> None:
+def test_a_cache_has_16_bits_unless_the_request_names_another_format() -> None:
     """A recommendation and an estimate of the same stack agree, also where its checkpoints usually carry another."""
     both = ("bf16", "fp8")
     support = [
@@ -81,7 +81,7 @@ def test_sixteen_bits_are_judged_once() -> None:
     assert {w for _, w, _ in cells(rented(of=old, weight_formats=("bf16",)), old)} == set()
 
 
-def test_an_engine_that_has_no_bf16_is_judged_in_fp16_beside_one_that_has() -> None:
+def test_an_engine_without_bf16_is_judged_in_fp16_together_with_one_that_has_it() -> None:
     narrow = EngineSupport("tensorrt-llm", BIG.family, "inference", {"fp16": True}, ("fp16",), "a test")
     both = snapshot(support=[*SUPPORT, narrow])
     assert ("tensorrt-llm", "fp16", "bf16") in cells(rented(of=both, weight_formats=()), both)

@@ -69,7 +69,7 @@ def test_terms_of_a_prompt_are_its_work_over_what_the_device_achieves() -> None:
     assert (found.new_tokens[0], found.expert_share[0], found.overlapped_stages[0]) == (768, 0.25, 1)
 
 
-def test_a_lone_device_talks_to_nobody() -> None:
+def test_a_single_device_has_no_communication() -> None:
     found = prefill_terms(WORK, achieved(2))
     assert found.prompt_links_s[1] == 0
     assert found.prefill_links_s[1] == 0

@@ -1,4 +1,4 @@
-"""Idle sessions beside running ones, by hand: prompts of 10 ms (50 ms whole), steps of 20 ms, 200 after the first."""
+"""Idle and running sessions, by hand: prompts of 10 ms (50 ms whole), steps of 20 ms, 200 after the first."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_what_all_share_is_kept_once() -> None:
 
 
 def test_where_waiting_for_hits_does_less_every_prompt_is_computed() -> None:
-    """64 whole prompts beside 200 steps: 64 / (64 * 50 ms + 4 s) = 8.9 a second; an hour of sessions leaves less."""
+    """64 whole prompts with 200 steps: 64 / (64 * 50 ms + 4 s) = 8.9 a second; an hour of sessions leaves less."""
     found = speed(opened(), memory(gap_s=3600.0))
     assert found.capacity_per_s[0] == pytest.approx(64 / (64 * 0.050 + TURNS), rel=0.01)
     assert found.occupancy_s.tolist() == pytest.approx([0.050])
@@ -153,7 +153,7 @@ def test_a_closed_loop_runs_as_many_as_its_own_idle_sessions_leave_room_for() ->
     assert merit(closed(), speed(closed(), memory())).tolist() == [1]
 
 
-def test_what_does_not_fit_beside_prefixes_waits() -> None:
+def test_requests_that_do_not_fit_with_the_prefixes_wait() -> None:
     workload, of = closed(in_flight=19.0), memory(pool=64.4)
     found = speed(workload, of)
     assert at_once(workload, of, found).sequences.tolist() == [19]

@@ -28,7 +28,7 @@ SEVERAL = snapshot(
 
 
 def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tuple[Options, Options, Rejections]:
-    """(what the search keeps, the same plans judged one by one, what was turned down)."""
+    """(the plans that the search keeps, the same plans judged one by one, the rejections)."""
     known: dict[str, Any] = {"weight_formats": ("bf16",), "confidence": 0.5}
     constraints = Constraints(**known | limits)
     question = Question(workload, constraints)
@@ -109,7 +109,7 @@ def test_types_that_cannot_even_start_in_time_say_how_long_they_need() -> None:
     late = rejections.nearest()[0]
     assert (late.code, late.unit, late.available) == ("too_slow", "hours", 40 / 3600)
     assert (late.needed or 0.0) * 3600 > 45.0
-    assert late.text.startswith("At 50 % confidence Acme ")
+    assert late.text.startswith("At 50 % confidence, Acme ")
 
 
 def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
@@ -128,7 +128,7 @@ def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
     assert np.array_equal(key[:, None] == key[None, :], network[:, None] == network[None, :])
 
 
-def test_equal_plans_are_told_apart_by_their_devices_then_by_the_catalogue() -> None:
+def test_equal_plans_are_ordered_by_devices_then_by_the_catalogue() -> None:
     kept = found(STEADY)[0]
     key = stable_key(kept)
     by = list(zip(kept.fleet.accelerators, kept.plans.accelerators_per_replica, kept.plans.stacks.rows, strict=True))

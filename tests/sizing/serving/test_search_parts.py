@@ -138,7 +138,7 @@ def test_layouts_larger_than_any_machine_get_a_host(said: dict[str, Any], hosted
         assert set(found.tensor_parallel.tolist()) == {2}
 
 
-def test_limits_are_told_one_by_one() -> None:
+def test_limits_are_judged_one_by_one() -> None:
     alone: Any = row(
         fastest_tpot_s=col(1, 3, 1),
         tpot_limit_s=col(2, 2, 2),

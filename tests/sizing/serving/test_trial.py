@@ -1,4 +1,4 @@
-"""What is simulated: other layouts of a type whose best failed, and what may yet be better by far."""
+"""The simulated layouts: alternatives of a type whose best failed, and layouts that may be far better."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> 
 
 
 def test_a_layout_that_holds_more_is_tried_before_cheaper_ones_that_hold_as_few() -> None:
-    """What failed, or turned out dear, at a batch that others have too is mended by a greater one."""
+    """A larger batch helps if a layout failed, or became expensive, at a batch that others share."""
     options = options_of(asked(BUSY), BUSY)
     plain = trial_of(options)
     of_type = np.flatnonzero(options.accelerator == options.accelerator[np.argmax(plain.layouts)])
@@ -50,7 +50,7 @@ def test_a_layout_that_holds_more_is_tried_before_cheaper_ones_that_hold_as_few(
         assert trial.layouts[row] == plain.layouts[dearest]
 
 
-def test_beside_a_layout_that_turned_out_far_worse_than_another_that_is_tried() -> None:
+def test_a_layout_far_worse_than_another_adds_that_one_to_the_queue() -> None:
     """It counts for no type of its own; one that is hardly better is left alone."""
     options = options_of(asked(BUSY), BUSY)
     layouts = trial_of(options).layouts
@@ -61,9 +61,9 @@ def test_beside_a_layout_that_turned_out_far_worse_than_another_that_is_tried() 
     for turned_out, tried in ((1.05, []), (1.2, [best])):
         trial = trial_of(options, first)
         trial.became(trial.next(1), np.array([turned_out * best]))
-        beside = trial.next(0)
-        assert trial.score[beside].tolist() == tried
-        trial.became(beside, np.full(len(beside), np.inf))
+        extra = trial.next(0)
+        assert trial.score[extra].tolist() == tried
+        trial.became(extra, np.full(len(extra), np.inf))
         assert trial.types == 1
 
 

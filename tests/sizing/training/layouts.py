@@ -73,13 +73,13 @@ def asked(
     confidence: float = 0.5,
     **fixed: object,
 ) -> Estimate:
-    """What a deployment would do; predictions are taken at their word unless said."""
+    """The estimate of a deployment; the median prediction unless a confidence is given."""
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
     return estimate(Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, market)
 
 
 def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> HeldBytes:
-    """What is counted of an accelerator's memory."""
+    """The counted bytes of an accelerator's memory."""
     return memory_of(counts_of(workload), plans, data_parallel, Assumptions())[0]
 
 

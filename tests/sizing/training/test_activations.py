@@ -36,7 +36,7 @@ def test_ranks_share_what_lies_between_their_matrices_and_split_the_rest() -> No
     assert stream_bytes(COUNTS, col(10), col(4)).tolist() == [2 * 10 * 100 / 4]
 
 
-def test_the_last_stage_forms_the_logits_beside_one_micro_batch() -> None:
+def test_the_last_stage_holds_the_logits_and_one_micro_batch() -> None:
     micro: Any = row(stages=col(4), activation_bytes=col(100))
     assert in_flight_bytes(micro.activation_bytes, col(4)).tolist() == [400]
     assert loss_beyond_bytes(micro, col(500), col(100), col(400)).tolist() == [200]

@@ -177,20 +177,20 @@ def test_layouts_that_split() -> None:
 
 def test_layouts_a_model_cannot_take_are_refused() -> None:
     def refused(run: Any = RUN, **fixed: Any) -> str:
-        with pytest.raises(Conflict) as told:
+        with pytest.raises(Conflict) as refusal:
             check_layout(run, Deployment("any", **fixed))
-        return str(told.value)
+        return str(refusal.value)
 
     assert "no experts" in refused(expert_parallel=2)
     mixed = replace(RUN, model=MIXTURE)
     assert "8 experts" in refused(mixed, expert_parallel=3)
     assert "context_parallel 3" in refused(context_parallel=3)
     assert "8 attention heads" in refused(tensor_parallel=3)
-    assert "is 8, and" in refused(pipeline_parallel=2, virtual_pipeline=4)
-    assert "torchtitan has no documented switch" in refused(framework="torchtitan", activation_offload=True)
-    assert "megatron has no documented switch" in refused(framework="megatron", parameter_offload=True)
-    assert "zero_stage 3" in refused(parameter_offload=True, zero_stage=1)
-    assert "optimizer_offload too" in refused(parameter_offload=True, optimizer_offload=False)
+    assert "is 8, but" in refused(pipeline_parallel=2, virtual_pipeline=4)
+    assert "TorchTitan has no documented switch" in refused(framework="torchtitan", activation_offload=True)
+    assert "Megatron-LM has no documented switch" in refused(framework="megatron", parameter_offload=True)
+    assert "set zero_stage to 3" in refused(parameter_offload=True, zero_stage=1)
+    assert "set optimizer_offload to true" in refused(parameter_offload=True, optimizer_offload=False)
     for run, fixed in (
         (RUN, {}),
         (RUN, {"expert_parallel": 1, "tensor_parallel": 8, "context_parallel": 4}),

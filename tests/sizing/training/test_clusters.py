@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -18,7 +18,6 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, LLAMA_70B, PRETRAIN, registered
 
-SLOW = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEAR_TIE = Assumptions.usual("near_tie_share")
 MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 TYPES = ("nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb", "amd-mi300x", "nvidia-gb200-186gb", "google-tpu-v5e")
@@ -46,7 +45,6 @@ def usd(e: Estimate) -> float:
     return e.cost.usd_total
 
 
-@SLOW
 @given(RUNS, st.sampled_from(TYPES), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]))
 def test_every_number_of_machines_is_answered(
     market: Snapshot, w: TrainingWorkload, name: str, machines: int, each: int
@@ -58,12 +56,11 @@ def test_every_number_of_machines_is_answered(
     assert d.data_parallel and d.micro_batch_sequences
     share = d.data_parallel * d.micro_batch_sequences
     used = max(1, int(w.global_batch / share + 0.5)) * share
-    told = [r.value for r in found.explanation if r.code == "batch"]
+    batches = [r.value for r in found.explanation if r.code == "batch"]
     if found.fits:
-        assert told == ([] if used == w.global_batch else [used])
+        assert batches == ([] if used == w.global_batch else [used])
 
 
-@SLOW
 @given(RUNS, st.sampled_from(TYPES), st.sampled_from(Objective), st.sampled_from([0.5, 0.8, 0.95]))
 def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
     market: Snapshot, w: TrainingWorkload, name: str, objective: Objective, confidence: float
@@ -89,7 +86,6 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
     assert (again.deployment, again.performance, again.cost) == (best.deployment, best.performance, best.cost)
 
 
-@SLOW
 @given(RUNS, st.sampled_from(TYPES), st.floats(1.05, 4), st.integers(1, 64))
 def test_more_time_or_more_accelerators_allowed_never_cost_more(
     market: Snapshot, w: TrainingWorkload, name: str, longer: float, most: int
@@ -106,7 +102,6 @@ def test_more_time_or_more_accelerators_allowed_never_cost_more(
     assert cost(w, 16 * most) <= now * (1 + NEAR_TIE)
 
 
-@SLOW
 @given(
     RUNS,
     st.sampled_from(TYPES),

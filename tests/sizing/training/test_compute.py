@@ -80,7 +80,7 @@ def test_attention_forms_its_scores_again(flash: bool, checkpointing: int, passe
     assert attention_flops(COUNTS, plans, col(1000))[0] == pytest.approx(1000 * per_token / 12)
 
 
-def test_bytes_beside_the_matrices() -> None:
+def test_elementwise_bytes_of_the_other_operators() -> None:
     """24h + 1000 of attention + 6f: 2400 + 1000 + 2400; a byte more for each of 2h + 120 + f inputs."""
     assert elementwise_bytes_per_token_layer(COUNTS, RECIPE) == 5800
     assert elementwise_bytes_per_token_layer(COUNTS, replace(RECIPE, conversion_bytes_per_input=1.0)) == 5800 + 720
@@ -155,7 +155,7 @@ def test_work_of_samples() -> None:
         assert none.network_messages.tolist() == [0]
 
 
-def test_work_of_a_step_beside_its_micro_batches() -> None:
+def test_work_of_a_step_outside_its_micro_batches() -> None:
     """Twenty accelerators in machines of eight: three machines; offloaded, four bytes cross to the host."""
     rank: Any = row(dense=col(1e6), routed=col(0), trained_dense=col(1e6), trained_routed=col(0), expert_shards=col(8))
     spread: Any = row(

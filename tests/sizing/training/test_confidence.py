@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -18,7 +18,7 @@ from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.training.layouts import asked
 
-SLOW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = settings(max_examples=15)
 
 RUNS = st.builds(
     lambda model, method, units, sequence, batch, days: replace(

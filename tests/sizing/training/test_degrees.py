@@ -105,7 +105,7 @@ def test_several_machines_need_a_network_or_a_domain_that_spans_them() -> None:
     assert wired(plans(), col(16))[0]
 
 
-def test_nobody_builds_clusters_of_inference_hardware() -> None:
+def test_inference_hardware_has_no_clusters() -> None:
     assert joined(plans(training_class=False), col(8))[0]
     assert not joined(plans(training_class=False), col(16))[0]
     assert joined(plans(), col(16))[0]

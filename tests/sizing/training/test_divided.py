@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -20,9 +20,6 @@ from tests.sizing.training.layouts import IN_PLACE, WORKLOAD, one, plans_of
 MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 MODELS = (PRETRAIN.model, LLAMA_70B, MIXTURE)
 DEGREES = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
-RELAXED = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
 WORKLOADS = st.builds(
     lambda model, length, precision: replace(
         WORKLOAD, model=model, units_per_sequence=float(length), precision=precision, global_batch=256
@@ -54,13 +51,12 @@ def held(market: Snapshot, workload: TrainingWorkload, layout: dict[str, Any], d
     return memory_of(counts_of(workload), plans, col(degree), Assumptions())[1]
 
 
-@RELAXED
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, name=st.sampled_from(DEGREES))
 def test_no_degree_raises_what_an_accelerator_holds(
     market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, name: str
 ) -> None:
-    """Twice as many ranks of any kind hold no more each: whole layers to a stage may keep it as it was. Experts that
-    nobody splits lie split over the tensor group, so that fewer expert ranks than these would gather more.
+    """Twice as many ranks of any kind hold no more each: whole layers to a stage may keep it as it was. Experts without
+    expert parallelism are split over the tensor group, so that fewer expert ranks than these would gather more.
     """
     if name == "expert_parallel":
         layout = {**layout, name: max(layout[name], layout["tensor_parallel"])}
@@ -68,7 +64,6 @@ def test_no_degree_raises_what_an_accelerator_holds(
     assert after.total_bytes[0] <= before.total_bytes[0] * (1 + 1e-9), (w.model.name, w.units_per_sequence, layout)
 
 
-@RELAXED
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, stage=st.sampled_from([0, 1, 2, 3]))
 def test_more_replicas_never_hold_more_each(
     market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
@@ -78,7 +73,6 @@ def test_more_replicas_never_hold_more_each(
     assert after.total_bytes[0] <= before.total_bytes[0] * (1 + 1e-9)
 
 
-@RELAXED
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, stage=st.sampled_from([0, 1, 2, 3]))
 def test_all_ranks_together_hold_the_model(
     market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
@@ -90,7 +84,6 @@ def test_all_ranks_together_hold_the_model(
     assert whole >= 12 * w.model.total_params * (1 - 1e-9)
 
 
-@RELAXED
 @given(length=st.sampled_from([2048, 16384]), replicas=st.sampled_from([1, 8]), stage=st.sampled_from([0, 3]))
 def test_what_moves_to_the_host_leaves_the_accelerator(
     market: Snapshot, length: int, replicas: int, stage: int

@@ -1,4 +1,4 @@
-"""How far the memory of plans may be off: from nothing, where all is counted, to everything, where nobody knows."""
+"""How far the memory of plans may be off: from nothing, if all is counted, to everything, if nothing is known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.examples import row
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import WORKLOAD, plans_of
 
-# Beside what is counted to the byte a peak is off by e^0.1 at 80 %; all of it open, sqrt(1 + 4) times as far.
+# A peak counted to the byte is off by e^0.1 at 80 %; with all of it open, sqrt(1 + 4) times as far.
 PEAKS = Spread("training_memory", 0.0, 1.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
 
 
@@ -36,7 +36,7 @@ def test_the_more_of_a_peak_comes_and_goes_the_further_it_may_be_off() -> None:
     assert moving.min() < 0.3 < moving.max()
 
 
-def test_of_a_recipe_that_nobody_published_all_may_be_off() -> None:
+def test_an_unpublished_recipe_makes_the_whole_memory_uncertain() -> None:
     plans, memory = judged(known=False)
     assert memory_scale(plans, memory) == pytest.approx(np.full(len(memory), 5**0.5))
     assert (memory_factor(plans, memory, 0.8) > memory_factor(*judged(known=True), 0.8)).all()

@@ -40,8 +40,8 @@ def test_arithmetic_is_noted_where_it_is_wanted() -> None:
     assert lines["wall_s"] == pytest.approx(float(RUN.wall_s[1]))
     assert lines["accelerators"] == float(PLANS.ranks[1]) * 8
     # neighbours are judged too, and leave no line
-    told = [line.name for line in judged(trace=True).trace.lines(1)]
-    assert told.count("step_time_s") == told.count("wall_s") == 1
+    names = [line.name for line in judged(trace=True).trace.lines(1)]
+    assert names.count("step_time_s") == names.count("wall_s") == 1
 
 
 def test_finalists_come_with_neighbours_and_chunks() -> None:

@@ -1,4 +1,4 @@
-"""The deployment asked for: its size is kept, and what is open is the best of every layout."""
+"""The requested deployment: it keeps its size, and open settings take the best of every layout."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_the_size_a_caller_fixed() -> None:
 
 
 def chosen(**fixed: Any) -> tuple[float, float, float]:
-    """(accelerators, seconds, USD) of what is chosen."""
+    """(accelerators, seconds, USD) of the chosen run."""
     found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", **fixed), QUESTION)
     assert found is not None
     run = found.run
@@ -101,7 +101,7 @@ def test_a_larger_model_stops_fitting() -> None:
     assert any_fits(COUNTS, LAYOUTS, Deployment("acme-big", accelerators_per_replica=8), ASSUMED)
 
 
-def test_a_run_on_hosts_that_nobody_sells_posted_back_is_the_same(market: Snapshot) -> None:
+def test_a_run_on_unlisted_hosts_posted_back_is_the_same(market: Snapshot) -> None:
     first = asked(market, accelerator="nvidia-b100-sxm", data_parallel=12, tensor_parallel=1, pipeline_parallel=1)
     assert first.deployment.nodes == 2
     again = estimate(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, market)

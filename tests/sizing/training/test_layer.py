@@ -147,10 +147,10 @@ def test_adapters_as_wide_as_the_residual_stream_keep_no_copies_of_it() -> None:
     adapted = {"phase": "fine_tuning", "method": Method.QLORA, "lora_targets": "all-linear"}
     once = kept(workload=adapted, kbit_widening=True, adapter_precision="fp32", adapter_dropout=False)
     each = kept(workload=adapted, kbit_widening=True, adapter_precision="fp32", adapter_dropout=True)
-    assert each - once == 12 * H + 6 * H + F  # and a byte of each for what is dropped
+    assert each - once == 12 * H + 6 * H + F  # and a byte of each for the dropout mask
 
 
-def test_gradients_of_copies_are_there_beside_the_mlp_where_it_has_adapters() -> None:
+def test_mlp_adapters_add_the_gradients_of_their_input_copies() -> None:
     def work(targets: str) -> float:
         adapted = {"phase": "fine_tuning", "method": Method.LORA, "lora_targets": targets}
         return working(workload=adapted, kernels="fused", adapter_precision="fp32", adapter_dropout=False)

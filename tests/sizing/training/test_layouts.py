@@ -51,7 +51,7 @@ def test_selective_is_a_layout_only_where_a_framework_has_a_way_of_it() -> None:
 
 def test_selective_recomputation_is_refused_where_there_is_no_way_of_it() -> None:
     asked = Deployment("any", framework="deepspeed", activation_checkpointing="selective")
-    with pytest.raises(Conflict, match="take none or full"):
+    with pytest.raises(Conflict, match="Use none or full"):
         check_layout(PRETRAIN, asked)
     check_layout(PRETRAIN, replace(asked, recipe=RecipeSaid(recomputation="operators")))
     check_layout(PRETRAIN, replace(asked, framework="torchtitan"))
@@ -127,9 +127,9 @@ def test_samples_are_not_split_or_recomputed() -> None:
     ("fixed", "words"),
     [
         ({"tensor_parallel": 3}, "must divide the 32 attention heads"),
-        ({"context_parallel": 3}, "must divide the sequence of 4096 tokens"),
-        ({"expert_parallel": 2}, "it has no experts"),
-        ({"pipeline_parallel": 16, "virtual_pipeline": 4}, "is 64, and Llama-3.1-8B has 32 layers"),
+        ({"context_parallel": 3}, "must divide the sequence of 4,096 tokens"),
+        ({"expert_parallel": 2}, "Llama-3.1-8B has no experts"),
+        ({"pipeline_parallel": 16, "virtual_pipeline": 4}, "is 64, but Llama-3.1-8B has 32 layers"),
     ],
 )
 def test_a_layout_that_the_model_cannot_take_is_refused_with_what_it_could(fixed: dict[str, Any], words: str) -> None:
@@ -140,5 +140,5 @@ def test_a_layout_that_the_model_cannot_take_is_refused_with_what_it_could(fixed
 def test_a_layout_that_it_can_take_is_not() -> None:
     check_layout(PRETRAIN, Deployment("any", tensor_parallel=8, pipeline_parallel=16, virtual_pipeline=2))
     check_layout(replace(PRETRAIN, model=MIXTURE), Deployment("any", expert_parallel=64))
-    with pytest.raises(Conflict, match="128 experts, which the degree must divide"):
+    with pytest.raises(Conflict, match="expert_parallel 3 must divide the 128 experts"):
         check_layout(replace(PRETRAIN, model=MIXTURE), Deployment("any", expert_parallel=3))

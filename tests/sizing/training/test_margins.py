@@ -14,7 +14,7 @@ from tests.examples import col
 # Nine runs in ten take at most e^0.4 of the time predicted.
 TIME = Spread("training", 3.0, 0.0, 0.0, (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6), 60, 9)
 MEMORY = Spread("training_memory", 0.0, 1.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
-# Many sources beside the first stack, none beside the second: the scale is 1 and sqrt(1 + 3) = 2.
+# Many sources for the first stack, none for the second: the scale is 1 and sqrt(1 + 3) = 2.
 AROUND = Around(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0), col(1.0, 1.0))
 KNOWN = np.array([True, False])
 
@@ -23,7 +23,7 @@ def margins(confidence: float) -> Margins:
     return margins_of(confidence, (TIME, AROUND), MEMORY, KNOWN)
 
 
-def test_factors_grow_with_the_confidence_and_where_nobody_measured() -> None:
+def test_factors_grow_with_the_confidence_and_without_measurements() -> None:
     assert margins(0.9).time_factor == pytest.approx([math.exp(0.4), math.exp(0.8)])
     assert margins(0.8).time_factor == pytest.approx([math.exp(0.2), math.exp(0.4)])
     assert margins(0.8).asked == 0.8
@@ -46,7 +46,7 @@ def test_what_holds_with_a_confidence_has_that_probability() -> None:
 
 
 def test_a_peak_is_as_far_from_certain_as_the_share_that_comes_and_goes() -> None:
-    # 60 of 80 bytes are counted; of the second nobody published the recipe; the third is all states
+    # 60 of 80 bytes are counted; the recipe of the second is unpublished; the third is all states
     found = around_memory(
         col(60.0, 60.0, 80.0), col(80.0, 80.0, 80.0), np.array([True, False, True]), col(1.0, 1.0, 1.5)
     )

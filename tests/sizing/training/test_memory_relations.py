@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
@@ -97,10 +97,8 @@ def workloads(draw: st.DrawFn) -> TrainingWorkload:
 ways = st.sampled_from(VOCABULARIES["recomputation"])
 stages = st.sampled_from([0.0, 1.0, 2.0, 3.0])
 sizes = st.sampled_from([1.0, 2.0, 8.0])
-checked = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-@checked
 @given(w=workloads(), recipe=recipes(), way=ways, stage=stages, group=sizes)
 def test_more_tokens_never_take_less(
     w: TrainingWorkload, recipe: TrainingRecipe, way: str, stage: float, group: float
@@ -113,7 +111,6 @@ def test_more_tokens_never_take_less(
     assert of(replace(w, units_per_sequence=2 * w.units_per_sequence), 1.0) * (1 + 1e-12) >= usual
 
 
-@checked
 @given(w=workloads(), recipe=recipes(), group=sizes)
 def test_recomputing_more_never_keeps_more(w: TrainingWorkload, recipe: TrainingRecipe, group: float) -> None:
     kept = {way: float(held(w, _Plan(recipe, way), group).kept_bytes[0]) for way in RECOMPUTED}
@@ -123,7 +120,6 @@ def test_recomputing_more_never_keeps_more(w: TrainingWorkload, recipe: Training
         assert kept["operators"] >= kept["full"]
 
 
-@checked
 @given(w=workloads(), recipe=recipes(), way=ways, stage=st.sampled_from([1.0, 2.0, 3.0]))
 def test_more_shards_never_hold_more(w: TrainingWorkload, recipe: TrainingRecipe, way: str, stage: float) -> None:
     def states(group: float) -> float:
@@ -138,7 +134,6 @@ def test_more_shards_never_hold_more(w: TrainingWorkload, recipe: TrainingRecipe
     assert whole == sorted(whole, reverse=True)
 
 
-@checked
 @given(w=workloads(), recipe=recipes(), way=ways, stage=stages)
 def test_a_wider_loss_never_takes_less(w: TrainingWorkload, recipe: TrainingRecipe, way: str, stage: float) -> None:
     each = [total(held(w, _Plan(replace(recipe, loss=kind), way, zero_stage=stage))) for kind in WIDER_LOSSES]
@@ -150,7 +145,6 @@ def test_a_wider_loss_never_takes_less(w: TrainingWorkload, recipe: TrainingReci
     assert chunked <= upcast + heads
 
 
-@checked
 @given(w=workloads(), recipe=recipes(), way=ways, stage=stages)
 def test_stepping_all_at_once_takes_most(w: TrainingWorkload, recipe: TrainingRecipe, way: str, stage: float) -> None:
     def of(stepped: str) -> HeldBytes:
@@ -162,7 +156,6 @@ def test_stepping_all_at_once_takes_most(w: TrainingWorkload, recipe: TrainingRe
     assert of("in_backward").update_bytes[0] == 0
 
 
-@checked
 @given(w=workloads(), recipe=recipes(), way=ways, stage=stages, group=sizes)
 def test_nothing_held_is_negative(
     w: TrainingWorkload, recipe: TrainingRecipe, way: str, stage: float, group: float

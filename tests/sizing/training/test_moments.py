@@ -71,7 +71,7 @@ def test_the_peak_is_the_highest_of_four(
     assert alone.overhead_bytes[0] == pytest.approx(found.overhead_bytes[0] - 14)
 
 
-def test_every_moment_is_told() -> None:
+def test_every_moment_is_reported() -> None:
     found = moments_of(held())
     each = (found.loss_bytes, found.backward_bytes, found.gradients_bytes, found.update_bytes)
     assert [float(m[0]) for m in each] == [240, 217, 209, 208]

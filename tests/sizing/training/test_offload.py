@@ -1,4 +1,4 @@
-"""What lies in the host's memory, what is left on the accelerator, and what crosses PCIe."""
+"""The contents of host memory, the contents of accelerator memory, and the PCIe traffic."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_time_is_of_whole_days_and_hours() -> None:
     [
         (800.0, 1.0),  # eight times the accelerators, eight times the speed
         (640.0, 0.8),
-        (900.0, 1.0),  # never told better than one machine
+        (900.0, 1.0),  # never shown better than one machine
     ],
 )
 def test_scaling_is_speed_per_accelerator_over_one_machines(units: float, efficiency: float) -> None:
@@ -85,6 +85,6 @@ def test_a_host_holds_states_processes_and_its_share_of_a_checkpoint(
     assert found[0] == pytest.approx(expected)
 
 
-def test_cooling_is_what_the_building_takes_beside_the_machines() -> None:
+def test_cooling_is_the_building_power_above_that_of_the_machines() -> None:
     assert cooling_w(col(10_000.0), 1.3)[0] == pytest.approx(3000)
     assert cooling_w(col(10_000.0), 0.9)[0] == 0

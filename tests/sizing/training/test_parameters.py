@@ -149,5 +149,5 @@ def test_counts_of_experts_adapters_and_samples() -> None:
     assert (samples.sample_forward_flops, samples.sample_matrix_bytes, samples.sample_kept_bytes) == (5e9, 3, 4)
     assert samples.flops_per_unit == 15e9
     wide = counts_of(replace(PRETRAIN, model=picture, units_per_sequence=1.0, precision="fp32"))
-    assert (wide.sample_matrix_bytes, wide.sample_kept_bytes) == (6, 2 * (4 - 1) + 1)  # what is 32 bit stays so
+    assert (wide.sample_matrix_bytes, wide.sample_kept_bytes) == (6, 2 * (4 - 1) + 1)  # 32-bit parts stay 32 bit
     assert (wide.sample_grouped_taps, wide.sample_operations) == (7, 30)

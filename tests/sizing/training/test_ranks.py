@@ -76,7 +76,7 @@ def test_shards_hold_their_share() -> None:
     assert found.tolist() == [2 + 2, 14]
 
 
-def test_what_only_runs_beside_a_denoiser_is_not_trained() -> None:
-    beside = replace(COUNTS, frozen_params=24.0)
-    assert trained_dense_params_per_rank(beside, layout(), col(100)).tolist() == [100 - 24 / 12]
+def test_a_network_that_only_assists_a_denoiser_is_not_trained() -> None:
+    frozen = replace(COUNTS, frozen_params=24.0)
+    assert trained_dense_params_per_rank(frozen, layout(), col(100)).tolist() == [100 - 24 / 12]
     assert trained_dense_params_per_rank(COUNTS, layout(), col(100)).tolist() == [100]

@@ -32,7 +32,7 @@ class Some(Columns):
     scale_up_accelerators: Column
 
 
-# Cards of 24 GB alone and in fours, which nobody joins; eights of 80 GB with and without a network; a rack of 72.
+# Cards of 24 GB alone and in fours without a network; eights of 80 GB with and without a network; a rack of 72.
 SOME = Some(
     Offered(
         Node(

@@ -52,5 +52,5 @@ def test_stored_scores_are_moved_and_kept() -> None:
     assert sample_activation_bytes(SAMPLE, layout(flash_attention=True)).tolist() == [140]
 
 
-def test_backward_holds_gradients_beside_what_is_kept() -> None:
+def test_backward_holds_gradients_and_kept_activations() -> None:
     assert working_sample_bytes(SAMPLE, layout()).tolist() == [2 * 11]

@@ -1,4 +1,4 @@
-"""The search over runs: what is judged, what is chosen, and why types fall out."""
+"""The search over runs: judged plans, chosen plans, and reasons for rejected types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why types cannot train: what is short by a prediction, and what is only by the confidence asked."""
+"""Why types cannot train: shortfalls of the prediction, and shortfalls of the requested confidence only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sizing.small import BIG, SMALL, snapshot
 from tests.sizing.training.layouts import WORKLOAD, plans_of
 
 COUNTS = counts_of(WORKLOAD)
-# What is the fastest that the small catalogue does, at its largest size.
+# The fastest time in the small catalogue, at its largest size.
 FASTEST_S = float(
     attempted(
         COUNTS, plans_of(SMALL, WORKLOAD, accelerator="acme-big", micro_batch_sequences=1), 1e12, Assumptions()
@@ -39,13 +39,13 @@ def turned_down(deadline_s: float, confidence: float) -> Rejection | None:
     return next(iter(rejections.by_accelerator.values()), None)
 
 
-def test_a_run_that_is_late_is_told_with_its_days() -> None:
+def test_a_late_run_is_reported_with_its_days() -> None:
     late = turned_down(FASTEST_S / 2, 0.5)
     assert late is not None
     assert (late.code, late.unit) == ("too_slow", "days")
     assert late.needed == pytest.approx(FASTEST_S / 86400)
     assert late.available == pytest.approx(FASTEST_S / 2 / 86400)
-    assert "expected" not in late.text
+    assert "median prediction" not in late.text
 
 
 def test_a_run_that_is_late_with_the_confidence_asked_only_says_so() -> None:
@@ -54,8 +54,8 @@ def test_a_run_that_is_late_with_the_confidence_asked_only_says_so() -> None:
     late = turned_down(FASTEST_S * 1.5, 0.8)
     assert late is not None
     assert late.needed == pytest.approx(FASTEST_S * np.exp(0.45) / 86400)
-    assert "is expected in time, but needs" in late.text
-    assert "with 80% confidence" in late.text
+    assert "The median prediction meets the deadline." in late.text
+    assert "(80 % confidence)" in late.text
     assert turned_down(FASTEST_S * 1.6, 0.8) is None
 
 
@@ -76,5 +76,5 @@ def test_what_fits_by_its_prediction_only_says_so() -> None:
         smallest_runs(WORKLOAD, COUNTS, layouts, Question(WORKLOAD), rejections)
         (lost,) = rejections.by_accelerator.values()
         assert lost.code == "out_of_memory"
-        assert ("is expected to fit, but needs" in lost.text) == expected
+        assert ("The median prediction fits." in lost.text) == expected
         assert lost.needed == pytest.approx(least * (np.exp(0.45) if expected else 1.0) / GIB)

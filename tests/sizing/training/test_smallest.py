@@ -99,7 +99,7 @@ def test_only_what_is_chosen_is_sized() -> None:
 
 @pytest.mark.parametrize("rows", [1, 40, 600])
 def test_places_tried_together_are_those_that_bisection_finds(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where more replicas do not always do: one row, tables below and above what is tried at once."""
+    """Also if more replicas are not always enough: one row, tables below and above the number tried at once."""
     random = np.random.default_rng(rows)
     able = random.random((rows, 24)) < 0.5
     high = random.integers(0, 24, rows)

@@ -169,7 +169,7 @@ def test_a_micro_batch_hides_what_its_layers_say() -> None:
 
 
 def sums() -> tuple[Any, Any, Any]:
-    """(micro-batch, what a step does beside, achieved): eight micro-batches of 0.4 s on sixteen machines."""
+    """(micro-batch, work outside micro-batches, achieved): eight micro-batches of 0.4 s on sixteen machines."""
 
     def sent(seconds: float) -> Any:
         return row(scale_up_s=col(seconds), network_s=col(0), scale_up_messages=col(0), network_messages=col(0))

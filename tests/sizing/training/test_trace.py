@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.catalog.snapshot import SnapshotStore
@@ -24,7 +24,7 @@ from tests.examples import PRETRAIN
 from tests.sizing.tracing import check as chained
 
 MODELS = ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-30B-A3B", "deepseek-ai/DeepSeek-V3", "resnet50")
-TOLD = {
+TRACED = {
     "dense_params_per_rank",
     "held_params (weights)",
     "compute_s",
@@ -52,9 +52,9 @@ def lines(estimate: Estimate) -> dict[str, Step]:
 
 def check(found: Estimate) -> None:
     """Each line gives its value, and the answer shows the values of the last ones."""
-    told = lines(found)
+    traced = lines(found)
     samples = found.performance is not None and found.performance.samples_per_s is not None
-    assert set(told) >= TOLD - ({"pipeline_bubble_s"} if samples else set())
+    assert set(traced) >= TRACED - ({"pipeline_bubble_s"} if samples else set())
     chained(found.trace)
     performance, memory = found.performance, found.memory
     assert performance is not None
@@ -82,7 +82,7 @@ def check(found: Estimate) -> None:
     if found.cost is not None and found.cost.usd_total is not None:
         shown["usd_total"] = found.cost.usd_total
     for name, value in shown.items():
-        assert told[name].value == pytest.approx(value, rel=1e-12), name
+        assert traced[name].value == pytest.approx(value, rel=1e-12), name
 
 
 @st.composite
@@ -111,7 +111,7 @@ def workloads(draw: st.DrawFn, snapshots: SnapshotStore) -> TrainingWorkload:
     )
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@pytest.mark.slow
 @given(data=st.data())
 def test_lines_of_recommended_runs(market: Snapshot, snapshots: SnapshotStore, data: st.DataObject) -> None:
     workload = data.draw(workloads(snapshots))
@@ -121,7 +121,6 @@ def test_lines_of_recommended_runs(market: Snapshot, snapshots: SnapshotStore, d
         check(ranked.estimate)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_lines_of_estimated_runs(market: Snapshot, snapshots: SnapshotStore, data: st.DataObject) -> None:
     workload = data.draw(workloads(snapshots))
@@ -143,11 +142,11 @@ def test_lines_of_estimated_runs(market: Snapshot, snapshots: SnapshotStore, dat
         check(found)
 
 
-def test_spot_capacity_and_lost_time_are_told(market: Snapshot) -> None:
+def test_the_trace_shows_spot_capacity_and_lost_time(market: Snapshot) -> None:
     sold = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), pricing_models=("spot",))  # type: ignore[arg-type]
     found = recommend(Question(PRETRAIN, sold, trace=True), market).recommendations[0].estimate
-    told = lines(found)
-    assert told["taken_per_day"].inputs["spot"] == 1
-    assert told["interruptions_per_s"].inputs["taken_per_day"] == told["taken_per_day"].value > 0
-    assert told["lost_share"].value > 0
-    assert math.isfinite(told["usd_total"].value)
+    traced = lines(found)
+    assert traced["taken_per_day"].inputs["spot"] == 1
+    assert traced["interruptions_per_s"].inputs["taken_per_day"] == traced["taken_per_day"].value > 0
+    assert traced["lost_share"].value > 0
+    assert math.isfinite(traced["usd_total"].value)

@@ -25,8 +25,8 @@ def test_every_field_that_is_not_the_usual_says_where_it_was_read(rule: Scheduli
     assert rule.sources.keys() <= named
     if rule.read:
         usual = Scheduling()
-        told = {name for name in named if getattr(rule, name) != getattr(usual, name)}
-        assert told <= rule.sources.keys()
+        stated = {name for name in named if getattr(rule, name) != getattr(usual, name)}
+        assert stated <= rule.sources.keys()
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
@@ -72,7 +72,7 @@ def test_sglangs_chunks_grow_with_memory() -> None:
     assert (sglang.scheduling.policy, sglang.scheduling.receive_interval_steps) == (Policy.PREFILL_FIRST, 1)
 
 
-def test_tensorrt_llm_puts_whole_prompts_beside_decodes() -> None:
+def test_tensorrt_llm_batches_whole_prompts_with_decodes() -> None:
     trt = engine_named("tensorrt-llm").scheduling
     assert (trt.policy, trt.chunked, trt.preemption) == (Policy.MIXED, False, Preemption.NONE)
     assert (trt.on(CARD_BYTES).max_batched_tokens, trt.on(CARD_BYTES).max_sequences) == (8192, 2048)

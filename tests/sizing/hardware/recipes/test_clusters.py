@@ -1,4 +1,4 @@
-"""Recipes of Megatron and DeepSpeed and what is built on them, of JAX, and of vendors' own frameworks."""
+"""Recipes of Megatron, DeepSpeed and frameworks built on them, of JAX, and of vendors' own frameworks."""
 
 from app.sizing.hardware.recipes import LOSSES, recipe_of_framework
 

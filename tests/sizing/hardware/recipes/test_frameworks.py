@@ -50,5 +50,5 @@ def test_recipes_of_today_have_a_row_a_framework_by_method() -> None:
     assert [(today[m].adapter_precision == narrow).tolist() for m in ("lora", "qlora")] == [[False] * 2, [True, False]]
 
 
-def test_what_nobody_described_is_pytorchs_own_loop() -> None:
+def test_an_undescribed_framework_is_pytorchs_own_loop() -> None:
     assert recipe_of_framework("something-new").weights == "sharded"

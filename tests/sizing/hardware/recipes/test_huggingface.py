@@ -1,4 +1,4 @@
-"""Recipes of transformers' Trainer and of what is built on it."""
+"""Recipes of the transformers Trainer and of frameworks built on it."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_transformers_stopped_copying_logits_and_then_fused_its_optimizer(
     assert (recipe.loss, recipe.optimizer_implementation, recipe.selective) == (loss, implementation, selective)
 
 
-def test_trl_widens_no_quantised_base_any_more_and_has_narrow_adapters_beside_it() -> None:
+def test_trl_no_longer_widens_a_quantised_base_and_has_narrow_adapters() -> None:
     old, new = (recipe_of_framework("trl", version, "qlora") for version in ("0.24", "0.26"))
     assert (old.kbit_widening, new.kbit_widening) == (True, False)
     assert (old.adapter_precision, new.adapter_precision) == ("autocast", "16bit")

@@ -1,4 +1,4 @@
-"""Recipes of PyTorch's own loop and of what is built on its sharding."""
+"""Recipes of PyTorch's own loop and of frameworks built on its sharding."""
 
 import pytest
 
@@ -20,7 +20,7 @@ def test_torchtune_took_chunks_and_then_a_fused_optimizer(version: str | None, l
     assert (recipe.weights, recipe.adapter_precision) == ("16bit", "16bit")  # dtype: bf16
 
 
-def test_lightning_gathers_in_sixteen_bit_since_it_was_mended() -> None:
+def test_lightning_gathers_in_sixteen_bit_since_its_fix() -> None:
     assert recipe_of_framework("lightning", "2.4.0").weights == "autocast"
     assert recipe_of_framework("lightning", "2.6.1").weights == "sharded"
 

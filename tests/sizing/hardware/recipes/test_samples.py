@@ -16,7 +16,7 @@ def test_a_recipe_says_known_words_where_it_was_read_and_when() -> None:
     assert len({recipe.name for recipe in SAMPLE_RECIPES}) == len(SAMPLE_RECIPES)
 
 
-def test_what_nobody_described_trains_as_is_usual_of_its_kind() -> None:
+def test_an_undescribed_framework_trains_as_is_usual_of_its_kind() -> None:
     assert sample_recipe_of("fsdp", ModelTask.VISION).channels_last
     assert sample_recipe_of("fsdp", ModelTask.DIFFUSION).name == "diffusers diffusion"
     assert sample_recipe_of("pytorch", ModelTask.VISION).precision == "fp32"

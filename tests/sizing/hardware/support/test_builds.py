@@ -20,6 +20,6 @@ def test_what_builds_do() -> None:
     assert not does(cuda, Work("sample_inference", task=ModelTask.DIFFUSION))
     assert not does(cuda, Work("training", "full"))
     assert not served("text-embeddings-inference", Work("inference"))
-    assert served("nobody", Work("inference"))
+    assert served("unlisted", Work("inference"))
     assert "gguf-q4_k_m" in formats_of("llama.cpp", Work("inference"))
     assert formats_of("vllm", Work("training", "full")) == ()

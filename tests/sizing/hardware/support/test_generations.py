@@ -8,15 +8,15 @@ from tests.sizing.small import ACCELERATORS
 
 
 def test_compute_capabilities_are_those_of_the_catalogue() -> None:
-    told = {r["slug"]: r["compute_capability_or_isa"] for r in rows("accelerators.csv") if r["vendor"] == "NVIDIA"}
-    found = {slug: generation_of(catalogued(slug)).capability for slug in told}
-    numbers = {slug: float(said) for slug, said in told.items() if said.replace(".", "").isdigit()}
+    listed = {r["slug"]: r["compute_capability_or_isa"] for r in rows("accelerators.csv") if r["vendor"] == "NVIDIA"}
+    found = {slug: generation_of(catalogued(slug)).capability for slug in listed}
+    numbers = {slug: float(said) for slug, said in listed.items() if said.replace(".", "").isdigit()}
     assert {slug: found[slug] for slug in numbers} == numbers
 
 
 def test_instruction_sets_of_amd_are_those_of_the_catalogue() -> None:
-    told = {r["slug"]: r["compute_capability_or_isa"] for r in rows("accelerators.csv")}
-    gfx = {slug: said for slug, said in told.items() if said.startswith("gfx")}
+    listed = {r["slug"]: r["compute_capability_or_isa"] for r in rows("accelerators.csv")}
+    gfx = {slug: said for slug, said in listed.items() if said.startswith("gfx")}
     assert {slug: generation_of(catalogued(slug)).name for slug in gfx} == gfx
 
 
@@ -29,7 +29,7 @@ def test_runtimes_are_known_and_every_record_says_where_it_is_from() -> None:
     assert [g.name for g in GENERATIONS if not (g.source and g.as_of)] == []
 
 
-def test_a_chip_nobody_named_multiplies_what_its_data_sheet_gives() -> None:
+def test_an_unknown_chip_multiplies_the_formats_of_its_data_sheet() -> None:
     unknown = next(a for a in ACCELERATORS if "bf16" in a.flops_per_s)
     found = generation_of(type(unknown)(**{f: getattr(unknown, f) for f in unknown.__slots__} | {"family": "acme"}))
     assert found.runtimes == ()

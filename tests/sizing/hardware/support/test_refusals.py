@@ -11,11 +11,11 @@ from tests.catalogued import catalogued, support
 DOCUMENTS = Documents(support())
 
 
-def test_the_rule_that_comes_last_is_told() -> None:
+def test_the_last_rule_is_reported() -> None:
     t4, serving = catalogued("nvidia-t4"), Work("inference")
     found = refusal(t4, ("tensorrt-llm", "vllm"), ("fp8",), serving, DOCUMENTS)
     assert found is not None
-    assert "FP8 needs 8.9" in found.rule
+    assert "FP8 requires 8.9" in found.rule
     runs = refusal(t4, (), ("fp8", "fp16"), serving, DOCUMENTS)
     assert runs is not None
     assert runs.runs
@@ -25,4 +25,4 @@ def test_a_chip_that_nothing_is_built_for_says_so() -> None:
     lpu = catalogued("groq-lpu-v1")
     pictures = Work("sample_inference", task=ModelTask.VISION)
     assert refusal(lpu, (), ("fp16",), pictures, DOCUMENTS) is None
-    assert without_engines(lpu, pictures) == "No engine serves vision models on Groq's runtime, as far as is known."
+    assert without_engines(lpu, pictures) == "No known engine serves vision models on the Groq runtime."

@@ -24,24 +24,24 @@ def asked(accelerator: str, engine: str, weight_format: str, work: Work = SERVIN
 @pytest.mark.parametrize(
     ("accelerator", "engine", "weight_format", "work", "said"),
     [
-        ("nvidia-t4", "vllm", "fp8", SERVING, "compute capability 7.5; FP8 needs 8.9"),
-        ("nvidia-t4", "vllm", "bf16", SERVING, "BF16 needs 8.0"),
-        ("nvidia-v100-sxm2-32gb", "sglang", "fp16", SERVING, "sglang needs 7.5"),
-        ("amd-rx-7900-xtx", "vllm", "fp8", SERVING, "gfx1100, which does not multiply FP8"),
-        ("aws-inferentia1", "neuronx", "bf16", SERVING, "generates text"),
-        ("google-tpu-v5p", "maxtext", "fp8", FULL, "does not multiply FP8"),
-        ("nvidia-h100-sxm5-80gb", "megatron", "mxfp8", FULL, "MXFP8 needs 10.0"),
-        ("nvidia-t4", "peft+bitsandbytes", "nf4", QLORA, "BF16 needs 8.0"),
-        ("amd-mi300x", "tensorrt-llm", "fp8", SERVING, "No build of tensorrt-llm for ROCm"),
-        ("nvidia-h100-sxm5-80gb", "deepspeed", "nf4", QLORA, "does not do QLoRA fine-tuning"),
+        ("nvidia-t4", "vllm", "fp8", SERVING, "compute capability 7.5; FP8 requires 8.9"),
+        ("nvidia-t4", "vllm", "bf16", SERVING, "BF16 requires 8.0"),
+        ("nvidia-v100-sxm2-32gb", "sglang", "fp16", SERVING, "SGLang requires 7.5"),
+        ("amd-rx-7900-xtx", "vllm", "fp8", SERVING, "gfx1100, which does not compute in FP8"),
+        ("aws-inferentia1", "neuronx", "bf16", SERVING, "generate text"),
+        ("google-tpu-v5p", "maxtext", "fp8", FULL, "does not compute in FP8"),
+        ("nvidia-h100-sxm5-80gb", "megatron", "mxfp8", FULL, "MXFP8 requires 10.0"),
+        ("nvidia-t4", "peft+bitsandbytes", "nf4", QLORA, "BF16 requires 8.0"),
+        ("amd-mi300x", "tensorrt-llm", "fp8", SERVING, "TensorRT-LLM has no known build for ROCm"),
+        ("nvidia-h100-sxm5-80gb", "deepspeed", "nf4", QLORA, "does not support QLoRA fine-tuning"),
         (
             "nvidia-h100-sxm5-80gb",
             "text-embeddings-inference",
             "fp16",
             SERVING,
-            "does not serve models that generate text",
+            "does not serve text generation models",
         ),
-        ("nvidia-h100-sxm5-80gb", "nobody", "fp16", SERVING, "No record says where nobody runs"),
+        ("nvidia-h100-sxm5-80gb", "unlisted", "fp16", SERVING, "does not record which hardware unlisted runs on"),
     ],
 )
 def test_a_refusal_says_which_rule_it_is(
@@ -100,7 +100,7 @@ def test_one_unsure_source_is_no_document_until_somebody_measures() -> None:
 
 def test_evidence_of_one_kind_of_model_is_none_of_another() -> None:
     assert not served("text-embeddings-inference", SERVING)
-    assert served("nobody", SERVING)
+    assert served("unlisted", SERVING)
     assert "fp8" in formats_of("vllm", SERVING)
     assert formats_of("vllm", FULL) == ()
 

@@ -23,5 +23,5 @@ def test_ways_in_words(work: Work, words: str) -> None:
 
 
 def test_refusals_name_the_kind_of_model() -> None:
-    assert not_done("", Work("sample_inference", task=ModelTask.RERANKER)) == "No engine serves rerankers"
-    assert not_done("megatron", Work("training", "full")).startswith("megatron does not do training of models")
+    assert not_done("", Work("sample_inference", task=ModelTask.RERANKER)) == "No known engine serves rerankers"
+    assert not_done("megatron", Work("training", "full")).startswith("Megatron-LM does not support training of text")

@@ -6,7 +6,7 @@ import copy
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.model.architecture import ModelKind
@@ -32,7 +32,6 @@ WIDTHS = (
 )
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(BASES), st.sampled_from((*DEPTHS, *WIDTHS)), st.integers(2, 5))
 def test_counts_grow_with_every_size(name: str, key: str, times: int) -> None:
     config = copy.deepcopy(ENTRIES[name]["config"])

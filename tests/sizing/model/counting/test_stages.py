@@ -1,4 +1,4 @@
-"""Networks given as stages, against what is published of them and against traces of them operation by operation.
+"""Networks given as stages, against published figures and against traces of them operation by operation.
 
 tests/reference/traced_networks.csv: one forward of training on fake tensors (torch 2.13, torchvision 0.28, timm 1.0.31;
 autocast to 16 bit, and 32 bit), read and written bytes of every operation, storages kept for backward; per sample.

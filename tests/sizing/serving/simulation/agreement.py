@@ -70,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What the closed form says over what is simulated."""
+    """Ratios of the closed form to the simulation."""
 
     case: Case
     tpot_p50: float
@@ -156,7 +156,7 @@ def replica(case: Case, memory: ServingMemory) -> Replica:
 
 
 def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int = 0) -> tuple[Simulated, Column]:
-    """A steady stretch of so many requests, and the tokens of each after its first."""
+    """A steady stretch of the required requests, and the tokens of each after its first."""
     warm = max(int(WARM_SHARE * REQUESTS), ROUNDS * in_flight)
     wanted = warm + max(int((1 - WARM_SHARE) * REQUESTS), 3 * in_flight)
     count = wanted + in_flight
@@ -176,7 +176,7 @@ def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, St
 
 
 def compared(case: Case) -> Compared:
-    """The two beside one another."""
+    """The closed form and the simulation compared."""
     with unrecorded():
         memory = STREAMS.memory(case.workload, case.plans, ASSUMED, Settings())
         r = replica(case, memory)

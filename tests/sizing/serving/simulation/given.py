@@ -13,7 +13,7 @@ from app.sizing.serving.simulation.record import Counts
 NONE, NO_WINDOWS = np.zeros(0), np.zeros(0, np.int64)
 
 
-def replica(**told: Any) -> Replica:
+def replica(**changes: Any) -> Replica:
     """A replica whose every step takes 10 ms, and each token of a prompt 10 us more."""
     usual: dict[str, Any] = {
         "policy": 0,
@@ -52,12 +52,12 @@ def replica(**told: Any) -> Replica:
         "tokenise_token_s": 0.0,
         "stream_token_s": 0.0,
     }
-    return Replica(**usual | told)
+    return Replica(**usual | changes)
 
 
-def one_at_a_time(**told: Any) -> Replica:
+def one_at_a_time(**changes: Any) -> Replica:
     """A queue's server: each prompt is a step of its own, and gives the only token."""
-    return replica(policy=PREFILL_FIRST, chunked=False, max_batched_tokens=1, **told)
+    return replica(policy=PREFILL_FIRST, chunked=False, max_batched_tokens=1, **changes)
 
 
 def requests(
@@ -67,7 +67,7 @@ def requests(
     count: int = 1000,
     arrival_s: Column = NONE,
     in_flight: int = 0,
-    **told: Any,
+    **changes: Any,
 ) -> Requests:
     """Requests of these lengths, alike where a number is given."""
 
@@ -80,7 +80,7 @@ def requests(
         in_flight=in_flight,
         input_tokens=each(input_tokens),
         output_tokens=each(output_tokens),
-        **usual | told,
+        **usual | changes,
     )
 
 

@@ -1,4 +1,4 @@
-"""What is found in the cache, and who waits for room."""
+"""Prefix cache hits, and requests that wait for memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def hits(cache_bytes: float, gap_s: float, shared: int = 0) -> float:
 
 
 def test_a_prefix_is_found_until_others_have_taken_its_room() -> None:
-    # each request allocates 30 tokens beside its prefix or 110 without it; ten arrive in a second
+    # each request allocates 30 tokens in addition to its prefix or 110 without it; ten arrive in a second
     assert hits(1e9, 1.0) == pytest.approx(80)
     assert hits(500.0, 10.0) < 4  # of the first few
     assert hits(500.0, 10.0, shared=50) == pytest.approx(50, abs=2)

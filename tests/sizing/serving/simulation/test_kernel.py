@@ -65,7 +65,7 @@ def test_decodes_wait_for_prompts_where_these_go_first_and_share_steps_where_the
     arrival = np.array([0.0, 0.5])
     q = requests(np.array([10, 4000]), np.array([200, 5]), count=2, arrival_s=arrival)
     mixed, first = simulated(replica(), q), simulated(replica(policy=PREFILL_FIRST), q)
-    # the second prompt takes 40 ms: beside a decode it makes one step of 50, alone it holds the decode up
+    # the second prompt takes 40 ms: together with a decode it makes one step of 50, alone it holds the decode up
     assert mixed.gaps.quantile_s(99.9) == pytest.approx(0.05, rel=0.02)
     assert first.gaps.quantile_s(99.9) == pytest.approx(0.05, rel=0.02)
     assert ttft_s(first)[1] < ttft_s(mixed)[1]

@@ -65,9 +65,9 @@ def test_the_cache_of_a_sequence_is_the_one_that_memory_counts() -> None:
 
 def test_a_window_bounds_what_a_sequence_adds() -> None:
     contexts, values = col(0, 100, 1100), col(5, 205, 1205)
-    told = evenly(contexts, values)
+    fit = evenly(contexts, values)
     for context, value in zip(contexts, values, strict=True):
-        assert told.fixed + told.token * context + told.windows[0] * min(context, 100) == value
+        assert fit.fixed + fit.token * context + fit.windows[0] * min(context, 100) == value
 
 
 def test_attention_of_a_prompt_grows_with_its_square() -> None:
@@ -76,7 +76,7 @@ def test_attention_of_a_prompt_grows_with_its_square() -> None:
     assert attention_of_s(found, 8000.0) / attention_of_s(found, 4000.0) == pytest.approx(4, rel=0.15)
 
 
-def test_an_engine_that_reserves_sets_room_aside_for_the_whole_output() -> None:
+def test_an_engine_that_reserves_keeps_room_for_the_whole_output() -> None:
     assert made(DENSE).output_reserve_share == 0
     reserving = made(DENSE, preemption=Preemption.NONE, policy=Policy.PREFILL_FIRST)
     assert (reserving.output_reserve_share, reserving.preemption, reserving.policy) == (1, NEVER, PREFILL_FIRST)
