@@ -135,14 +135,14 @@ class Run:
     def warm_up_s(self) -> float | None:
         """Time that the first steps take beyond the typical step time, if the log begins with the run."""
         steps = [line for line in self.lines if "step" in line.said and self.seconds(line)]
-        pace, last, lost = self.step_s, 0.0, 0.0
-        if len(steps) < LEAST_STEPS or pace is None or not 0 <= steps[0].said["step"] <= 1:
+        typical_step_s, last, lost = self.step_s, 0.0, 0.0
+        if len(steps) < LEAST_STEPS or typical_step_s is None or not 0 <= steps[0].said["step"] <= 1:
             return None
         for line in steps:
             number = line.said["step"]
             if number > WARM_UP_STEPS:
                 break
-            lost += max(0.0, (self.seconds(line) or 0.0) - pace) * max(1.0, number - last)
+            lost += max(0.0, (self.seconds(line) or 0.0) - typical_step_s) * max(1.0, number - last)
             last = number
         return lost or None
 

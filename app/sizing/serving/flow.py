@@ -21,7 +21,7 @@ import numpy as np
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.serving.measured import largest
-from app.sizing.serving.pace import Pace, Scheduled, Stream, pace
+from app.sizing.serving.pace import DecodeCadence, Scheduled, Stream, decode_cadence
 from app.sizing.serving.prefill import prompt_s
 from app.sizing.serving.step import step_s
 from app.sizing.workload import Load
@@ -39,8 +39,8 @@ class Flow(Columns):
     rate_per_s: Column  # request rate, requests/s
     queue_s: Column  # part of TTFT: wait behind other prompts, s
     place_s: Column  # part of TTFT: wait for a free sequence slot, s
-    own_s: Column  # part of TTFT: steps that compute the own prompt, s
-    beat_s: Column  # mean length of the step that is running when a request arrives, s
+    prefill_own_s: Column  # part of TTFT: steps that compute the own prompt, s
+    mean_step_s: Column  # mean length of the step that is running when a request arrives, s
     prompt_s: Column  # time that one prompt of another request adds, s
     per_token: Column  # prompts of other requests that arrive per output token
     waits: Column  # share of requests that find a queue of prompts
@@ -84,7 +84,7 @@ def steady_batch(in_flight: Column, most: Column) -> Column:
 
 
 @formula(unit="s", source="the scheduler sees a request when the running step ends")
-def closed_entry_s(entry_s: Column, beat_s: Column, held_back_s: Column) -> Column:
+def closed_entry_s(entry_s: Column, mean_step_s: Column, held_back_s: Column) -> Column:
     """Time from an answer to the first step of the next prompt in a closed loop, while other sequences run.
 
     An answer arrives when a step ends, so the next prompt waits at least one step.
@@ -98,11 +98,11 @@ def closed_entry_s(entry_s: Column, beat_s: Column, held_back_s: Column) -> Colu
         >>> round(one(closed_entry_s(col(0.005), col(0.02), col(0.0))), 3)  # shorter than a step: one step
         0.02
     """
-    return np.maximum(entry_s + beat_s / 2, beat_s) + held_back_s
+    return np.maximum(entry_s + mean_step_s / 2, mean_step_s) + held_back_s
 
 
 @formula(unit="s", source="renewal theory: a request arrives at a random time of the running step")
-def open_entry_s(entry_s: Column, beat_s: Column, held_back_s: Column) -> Column:
+def open_entry_s(entry_s: Column, mean_step_s: Column, held_back_s: Column) -> Column:
     """Time from sending a request to its first step, while other sequences run.
 
     Parameters:
@@ -114,7 +114,7 @@ def open_entry_s(entry_s: Column, beat_s: Column, held_back_s: Column) -> Column
         >>> round(one(open_entry_s(col(0.005), col(0.02), col(0.0))), 3)
         0.015
     """
-    return entry_s + beat_s / 2 + held_back_s
+    return entry_s + mean_step_s / 2 + held_back_s
 
 
 @formula(unit="1", source="mean sequences beyond the request itself")
@@ -131,7 +131,7 @@ def accompanied(batch: Column) -> Column:
 
 
 @formula(unit="s", source="mean of an idle and a running replica")
-def base_s(idle_s: Column, entry_s: Column, own_s: Column, accompanied: Column) -> Column:
+def base_s(idle_s: Column, entry_s: Column, prefill_own_s: Column, accompanied: Column) -> Column:
     """TTFT without queueing: between that of an idle replica and that of a replica that runs other sequences.
 
     Parameters:
@@ -144,7 +144,7 @@ def base_s(idle_s: Column, entry_s: Column, own_s: Column, accompanied: Column) 
         >>> round(one(queue_free_ttft_s(col(0.1), col(0.02), col(0.14), col(0.5))), 3)
         0.13
     """
-    return idle_s + accompanied * (entry_s + own_s - idle_s)
+    return idle_s + accompanied * (entry_s + prefill_own_s - idle_s)
 
 
 @formula(unit="s", source="Little's law (Little 1961) with the arrival theorem (Reiser and Lavenberg 1980)")
@@ -355,7 +355,7 @@ def closed_turn(
     first, decoding = np.zeros(len(batch)), np.minimum(batch, most)
     for remaining in reversed(range(passes)):
         with unrecorded() if remaining else nullcontext():
-            cadence = pace(stream, decoding, queued=queued)
+            cadence = decode_cadence(stream, decoding, queued=queued)
             first, tokens, wait = turned(stream, batch, first, cadence, queued=queued)
             decoding = np.minimum(decoding_batch(batch, first, tokens), most)
     rate = loop_rate_per_s(batch, first, tokens, stream.prefill.tokenise_s)
@@ -367,8 +367,8 @@ def closed_turn(
         rate_per_s=rate,
         queue_s=wait,
         place_s=slot_wait,
-        own_s=cadence.own_s,
-        beat_s=cadence.beat_s,
+        prefill_own_s=cadence.prefill_own_s,
+        mean_step_s=cadence.mean_step_s,
         prompt_s=cadence.prompt_s,
         per_token=np.maximum(batch - 1, 0.0) / stream.later_tokens,
         waits=np.minimum(rate * cadence.server_s, 1.0),
@@ -376,14 +376,14 @@ def closed_turn(
     )
 
 
-def turned(stream: Stream, batch: Column, first: Column, at: Pace, *, queued: bool) -> tuple[Column, Column, Column]:
+def turned(stream: Stream, batch: Column, first: Column, at: DecodeCadence, *, queued: bool) -> tuple[Column, Column, Column]:
     """One iteration of the closed loop: seconds to the first token, seconds of the later tokens, and the prompt queue
     wait.
     """
-    base = at.own_s
+    base = at.prefill_own_s
     if not queued:
-        entry = closed_entry_s(stream.entry_s, at.beat_s, at.held_back_s)
-        base = base_s(stream.idle_s, entry, at.own_s, accompanied(batch))
+        entry = closed_entry_s(stream.entry_s, at.mean_step_s, at.held_back_s)
+        base = base_s(stream.idle_s, entry, at.prefill_own_s, accompanied(batch))
     tokens = decoding_s(
         stream.later_tokens, at.streamed_step_s, batch, at.prompt_s, np.maximum(first, base), at.server_s
     )
@@ -391,7 +391,7 @@ def turned(stream: Stream, batch: Column, first: Column, at: Pace, *, queued: bo
     wait = closed_wait_s(
         stream.scheduled.prefill_first,
         burst_wait_s(at.arriving, at.fill, at.server_s),
-        repairman_wait_s(batch, at.server_s, tokens + base - at.own_s),
+        repairman_wait_s(batch, at.server_s, tokens + base - at.prefill_own_s),
         shared_wait_s(load, load, at.server_s, at.fill, stream.variation),
     )
     return base + wait, tokens, wait
@@ -446,7 +446,7 @@ def open_rate_per_s(stream: Stream, batch: Column, sequences: Column) -> Column:
     time.
     """
     most = np.minimum(sequences, fed(stream))
-    return rate_per_s(batch, stream.later_tokens, pace(stream, seen(batch, most)).tpot_s)
+    return rate_per_s(batch, stream.later_tokens, decode_cadence(stream, seen(batch, most)).tpot_s)
 
 
 @formula(unit="1", source="Poisson arrivals see time averages (Wolff 1982)")
@@ -516,10 +516,10 @@ def open_turn(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         batch = largest(np.zeros(len(rate)), sequences, Arriving(stream, rate, sequences))
         if saturation is None:
             saturation = closed_turn(stream, sequences, sequences, queued=True).rate_per_s
-    cadence = pace(stream, seen(batch, sequences))
+    cadence = decode_cadence(stream, seen(batch, sequences))
     overlap = meets_others(batch, rate, stream.idle_s)
-    entry = open_entry_s(stream.entry_s, cadence.beat_s, cadence.held_back_s)
-    base = base_s(stream.idle_s, entry, cadence.own_s, overlap)
+    entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
+    base = base_s(stream.idle_s, entry, cadence.prefill_own_s, overlap)
     load = load_of(rate, cadence.server_s)
     queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation)
     full = all_taken(batch, sequences)
@@ -531,8 +531,8 @@ def open_turn(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         rate_per_s=rate,
         queue_s=queue_wait,
         place_s=slot_wait,
-        own_s=cadence.own_s,
-        beat_s=cadence.beat_s,
+        prefill_own_s=cadence.prefill_own_s,
+        mean_step_s=cadence.mean_step_s,
         prompt_s=cadence.prompt_s,
         per_token=np.maximum(seen(batch, sequences) - 1, 0.0) / stream.later_tokens,
         waits=np.minimum(load, 1.0),

@@ -28,7 +28,7 @@ from app.sizing.serving.flow import (
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import BATCH_BISECTIONS, Alone, Speed, largest
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.pace import Pace, Scheduled, Stream, idle_first_token_s, pace, per_step, stream_of
+from app.sizing.serving.pace import DecodeCadence, Scheduled, Stream, idle_first_token_s, decode_cadence, per_step, stream_of
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, prompt_s
 from app.sizing.serving.step import StepTerms
@@ -84,7 +84,7 @@ def queue_tail_s(queue_s: Column, waits: Column, percentile: float) -> Column:
 
 
 @formula(unit="s", source="variances of independent parts add")
-def late_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column, beat_s: Column, percentile: float) -> Column:
+def late_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column, mean_step_s: Column, percentile: float) -> Column:
     """TTFT at a percentile above the median: a longer prompt, a longer queue, and a step that has just begun.
 
     Parameters:
@@ -98,7 +98,7 @@ def late_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column, beat_s: Colum
         >>> round(one(tail_ttft_s(col(0.2), col(0.03), col(0.04), col(0.0), 95)), 3)  # 0.2 + sqrt(0.03^2 + 0.04^2)
         0.25
     """
-    stepping = (percentile / 100 - 0.5) * beat_s
+    stepping = (percentile / 100 - 0.5) * mean_step_s
     late: Column = ttft_s + np.sqrt(np.maximum(longer_s, 0.0) ** 2 + np.maximum(later_s, 0.0) ** 2 + stepping**2)
     return late
 
@@ -216,19 +216,19 @@ class WithinLimits(Columns):
                 steady.prompt_s,
                 queue_tail_s(steady.queue_s, steady.waits, self.percentile) - steady.queue_s,
             )
-            first = ttft_at_s(steady.ttft_s, self.longer_s, later, steady.beat_s, self.percentile)
+            first = ttft_at_s(steady.ttft_s, self.longer_s, later, steady.mean_step_s, self.percentile)
         else:
-            at = pace(self.stream, batch)
+            at = decode_cadence(self.stream, batch)
             tpot, added, first = at.tpot_s, at.prompt_s, self.first_s(at, batch)
         others = per_step(batch, stream.later_tokens)
         tpot = late_tpot_s(tpot, z, added, others, stream.later_tokens, stream.variation)
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met
 
-    def first_s(self, at: Pace, batch: Column) -> Column:
+    def first_s(self, at: DecodeCadence, batch: Column) -> Column:
         """TTFT of the long prompt at this batch without queueing, s."""
-        entry = open_entry_s(self.stream.entry_s, at.beat_s, at.held_back_s)
-        return base_s(self.stream.idle_s, entry, at.own_s, accompanied(batch)) + self.longer_s
+        entry = open_entry_s(self.stream.entry_s, at.mean_step_s, at.held_back_s)
+        return base_s(self.stream.idle_s, entry, at.prefill_own_s, accompanied(batch)) + self.longer_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +362,7 @@ def stream_alone(
         closed=workload.load is Load.CLOSED,
     )
     with unrecorded():
-        fastest = pace(stream, np.ones(len(plans))).tpot_s
+        fastest = decode_cadence(stream, np.ones(len(plans))).tpot_s
     return StreamAlone(margins, within, prefill, fastest, tightest=tightest)
 
 
@@ -401,7 +401,7 @@ def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Col
     with told_as("within the limits"):
         by_batch = open_rate_per_s(stream, mean_batch(peak, max(0.0, z_score(percentile))), peak)
     with told_as("at the limits"):
-        at = pace(stream, peak)
+        at = decode_cadence(stream, peak)
         first = within.first_s(at, peak)
     waits = WaitWithin(first, at.server_s, at.fill, stream.variation, within.ttft_limit_s, percentile)
     most = np.minimum(by_batch, assumed.prefill_share_limit / within.occupancy_s)

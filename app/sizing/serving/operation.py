@@ -14,7 +14,7 @@ from app.sizing.serving.flow import Flow, open_turn, steady_flow
 from app.sizing.serving.load import StreamSpeed, late_tpot_s, queue_tail_s, ttft_at_s
 from app.sizing.serving.measured import QUANTILES, Operation
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.pace import pace
+from app.sizing.serving.pace import decode_cadence
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
 
@@ -219,9 +219,9 @@ def percentiles(
             if workload.load is Load.OPEN:
                 with told_as("sequence slot"):
                     later = later + queue_tail_s(steady.place_s, steady.full, q) - steady.place_s
-            ttft = ttft_at_s(ttft, longer, later, steady.beat_s, q)
+            ttft = ttft_at_s(ttft, longer, later, steady.mean_step_s, q)
     if workload.load is Load.OPEN:
-        tpot = pace(stream, met(steady.batch, z, memory.sequences)).tpot_s
+        tpot = decode_cadence(stream, met(steady.batch, z, memory.sequences)).tpot_s
     if workload.load is not Load.BATCH:
         tpot = late_tpot_s(tpot, z, steady.prompt_s, steady.per_token, stream.later_tokens, stream.variation)
     ttft, tpot = ttft_s(ttft, overloaded), tpot_s(tpot, overloaded)

@@ -82,14 +82,14 @@ class Stream(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Pace(Columns):
+class DecodeCadence(Columns):
     """Mean step times of a replica where a request sees `batch` sequences, itself included."""
 
     streamed_step_s: Column  # decode step, no faster than the server streams its tokens, s
     tpot_s: Column  # mean time per output token, s
     prompt_s: Column  # time that one prompt of another request adds, s
-    beat_s: Column  # mean length of the step that is running when a request arrives, s
-    own_s: Column  # steps that compute a request's own prompt, decodes in them included, s
+    mean_step_s: Column  # mean length of the step that is running when a request arrives, s
+    prefill_own_s: Column  # steps that compute a request's own prompt, decodes in them included, s
     arriving: Column  # other prompts that are queued when the scheduler starts on one
     fill: Column  # prompts that fill one step
     server_s: Column  # time of the replica per prompt while prompts are always queued, s
@@ -357,7 +357,7 @@ def token_s(streamed_step_s: Column, per_step: Column, held_up_s: Column) -> Col
 
 
 @formula(unit="s", source="renewal theory: the interval met at a random time is weighted by its length")
-def beat_s(
+def mean_step_s(
     token_s: Column,
     streamed_step_s: Column,
     per_step: Column,
@@ -384,7 +384,7 @@ def beat_s(
 
 
 @formula(unit="s", source="Agrawal et al. 2024 (arXiv:2403.02310)")
-def own_s(
+def prefill_own_s(
     prompts_s: Column,
     together: Column,
     turns: Column | float,
@@ -449,7 +449,7 @@ def server_s(
 
 @formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
 def held_back_s(
-    beat_s: Column, token_s: Column, company_steps: Column | float, per_step: Column, scheduled: Scheduled
+    mean_step_s: Column, token_s: Column, company_steps: Column | float, per_step: Column, scheduled: Scheduled
 ) -> Column:
     """Delay that the scheduler's own rules add before the first step of a prompt.
 
@@ -467,7 +467,7 @@ def held_back_s(
     """
     polling = (scheduled.receive_interval_steps - 1) / 2
     batching = company_steps * (1 + 1 / (1 + per_step * company_steps)) / 2
-    return scheduled.planning_lag_steps * beat_s + (polling + batching) * token_s
+    return scheduled.planning_lag_steps * mean_step_s + (polling + batching) * token_s
 
 
 @formula(unit="1", source="chunked pipeline-parallel prefill (arXiv:2403.02310)")
@@ -556,7 +556,7 @@ def prompts_linear_s(whole_linear_s: Column, decode_linear_s: Column, prefill_fi
     return np.maximum(whole_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0)
 
 
-def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
+def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> DecodeCadence:
     """Mean step times of a replica where a request sees `batch` sequences, itself included.
 
     Parameters:
@@ -590,13 +590,13 @@ def pace(stream: Stream, batch: Column, *, queued: bool = False) -> Pace:
         gathered = gathered_share(others, wait_steps)
         added = added * lockstep(others, prompts, pooled, step.data_parallel, gathered)
     tpot = token_s(decode, others, added)
-    running_step = beat_s(tpot, decode, others, added, extra, first)
-    return Pace(
+    running_step = mean_step_s(tpot, decode, others, added, extra, first)
+    return DecodeCadence(
         streamed_step_s=decode,
         tpot_s=tpot,
         prompt_s=added,
-        beat_s=running_step,
-        own_s=own_s(extra, prompts, share, budget, prefill, first, decode),
+        mean_step_s=running_step,
+        prefill_own_s=prefill_own_s(extra, prompts, share, budget, prefill, first, decode),
         arriving=queued_prompts,
         fill=most,
         server_s=server_s(stream.full_linear_s, decode, decoding, most, prefill, first, step),

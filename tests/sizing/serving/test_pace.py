@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.serving.pace import (
-    Pace,
+    DecodeCadence,
     Scheduled,
     Stream,
     arriving,
@@ -17,8 +17,8 @@ from app.sizing.serving.pace import (
     company_steps,
     fill,
     later_tokens,
-    own_s,
-    pace,
+    prefill_own_s,
+    decode_cadence,
     per_step,
     stages_filled,
     stream_of,
@@ -35,26 +35,26 @@ def stream(*, step: float = 0.020, prompt: float = 0.010, new_tokens: float = 80
     return stream_of(flat_step(step), flat_prefill(prompt, new_tokens=new_tokens), rules, output_tokens=201.0)
 
 
-def at(batch: float, **changes: Any) -> Pace:
+def at(batch: float, **changes: Any) -> DecodeCadence:
     """The pace at a batch."""
-    return pace(stream(**changes), col(batch))
+    return decode_cadence(stream(**changes), col(batch))
 
 
 def test_a_token_takes_its_step_and_the_prompts_that_come_meanwhile() -> None:
     # 21 sequences: a tenth of a prompt comes with every step
     found = at(21)
     assert found.tpot_s[0] == pytest.approx(0.020 + 0.1 * 0.010)
-    assert found.beat_s[0] == found.tpot_s[0]
-    assert found.own_s[0] == pytest.approx(0.020 + 1.1 * 0.010)
+    assert found.mean_step_s[0] == found.tpot_s[0]
+    assert found.prefill_own_s[0] == pytest.approx(0.020 + 1.1 * 0.010)
     assert at(1).tpot_s[0] == pytest.approx(0.020)
 
 
 def test_prompts_that_go_first_have_steps_of_their_own() -> None:
     found = at(21, prefill_first=True)
     assert found.tpot_s[0] == pytest.approx(0.020 + 0.1 * 0.010)
-    assert found.own_s[0] == pytest.approx(1.1 * 0.010)
+    assert found.prefill_own_s[0] == pytest.approx(1.1 * 0.010)
     # 20 ms of every 21 a step of decodes runs, else one of prompts
-    assert found.beat_s[0] == pytest.approx((20 * 0.020 + 1 * 0.011) / 21)
+    assert found.mean_step_s[0] == pytest.approx((20 * 0.020 + 1 * 0.011) / 21)
 
 
 def test_a_step_holds_what_its_tokens_allow() -> None:
@@ -62,7 +62,7 @@ def test_a_step_holds_what_its_tokens_allow() -> None:
     assert together(col(3, 3), col(2, 8)).tolist() == [2, 4]
     long = at(21, new_tokens=2400.0, prompt=0.030)
     # three steps shared with the decodes, and the prompt itself
-    assert long.own_s[0] == pytest.approx(3 * 0.020 + 0.030)
+    assert long.prefill_own_s[0] == pytest.approx(3 * 0.020 + 0.030)
     assert long.server_s[0] == pytest.approx(0.030 + 0.020 / long.fill[0], rel=0.02)
 
 
@@ -77,7 +77,7 @@ def test_a_scheduler_that_looks_seldom_or_waits_for_company_lets_prompts_gather(
     steps = min(20, 0.9 * waiting.fill[0] / 0.1)
     gathered = 1 + 0.1 * steps
     assert waiting.held_back_s[0] == pytest.approx(steps * (1 + 1 / gathered) / 2 * waiting.tpot_s[0])
-    assert at(21, planning_lag_steps=1.0).held_back_s[0] == at(21).beat_s[0]
+    assert at(21, planning_lag_steps=1.0).held_back_s[0] == at(21).mean_step_s[0]
 
 
 def test_a_pipeline_takes_as_many_prompts_as_wait_for_it() -> None:
@@ -96,14 +96,14 @@ def test_formulas_hold_at_their_ends() -> None:
     assert later_tokens(col(1.0, 2.5)).tolist() == [1, 1.5]
     assert per_step(col(0.5, 3.0), col(100, 100)).tolist() == [0, 0.02]
     none = flat_prefill(0.01)
-    assert own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(0.02)
+    assert prefill_own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(0.02)
 
 
 def test_ranks_that_gather_prompts_are_held_up_no_longer_than_by_their_own() -> None:
     def ranks(count: float, **rules: float) -> float:
         streams = stream(**rules)
         streams = replace(streams, step=replace(streams.step, data_parallel=col(count)))
-        return float(pace(streams, col(21)).tpot_s[0])
+        return float(decode_cadence(streams, col(21)).tpot_s[0])
 
     alone, apart = ranks(1), ranks(8)
     # one in eleven steps of a rank holds prompts, 1.1 of them: of all steps 1 - (10 / 11)^8
