@@ -30,7 +30,7 @@ PASSES = 3  # iterations until the decoding batch and the cycle time agree
 
 
 @dataclass(frozen=True, slots=True)
-class Flow(Columns):
+class SteadyState(Columns):
     """Means of a replica in the steady state."""
 
     batch: Column  # mean sequences running
@@ -339,9 +339,9 @@ def loop_load(batch: Column, base_s: Column, decoding_s: Column, server_s: Colum
     return batch * server_s / (base_s + decoding_s)
 
 
-def closed_turn(
+def closed_loop(
     stream: Stream, in_flight: Column, sequences: Column, *, queued: bool = False, passes: int = PASSES
-) -> Flow:
+) -> SteadyState:
     """Steady state of a closed loop.
 
     Parameters:
@@ -356,11 +356,11 @@ def closed_turn(
     for remaining in reversed(range(passes)):
         with unrecorded() if remaining else nullcontext():
             cadence = decode_cadence(stream, decoding, queued=queued)
-            first, tokens, wait = turned(stream, batch, first, cadence, queued=queued)
+            first, tokens, wait = closed_loop_iteration(stream, batch, first, cadence, queued=queued)
             decoding = np.minimum(decoding_batch(batch, first, tokens), most)
     rate = loop_rate_per_s(batch, first, tokens, stream.prefill.tokenise_s)
     slot_wait = place_wait_s(in_flight, sequences, rate)
-    return Flow(
+    return SteadyState(
         batch=batch,
         tpot_s=tokens / stream.later_tokens,
         ttft_s=mean_ttft_s(first - wait, wait, slot_wait),
@@ -376,7 +376,7 @@ def closed_turn(
     )
 
 
-def turned(stream: Stream, batch: Column, first: Column, at: DecodeCadence, *, queued: bool) -> tuple[Column, Column, Column]:
+def closed_loop_iteration(stream: Stream, batch: Column, first: Column, at: DecodeCadence, *, queued: bool) -> tuple[Column, Column, Column]:
     """One iteration of the closed loop: seconds to the first token, seconds of the later tokens, and the prompt queue
     wait.
     """
@@ -502,7 +502,7 @@ def no_place_wait_s(
     return np.where(load >= 1, np.inf, wait)
 
 
-def open_turn(stream: Stream, rate: Column, sequences: Column, saturation: Column | None = None) -> Flow:
+def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Column | None = None) -> SteadyState:
     """Steady state of an open loop at a request rate below saturation.
 
     Parameters:
@@ -515,7 +515,7 @@ def open_turn(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         sequences = np.minimum(sequences, fed(stream))
         batch = largest(np.zeros(len(rate)), sequences, Arriving(stream, rate, sequences))
         if saturation is None:
-            saturation = closed_turn(stream, sequences, sequences, queued=True).rate_per_s
+            saturation = closed_loop(stream, sequences, sequences, queued=True).rate_per_s
     cadence = decode_cadence(stream, seen(batch, sequences))
     overlap = meets_others(batch, rate, stream.idle_s)
     entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
@@ -524,7 +524,7 @@ def open_turn(stream: Stream, rate: Column, sequences: Column, saturation: Colum
     queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation)
     full = all_taken(batch, sequences)
     slot_wait = no_place_wait_s(full, rate, saturation, stream.output_variation)
-    return Flow(
+    return SteadyState(
         batch=batch,
         tpot_s=cadence.tpot_s,
         ttft_s=mean_ttft_s(base, queue_wait, slot_wait),
@@ -573,7 +573,7 @@ def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column
     return batch / (static_ttft_s + later_tokens * streamed_step_s)
 
 
-def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> Flow:
+def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> SteadyState:
     """Steady state of static batches: requests of a batch start and end together, and batches follow each other."""
     batch, zeros = steady_batch(in_flight, sequences), np.zeros(len(in_flight))
     with told_as("static batch"):
@@ -583,11 +583,11 @@ def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> Flow:
     rate = static_rate_per_s(batch, first, stream.later_tokens, decode)
     slot_wait = place_wait_s(in_flight, sequences, rate)
     ttft = mean_ttft_s(first, zeros, slot_wait)
-    return Flow(batch, decode, ttft, rate, zeros, slot_wait, batch * prompt, zeros, zeros, zeros, zeros, zeros)
+    return SteadyState(batch, decode, ttft, rate, zeros, slot_wait, batch * prompt, zeros, zeros, zeros, zeros, zeros)
 
 
-def steady_flow(load: Load, stream: Stream, in_flight: Column, sequences: Column) -> Flow:
+def steady_state(load: Load, stream: Stream, in_flight: Column, sequences: Column) -> SteadyState:
     """Steady state of a replica with `in_flight` requests, of which `sequences` can run at the same time."""
     if load is Load.BATCH:
         return static_turn(stream, in_flight, sequences)
-    return closed_turn(stream, in_flight, sequences, queued=load is Load.OFFLINE)
+    return closed_loop(stream, in_flight, sequences, queued=load is Load.OFFLINE)

@@ -16,7 +16,7 @@ from app.sizing.question import Speculative
 from app.sizing.serving.batch import batch_terms, of_batch_s, work_of
 from app.sizing.serving.cache import aged_output_tokens, prefixes_of
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
-from app.sizing.serving.flow import Flow, steady_flow
+from app.sizing.serving.flow import SteadyState, steady_state
 from app.sizing.serving.load import StreamAlone, StreamSpeed, stream_alone, stream_by, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
@@ -287,9 +287,9 @@ class TokenStreams:
         most = self.unhindered(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at
         return Best(most.rate_per_s * ranks, at.tpot_s, stream.idle_s)
 
-    def unhindered(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> Flow:
+    def unhindered(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> SteadyState:
         """Steady state of `batch` concurrent sequences that are all admitted at once."""
-        return steady_flow(Load.BATCH if workload.load is Load.BATCH else Load.OFFLINE, stream, batch, batch)
+        return steady_state(Load.BATCH if workload.load is Load.BATCH else Load.OFFLINE, stream, batch, batch)
 
     def operate(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column

@@ -18,12 +18,12 @@ from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.serving.flow import (
     accompanied,
     base_s,
-    closed_turn,
+    closed_loop,
     load_of,
     open_entry_s,
     open_rate_per_s,
     shared_wait_s,
-    steady_flow,
+    steady_state,
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import BATCH_BISECTIONS, Alone, Speed, largest
@@ -210,7 +210,7 @@ class WithinLimits(Columns):
         """Whether both limits hold at this batch."""
         z, stream = max(0.0, z_score(self.percentile)), self.stream
         if self.closed:
-            steady = closed_turn(self.stream, batch, batch, passes=1)
+            steady = closed_loop(self.stream, batch, batch, passes=1)
             tpot, added, later = (
                 steady.tpot_s,
                 steady.prompt_s,
@@ -383,7 +383,7 @@ def stream_speed(
         found = largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
     peak = np.maximum(1.0, np.floor(found + 1e-6))
     with told_as("all sequences running"):
-        full = closed_turn(within.stream, memory.sequences, memory.sequences, queued=True)
+        full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
     return StreamSpeed(
         alone=alone,
         slo_batch=peak,
@@ -397,7 +397,7 @@ def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Col
     percentile, stream = workload.slo.percentile, within.stream
     if workload.load is not Load.OPEN:
         with told_as("at the limits"):
-            return steady_flow(workload.load, stream, peak, peak).rate_per_s
+            return steady_state(workload.load, stream, peak, peak).rate_per_s
     with told_as("within the limits"):
         by_batch = open_rate_per_s(stream, mean_batch(peak, max(0.0, z_score(percentile))), peak)
     with told_as("at the limits"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula, told_as
-from app.sizing.serving.flow import Flow, open_turn, steady_flow
+from app.sizing.serving.flow import SteadyState, open_loop, steady_state
 from app.sizing.serving.load import StreamSpeed, late_tpot_s, queue_tail_s, ttft_at_s
 from app.sizing.serving.measured import QUANTILES, Operation
 from app.sizing.serving.memory import ServingMemory
@@ -179,13 +179,13 @@ def operate_stream(
     """Operating point of one replica when `replicas` replicas share the workload's load."""
     if workload.load is Load.OPEN:
         rate = replica_rate_per_s(workload.peak_per_s, replicas)
-        steady = open_turn(speed.stream, rate, memory.sequences, speed.saturation_per_s)
+        steady = open_loop(speed.stream, rate, memory.sequences, speed.saturation_per_s)
         overloaded = rate > speed.saturation_per_s
         used = utilization(rate, speed.capacity_per_s)
     else:
         offline = workload.load is Load.OFFLINE
         in_flight = memory.sequences if offline else np.ceil(workload.in_flight / replicas)
-        steady = steady_flow(workload.load, speed.stream, in_flight, memory.sequences)
+        steady = steady_state(workload.load, speed.stream, in_flight, memory.sequences)
         overloaded = np.zeros(len(replicas), bool)
         used = np.ones(len(replicas)) if offline else in_flight / np.maximum(speed.slo_batch, 1.0)
     with told_as("mean"):
@@ -196,7 +196,7 @@ def operate_stream(
     return StreamOperation(batch=steady.batch, rate_per_s=steady.rate_per_s, utilization=used, **values)
 
 
-def means(workload: InferenceWorkload, steady: Flow, overloaded: Mask) -> dict[str, Column]:
+def means(workload: InferenceWorkload, steady: SteadyState, overloaded: Mask) -> dict[str, Column]:
     """Mean latencies by field name of the operating point, s."""
     ttft, tpot = ttft_s(steady.ttft_s, overloaded), tpot_s(steady.tpot_s, overloaded)
     whole = e2e_s(ttft, max(0.0, workload.output_tokens.mean - 1), tpot)
@@ -204,7 +204,7 @@ def means(workload: InferenceWorkload, steady: Flow, overloaded: Mask) -> dict[s
 
 
 def percentiles(
-    workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, steady: Flow, overloaded: Mask, q: float
+    workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, steady: SteadyState, overloaded: Mask, q: float
 ) -> dict[str, Column]:
     """Latencies at percentile `q` by field name of the operating point, s."""
     prompt, output, stream = workload.input_tokens, workload.output_tokens, speed.stream

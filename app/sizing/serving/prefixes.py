@@ -21,7 +21,7 @@ from app.sizing.decisions.placement import replicas_for_requests
 from app.sizing.formula import formula, told_as, unrecorded
 from app.sizing.result import PrefixCache
 from app.sizing.serving.cache import Prefixes
-from app.sizing.serving.flow import closed_turn, open_rate_per_s
+from app.sizing.serving.flow import closed_loop, open_rate_per_s
 from app.sizing.serving.load import BesidePrefixes, StreamSpeed, mean_batch, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, largest
@@ -127,7 +127,7 @@ class Fitting(Columns):
     def rate(self, batch: Column) -> Column:
         """Request rate that sizing counts on at this mean batch, requests/s."""
         if self.closed:
-            return closed_turn(self.stream, batch, batch).rate_per_s * np.minimum(batch, 1.0) / self.margin
+            return closed_loop(self.stream, batch, batch).rate_per_s * np.minimum(batch, 1.0) / self.margin
         return open_rate_per_s(self.stream, batch, self.most) / self.margin
 
     def holds(self, batch: Column) -> Mask:

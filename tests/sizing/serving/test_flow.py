@@ -10,20 +10,20 @@ from app.sizing.serving.flow import (
     all_taken,
     burst_wait_s,
     closed_entry_s,
-    closed_turn,
+    closed_loop,
     decoding_s,
     fed_sequences,
     loop_rate_per_s,
     meets_others,
     open_entry_s,
-    open_turn,
+    open_loop,
     rate_per_s,
     repairman_wait_s,
     seen,
     shared_wait_s,
     static_turn,
     steady_batch,
-    steady_flow,
+    steady_state,
 )
 from app.sizing.serving.pace import Scheduled
 from app.sizing.workload import Load
@@ -35,7 +35,7 @@ from tests.sizing.serving.test_pace import stream
 @pytest.mark.parametrize("clients", [1.0, 2.0, 16.0, 64.0])
 def test_a_loop_conserves_what_it_does(clients: float, first: bool) -> None:
     """As many turns as requests, and in a turn no more prompts than those of the others."""
-    found = closed_turn(stream(prefill_first=first), col(clients), col(256))
+    found = closed_loop(stream(prefill_first=first), col(clients), col(256))
     turn = found.ttft_s[0] + 200 * found.tpot_s[0]
     assert found.rate_per_s[0] == pytest.approx(clients / turn)
     added = 200 * (found.tpot_s[0] - 0.020)
@@ -45,7 +45,7 @@ def test_a_loop_conserves_what_it_does(clients: float, first: bool) -> None:
 def test_more_in_flight_never_lowers_anything() -> None:
     clients = np.unique(np.round(2.0 ** np.arange(0, 11, 0.25)))
     for terms in ({}, {"prefill_first": True}, {"prompt": 0.2, "new_tokens": 2400.0}, {"receive_interval_steps": 10.0}):
-        flows = [closed_turn(stream(**terms), col(c), col(512)) for c in clients]
+        flows = [closed_loop(stream(**terms), col(c), col(512)) for c in clients]
         for name in ("ttft_s", "tpot_s", "rate_per_s"):
             values = np.array([getattr(f, name)[0] for f in flows])
             assert (np.diff(values) >= -3e-3 * values[1:]).all(), (terms, name)
@@ -53,7 +53,7 @@ def test_more_in_flight_never_lowers_anything() -> None:
 
 def test_a_saturated_loop_waits_for_the_prompts_of_all_the_others() -> None:
     """Prompts of 1 s and few tokens: 20 clients are served one after another."""
-    found = closed_turn(stream(prompt=1.0, new_tokens=1000.0, step=0.001), col(20), col(64))
+    found = closed_loop(stream(prompt=1.0, new_tokens=1000.0, step=0.001), col(20), col(64))
     assert found.rate_per_s[0] == pytest.approx(1 / 1.0, rel=0.1)
     assert repairman_wait_s(col(4), col(1), col(1e-9))[0] == pytest.approx(3)
     assert repairman_wait_s(col(4), col(1), col(1e9))[0] == pytest.approx(0, abs=1e-6)
@@ -61,7 +61,7 @@ def test_a_saturated_loop_waits_for_the_prompts_of_all_the_others() -> None:
 
 
 def test_little_holds_of_a_rate() -> None:
-    found = open_turn(stream(), col(5.0), col(64))
+    found = open_loop(stream(), col(5.0), col(64))
     assert found.batch[0] == pytest.approx(5 * 200 * found.tpot_s[0], rel=1e-3)
     assert rate_per_s(col(20), col(200), col(0.02))[0] == 5
     assert seen(col(3.0, 8.0), col(8, 8)).tolist() == [4, 8]
@@ -97,7 +97,7 @@ def test_a_static_batch_computes_every_prompt_first() -> None:
     found = static_turn(stream(), col(16), col(64))
     assert found.ttft_s[0] == pytest.approx(0.005 + 16 * 0.010)
     assert found.rate_per_s[0] == pytest.approx(16 / (0.165 + 4))
-    assert steady_flow(Load.BATCH, stream(), col(16), col(64)).rate_per_s[0] == found.rate_per_s[0]
+    assert steady_state(Load.BATCH, stream(), col(16), col(64)).rate_per_s[0] == found.rate_per_s[0]
     assert steady_batch(col(16, 80, 0), col(64, 64, 64)).tolist() == [16, 64, 1]
-    offline = steady_flow(Load.OFFLINE, stream(), col(64), col(64))
-    assert offline.rate_per_s[0] > closed_turn(stream(), col(64), col(64)).rate_per_s[0]
+    offline = steady_state(Load.OFFLINE, stream(), col(64), col(64))
+    assert offline.rate_per_s[0] > closed_loop(stream(), col(64), col(64)).rate_per_s[0]
