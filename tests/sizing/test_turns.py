@@ -178,7 +178,7 @@ def test_running_and_idle_sequences_fit_at_the_stated_capacity(workload: Inferen
         workload = replace(workload, peak_per_s=float(rate[0]))
         memory, speed, prefixes = (table.take(np.array([0])) for table in (memory, speed, prefixes))
         rate = rate[:1]
-    operation = STREAMS.operate(workload, memory, speed, np.ones(len(memory)))
+    operation = STREAMS.operating_point(workload, memory, speed, np.ones(len(memory)))
     batch = speed.slo_batch
     if workload.load is Load.OPEN:
         batch = crowd(operation.batch, z_score(workload.slo.percentile), speed.slo_batch)

@@ -309,7 +309,7 @@ def decoding_batch(batch: Column, first_s: Column, decoding_s: Column) -> Column
 
 
 @formula(unit="1", source="definition")
-def load_of(rate_per_s: Column, server_s: Column) -> Column:
+def server_load(rate_per_s: Column, server_s: Column) -> Column:
     """Share of a server's time that is demanded.
 
     Parameters:
@@ -520,7 +520,7 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
     overlap = meets_others(batch, rate, stream.idle_s)
     entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
     base = base_s(stream.idle_s, entry, cadence.prefill_own_s, overlap)
-    load = load_of(rate, cadence.server_s)
+    load = server_load(rate, cadence.server_s)
     queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation)
     full = all_taken(batch, sequences)
     slot_wait = no_place_wait_s(full, rate, saturation, stream.output_variation)

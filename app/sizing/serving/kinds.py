@@ -21,7 +21,7 @@ from app.sizing.serving.load import StreamAlone, StreamSpeed, stream_alone, stre
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import StreamOperation, operate_stream, running
+from app.sizing.serving.operation import StreamOperation, stream_operating_point, running
 from app.sizing.serving.pace import Scheduled, Stream, stream_of
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
@@ -108,7 +108,7 @@ class ServingKind(Protocol, Generic[M, A, S, R]):
         """Upper bound of the hardware: no software can be faster at the same batch."""
         ...
 
-    def operate(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> R:
+    def operating_point(self, workload: InferenceWorkload, memory: M, speed: S, replicas: Column) -> R:
         """Operating point of one replica at its share of the load."""
         ...
 
@@ -291,13 +291,13 @@ class TokenStreams:
         """Steady state of `batch` concurrent sequences that are all admitted at once."""
         return steady_state(Load.BATCH if workload.load is Load.BATCH else Load.OFFLINE, stream, batch, batch)
 
-    def operate(
+    def operating_point(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
     ) -> StreamOperation:
         """Operating point of one replica at its share of the load."""
         ranks = speed.data_parallel
         rank = speed.times(1 / ranks)
-        operation = operate_stream(workload, at_once(workload, memory, rank), rank, replicas * ranks)
+        operation = stream_operating_point(workload, at_once(workload, memory, rank), rank, replicas * ranks)
         return with_idle(memory, operation).times(ranks)
 
 
@@ -373,7 +373,7 @@ class SinglePasses:
         whole = of_batch_s(terms, operation.batch)
         return Best(batches_per_s(most, of_batch_s(terms, most)), whole, whole)
 
-    def operate(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
+    def operating_point(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
         """Operating point of one replica at its share of the load."""
         return operate_single_pass(workload, memory, speed, replicas)
 

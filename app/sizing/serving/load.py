@@ -19,7 +19,7 @@ from app.sizing.serving.flow import (
     accompanied,
     base_s,
     closed_loop,
-    load_of,
+    server_load,
     open_entry_s,
     open_rate_per_s,
     shared_wait_s,
@@ -314,7 +314,7 @@ class WaitWithin(Columns):
 
     def holds(self, rate: Column) -> Mask:
         """Whether TTFT meets its limit at this rate."""
-        load = load_of(rate, self.server_s)
+        load = server_load(rate, self.server_s)
         wait = shared_wait_s(load, load, self.server_s, self.fill, self.variation)
         met: Mask = self.first_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
         return met

@@ -173,7 +173,7 @@ def e2e_s(ttft_s: Column, tokens_after_first: float, tpot_s: Column) -> Column:
     return ttft_s + tokens_after_first * tpot_s if tokens_after_first else ttft_s
 
 
-def operate_stream(
+def stream_operating_point(
     workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
 ) -> StreamOperation:
     """Operating point of one replica when `replicas` replicas share the workload's load."""

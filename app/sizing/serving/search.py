@@ -120,7 +120,7 @@ def judged_of(
 ) -> Judged[Any, Any, Any]:
     """Evaluate plans whose memory and speed are already known."""
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
-    operation = kind_of(workload).operate(workload, memory, speed, replicas)
+    operation = kind_of(workload).operating_point(workload, memory, speed, replicas)
     options = options_of(
         question,
         workload,
@@ -384,7 +384,7 @@ def operated(
     used, place = np.unique(rows[decisive], return_inverse=True)
     replicas = np.empty(len(speed))
     replicas[rows] = options.fleet.replicas
-    operation = kind_of(workload).operate(workload, memory.take(used), speed.take(used), replicas[used])
+    operation = kind_of(workload).operating_point(workload, memory.take(used), speed.take(used), replicas[used])
     rate, latency = np.full((2, len(options)), np.inf)
     margins = speed.margins.take(used)
     rate[decisive] = (operation.rate_per_s / margins.rate)[place]

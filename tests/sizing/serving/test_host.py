@@ -96,7 +96,7 @@ def test_nothing_beats_the_roofline_of_the_device(name: str) -> None:
     question = Question(workload)
     memory, speed = measured(question, workload, plans, Settings())
     kind = kind_of(workload)
-    operation = kind.operate(workload, memory, speed, np.ones(1))
+    operation = kind.operating_point(workload, memory, speed, np.ones(1))
     best = kind.best(workload, plans, memory, speed, operation, ASSUMED)
     assert speed.capacity_per_s[0] <= best.rate_per_s[0]
     work = work_of(workload)

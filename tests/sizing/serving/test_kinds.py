@@ -144,7 +144,7 @@ def test_a_single_pass_has_one_limit() -> None:
     assert limit.needed_s.tolist() == alone.fastest_e2e_s.tolist()
     (exact,) = SINGLE_PASSES.limits(replace(alone, e2e_limit_s=alone.fastest_e2e_s))
     assert bool(exact.met[0])
-    operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
+    operation = SINGLE_PASSES.operating_point(workload, memory, speed, np.ones(1))
     assert operation.rate_per_s.tolist() == [10]
 
 
@@ -153,7 +153,7 @@ def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
     workload, plans = varied(load=Load.CLOSED, in_flight=4.0), on_big()
     memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
     speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED), ASSUMED)
-    operation = STREAMS.operate(workload, memory, speed, np.ones(1))
+    operation = STREAMS.operating_point(workload, memory, speed, np.ones(1))
     best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
     work = step_of(DENSE, plans, context_tokens=900.5)
     prompt = prompt_of(DENSE, plans, prompt_tokens=800.0)
@@ -175,7 +175,7 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
     )
     memory = STREAMS.memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
     speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED), ASSUMED)
-    operation = STREAMS.operate(workload, memory, speed, np.ones(1))
+    operation = STREAMS.operating_point(workload, memory, speed, np.ones(1))
     best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
     read = plans.streamed_bytes / 3.2e12
     assert best.rate_per_s == pytest.approx(1 / (4 * read), rel=0.05)
@@ -185,7 +185,7 @@ def test_nothing_beats_a_pass_at_full_rate() -> None:
     workload, plans = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95)), on_big()
     memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
     speed = SINGLE_PASSES.speed(workload, memory, SINGLE_PASSES.alone(workload, plans, memory, ASSUMED), ASSUMED)
-    operation = SINGLE_PASSES.operate(workload, memory, speed, np.ones(1))
+    operation = SINGLE_PASSES.operating_point(workload, memory, speed, np.ones(1))
     best = SINGLE_PASSES.best(workload, plans, memory, speed, operation, ASSUMED)
     assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # 1e12 FLOP a picture
     assert speed.capacity_per_s < best.rate_per_s

@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.load import late_tpot_s, stream_alone, stream_speed
-from app.sizing.serving.operation import StreamOperation, longer_s, met, operate_stream
+from app.sizing.serving.operation import StreamOperation, longer_s, met, stream_operating_point
 from app.sizing.workload import Lengths, Load
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied
@@ -21,7 +21,7 @@ def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.
     workload, prompt, memory = varied(**changed), flat_prefill(prompt_s), memory_of(sequences)
     alone = stream_alone(workload, on_big(), memory, flat_step(0.020), prompt, [prompt])
     speed = stream_speed(workload, memory, alone, Assumptions())
-    return operate_stream(workload, memory, speed, col(replicas))
+    return stream_operating_point(workload, memory, speed, col(replicas))
 
 
 def test_a_request_rate_keeps_as_many_running_as_it_takes() -> None:

@@ -13,7 +13,7 @@ from app.sizing.serving.cache import Prefixes
 from app.sizing.serving.load import StreamSpeed, stream_alone, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.operation import operate_stream
+from app.sizing.serving.operation import stream_operating_point
 from app.sizing.serving.prefixes import (
     at_once,
     capacity_with_hits_per_s,
@@ -163,19 +163,19 @@ def test_requests_that_do_not_fit_with_the_prefixes_wait() -> None:
 
 def test_an_operation_tells_what_it_leaves_idle() -> None:
     workload, of = opened(peak_per_s=2.0), memory(shared=5.0)
-    found = with_idle(of, operate_stream(workload, of, speed(workload, of), col(1)))
+    found = with_idle(of, stream_operating_point(workload, of, speed(workload, of), col(1)))
     assert found.idle_sessions is not None
     assert found.prefix_bytes is not None
     assert (found.idle_sessions[0], found.prefix_bytes[0]) == pytest.approx((20, 25))
     without = replace(of, prefixes=None)
-    plain = operate_stream(workload, without, speed(workload, of), col(1))
+    plain = stream_operating_point(workload, without, speed(workload, of), col(1))
     assert with_idle(without, plain) is plain
 
 
 def test_what_survives_and_what_its_loss_takes() -> None:
     workload, of = opened(peak_per_s=2.0), memory(pool=1000.0, gap_s=100.0)
     judged = speed(workload, of)
-    operation = with_idle(of, operate_stream(workload, of, judged, col(1)))
+    operation = with_idle(of, stream_operating_point(workload, of, judged, col(1)))
     (kept,) = survival(workload, of, judged, operation, col(4), ASSUMED)
     assert kept is not None
     assert (kept.counted, kept.sessions, kept.bytes_per_replica, kept.turn_gap_s) == (True, 200, 800, 100)
@@ -185,7 +185,7 @@ def test_what_survives_and_what_its_loss_takes() -> None:
     # without its hits a prompt alone is too slow
     strict = replace(workload, slo=Slo(0.040, None, None, 50))
     slow = speed(strict, of)
-    (kept,) = survival(strict, of, slow, with_idle(of, operate_stream(strict, of, slow, col(1))), col(4), ASSUMED)
+    (kept,) = survival(strict, of, slow, with_idle(of, stream_operating_point(strict, of, slow, col(1))), col(4), ASSUMED)
     assert kept is not None
     assert kept.times_without_hits is None
     nothing = replace(of, prefixes=None)

@@ -172,7 +172,7 @@ def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, St
     """The closed form."""
     memory = STREAMS.memory(workload, case.plans, ASSUMED, Settings())
     speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, case.plans, memory, ASSUMED), ASSUMED)
-    return memory, speed, STREAMS.operate(workload, memory, speed, np.ones(1))
+    return memory, speed, STREAMS.operating_point(workload, memory, speed, np.ones(1))
 
 
 def compared(case: Case) -> Compared:
