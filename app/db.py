@@ -139,13 +139,13 @@ def make_engine(url: str, patience: Patience | None = None) -> Engine:
 
     @event.listens_for(engine, "handle_error")
     def counted(context: ExceptionContext) -> None:
-        if (kind := kind_of(context.original_exception)) is not None:
+        if (kind := failure_kind(context.original_exception)) is not None:
             telemetry.database_failed(kind)
 
     return engine
 
 
-def kind_of(error: BaseException) -> telemetry.DatabaseFailure | None:
+def failure_kind(error: BaseException) -> telemetry.DatabaseFailure | None:
     """Classifies a database failure for the metrics; None if the statement itself was wrong."""
     if isinstance(error, (psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
         return "timeout"

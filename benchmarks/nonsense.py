@@ -31,7 +31,7 @@ from urllib.parse import quote
 from sqlalchemy import text
 from starlette.testclient import TestClient
 
-from app.api.kinds import kinds
+from app.api.kinds import problem_kinds
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
@@ -156,7 +156,7 @@ def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
         found.append("slow")
     if status >= 400 and body:
         problem = json.loads(body) if headers.get("content-type") == "application/problem+json" else None
-        if problem is None or problem["type"].rpartition("/")[2] not in kinds():
+        if problem is None or problem["type"].rpartition("/")[2] not in problem_kinds():
             found.append("no problem document")
         elif len(body) > MOST_REFUSED_BYTES or len(problem.get("errors", ())) > MOST_ERRORS:
             found.append("long problem document")

@@ -37,14 +37,14 @@ async def read_pasted_body(request: Request) -> bytes:
     return await read_raw(request, JSON, request.app.state.settings.max_pasted_bytes)
 
 
-async def read_raw(request: Request, kinds: tuple[str, ...], limit: int) -> bytes:
+async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -> bytes:
     """Returns the raw body if its media type is one of `media_types` and its size is at most `limit` bytes. Raises
     MalformedRequest.
     """
     deadline = request.app.state.settings.body_deadline_s
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-    if kind not in kinds and not (kind.startswith("application/") and kind.endswith(kinds)):
-        raise Malformed(415, "unsupported-media-type", f"Send the body as {kinds[0]}.")
+    if kind not in media_types and not (kind.startswith("application/") and kind.endswith(media_types)):
+        raise Malformed(415, "unsupported-media-type", f"Send the body as {media_types[0]}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Malformed(415, "unsupported-encoding", "Send the body uncompressed, without a Content-Encoding header.")
     too_large = Malformed(413, "body-too-large", f"The body exceeds the limit of {limit:,} bytes.")

@@ -38,7 +38,7 @@ class Kind:
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def problem_kinds() -> dict[str, Kind]:
     """Returns the kinds of problems by the last part of their type URI."""
     text = resources.files("app.api.schemas").joinpath("problems.toml").read_text(encoding="utf-8")
     return {slug: Kind(**fields) for slug, fields in tomllib.loads(text).items()}
@@ -46,7 +46,7 @@ def kinds() -> dict[str, Kind]:
 
 def page_of(slug: str) -> str:
     """Returns the HTML page of one kind of problem. Raises KeyError if there is none."""
-    kind = kinds()[slug]
+    kind = problem_kinds()[slug]
     body = (
         f"<p>{escape(kind.happened)}</p>\n<h2>What to do</h2>\n<p>{escape(kind.remedy)}</p>\n"
         f"<p>Answered with status {kind.status} as <code>application/problem+json</code> (RFC 9457) of type "
@@ -59,7 +59,7 @@ def page_of_all() -> str:
     """Returns the HTML page that lists every kind of problem."""
     rows = "\n".join(
         f'<tr><td>{kind.status}</td><td><a href="/problems/{slug}">{slug}</a></td><td>{escape(kind.happened)}</td></tr>'
-        for slug, kind in kinds().items()
+        for slug, kind in problem_kinds().items()
     )
     head = "<tr><th>Status</th><th>Type</th><th>What happened</th></tr>"
     return PAGE.format(title="Problems", body=f"<table>\n<thead>{head}</thead>\n<tbody>\n{rows}\n</tbody>\n</table>")

@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from app.api.doubts import doubted, meant
 from app.api.fields import UNKNOWN_FIELD, misplaced, models_in
-from app.api.kinds import kinds
+from app.api.kinds import problem_kinds
 from app.catalog.names import quoted
 from app.causes import cause
 from app.db import DatabaseError
@@ -80,7 +80,7 @@ def problem(
     """Returns a problem response; `code` is one of the problem kinds."""
     body = {
         "type": f"/problems/{code}",
-        "title": kinds()[code].title,
+        "title": problem_kinds()[code].title,
         "status": status,
         "detail": detail,
         **facts,

@@ -6,12 +6,12 @@ from http import HTTPStatus
 
 import orjson
 
-from app.api.kinds import kinds
+from app.api.kinds import problem_kinds
 
 
 def refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> bytes:
     """Returns a complete HTTP response without a Date header, after which the connection closes."""
-    kind = kinds()[code]
+    kind = problem_kinds()[code]
     body = orjson.dumps(
         {"type": f"/problems/{code}", "title": kind.title, "status": kind.status, "detail": detail},
     )

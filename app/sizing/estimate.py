@@ -30,7 +30,7 @@ from app.sizing.result import Estimate, Ranked, Reason, Rival
 from app.sizing.serving.asked import check_context, check_experts, check_speculation, holding, settings_asked
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
 from app.sizing.serving.finalists import as_run, carrying
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Snapshot
 from app.sizing.training.counts import Counts, counts_of
@@ -164,7 +164,7 @@ def estimate_inference(
         rejections,
         deployment,
         question.assumptions,
-        phase=kind_of(workload).phase,
+        phase=serving_backend(workload).phase,
         personal=workload.personal,
     )
     if not len(plans):

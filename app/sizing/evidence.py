@@ -47,7 +47,7 @@ class Setting:
     output_tokens: float  # tokens of an output
 
 
-def kind_of(metric: str, setting: Setting) -> str:
+def reported_quantity(metric: str, setting: Setting) -> str:
     """Quantity that errors are reported for; the rate of a single stream is separate from throughput."""
     if metric in TRAINING_KINDS:
         return TRAINING_KINDS[metric]
@@ -85,7 +85,7 @@ class Compared:
     @property
     def kind(self) -> str:
         """Quantity that errors are reported for."""
-        return kind_of(self.metric, self.setting)
+        return reported_quantity(self.metric, self.setting)
 
     @property
     def worse(self) -> float:

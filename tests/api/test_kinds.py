@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import app.main
-from app.api.kinds import kinds, page_of, page_of_all
+from app.api.kinds import problem_kinds, page_of, page_of_all
 from app.api.problems import HTTP_CODES, STATUS
 from app.errors import AppError
 
@@ -33,19 +33,19 @@ def test_every_error_is_a_kind_with_its_status() -> None:
     assert len(errors) > 20
     for error in errors:
         if "code" in vars(error):
-            assert kinds()[error.code].status == status_of(error), error
+            assert problem_kinds()[error.code].status == status_of(error), error
 
 
 def test_every_kind_is_raised_somewhere() -> None:
     """A code stands in the source as a class's own, or in the call that refuses."""
     text = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
     raised = set(re.findall(r'"([a-z]+(?:-[a-z]+)*)"', text))
-    assert set(kinds()) <= raised
-    assert set(HTTP_CODES.values()) <= set(kinds())
+    assert set(problem_kinds()) <= raised
+    assert set(HTTP_CODES.values()) <= set(problem_kinds())
 
 
 def test_a_kind_says_what_happened_and_what_to_do() -> None:
-    for slug, kind in kinds().items():
+    for slug, kind in problem_kinds().items():
         assert kind.happened.endswith(".") and kind.remedy.endswith("."), slug
         assert kind.title in page_of(slug)
         assert f"/problems/{slug}" in page_of_all()
@@ -71,13 +71,13 @@ def test_the_type_of_a_problem_leads_to_its_page(
     assert page.headers["content-type"].startswith("text/html")
     assert "script-src 'self'" in page.headers["content-security-policy"]
     assert f"<h1>{problem['title']}</h1>" in page.text
-    assert kinds()[slug].remedy.partition("'")[0] in page.text
+    assert problem_kinds()[slug].remedy.partition("'")[0] in page.text
 
 
 def test_a_page_of_no_kind_is_a_problem_itself(client: TestClient) -> None:
     answer = client.get("/problems/nothing-like-it")
     assert (answer.status_code, answer.json()["type"]) == (404, "/problems/not-found")
-    assert client.get("/problems").text.count("<tr>") == len(kinds()) + 1
+    assert client.get("/problems").text.count("<tr>") == len(problem_kinds()) + 1
 
 
 def test_the_detail_carries_the_first_error(client: TestClient) -> None:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from app.sizing.evidence import Evidence, Near, is_cost, kind_of, nearness, runtime_on, word_of
+from app.sizing.evidence import Evidence, Near, is_cost, reported_quantity, nearness, runtime_on, word_of
 from tests.sizing.published import result, setting
 
 
@@ -59,7 +59,7 @@ def test_excluded_results_are_neighbours_but_count_as_unseen() -> None:
     ],
 )
 def test_one_stream_and_many_are_distinguished(metric: str, in_flight: float, kind: str) -> None:
-    assert kind_of(metric, setting(in_flight=in_flight)) == kind
+    assert reported_quantity(metric, setting(in_flight=in_flight)) == kind
 
 
 def test_worse_is_slower_or_larger() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.exact import exp_of, log_of, normal_share
-from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.measured import Settings
 from app.sizing.workload import Arrivals, Lengths, Load, inference_workload, z_score
 from tests.examples import CHAT, LLAMA_8B, registered
@@ -130,7 +130,7 @@ def test_a_wider_spread_never_takes_less_memory(prompt: float, output: float, on
     for ratio in sorted((one, other)):
         assumed = ASSUMED.with_overrides({"length_p95_to_mean": ratio})
         workload = inference_workload(DENSE, RATE, assumed, input_tokens=prompt, output_tokens=output)
-        needed.append(STREAMS.memory(workload, on_big(), assumed, Settings()).needed_bytes)
+        needed.append(AUTOREGRESSIVE.memory(workload, on_big(), assumed, Settings()).needed_bytes)
     assert (needed[0] <= needed[1]).all()
 
 

@@ -16,7 +16,7 @@ from app.sizing.estimate import estimate
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import find, recommend
-from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.operation import crowd
 from app.sizing.serving.plans import Plans
@@ -159,9 +159,9 @@ def test_no_gap_is_hits_for_free(workload: InferenceWorkload) -> None:
 
 
 def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
-    memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
-    alone = STREAMS.alone(workload, plans, memory, ASSUMED)
-    return memory, STREAMS.speed(workload, memory, alone, ASSUMED)
+    memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
+    alone = AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED)
+    return memory, AUTOREGRESSIVE.speed(workload, memory, alone, ASSUMED)
 
 
 @given(SERVICES)
@@ -178,7 +178,7 @@ def test_running_and_idle_sequences_fit_at_the_stated_capacity(workload: Inferen
         workload = replace(workload, peak_per_s=float(rate[0]))
         memory, speed, prefixes = (table.take(np.array([0])) for table in (memory, speed, prefixes))
         rate = rate[:1]
-    operation = STREAMS.operating_point(workload, memory, speed, np.ones(len(memory)))
+    operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(len(memory)))
     batch = speed.slo_batch
     if workload.load is Load.OPEN:
         batch = crowd(operation.batch, z_score(workload.slo.percentile), speed.slo_batch)

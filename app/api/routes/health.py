@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from app.api.deps import Snapshots
-from app.api.kinds import kinds, page_of, page_of_all
+from app.api.kinds import problem_kinds, page_of, page_of_all
 from app.api.openapi import problems
 from app.api.problems import problem
 from app.api.schemas.health import AliveShown, ReadyShown
@@ -87,6 +87,6 @@ def install(app: FastAPI) -> None:
 
     @app.get("/problems/{slug}", include_in_schema=False)
     def one_problem(slug: str) -> HTMLResponse:
-        if slug not in kinds():
+        if slug not in problem_kinds():
             raise NotFound("Unknown problem type. /problems lists all types.")
         return page(page_of(slug), CONTENT_POLICY)

@@ -13,7 +13,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from app.api.body import read_form
 from app.api.deps import Answers, AtDesk, AtTurn, Sessions, Snapshots, Today
-from app.api.kinds import kinds
+from app.api.kinds import problem_kinds
 from app.api.problems import Invalid, Malformed, sentence
 from app.api.routes.recommendations import recommended
 from app.catalog.filing import Sought, Status, list_filings
@@ -81,7 +81,7 @@ def _refused(error: AppError | Malformed | DatabaseError) -> Response:
     if isinstance(error, Malformed):
         return page_of(refused_page("Invalid form", error.detail), status=error.status)
     status = 404 if isinstance(error, NotFound) else 409 if isinstance(error, NotAllowed) else 422
-    return page_of(refused_page(kinds()[error.code].title, error.detail), status=status)
+    return page_of(refused_page(problem_kinds()[error.code].title, error.detail), status=status)
 
 
 def _there(desk: Desk | None) -> Desk:

@@ -33,7 +33,7 @@ from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import by_margins, measured_by
 from app.sizing.serving.finalists import AsRun, judged_as_run, sure_as_run, sure_of
-from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, kind_of
+from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE, serving_backend
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
 from app.sizing.serving.offload import note
@@ -57,7 +57,7 @@ BOTTLENECKS = {
 }
 WEIGHTS_ON_HOST = "the host, which reads and multiplies the weights in its own memory"
 # The writer of answers for each serving mode.
-WORDS: Mapping[str, TokenWords | PassWords] = {STREAMS.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
+WORDS: Mapping[str, TokenWords | PassWords] = {AUTOREGRESSIVE.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Known:
 
 def words_of(workload: InferenceWorkload) -> TokenWords | PassWords:
     """Writer of answers for the serving mode of a workload."""
-    return WORDS[kind_of(workload).phase]
+    return WORDS[serving_backend(workload).phase]
 
 
 def deployment_of(
@@ -125,7 +125,7 @@ def certainty_around(
     (used for weights in host memory).
     """
     pools = {SERVING: around}
-    if alone or kind_of(workload) is SINGLE_PASSES:
+    if alone or serving_backend(workload) is SINGLE_PASSES:
         return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
     return certainty_of(setting, snapshot, assumed, around=pools)
 
@@ -331,7 +331,7 @@ def known_of(
 ) -> Known:
     """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
-    best = kind_of(workload).best(workload, plans, *measured, question.assumptions, speculative)
+    best = serving_backend(workload).best(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
     billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
     return Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed, runs)

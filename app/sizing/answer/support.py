@@ -11,7 +11,7 @@ from app.sizing.hardware.trainers import training_work
 from app.sizing.model.tasks import ModelTask
 from app.sizing.product_names import product_name
 from app.sizing.result import Estimate, Reason
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -53,4 +53,4 @@ def _asked(
 ) -> tuple[str, Work]:
     if isinstance(workload, TrainingWorkload):
         return training_work(workload.phase, workload.method.value, workload.precision, task)
-    return weight_format or "", Work(kind_of(workload).phase, task=task)
+    return weight_format or "", Work(serving_backend(workload).phase, task=task)

@@ -13,7 +13,7 @@ from app.sizing.formula import formula
 from app.sizing.packing.cards import Option
 from app.sizing.question import Deployment, Question
 from app.sizing.serving.finalists import as_run, carries
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import capacity_bytes
 from app.sizing.serving.plans import Plans
@@ -93,7 +93,7 @@ class Share:
 def memory_shares(question: Question, member: Member) -> Column:
     """Share of a card's memory that the engine of every row takes."""
     plans, assumed = member.plans, question.assumptions
-    memory = kind_of(member.workload).memory(member.workload, plans, assumed, member.settings)
+    memory = serving_backend(member.workload).memory(member.workload, plans, assumed, member.settings)
     visible = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
     taken: Column = np.ceil(memory.usable_bytes / visible / LEAST_SHARE - ROUNDING) * LEAST_SHARE
     return taken

@@ -19,7 +19,7 @@ from app.sizing.packing.shares import Member, Share, as_simulated, shares_of
 from app.sizing.packing.slices import slices_of
 from app.sizing.question import Question
 from app.sizing.result import Estimate
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import STATIC
 from app.sizing.serving.plans import Plans
@@ -132,7 +132,7 @@ def member_of(question: Question, companion: Companion, plan: Plans, market: Sna
     workload = companion.workload
     unread, constraints = Unread(market.accelerators), question.constraints
     anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
-    kind = kind_of(workload)
+    kind = serving_backend(workload)
     plans = plans_of(
         workload.model,
         market,
@@ -164,7 +164,7 @@ def by_memory(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings
 ) -> tuple[Plans, Settings]:
     """Every plan at each share of memory below the default of its engine, and at that default."""
-    own = kind_of(workload).memory(workload, plans, question.assumptions, Settings()).memory_fraction
+    own = serving_backend(workload).memory(workload, plans, question.assumptions, Settings()).memory_fraction
     step = question.assumptions.packing_step_share
     some = np.array([round(step * k, 9) for k in range(1, int(1 / step + 1e-9))])
     rows, fractions = np.arange(len(plans)), np.zeros(0)

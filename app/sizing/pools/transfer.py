@@ -16,7 +16,7 @@ from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.choice import fixed_plans
-from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Snapshot
 from app.sizing.values.pools import Transfer
@@ -121,7 +121,7 @@ def plan_of(question: Question, workload: InferenceWorkload, deployment: Deploym
         Unread(market.accelerators),
         deployment,
         question.assumptions,
-        phase=STREAMS.phase,
+        phase=AUTOREGRESSIVE.phase,
         personal=False,
     ).take(np.zeros(1, np.int64))
 

@@ -38,7 +38,7 @@ from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
 from app.sizing.serving.finalists import tried
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
 from app.sizing.serving.simulated import is_simulated
@@ -272,7 +272,7 @@ def _searched(
     if most_usd is not None:
         limits = replace(limits, max_usd_per_hour=most_usd)
     question = replace(question, constraints=limits, objective=Objective.COST, limit=1, trace=False)
-    unread, assumed, kind = Unread(market.accelerators), question.assumptions, kind_of(workload)
+    unread, assumed, kind = Unread(market.accelerators), question.assumptions, serving_backend(workload)
     personal = workload.personal
     plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
     families = plans.stacks.table.family

@@ -16,7 +16,7 @@ from app.sizing.decisions.volume import may_be_in_time, run_s
 from app.sizing.formula import unrecorded
 from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
 from app.sizing.result import Assurance, Level
-from app.sizing.serving.kinds import able, kind_of
+from app.sizing.serving.kinds import able, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options
@@ -89,7 +89,7 @@ def measured_by(
     configured batch.
     """
     assert settings.max_sequences is not None
-    kind, assumed, rows = kind_of(workload), question.assumptions, by.rows
+    kind, assumed, rows = serving_backend(workload), question.assumptions, by.rows
     most = settings.max_sequences[rows]
     most[by.at_level] = np.nan
     memory = kind.memory(
@@ -206,7 +206,7 @@ def slack_of(
 
     `within` is the ratio of latency limit to unloaded latency, where a simulation exists.
     """
-    kind = kind_of(workload)
+    kind = serving_backend(workload)
     if workload.load is Load.OPEN:
         shares = [replicas * speed.capacity_per_s / max(workload.peak_per_s, LEAST_SHARE)]
     elif workload.load is Load.OFFLINE:

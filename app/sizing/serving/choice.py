@@ -22,7 +22,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Rival
 from app.sizing.serving.asked import sequences_of, settings_asked
 from app.sizing.serving.finalists import AsRun, finalists_of
-from app.sizing.serving.kinds import able, kind_of
+from app.sizing.serving.kinds import able, serving_backend
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
 from app.sizing.serving.plans import Plans
@@ -178,7 +178,7 @@ def least_short(
     where nothing meets it, the median prediction does.
     """
     kind, assumed, asked = (
-        kind_of(workload),
+        serving_backend(workload),
         question.assumptions,
         settings_asked(deployment, plans, workload.redundancy),
     )
@@ -215,7 +215,7 @@ def beyond(workload: InferenceWorkload, deployment: Deployment, plans: Plans, as
 def times_too_slow(workload: InferenceWorkload, speed: Speed, asked: Settings) -> Column:
     """Ratio of latency to limit, for the limit that is missed most."""
     with np.errstate(invalid="ignore"):
-        missed = [limit.needed_s / limit.available_s for limit in kind_of(workload).limits(speed.alone)]
+        missed = [limit.needed_s / limit.available_s for limit in serving_backend(workload).limits(speed.alone)]
     slo = workload.slo
     limited = any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s))
     if limited and asked.replicas is not None and workload.load in (Load.CLOSED, Load.BATCH):

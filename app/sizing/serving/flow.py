@@ -26,7 +26,7 @@ from app.sizing.serving.prefill import prompt_s
 from app.sizing.serving.step import step_s
 from app.sizing.workload import Load
 
-PASSES = 3  # iterations until the decoding batch and the cycle time agree
+FIXED_POINT_PASSES = 3  # iterations until the decoding batch and the cycle time agree
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +340,7 @@ def loop_load(batch: Column, base_s: Column, decoding_s: Column, server_s: Colum
 
 
 def closed_loop(
-    stream: Stream, in_flight: Column, sequences: Column, *, queued: bool = False, passes: int = PASSES
+    stream: Stream, in_flight: Column, sequences: Column, *, queued: bool = False, passes: int = FIXED_POINT_PASSES
 ) -> SteadyState:
     """Steady state of a closed loop.
 

@@ -43,7 +43,7 @@ class OnHost(Columns):
         return empty
 
     @property
-    def kinds(self) -> tuple[int, Codes]:
+    def distinct_placements(self) -> tuple[int, Codes]:
         """Number of distinct placements and the placement index of each plan; 0 if no weights are in host memory."""
         codes, offloaded = np.zeros(len(self), dtype=np.int64), np.flatnonzero(self.weights_share > 0)
         if not len(offloaded):

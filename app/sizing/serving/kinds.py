@@ -51,7 +51,7 @@ S = TypeVar("S", bound=Speed)
 R = TypeVar("R", bound=Operation)
 
 
-class ServingKind(Protocol, Generic[M, A, S, R]):
+class ServingBackend(Protocol, Generic[M, A, S, R]):
     """Interface that estimates memory, speed and operating point of one kind of serving."""
 
     phase: str  # phase of the software stacks that support it
@@ -113,7 +113,7 @@ class ServingKind(Protocol, Generic[M, A, S, R]):
         ...
 
 
-class TokenStreams:
+class AutoregressiveServing:
     """Models that generate tokens one after another with a KV cache."""
 
     phase = "inference"
@@ -301,7 +301,7 @@ class TokenStreams:
         return with_idle(memory, operation).times(ranks)
 
 
-class SinglePasses:
+class SingleForwardServing:
     """Models that answer a request in one forward pass: encoders, vision, speech, diffusion."""
 
     phase = "sample_inference"
@@ -378,17 +378,17 @@ class SinglePasses:
         return operate_single_pass(workload, memory, speed, replicas)
 
 
-STREAMS, SINGLE_PASSES = TokenStreams(), SinglePasses()
+AUTOREGRESSIVE, SINGLE_PASSES = AutoregressiveServing(), SingleForwardServing()
 
 
-def kind_of(workload: InferenceWorkload) -> ServingKind[Any, Any, Any, Any]:
+def serving_backend(workload: InferenceWorkload) -> ServingBackend[Any, Any, Any, Any]:
     """Serving backend of a workload."""
-    return SINGLE_PASSES if workload.single_pass else STREAMS
+    return SINGLE_PASSES if workload.single_pass else AUTOREGRESSIVE
 
 
 def able(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
     """Mask of plans that fit in memory and meet the latency limits without load, with their margins."""
     met: Mask = memory.fits & speed.serves
-    for limit in kind_of(workload).limits(speed.alone):
+    for limit in serving_backend(workload).limits(speed.alone):
         met = met & limit.met
     return met

@@ -23,7 +23,7 @@ from app.sizing.serving.host_weights import (
     layers_on_host,
     left_on_accelerators,
 )
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
@@ -131,7 +131,7 @@ def as_needed(
 
     Something else fits if a plan without offloading fits and stays within the limits.
     """
-    kind, assumed = kind_of(workload), question.assumptions.unnoted
+    kind, assumed = serving_backend(workload), question.assumptions.unnoted
     first, index = distinct(alike_for_a_replica(plans, market))
     unique = plans.take(first)
     settings = Settings() if fixed is None else settings_asked(fixed, unique, workload.redundancy)

@@ -192,7 +192,7 @@ class Plans(Columns):
         kinds, which = self.machines.table.hosts
         if self.on_host is None:
             return kinds, which[self.machines.rows]
-        more, beside = self.on_host.kinds
+        more, beside = self.on_host.distinct_placements
         return kinds * more, which[self.machines.rows] * more + beside
 
     @property

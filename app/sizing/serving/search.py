@@ -27,7 +27,7 @@ from app.sizing.question import Constraints, Deployment, Objective, Question, Sp
 from app.sizing.result import Reached
 from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.daily import daily_usd_per_hour
-from app.sizing.serving.kinds import able, kind_of
+from app.sizing.serving.kinds import able, serving_backend
 from app.sizing.serving.margins import Margins, around_plans, around_stacks, margins_at
 from app.sizing.serving.measured import Limit, Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options, allowed, measures, start_s
@@ -73,7 +73,7 @@ def plans_sought(question: Question, workload: InferenceWorkload, market: Snapsh
     machines = candidates(
         *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
     )
-    phase, personal = kind_of(workload).phase, workload.personal
+    phase, personal = serving_backend(workload).phase, workload.personal
     return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 
 
@@ -86,7 +86,7 @@ def measured(
     speculative: Speculative | None = None,
 ) -> tuple[Any, Any]:
     """Median prediction of memory and speed of every plan."""
-    kind, assumed = kind_of(workload), question.assumptions
+    kind, assumed = serving_backend(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
     speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
     return memory, within_service(workload, memory, speed)
@@ -120,7 +120,7 @@ def judged_of(
 ) -> Judged[Any, Any, Any]:
     """Evaluate plans whose memory and speed are already known."""
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
-    operation = kind_of(workload).operating_point(workload, memory, speed, replicas)
+    operation = serving_backend(workload).operating_point(workload, memory, speed, replicas)
     options = options_of(
         question,
         workload,
@@ -283,7 +283,7 @@ def able_replicas(
 
     All margins apply. Not every returned row has capacity under load.
     """
-    kind, assumed, confidence = kind_of(workload), question.assumptions, question.constraints.confidence
+    kind, assumed, confidence = serving_backend(workload), question.assumptions, question.constraints.confidence
     memory = kind.memory(workload, plans, assumed, asked, margins)
     fits = memory.fits
     gone = rejections.left_without(plans.accelerator, fits, np.ones(len(plans), bool))
@@ -384,11 +384,11 @@ def operated(
     used, place = np.unique(rows[decisive], return_inverse=True)
     replicas = np.empty(len(speed))
     replicas[rows] = options.fleet.replicas
-    operation = kind_of(workload).operating_point(workload, memory.take(used), speed.take(used), replicas[used])
+    operation = serving_backend(workload).operating_point(workload, memory.take(used), speed.take(used), replicas[used])
     rate, latency = np.full((2, len(options)), np.inf)
     margins = speed.margins.take(used)
     rate[decisive] = (operation.rate_per_s / margins.rate)[place]
-    latency[decisive] = kind_of(workload).latency_s(operation, margins)[place]
+    latency[decisive] = serving_backend(workload).latency_s(operation, margins)[place]
     return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 

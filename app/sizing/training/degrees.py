@@ -147,7 +147,7 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
 
     Rows with machines of the same shape and the same split of a batch are evaluated once.
     """
-    example, list_of_row = kinds(
+    example, list_of_row = group_rows(
         plans.machine.shape,
         plans.ranks,
         plans.micro_batch_sequences,
@@ -169,7 +169,7 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     return Degrees(packed, allowed.sum(axis=1), list_of_row)
 
 
-def kinds(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
+def group_rows(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
     """Return (one example row of each distinct combination of whole numbers, the combination of each row)."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:

@@ -29,7 +29,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.around import around
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import kinds
+from app.sizing.training.degrees import group_rows
 from app.sizing.training.least import least_measures, least_of_each
 from app.sizing.training.margins import Margins, margins_of, surely_in_time
 from app.sizing.training.outcome import units_per_s
@@ -128,7 +128,7 @@ def _machines(
         scale_up_bytes_per_s=np.where(link > 0, link, NO_LINK_BYTES_PER_S),
         network_bytes_per_s=known_network_bytes_per_s(network, assumed),
         scale_up_accelerators=joined,
-        shape=kinds(node.accelerators_per_node, joined, training_class[accelerator], np.isnan(network))[1],
+        shape=group_rows(node.accelerators_per_node, joined, training_class[accelerator], np.isnan(network))[1],
     )
 
 

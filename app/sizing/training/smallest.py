@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, late, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import Degrees, degrees_of, kinds
+from app.sizing.training.degrees import Degrees, degrees_of, group_rows
 from app.sizing.training.doubt import surely_held
 from app.sizing.training.least import least_accelerator_s
 from app.sizing.training.margins import surely_in_time
@@ -111,7 +111,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     A pipeline with a single micro-batch keeps the loss and the activations at the same time. Rows that do not fit
     for that reason are evaluated again with two micro-batches.
     """
-    example, group_of_row = kinds(kinds(plans.stack_row, plans.layout_row)[1], plans.machine.shape)
+    example, group_of_row = group_rows(group_rows(plans.stack_row, plans.layout_row)[1], plans.machine.shape)
     examples, lists = plans.take(example), rows[example]
     rank, micro = rank_params(counts, examples), micro_batch_memory(counts, examples, assumed)
 

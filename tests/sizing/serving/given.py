@@ -17,7 +17,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.serving.communication import LinkUse, link_use
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_work
@@ -86,7 +86,7 @@ def planned(
         limits,
         turned_down,
         Assumptions(),
-        phase=kind_of(asked).phase,
+        phase=serving_backend(asked).phase,
         personal=asked.personal,
         fixed=fixed,
     )

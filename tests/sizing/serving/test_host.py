@@ -12,7 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.question import Question
 from app.sizing.serving.batch import work_of
 from app.sizing.serving.host import Hosting, hearing_s, hosting, picturing_s, reading_s, vcpus_of
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import measured
@@ -95,7 +95,7 @@ def test_nothing_beats_the_roofline_of_the_device(name: str) -> None:
     workload, plans = asking(name, load=Load.OFFLINE), on(1e5)
     question = Question(workload)
     memory, speed = measured(question, workload, plans, Settings())
-    kind = kind_of(workload)
+    kind = serving_backend(workload)
     operation = kind.operating_point(workload, memory, speed, np.ones(1))
     best = kind.best(workload, plans, memory, speed, operation, ASSUMED)
     assert speed.capacity_per_s[0] <= best.rate_per_s[0]

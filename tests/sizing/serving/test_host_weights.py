@@ -88,15 +88,15 @@ def test_nothing_on_a_host_takes_no_time_and_leaves_everything() -> None:
     assert all(np.isfinite(getattr(none, name)).all() for name in names_of(OnHost))
     step = host_step(DENSE, none, col(1e9, 1e9))
     assert host_pass_s(step, col(1, 8), col(1, 1), col(1, 8), col(1, 8)).tolist() == [0, 0]
-    assert none.kinds[0] == 1
-    assert none.kinds[1].tolist() == [0, 0]
+    assert none.distinct_placements[0] == 1
+    assert none.distinct_placements[1].tolist() == [0, 0]
 
 
 def test_hosts_of_one_kind_are_those_that_replicas_read_alike() -> None:
     two = OnHost(*(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in names_of(OnHost)))
-    assert two.kinds[1].tolist() == [1, 1]
+    assert two.distinct_placements[1].tolist() == [1, 1]
     two.room_bytes[1] = 71.0
-    count, which = two.kinds
+    count, which = two.distinct_placements
     assert which[0] != which[1]
     assert count == 3
 

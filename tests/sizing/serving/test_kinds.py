@@ -13,7 +13,7 @@ from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.communication import link_speed
-from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS, able, kind_of
+from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE, able, serving_backend
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
@@ -29,21 +29,21 @@ PICTURES = replace(DENSE, sample=SampleWork(flops=1e12, moved_bytes=1e9, live_by
 
 
 def test_what_generates_streams_and_the_rest_passes_once() -> None:
-    assert kind_of(STEADY) is STREAMS
-    assert kind_of(varied(model=replace(DENSE, kind=ModelKind.ENCODER))) is SINGLE_PASSES
-    assert kind_of(varied(model=PICTURES)) is SINGLE_PASSES
-    assert (STREAMS.phase, SINGLE_PASSES.phase) == ("inference", "sample_inference")
+    assert serving_backend(STEADY) is AUTOREGRESSIVE
+    assert serving_backend(varied(model=replace(DENSE, kind=ModelKind.ENCODER))) is SINGLE_PASSES
+    assert serving_backend(varied(model=PICTURES)) is SINGLE_PASSES
+    assert (AUTOREGRESSIVE.phase, SINGLE_PASSES.phase) == ("inference", "sample_inference")
 
 
 def streamed(workload: InferenceWorkload, speculative: Speculative | None = None) -> StreamSpeed:
     plans = on_big(workload.model)
-    memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
-    return STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED, speculative), ASSUMED)
+    memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
+    return AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED, speculative), ASSUMED)
 
 
 def test_a_streams_memory_holds_its_own_lengths() -> None:
     """1001 tokens in the end, of which 201 come out one by one; at most 2048."""
-    memory = STREAMS.memory(STEADY, on_big(), ASSUMED, Settings(memory_fraction=np.full(1, 0.1)))
+    memory = AUTOREGRESSIVE.memory(STEADY, on_big(), ASSUMED, Settings(memory_fraction=np.full(1, 0.1)))
     token = 4 * 2 * 4 * 128 * 2
     assert memory.cache_bytes_per_sequence.tolist() == [1001 * token]
     assert memory.longest_sequence_bytes.tolist() == [2048 * token]
@@ -83,7 +83,7 @@ def test_speculation_reaches_the_step() -> None:
 )
 def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -> None:
     alone = streamed(varied(slo=slo)).alone
-    limits = STREAMS.limits(alone)
+    limits = AUTOREGRESSIVE.limits(alone)
     assert [limit.code for limit in limits] == ["too_slow_per_token", "too_slow_to_first_token"]
     assert tuple(bool(limit.met[0]) for limit in limits) == met
     assert tuple(bool(limit.expected[0]) for limit in limits) == met
@@ -96,27 +96,27 @@ def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -
 def test_margins_scale_the_limits() -> None:
     """Half as slow again at the confidence asked for: alone 1.5 times as slow, of the limit two thirds are left."""
     plans, slo = on_big(), Slo(1.0, 0.05, None, 95)
-    memory = STREAMS.memory(STEADY, plans, ASSUMED, Settings())
+    memory = AUTOREGRESSIVE.memory(STEADY, plans, ASSUMED, Settings())
     expected = streamed(varied(slo=slo)).alone
     by = Margins(np.full(1, 1.2), np.full(1, 1.5), np.full(1, 2.0), np.zeros(1))
-    found = STREAMS.alone(varied(slo=slo), plans, memory, ASSUMED, None, by)
-    again = STREAMS.by(varied(slo=slo), expected, by)
+    found = AUTOREGRESSIVE.alone(varied(slo=slo), plans, memory, ASSUMED, None, by)
+    again = AUTOREGRESSIVE.by(varied(slo=slo), expected, by)
     assert (again.tpot_limit_s, again.ttft_limit_s) == (found.tpot_limit_s, found.ttft_limit_s)
     assert again.margins is by
-    token, first = STREAMS.limits(found)
+    token, first = AUTOREGRESSIVE.limits(found)
     assert token.needed_s == pytest.approx(1.5 * expected.fastest_tpot_s)
     assert first.needed_s == pytest.approx(2.0 * expected.fastest_ttft_s)
     assert (token.available_s[0], first.available_s[0]) == pytest.approx((0.05, 1.0))
     assert (found.tpot_limit_s[0], found.ttft_limit_s[0]) == pytest.approx((0.05 / 1.5, 0.5))
     limit = float(np.sqrt(1.5)) * found.fastest_tpot_s  # met as predicted, not by the margin
-    (token, _) = STREAMS.limits(replace(found, within=replace(found.within, tpot_limit_s=limit / 1.5)))
+    (token, _) = AUTOREGRESSIVE.limits(replace(found, within=replace(found.within, tpot_limit_s=limit / 1.5)))
     assert (bool(token.met[0]), bool(token.expected[0])) == (False, True)
 
 
 def test_a_whole_request_takes_its_parts_by_their_margins() -> None:
     operation: Any = row(ttft_p50_s=np.array([1.0, np.inf]), e2e_p50_s=np.array([5.0, np.inf]))
     by = Margins(*np.array([[1.2, 1.2], [1.5, 1.5], [2.0, 2.0], [0.0, 0.0]]))
-    assert STREAMS.latency_s(operation, by).tolist() == [2.0 + 4 * 1.5, np.inf]
+    assert AUTOREGRESSIVE.latency_s(operation, by).tolist() == [2.0 + 4 * 1.5, np.inf]
     assert SINGLE_PASSES.latency_s(operation, by).tolist() == [6.0, np.inf]
 
 
@@ -124,11 +124,11 @@ def test_limits_met_to_the_nanosecond_are_met() -> None:
     speed = streamed(STEADY)
     alone = speed.alone
     within = replace(alone.within, tpot_limit_s=alone.fastest_tpot_s, ttft_limit_s=alone.fastest_ttft_s)
-    assert all(bool(limit.met[0]) for limit in STREAMS.limits(replace(alone, within=within)))
+    assert all(bool(limit.met[0]) for limit in AUTOREGRESSIVE.limits(replace(alone, within=within)))
 
 
 def test_a_replica_that_does_nothing_within_its_limits_is_not_able() -> None:
-    memory, speed = STREAMS.memory(STEADY, on_big(), ASSUMED, Settings()), streamed(STEADY)
+    memory, speed = AUTOREGRESSIVE.memory(STEADY, on_big(), ASSUMED, Settings()), streamed(STEADY)
     assert able(STEADY, memory, speed).tolist() == [True]
     assert able(STEADY, memory, replace(speed, capacity_per_s=np.zeros(1))).tolist() == [False]
 
@@ -151,10 +151,10 @@ def test_a_single_pass_has_one_limit() -> None:
 def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
     """A card at its sheet's rates: a token takes the weights and caches over 3.2 TB/s, a prompt its FLOP over 1e15."""
     workload, plans = varied(load=Load.CLOSED, in_flight=4.0), on_big()
-    memory = STREAMS.memory(workload, plans, ASSUMED, Settings())
-    speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED), ASSUMED)
-    operation = STREAMS.operating_point(workload, memory, speed, np.ones(1))
-    best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
+    memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
+    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED), ASSUMED)
+    operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
+    best = AUTOREGRESSIVE.best(workload, plans, memory, speed, operation, ASSUMED)
     work = step_of(DENSE, plans, context_tokens=900.5)
     prompt = prompt_of(DENSE, plans, prompt_tokens=800.0)
     prefill = (prompt.prompt_linear_flops + prompt.score_flops) / 1e15
@@ -173,10 +173,10 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
         varied(load=Load.CLOSED, in_flight=1.0, input_tokens=Lengths(8), output_tokens=Lengths(4)),
         on_big(),
     )
-    memory = STREAMS.memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
-    speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, plans, memory, ASSUMED), ASSUMED)
-    operation = STREAMS.operating_point(workload, memory, speed, np.ones(1))
-    best = STREAMS.best(workload, plans, memory, speed, operation, ASSUMED)
+    memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
+    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED), ASSUMED)
+    operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
+    best = AUTOREGRESSIVE.best(workload, plans, memory, speed, operation, ASSUMED)
     read = plans.streamed_bytes / 3.2e12
     assert best.rate_per_s == pytest.approx(1 / (4 * read), rel=0.05)
 

@@ -11,7 +11,7 @@ import pytest
 from app.sizing.decisions.cost import within_limits
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.serving.kinds import kind_of
+from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Options, stable_key
 from app.sizing.serving.search import alike_for_a_replica, judge, search
@@ -39,7 +39,7 @@ def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tupl
     for i in range(len(plans)):
         alone = judge(question, workload, plans.take(np.array([i])), Settings())
         options = alone.options
-        met = all(bool(limit.met[0]) for limit in kind_of(workload).limits(alone.speed.alone))
+        met = all(bool(limit.met[0]) for limit in serving_backend(workload).limits(alone.speed.alone))
         cheap = within_limits(
             options.accelerator, options.fleet.accelerators, options.cost, constraints, Rejections(of.accelerators)
         )

@@ -13,7 +13,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.choice import fixed_plans
-from app.sizing.serving.kinds import SINGLE_PASSES, STREAMS
+from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.search import alike_for_a_replica, complete, replicas_of, search
@@ -146,7 +146,7 @@ def test_limits_are_judged_one_by_one() -> None:
         ttft_limit_s=col(6, 6, 6),
         margins=Margins.none(3),
     )
-    token, first = STREAMS.limits(alone)
+    token, first = AUTOREGRESSIVE.limits(alone)
     assert token.met.tolist() == [True, False, True]
     assert first.met.tolist() == [True, True, False]
     passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2), margins=Margins.none(2))

@@ -306,8 +306,8 @@ HINTS = MappingProxyType({record: tuple(get_type_hints(record).values()) for rec
 
 def settled(given: Given) -> Given:
     """The same record with every field converted to its declared type, for which the loop is compiled."""
-    kinds = HINTS[type(given)]
-    return type(given)(*(KINDS[kind](value) for kind, value in zip(kinds, given, strict=True)))
+    types = HINTS[type(given)]
+    return type(given)(*(KINDS[kind](value) for kind, value in zip(types, given, strict=True)))
 
 
 def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:

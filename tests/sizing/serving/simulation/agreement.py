@@ -14,7 +14,7 @@ from app.sizing.hardware.engines.scheduling import Policy, Preemption
 from app.sizing.hardware.tables import POLICIES, PREEMPTIONS, scheduler_at
 from app.sizing.question import Question
 from app.sizing.serving.communication import link_use
-from app.sizing.serving.kinds import STREAMS
+from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
@@ -111,7 +111,7 @@ def cases(market: Snapshot, count: int, *, seed: int, models: tuple[str, ...] = 
             slo=Slo(None, None, None, 50),
         )
         plan = scheduled(plans[name].take(rng.integers(len(plans[name]), size=1)), rng)
-        memory = STREAMS.memory(workload, plan, ASSUMED, Settings())
+        memory = AUTOREGRESSIVE.memory(workload, plan, ASSUMED, Settings())
         share = float(rng.uniform(0.2, 0.9))
         if plan.on_host is None and memory.fits[0] and memory.sequences[0] > 1:
             found.append(Case(workload, plan, share))
@@ -170,15 +170,15 @@ def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int
 
 def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, StreamSpeed, StreamOperation]:
     """The closed form."""
-    memory = STREAMS.memory(workload, case.plans, ASSUMED, Settings())
-    speed = STREAMS.speed(workload, memory, STREAMS.alone(workload, case.plans, memory, ASSUMED), ASSUMED)
-    return memory, speed, STREAMS.operating_point(workload, memory, speed, np.ones(1))
+    memory = AUTOREGRESSIVE.memory(workload, case.plans, ASSUMED, Settings())
+    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, case.plans, memory, ASSUMED), ASSUMED)
+    return memory, speed, AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
 
 
 def compared(case: Case) -> Compared:
     """The closed form and the simulation compared."""
     with unrecorded():
-        memory = STREAMS.memory(case.workload, case.plans, ASSUMED, Settings())
+        memory = AUTOREGRESSIVE.memory(case.workload, case.plans, ASSUMED, Settings())
         r = replica(case, memory)
         most, _ = simulated(case, r, in_flight=int(min(BEYOND_FULL * memory.sequences[0], MOST_IN_FLIGHT)))
         saturation = most.finished / most.lasts_s
