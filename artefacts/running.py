@@ -45,7 +45,7 @@ class NotAsShownError(Exception):
 
 
 @contextlib.contextmanager
-def serving(app: ASGIApp) -> Iterator[str]:
+def serve_app(app: ASGIApp) -> Iterator[str]:
     """Serves a started application on a free port and yields its URL."""
     server = Server(Listening(app, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)

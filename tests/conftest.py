@@ -26,7 +26,7 @@ from app.db import make_engine
 from app.main import create_app
 from app.migrating import alembic_config
 from app.sizing.snapshot import Snapshot
-from artefacts.running import serving
+from artefacts.running import serve_app
 from artefacts.service import DAY
 
 ENGLISH = "en_US.utf8"
@@ -147,5 +147,5 @@ def client(sqlite_url: str) -> Iterator[TestClient]:
 @pytest.fixture(scope="session")
 def live(client: TestClient) -> Iterator[str]:
     """The address of the same application on a port, for other processes."""
-    with serving(client.app) as url:
+    with serve_app(client.app) as url:
         yield url

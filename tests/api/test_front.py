@@ -27,7 +27,7 @@ from app.catalog.recommendations import AnswerStore
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
-from artefacts.running import serving
+from artefacts.running import serve_app
 from tests.test_telemetry import scraped, value
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -68,7 +68,7 @@ async def halves() -> AsyncIterator[bytes]:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    with serving(broken_app(front.OFF)) as url:
+    with serve_app(broken_app(front.OFF)) as url:
         yield urlsplit(url).netloc
 
 

@@ -27,7 +27,7 @@ EVEN = 0.1  # smallest burstiness that a load generator can reproduce
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class BenchmarkPlan:
     """Benchmark of one estimate.
 
     `usd` is the rent; it is None for owned hardware and where there is no price. `counts` says how to compute the
@@ -42,7 +42,7 @@ class Trial:
     usd: float | None
 
 
-def trial_of(question: Question, estimate: Estimate) -> Trial | None:
+def trial_of(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
     """Benchmark plan of an estimate.
 
     None where the plan does not fit, has no predicted performance or uses speculative decoding, which no command
@@ -61,7 +61,7 @@ def trial_of(question: Question, estimate: Estimate) -> Trial | None:
         command = used.filled(serving_places(workload, d, p, used, question.assumptions))
         accelerators, machines = d.accelerators_per_replica or 1, machines_of_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
-    return Trial(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
+    return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
 
 
 def machines_of_replica(d: Deployment) -> int:

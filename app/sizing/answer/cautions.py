@@ -25,7 +25,7 @@ class Told:
     estimate: Estimate
 
     @property
-    def serving(self) -> InferenceWorkload | None:
+    def serving_workload(self) -> InferenceWorkload | None:
         workload = self.question.workload
         return workload if isinstance(workload, InferenceWorkload) else None
 
@@ -122,7 +122,7 @@ def worse(interval: Interval, point: float, *, more_is_better: bool) -> float:
 
 def low_end_misses_load(sized: Sized) -> Notice | None:
     """Warn if the slow case does not carry the peak load."""
-    workload, p = sized.serving, sized.performance
+    workload, p = sized.serving_workload, sized.performance
     capacity = p.requests_per_s_capacity
     point = getattr(p, p.interval.quantity, None)
     if workload is None or workload.load is not Load.OPEN or not capacity or not point or p.utilization_at_peak is None:
@@ -142,7 +142,7 @@ LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
 
 def low_end_misses_limit(sized: Sized) -> Notice | None:
     """Warn if the slow case misses a latency limit that the median prediction meets."""
-    workload, p = sized.serving, sized.performance
+    workload, p = sized.serving_workload, sized.performance
     if workload is None or workload.classes:  # classes have limits of their own
         return None
     shown = "p95_s" if 50 < workload.slo.percentile <= 95 else "p99_s" if workload.slo.percentile > 95 else "p50_s"
@@ -214,7 +214,7 @@ def held_at_peak(memory: DeviceMemory, sized: Sized) -> float:
 
     Work without a request rate fills the cache by design, so its cache does not count.
     """
-    workload, tokens = sized.serving, memory.kv_cache_tokens
+    workload, tokens = sized.serving_workload, memory.kv_cache_tokens
     fixed = memory.total_bytes - memory.kv_cache_bytes
     if workload is None or workload.load is not Load.OPEN or not tokens:
         return fixed
@@ -224,7 +224,7 @@ def held_at_peak(memory: DeviceMemory, sized: Sized) -> float:
 
 def prefix_cache_must_survive(sized: Sized) -> Notice | None:
     """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
-    workload, kept = sized.serving, sized.estimate.prefixes
+    workload, kept = sized.serving_workload, sized.estimate.prefixes
     if workload is None or kept is None:
         return None
     gap, twice = figure(kept.turn_gap_s), figure(2 * kept.turn_gap_s)

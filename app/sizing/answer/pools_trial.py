@@ -8,7 +8,7 @@ import shlex
 from dataclasses import replace
 
 from app.sizing.answer.benchmark import (
-    Trial,
+    BenchmarkPlan,
     machines_of_replica,
     rent_usd,
     serving_benchmark,
@@ -40,7 +40,7 @@ def pair_share(estimate: Estimate) -> float:
     return min(1.0, min(each) / p.requests_per_s_capacity)
 
 
-def pools_trial(question: Question, estimate: Estimate) -> Trial | None:
+def pools_trial(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
     """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
@@ -64,7 +64,7 @@ def pools_trial(question: Question, estimate: Estimate) -> Trial | None:
     minutes = math.ceil(serving_minutes(p, question.assumptions))
     nodes = sum(pool.nodes or 1 for pool in each_of(d.pools))
     rented = replace(estimate, deployment=replace(d, nodes=nodes))
-    return Trial(
+    return BenchmarkPlan(
         command=command_of(used, used.server, servers, places),
         counts=used.counts,
         accelerators=sum(pool.accelerators_per_replica or 1 for pool in each_of(d.pools)),

@@ -107,9 +107,9 @@ def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> lis
 
 def machine_failure_exceeds_redundancy(told: Told) -> Notice | None:
     """Warn if losing one machine, or as many machines as failure domains covered, leaves too few replicas."""
-    if told.serving is None or not told.serving.redundancy.lost:
+    if told.serving_workload is None or not told.serving_workload.redundancy.lost:
         return None
-    stands, redundancy = standing_of(told.serving, told.estimate.deployment), told.serving.redundancy
+    stands, redundancy = standing_of(told.serving_workload, told.estimate.deployment), told.serving_workload.redundancy
     machines = max(1, redundancy.machines_lost)
     if stands is None or (left := stands.left_without(machines)) >= stands.needed:
         return None
@@ -124,9 +124,9 @@ def machine_failure_exceeds_redundancy(told: Told) -> Notice | None:
 
 def zone_failure_exceeds_redundancy(told: Told) -> Notice | None:
     """Warn if fixed machines do not survive the zone failures that the redundancy covers."""
-    if told.serving is None or not told.serving.redundancy.zones_lost:
+    if told.serving_workload is None or not told.serving_workload.redundancy.zones_lost:
         return None
-    stands = standing_of(told.serving, told.estimate.deployment)
+    stands = standing_of(told.serving_workload, told.estimate.deployment)
     if stands is None or stands.left >= stands.needed:
         return None
     text = f"{machines_words(stands)}. Losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}."
@@ -135,7 +135,7 @@ def zone_failure_exceeds_redundancy(told: Told) -> Notice | None:
 
 def no_redundancy(told: Told) -> Notice | None:
     """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
-    workload = told.serving
+    workload = told.serving_workload
     if workload is None or workload.redundancy.lost or workload.personal:
         return None
     stands = standing_of(workload, told.estimate.deployment)
@@ -150,7 +150,7 @@ def no_redundancy(told: Told) -> Notice | None:
 
 def zones_not_verified(told: Told) -> Notice | None:
     """Warn that the catalog does not list the zones of a provider."""
-    workload, d = told.serving, told.estimate.deployment
+    workload, d = told.serving_workload, told.estimate.deployment
     rented = d.provider is not None and d.pricing_model not in (None, PricingModel.OWNED)
     if workload is None or workload.redundancy.zones == 1 or not rented:
         return None

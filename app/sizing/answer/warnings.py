@@ -84,10 +84,10 @@ def average_not_tail(question: Question) -> Notice | None:
 
 
 def accuracy_check_owed(best: Best) -> Notice | None:
-    if best.serving is None:
+    if best.serving_workload is None:
         return None
     stored = WEIGHT_FORMATS.get(best.estimate.deployment.weight_format or "bf16")
-    native = WEIGHT_FORMATS[best.serving.model.native_format]
+    native = WEIGHT_FORMATS[best.serving_workload.model.native_format]
     if stored is None or stored.nominal_bits >= min(16, native.nominal_bits):
         return None
     return Notice(

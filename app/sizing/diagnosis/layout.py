@@ -83,7 +83,7 @@ def measured(case: Case) -> bool:
     return any((s.requests_per_s, s.output_tokens_per_s, s.ttft_p50_s, s.tpot_p50_s, s.by_load))
 
 
-def tried(case: Case, names: tuple[str, ...], then: Deployment) -> Tried | None:
+def try_variant(case: Case, names: tuple[str, ...], then: Deployment) -> Tried | None:
     """Estimate another deployment; None if it does not run or gains nothing.
 
     `names`: fields whose changes become the settings of the variant.
@@ -106,7 +106,7 @@ def recomputation(case: Case) -> Iterator[Finding]:
     if said != "none":
         kept = case.found.deployment.micro_batch_sequences
         ways = [
-            tried(case, names, case.running(activation_checkpointing=way, micro_batch_sequences=size))
+            try_variant(case, names, case.running(activation_checkpointing=way, micro_batch_sequences=size))
             for way, size in product(("none", "selective"), (kept, None))
             if way != said
         ]
@@ -115,7 +115,7 @@ def recomputation(case: Case) -> Iterator[Finding]:
             yield spared(case, best)
         return
     more, fixed = (  # settings that the caller omitted are chosen again
-        [tried(case, OF_RUN, replace(case.asked, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
+        [try_variant(case, OF_RUN, replace(case.asked, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
         for ways in (("selective", "full"), ("none",))
     )
     best = max((way for way in more if way), key=lambda way: way.gain, default=None)
@@ -171,7 +171,7 @@ def micro_batch(case: Case) -> Iterator[Finding]:
     said = case.asked.micro_batch_sequences
     if said is None or case.workload is not None:
         return
-    best = tried(case, ("micro_batch_sequences",), case.running(micro_batch_sequences=None))
+    best = try_variant(case, ("micro_batch_sequences",), case.running(micro_batch_sequences=None))
     if best is not None and best.gain >= case.assumed.diagnosed_least_share:
         wanted = best.found.deployment.micro_batch_sequences
         yield Finding(
@@ -193,7 +193,7 @@ def offload(case: Case) -> Iterator[Finding]:
     names = tuple(name for name in KEPT if getattr(asked, name))
     if not names or case.workload is not None:
         return
-    best = tried(case, names, case.running(**dict.fromkeys(names, False)))
+    best = try_variant(case, names, case.running(**dict.fromkeys(names, False)))
     if best is not None and best.gain >= case.assumed.diagnosed_least_share and has_room(case, best.found):
         what = together([KEPT[name] for name in names])
         yield Finding(
@@ -217,7 +217,7 @@ def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
     if all(getattr(case.asked, name) is None for name in names):
         return
     total = case.found.deployment.total_accelerators
-    best = tried(case, names, case.running(**dict.fromkeys(names), nodes=None, total_accelerators=total))
+    best = try_variant(case, names, case.running(**dict.fromkeys(names), nodes=None, total_accelerators=total))
     slower = case.assumed.diagnosed_slower_share
     if best is None or best.gain < slower / (1 + slower) or best.gain - known < 2 * case.assumed.diagnosed_least_share:
         return

@@ -47,10 +47,10 @@ def cache_full(case: Case) -> Iterator[Finding]:
         return
     usual = None if p.simulation is None else p.simulation.cache_occupancy
     share = case.queued_share
-    tried: list[dict[str, object]] = [{"kv_format": "fp8"}]
+    changes: list[dict[str, object]] = [{"kv_format": "fp8"}]
     if case.asked.memory_fraction is not None:
-        tried.insert(0, {"memory_fraction": None})
-    gains = [(case.gain(case.running(**fields)), fields) for fields in tried]
+        changes.insert(0, {"memory_fraction": None})
+    gains = [(case.gain(case.running(**fields)), fields) for fields in changes]
     gain, settings = max(gains, key=lambda pair: pair[0])
     yield Finding(
         "cache_full",

@@ -67,7 +67,7 @@ class Search:
     room: Room
     taken: dict[int, Option] = field(default_factory=dict)
     best: Arrangement | None = None
-    tried: int = 0
+    branches: int = 0
 
     def run(self) -> Arrangement | None:
         """The best arrangement found; None where a model has no option."""
@@ -79,8 +79,8 @@ class Search:
 
     def descend(self, left: Sequence[int], cards: Cards) -> None:
         """Place the remaining models on cards, some of which already have models."""
-        self.tried += 1
-        if self.best is not None and (self.tried > MOST_TRIED or self.fewest(left, cards) >= self.best.count):
+        self.branches += 1
+        if self.best is not None and (self.branches > MOST_TRIED or self.fewest(left, cards) >= self.best.count):
             return
         if not left:
             chosen = tuple(self.models[i].index(self.taken[i]) for i in range(len(self.models)))

@@ -112,8 +112,8 @@ def shares_of(question: Question, market: Snapshot, member: Member) -> list[Shar
         return []
     taken, found = memory_shares(question, member), list[Share]()
     whole = member.placed is None
-    tried = time_shares(question, whole=whole) if shares_time(member.workload) else [1.0] * whole
-    for time_share in tried:
+    candidates = time_shares(question, whole=whole) if shares_time(member.workload) else [1.0] * whole
+    for time_share in candidates:
         at_share = sized_in(question, market, member, taken, time_share)
         if not at_share:
             break  # a smaller share of time is infeasible too

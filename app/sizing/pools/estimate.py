@@ -106,9 +106,9 @@ def chosen(
     The engine is the decode pool's choice, or else the first engine that runs both pools.
     """
     decode = of(decode_of(workload, 0.0), asked.decode)
-    tried = (decode.deployment.engine, *SPLITTING) if asked.prefill.engine is None else (asked.prefill.engine,)
+    engines = (decode.deployment.engine, *SPLITTING) if asked.prefill.engine is None else (asked.prefill.engine,)
     found = None
-    for engine in dict.fromkeys(tried):
+    for engine in dict.fromkeys(engines):
         if engine is None:
             continue
         if found is not None:

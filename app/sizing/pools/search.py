@@ -194,8 +194,8 @@ def better_split(
             break
         found, fails = as_run_together(question, workload, pairs.take(row), market)
         if found is None:
-            tried = pairs.of_plan[fails]
-            open_pairs &= tried != tried[row[0]]
+            failed_rows = pairs.of_plan[fails]
+            open_pairs &= failed_rows != failed_rows[row[0]]
             continue
         if found.score < to_beat:
             best, to_beat = found, found.score

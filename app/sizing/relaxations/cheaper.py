@@ -37,7 +37,7 @@ from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
-from app.sizing.serving.finalists import tried
+from app.sizing.serving.finalists import simulate_candidates
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
@@ -294,7 +294,7 @@ def _as_simulated(
     if not len(options) or not is_simulated(workload):
         return options
     first = cheapest_each(accepted, measures(workload, options).usd, np.arange(len(options)))
-    _, _, found = tried(question, workload, options.take(first), market, unread, most_requests=TRIED_REQUESTS)
+    _, _, found = simulate_candidates(question, workload, options.take(first), market, unread, most_requests=TRIED_REQUESTS)
     return found
 
 

@@ -50,8 +50,8 @@ def least_that_does(
     if not is_tried(question):
         return value, ways
     slug, whole = market.accelerators[int(ways.accelerator[0])].slug, float(value).is_integer()
-    tried = [math.ceil(value * step) if whole else at_least(value * step) for step in STEPS]
-    for least in dict.fromkeys(tried):
+    candidates = [math.ceil(value * step) if whole else at_least(value * step) for step in STEPS]
+    for least in dict.fromkeys(candidates):
         found = decided(allowing(question, least), market, slug)
         if len(found):
             return least, found

@@ -40,7 +40,7 @@ class ByMargins:
 
     count: int  # number of deployments
     levels: list[float]  # confidence levels, ascending
-    tried: Column  # z-scores of the confidence grid
+    grid_z_scores: Column  # z-scores of the confidence grid
     margins: Margins  # margins of every row
 
     @property
@@ -123,7 +123,7 @@ def assured(
     by_level = levels_of(question, workload, by.levels, judged.options, needed, of_levels)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
     slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start, within), room)
-    fits, meets = (sureness(by.tried, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
+    fits, meets = (sureness(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
     bounded, in_time = limited(workload), workload.deadline_s is not None
     return tuple(
         Assurance(

@@ -31,7 +31,7 @@ from app.sizing.serving.options import Judged, Options, allowed, measures, stabl
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import margins_asked, measured, replicas_of, resized, turn_down
 from app.sizing.serving.simulated import curves_of, is_simulated
-from app.sizing.serving.trial import Trial
+from app.sizing.serving.trial import SimulationQueue
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -177,13 +177,13 @@ def finalists_of(
         return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
-    trial = Trial(options, score_of(question.objective, merit), best, beside=workload.load is Load.OPEN)
+    trial = SimulationQueue(options, score_of(question.objective, merit), best, beside=workload.load is Load.OPEN)
     tables: list[Options] = []
     found: list[AsRun] = []
     kept: list[Codes] = []
     wanted = max(question.limit, FEWEST)
     while len(rows := trial.next(max(wanted - len(trial.reached), int(trial.may_beat())))):
-        does, runs, again = tried(question, workload, options.take(rows), market, rejections, asked)
+        does, runs, again = simulate_candidates(question, workload, options.take(rows), market, rejections, asked)
         scores = np.full(len(rows), np.inf)
         if does.any():
             within = allowed(question, again, rejections)
@@ -192,12 +192,12 @@ def finalists_of(
             kept.append(rows[does][within])
             does[does] = within
             scores[does] = score_of(question.objective, measures(workload, tables[-1]))
-        trial.became(rows, scores)
+        trial.record_scores(rows, scores)
     ranked = joined(question, workload, options, tables, found, kept)
     return ranked.first(question.limit), trial.types
 
 
-def tried(
+def simulate_candidates(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
@@ -210,12 +210,12 @@ def tried(
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
     runs = as_run(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
     assert runs is not None
-    does = serving(question, workload, options, runs, rejections)
+    does = meets_limits(question, workload, options, runs, rejections)
     runs, options = runs.take(np.flatnonzero(does)), options.take(does)
     return does, runs, sized(question, workload, options, runs) if len(options) else options
 
 
-def serving(
+def meets_limits(
     question: Question, workload: InferenceWorkload, options: Options, runs: AsRun, rejections: Rejections
 ) -> Mask:
     """Mask of plans that meet the limits at any load; the others are rejected."""

@@ -164,9 +164,9 @@ def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISEC
         able = np.flatnonzero(test.holds(low))
         open_rows, test, low, high = open_rows[able], test.take(able), low[able], high[able]
     together = next((times for rows, times in AT_ONCE if len(open_rows) <= rows), 1)
-    tried = test.take(np.tile(np.arange(len(low)), 2**together - 1)) if together > 1 else test
+    repeated_test = test.take(np.tile(np.arange(len(low)), 2**together - 1)) if together > 1 else test
     for _ in range(halvings // together):
-        low, high = halved(low, high, tried, together)
+        low, high = halved(low, high, repeated_test, together)
     for _ in range(halvings % together):
         low, high = halved(low, high, test, 1)
     found[open_rows] = low

@@ -15,7 +15,7 @@ BETTER_BY = 1.25  # usual upper bound of simulated cost over cost by formulas
 WORSE_BY = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 
 
-class Trial:
+class SimulationQueue:
     """Queue of rows to simulate, best first.
 
     If the best layout of a type fails, or its simulation is much worse than the formula result of another layout, an
@@ -33,27 +33,27 @@ class Trial:
             plans.engine * 4096 + plans.weight_format
         ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
         self.left: Mask = np.ones(len(options), bool)
-        self.tries, self.tries_beside = MOST_OTHERS, MOST_BESIDE * beside
+        self.replacement_budget, self.extra_layouts_budget = MOST_OTHERS, MOST_BESIDE * beside
 
     def next(self, types: int) -> Codes:
         """Up to `types` rows from the queue, and one alternative layout that may clearly beat the best of its type."""
         rows, self.waiting = self.waiting[:types], self.waiting[types:]
-        while self.beside and self.tries_beside:
+        while self.beside and self.extra_layouts_budget:
             _, row = self.beside.pop(0)
             if self.score[row] * WORSE_BY < self.reached[int(self.options.accelerator[row])]:
-                self.tries_beside -= 1
+                self.extra_layouts_budget -= 1
                 return np.array([*rows, row], np.int64)
         return np.array(rows, np.int64)
 
     def may_beat(self) -> bool:
         """Whether the next row would clearly beat every simulated row if formulas were exact; uses up the budget."""
-        if not self.waiting or not self.reached or not self.tries:
+        if not self.waiting or not self.reached or not self.replacement_budget:
             return False
         found = float(self.score[self.waiting[0]]) * BETTER_BY < min(self.reached.values())
-        self.tries -= found
+        self.replacement_budget -= found
         return found
 
-    def became(self, rows: Codes, scores: Column) -> None:
+    def record_scores(self, rows: Codes, scores: Column) -> None:
         """Record the simulated scores of rows, best first; infinite for failures."""
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             kind = int(self.options.accelerator[row])
@@ -80,9 +80,9 @@ class Trial:
         if kind in self.reached:
             times = 1.0 if len(abler) else score / float(self.score[row])
             insort(self.beside, (float(self.score[other]) * times, other))
-        elif len(abler) or self.tries > 0:
+        elif len(abler) or self.replacement_budget > 0:
             insort(self.waiting, other, key=self.score.__getitem__)
-            self.tries -= not len(abler)
+            self.replacement_budget -= not len(abler)
 
     @property
     def types(self) -> int:
