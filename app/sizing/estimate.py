@@ -29,7 +29,7 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rival
 from app.sizing.serving.asked import check_context, check_experts, check_speculation, holding, settings_asked
 from app.sizing.serving.choice import Choice, chosen, fixed_plans
-from app.sizing.serving.finalists import as_run, carrying
+from app.sizing.serving.finalists import simulate_replicas, carrying
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Snapshot
@@ -179,7 +179,7 @@ def estimate_inference(
     check_speculation(deployment, workload)
     choice = chosen(question, workload, plans, deployment, market)
     settings = choice.settings
-    runs = choice.runs or as_run(question, workload, choice.plan, settings, market, deployment)
+    runs = choice.runs or simulate_replicas(question, workload, choice.plan, settings, market, deployment)
     if runs is not None:
         asked = settings_asked(deployment, choice.plan, workload.redundancy)
         settings = carrying(question, workload, choice.plan, settings, asked, runs)

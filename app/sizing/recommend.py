@@ -188,7 +188,7 @@ def with_split(
 ) -> Found:
     """The search result, preceded by separate prefill and decode pools of these types where they are better."""
     ranked_at = min(found.scores, default=np.inf)
-    split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_at=expected_at)
+    split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_score=expected_at)
     if split is None:
         return found
     pooled, pair = split

@@ -19,7 +19,7 @@ from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.finalists import AsRun, expected_at, finalists_of
+from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, finalists_of
 from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.search import judge, resized
 from app.sizing.snapshot import Snapshot
@@ -61,7 +61,7 @@ def sensitivity(
     row: int,
     first: Estimate,
     market: Snapshot,
-    runs: AsRun | None = None,
+    runs: SimulatedReplicas | None = None,
 ) -> tuple[Change, ...]:
     """Changes of the first recommendation with more load, other redundancy or more reserve, and renting or buying.
 
@@ -144,7 +144,7 @@ def changed(
     options: Options,
     again: Options,
     row: int,
-    runs: AsRun | None = None,
+    runs: SimulatedReplicas | None = None,
 ) -> State:
     """Figures of the same deployment in a case, on more or fewer machines."""
     then, workload = again.take(np.array([row])), case.workload
@@ -163,7 +163,7 @@ def changed(
     if runs is None:
         judged = judge(replace(question, trace=False), workload, then.plans, then.settings).options
     else:
-        judged = expected_at(workload, then, runs)
+        judged = with_expected_performance(workload, then, runs)
     served = served_per_s(workload, judged) * units_per_request(workload)
     return replace(
         state,

@@ -32,7 +32,7 @@ from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import by_margins, measured_by
-from app.sizing.serving.finalists import AsRun, judged_as_run, sure_as_run, sure_of
+from app.sizing.serving.finalists import SimulatedReplicas, with_simulated_performance, assurance_from_simulation, sure_of
 from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE, serving_backend
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
@@ -69,7 +69,7 @@ class Known:
     best: Best  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
     bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
-    runs: AsRun | None  # the simulated replicas, if the rows were simulated
+    runs: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
 
 
 def words_of(workload: InferenceWorkload) -> TokenWords | PassWords:
@@ -327,7 +327,7 @@ def known_of(
     snapshot: Snapshot,
     around: Around,
     speculative: Speculative | None,
-    runs: AsRun | None,
+    runs: SimulatedReplicas | None,
 ) -> Known:
     """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
@@ -345,7 +345,7 @@ def judge_deployments(
     settings: Settings,
     asked: Deployment | None = None,
     *,
-    runs: AsRun | None = None,
+    runs: SimulatedReplicas | None = None,
 ) -> tuple[Estimate, ...]:
     """Estimates of all plans, each with its row of engine settings.
 
@@ -364,13 +364,13 @@ def judge_deployments(
         judged = judged_of(question, workload, plans, settings, expected[0], within_service(workload, *expected))
         prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
         if runs is not None:
-            judged = judged_as_run(workload, judged, runs)
+            judged = with_simulated_performance(workload, judged, runs)
         sure_capacity, sure_batch = sure_of(workload, speed, by, question.constraints.confidence, runs)
         replicas_of(question, workload, plans, sure_capacity, sure_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
         ends = ending(question, workload, judged, around, snapshot.spreads)
-    sure = sure_as_run(question, workload, judged, by, memory, speed, runs)
+    sure = assurance_from_simulation(question, workload, judged, by, memory, speed, runs)
     known = known_of(question, workload, judged, snapshot, around, speculative, runs)
     at_sale = sold(snapshot, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]

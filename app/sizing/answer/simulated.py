@@ -14,7 +14,7 @@ from app.sizing.columns import at
 from app.sizing.formula import unrecorded
 from app.sizing.result import Performance, Reason
 from app.sizing.serving.curves import AT_LIMIT, LATENCIES, STATISTICS, ClassCurve, Curve
-from app.sizing.serving.finalists import AsRun, loads_of
+from app.sizing.serving.finalists import SimulatedReplicas, loads_of
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.options import Judged
 from app.sizing.serving.simulated import SEED
@@ -103,7 +103,7 @@ def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: f
 
 
 def with_simulation(
-    workload: InferenceWorkload, performance: Performance, judged: Judged[Any, Any, Any], runs: AsRun, row: int
+    workload: InferenceWorkload, performance: Performance, judged: Judged[Any, Any, Any], runs: SimulatedReplicas, row: int
 ) -> Performance:
     """Performance with the results of the simulation and, for a run that ends, its total duration."""
     curve, replicas = runs.curves[row], at(judged.fleet.replicas, row)
@@ -128,7 +128,7 @@ def load_words(workload: InferenceWorkload, load: float) -> str:
 
 
 def reasons_of_run(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: AsRun, row: int
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: SimulatedReplicas, row: int
 ) -> Iterator[Reason]:
     """Sentences about a simulation: latency limits, the knee, preemptions, the server process and the duration."""
     curve, load = runs.curves[row], at(loads_of(workload, judged.fleet.replicas), row)

@@ -190,7 +190,7 @@ class Case:
 
     def running(self, **changed: Any) -> Deployment:
         """The deployment as it runs, with some fields changed. The engine chooses its own settings again."""
-        return replace(as_run(self.found.deployment, self.asked), **changed)
+        return replace(restore_engine_defaults(self.found.deployment, self.asked), **changed)
 
     def unlimited(self) -> Deployment:
         """The same deployment with the batch limit that the engine chooses by default."""
@@ -257,11 +257,11 @@ def case_of(question: Question, deployment: Deployment, market: Snapshot, observ
     planned = estimate(question, deployment, market)
     if not planned.fits:
         return Case(question, seen, deployment, market, observed, planned)
-    found = estimate(seen, as_run(planned.deployment, deployment), market)
+    found = estimate(seen, restore_engine_defaults(planned.deployment, deployment), market)
     return Case(question, seen, deployment, market, observed, found)
 
 
-def as_run(laid_out: Deployment, asked: Deployment) -> Deployment:
+def restore_engine_defaults(laid_out: Deployment, asked: Deployment) -> Deployment:
     """The complete deployment, with the scheduler settings that the caller left open left to the engine again."""
     chosen = {
         name: getattr(asked, name) for name in ("max_batch", "max_batched_tokens", "memory_fraction", "scheduler")

@@ -12,7 +12,7 @@ from app.sizing.decisions.rejections import Unread
 from app.sizing.formula import formula
 from app.sizing.packing.cards import Option
 from app.sizing.question import Deployment, Question
-from app.sizing.serving.finalists import as_run, carries
+from app.sizing.serving.finalists import simulate_replicas, carries
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import capacity_bytes
@@ -194,7 +194,7 @@ def as_simulated(question: Question, market: Snapshot, member: Member, share: Sh
     plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
     if plan is None or settings is None:
         return share
-    runs = as_run(question, share.workload, plan, settings, market, member.deployment)
+    runs = simulate_replicas(question, share.workload, plan, settings, market, member.deployment)
     if runs is None:
         return share
     capacity, held = runs.surely(share.workload)

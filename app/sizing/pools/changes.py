@@ -13,7 +13,7 @@ from app.sizing.decisions.cost import kwh_per_million
 from app.sizing.pools.search import PairAsRun, Pairs, PoolAsRun
 from app.sizing.question import Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.finalists import expected_at
+from app.sizing.serving.finalists import with_expected_performance
 from app.sizing.serving.options import served_per_s, units_per_request
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload
@@ -52,7 +52,7 @@ def one_pair(reads: PoolAsRun, writes: PoolAsRun) -> Pairs:
 
 def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun]) -> State:
     """Expected state of two pools together; the utilization is that of the fuller pool."""
-    expected = [expected_at(pool.workload, pool.options, pool.runs) for pool in pools]
+    expected = [with_expected_performance(pool.workload, pool.options, pool.runs) for pool in pools]
     accelerators = sum(one(pool.fleet.accelerators) for pool in expected)
     capacity = min(one(pool.fleet.replicas * pool.capacity_per_s) for pool in expected)
     served = min(one(served_per_s(pool.workload, each)) for pool, each in zip(pools, expected, strict=True))

@@ -65,11 +65,11 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
         rate_per_s = rate_of(workload, prefill.performance, decode.performance, again)
     if workload.requests is not None and rate_per_s is not None:
         burst = reading_of(first_wave(workload), reserve_s(workload) + transfer.seconds, layouts.prefill)
-        found, rate_per_s = as_run(workload, found, burst, again, rate_per_s)
+        found, rate_per_s = apply_finite_run(workload, found, burst, again, rate_per_s)
     return with_volume(question, workload, joined(workload, deployment, found, again, rate_per_s), found.each)
 
 
-def as_run(
+def apply_finite_run(
     workload: InferenceWorkload, found: Both, burst: Estimate, transfer: Transfer, rate_per_s: float
 ) -> tuple[Both, float]:
     """Both pools in a finite run, and their joint throughput over the whole run, in requests/s."""

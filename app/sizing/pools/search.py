@@ -25,7 +25,7 @@ from app.sizing.pools.transfer import transfer_of
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.curves import waits_at
-from app.sizing.serving.finalists import AsRun, as_run, carries, loads_of, sized
+from app.sizing.serving.finalists import SimulatedReplicas, simulate_replicas, carries, loads_of, sized
 from app.sizing.serving.layouts import splits_of
 from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
@@ -85,7 +85,7 @@ class PoolAsRun:
 
     workload: InferenceWorkload  # the pool's part of the workload
     options: Options  # one row, sized by the simulation
-    runs: AsRun  # simulation of the pool
+    runs: SimulatedReplicas  # simulation of the pool
 
     def first_token_s(self, percentile: float) -> float:
         """TTFT at the percentile of the limits, in seconds; 0 where the queue grows without bound."""
@@ -172,7 +172,7 @@ def better_split(
     types: Codes,
     *,
     ranked_at: float = np.inf,
-    expected_at: float = np.inf,
+    expected_score: float = np.inf,
 ) -> tuple[Estimate, PairAsRun] | None:
     """Best split that beats the best single-pool plan by more than a near tie: its estimate and its simulation.
 
@@ -185,7 +185,7 @@ def better_split(
     if pairs is None:
         return None
     score = score_of(question.objective, pairs.measures(question, workload))
-    open_pairs = score < expected_at  # compares formulas with formulas: a simulation shifts both in the same way
+    open_pairs = score < expected_score  # compares formulas with formulas: a simulation shifts both in the same way
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
     best, to_beat = None, ranked_at * (1 - question.assumptions.near_tie_share)  # of near ties one pool is simpler
     for _ in range(TRIES):
@@ -266,7 +266,7 @@ def as_simulated(
     question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, asked: Deployment | None = None
 ) -> PoolAsRun | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
-    runs = as_run(question, workload, options.plans, options.settings, market, asked)
+    runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
     if runs is None or not carries(*runs.surely(workload)).all():
         return None
     return PoolAsRun(workload, sized(question, workload, options, runs), runs)

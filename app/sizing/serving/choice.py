@@ -21,7 +21,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Rival
 from app.sizing.serving.asked import sequences_of, settings_asked
-from app.sizing.serving.finalists import AsRun, finalists_of
+from app.sizing.serving.finalists import SimulatedReplicas, finalists_of
 from app.sizing.serving.kinds import able, serving_backend
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
@@ -49,7 +49,7 @@ class Choice:
     plan: Plans  # table with one row
     settings: Settings  # complete settings of the plan
     rival: Rival | None = None  # runner-up: another engine with a similar score
-    runs: AsRun | None = None  # simulation of the plan, if it was simulated
+    runs: SimulatedReplicas | None = None  # simulation of the plan, if it was simulated
 
 
 def fixed_plans(

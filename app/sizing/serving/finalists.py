@@ -43,7 +43,7 @@ MISSED = (
 
 
 @dataclass(frozen=True, slots=True)
-class AsRun:
+class SimulatedReplicas:
     """Simulated replicas of plans, one load curve per row."""
 
     curves: tuple[Curve, ...]  # load curve of each replica
@@ -75,13 +75,13 @@ class AsRun:
         """Requests per second that the replicas complete at their loads."""
         return np.array([c.answered(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
 
-    def take(self, rows: Codes, margins: Margins | None = None) -> AsRun:
+    def take(self, rows: Codes, margins: Margins | None = None) -> SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
         curves = tuple(self.curves[row] for row in rows.tolist())
-        return AsRun(curves, self.sequences[rows], self.margins.take(rows) if margins is None else margins)
+        return SimulatedReplicas(curves, self.sequences[rows], self.margins.take(rows) if margins is None else margins)
 
 
-def as_run(
+def simulate_replicas(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -90,7 +90,7 @@ def as_run(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
-) -> AsRun | None:
+) -> SimulatedReplicas | None:
     """Simulate plans with complete settings; None for workloads that are not simulated.
 
     `asked` is the deployment that the request fixes.
@@ -102,7 +102,7 @@ def as_run(
         memory, speed = measured(question, workload, plans, settings, speculative=drafting)
         curves = curves_of(workload, plans, memory, speed, question.assumptions, asked, most_requests)
         together = memory.sequences * plans.data_parallel
-        return AsRun(curves, together, margins_asked(question, workload, plans, market))
+        return SimulatedReplicas(curves, together, margins_asked(question, workload, plans, market))
 
 
 def carries(capacity_per_s: Column, held: Column) -> Mask:
@@ -118,7 +118,7 @@ def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
     return np.ceil(workload.in_flight / replicas)
 
 
-def sized(question: Question, workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
+def sized(question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the replicas, machines and cost that the simulation implies, and simulated figures with margins."""
     capacity, held = runs.surely(workload)
     replicas = replicas_of(question, workload, options.plans, capacity, held, Settings())
@@ -140,7 +140,7 @@ class Finalists:
     options: Options  # all options of the search
     rows: Codes  # rows of the finalists in `options`
     scores: Column  # scores of the finalists; lower is better
-    runs: AsRun | None  # simulation of the finalists; None if they are not simulated
+    runs: SimulatedReplicas | None  # simulation of the finalists; None if they are not simulated
 
     def first(self, count: int) -> Finalists:
         """The first `count` finalists."""
@@ -179,7 +179,7 @@ def finalists_of(
     # so they cannot show that another layout is better.
     trial = SimulationQueue(options, score_of(question.objective, merit), best, beside=workload.load is Load.OPEN)
     tables: list[Options] = []
-    found: list[AsRun] = []
+    found: list[SimulatedReplicas] = []
     kept: list[Codes] = []
     wanted = max(question.limit, FEWEST)
     while len(rows := trial.next(max(wanted - len(trial.reached), int(trial.may_beat())))):
@@ -206,9 +206,9 @@ def simulate_candidates(
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
-) -> tuple[Mask, AsRun, Options]:
+) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = as_run(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
+    runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
     assert runs is not None
     does = meets_limits(question, workload, options, runs, rejections)
     runs, options = runs.take(np.flatnonzero(does)), options.take(does)
@@ -216,7 +216,7 @@ def simulate_candidates(
 
 
 def meets_limits(
-    question: Question, workload: InferenceWorkload, options: Options, runs: AsRun, rejections: Rejections
+    question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas, rejections: Rejections
 ) -> Mask:
     """Mask of plans that meet the limits at any load; the others are rejected."""
     able = carries(*runs.surely(workload))
@@ -246,7 +246,7 @@ def joined(
     workload: InferenceWorkload,
     options: Options,
     tables: list[Options],
-    found: list[AsRun],
+    found: list[SimulatedReplicas],
     kept: list[Codes],
 ) -> Finalists:
     """Merge the sized tables into all options and rank the sized rows."""
@@ -257,7 +257,7 @@ def joined(
     again = written(like_simulated(question, workload, options, rows, tables), rows, tables)
     merit = measures(workload, again.take(rows))
     order = best_per_accelerator(again.accelerator[rows], question.objective, merit, stable_key(again.take(rows)))
-    runs = AsRun(
+    runs = SimulatedReplicas(
         tuple(c for part in found for c in part.curves),
         np.concatenate([part.sequences for part in found]),
         stacked([part.margins for part in found]),
@@ -304,7 +304,7 @@ def written(options: Options, rows: Codes, tables: list[Options]) -> Options:
 
 
 def carrying(
-    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, asked: Settings, runs: AsRun
+    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, asked: Settings, runs: SimulatedReplicas
 ) -> Settings:
     """Settings with enough replicas to carry the load.
 
@@ -326,7 +326,7 @@ def carrying(
     return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)
 
 
-def judged_as_run(workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: AsRun) -> Judged[Any, Any, Any]:
+def with_simulated_performance(workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: SimulatedReplicas) -> Judged[Any, Any, Any]:
     """Evaluated deployments with simulated capacity, latencies, rates and batches at their load."""
     replicas, speed = judged.fleet.replicas, judged.speed
     loads = loads_of(workload, replicas)
@@ -352,7 +352,7 @@ def judged_as_run(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ru
     return replace(judged, options=options, speed=speed, operation=operation)
 
 
-def expected_at(workload: InferenceWorkload, options: Options, runs: AsRun) -> Options:
+def with_expected_performance(workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the expected capacity, rate and latency at their load."""
     loads = loads_of(workload, options.fleet.replicas)
     with unrecorded():
@@ -360,12 +360,12 @@ def expected_at(workload: InferenceWorkload, options: Options, runs: AsRun) -> O
     return replace(options, capacity_per_s=capacity, rate_per_s=runs.answered(loads), e2e_p50_s=waits["e2e_p50_s"])
 
 
-def first_of(runs: AsRun | None) -> AsRun | None:
+def first_of(runs: SimulatedReplicas | None) -> SimulatedReplicas | None:
     """The first simulated row, or None."""
     return None if runs is None else runs.take(np.zeros(1, np.int64))
 
 
-def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: AsRun) -> tuple[Speed, Column]:
+def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: SimulatedReplicas) -> tuple[Speed, Column]:
     """Speed at all margins with simulated capacity, and the ratio of limit to worst latency at the lightest load."""
     every = runs.take(by.rows, by.margins)
     with unrecorded():
@@ -376,14 +376,14 @@ def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: As
     return replace(speed, capacity_per_s=capacity, slo_batch=batch), limit_s / wait_s
 
 
-def sure_as_run(
+def assurance_from_simulation(
     question: Question,
     workload: InferenceWorkload,
     judged: Judged[Any, Any, Any],
     by: ByMargins,
     memory: Memory,
     speed: Speed,
-    runs: AsRun | None,
+    runs: SimulatedReplicas | None,
 ) -> tuple[Assurance, ...]:
     """Assurance of deployments, based on simulation where one exists."""
     if runs is None:
@@ -392,7 +392,7 @@ def sure_as_run(
 
 
 def sure_of(
-    workload: InferenceWorkload, speed: Speed, by: ByMargins, asked: float, runs: AsRun | None
+    workload: InferenceWorkload, speed: Speed, by: ByMargins, asked: float, runs: SimulatedReplicas | None
 ) -> tuple[Column, Column]:
     """Requests per second, and concurrent requests, of a replica within the limits at the requested confidence."""
     if runs is not None:

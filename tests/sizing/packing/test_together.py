@@ -16,7 +16,7 @@ from app.sizing.packing import together
 from app.sizing.packing.shares import Member, Share, slowed
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend
-from app.sizing.serving.finalists import as_run
+from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.search import judge
 from app.sizing.values.packing import Packing
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
@@ -97,7 +97,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
         memory = judge(question, of_time, share.plan, share.settings).memory
         assert one(memory.needed_bytes) <= one(memory.usable_bytes)
         assert one(memory.usable_bytes) <= share.option.memory_share * one(memory.capacity_bytes) * (1 + 1e-9)
-        runs = as_run(question, of_time, share.plan, share.settings, SMALL)
+        runs = simulate_replicas(question, of_time, share.plan, share.settings, SMALL)
         assert runs is not None
         each = of_time.peak_per_s / share.replicas
         assert each <= one(runs.surely(of_time)[0]) * of_time.target_utilization * (1 + 1e-9)

@@ -11,7 +11,7 @@ from app.sizing.decisions.rejections import Unread
 from app.sizing.pools.parts import prefill_of
 from app.sizing.pools.reading import late_share, most_load, readers
 from app.sizing.question import Question
-from app.sizing.serving.finalists import as_run
+from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.search import plans_sought
 from app.sizing.workload import Slo
 from tests.examples import col
@@ -32,7 +32,7 @@ def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     question = Question(workload)
     plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
     options = readers(question, workload, plans, SMALL, Unread(SMALL.accelerators))
-    runs = as_run(question, workload, options.plans, options.settings, SMALL)
+    runs = simulate_replicas(question, workload, options.plans, options.settings, SMALL)
     assert runs is not None
     simulated, _ = runs.surely(workload)
     assert options.capacity_per_s == pytest.approx(simulated, rel=0.25)

@@ -15,10 +15,10 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.finalists import (
-    AsRun,
-    as_run,
+    SimulatedReplicas,
+    simulate_replicas,
     carrying,
-    expected_at,
+    with_expected_performance,
     finalists_of,
     first_of,
     loads_of,
@@ -60,11 +60,11 @@ def found(workload: InferenceWorkload = BUSY, **limits: Any) -> Any:
     return finalists_of(question, workload, options_of(question, workload), SMALL, Rejections(SMALL.accelerators))
 
 
-def run(**changes: Any) -> AsRun:
-    return AsRun((curve(**changes),), col(100), Margins.none(1))
+def run(**changes: Any) -> SimulatedReplicas:
+    return SimulatedReplicas((curve(**changes),), col(100), Margins.none(1))
 
 
-def carried_by(workload: InferenceWorkload, plans: Plans, runs: AsRun) -> Column:
+def carried_by(workload: InferenceWorkload, plans: Plans, runs: SimulatedReplicas) -> Column:
     """Replicas that carry a load by what was simulated."""
     capacity, held = runs.surely(workload)
     return replicas_of(asked(workload), workload, plans, capacity, held, Settings())
@@ -134,7 +134,7 @@ def test_work_that_is_not_simulated_keeps_its_order() -> None:
     assert finalists.runs is None
     assert len(finalists.rows) == min(types, 5)
     question = asked(offline)
-    assert as_run(question, offline, finalists.chosen.plans, finalists.chosen.settings, SMALL) is None
+    assert simulate_replicas(question, offline, finalists.chosen.plans, finalists.chosen.settings, SMALL) is None
     assert first_of(None) is None
 
 
@@ -163,7 +163,7 @@ def test_other_loads_are_read_from_the_same_curve() -> None:
     runs = first_of(finalists.runs)
     assert runs is not None
     twice = replace(BUSY, peak_per_s=2 * BUSY.peak_per_s)
-    now, then = expected_at(BUSY, first, runs), expected_at(twice, first, runs)
+    now, then = with_expected_performance(BUSY, first, runs), with_expected_performance(twice, first, runs)
     assert then.e2e_p50_s[0] >= now.e2e_p50_s[0]
     assert now.capacity_per_s[0] == runs.expected(BUSY)[0][0]
 
