@@ -152,7 +152,7 @@ def shed(reason: Shed) -> None:
     _shed.labels(reason).inc()
 
 
-def joined() -> None:
+def record_joined_request() -> None:
     """Records a request that joined a computation already in progress."""
     _joined.inc()
 

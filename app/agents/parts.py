@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from app.export.forms import Form, shown, written
+from app.export.forms import Form, shown, render_rows
 from app.export.rows import compared, counted, judged, ranked, reasons, turned_down
 
 Json = Mapping[str, Any]
@@ -47,7 +47,7 @@ def ranked_text(answer: Json) -> str:
     """
     lines = [answer["summary"]]
     if answer["recommendations"]:
-        lines += ["", written(ranked(answer), Form.MARKDOWN)]
+        lines += ["", render_rows(ranked(answer), Form.MARKDOWN)]
     else:
         lines += ["", "Closest options:", *turned_down(answer, MOST_TOLD)]
         lines += changes(answer)
@@ -71,20 +71,20 @@ def changes(answer: Json) -> list[str]:
 
 def judged_text(answer: Json) -> str:
     """An estimate as Markdown: summary, figures, explanations and warnings."""
-    table = written([judged(answer)], Form.MARKDOWN)
+    table = render_rows([judged(answer)], Form.MARKDOWN)
     return "\n".join([answer["summary"], "", table, "", *reasons(answer), *cautions(answer)])
 
 
 def compared_text(answer: Json) -> str:
     """A comparison as Markdown: summary, all figures side by side, and the ids of the stored answers."""
     stored = [f"{each['name']} is stored as {each['id']}." for each in answer["options"] if each.get("id")]
-    return "\n".join([answer["summary"], "", written(compared(answer), Form.MARKDOWN), "", *stored])
+    return "\n".join([answer["summary"], "", render_rows(compared(answer), Form.MARKDOWN), "", *stored])
 
 
 def counted_text(answer: Json) -> str:
     """A model's counts as Markdown, with the weight size per format."""
     weights = ", ".join(f"{name} {shown(value)}" for name, value in answer["weights_gib"].items())
-    return "\n".join([written(counted(answer), Form.MARKDOWN), "", f"Weight size in GiB: {weights}."])
+    return "\n".join([render_rows(counted(answer), Form.MARKDOWN), "", f"Weight size in GiB: {weights}."])
 
 
 def explained_text(answer: Json) -> str:

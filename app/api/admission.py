@@ -145,7 +145,7 @@ class Admission:
                 self._line.append(job)
                 self._start()
             else:
-                telemetry.joined()
+                telemetry.record_joined_request()
             job.asking += 1
             return job
 

@@ -9,7 +9,7 @@ import typer
 
 from app.command.reach import service
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
-from app.export.forms import Form, form_of, json_text, written
+from app.export.forms import Form, form_of, json_text, render_rows
 from app.export.rows import plain
 
 COLUMNS = {
@@ -53,7 +53,7 @@ def listed(
     known = COLUMNS.get(what, ())
     columns = tuple(name for name in known if any(name in item for item in items))
     rows = plain(items, columns or tuple(items[0])) if items else []
-    typer.echo(written(rows, form) if rows else "Nothing matches.")
+    typer.echo(render_rows(rows, form) if rows else "Nothing matches.")
 
 
 def filters_of(where: list[str] | None, **named: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import typer
 
 from app.command.asking import first_option, number, read, request_of
 from app.command.reach import Exit, service, waiting
-from app.export.forms import Form, fitting, form_of, json_text, written
+from app.export.forms import Form, fitting, form_of, json_text, render_rows
 from app.export.rows import compared, counted, judged, ranked, reasons, turned_down
 
 Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process.")]
@@ -104,7 +104,7 @@ def recommend(
     if form is Form.JSON:
         typer.echo(json_text(found))
     elif form is not Form.TABLE:
-        typer.echo(written(ranked(found), form))
+        typer.echo(render_rows(ranked(found), form))
     else:
         tell(found, wide=wide)
     if not found["recommendations"]:
@@ -117,7 +117,7 @@ def tell(found: Any, *, wide: bool) -> None:
     if found["recommendations"]:
         rows = ranked(found)
         shown = rows if wide else fitting(rows, WIDTH)
-        typer.echo(f"\n{written(shown, Form.TABLE)}")
+        typer.echo(f"\n{render_rows(shown, Form.TABLE)}")
         if len(shown[0]) < len(rows[0]):
             typer.echo(f"--wide also shows {', '.join(name for name in rows[0] if name not in shown[0])}.")
     else:
@@ -158,7 +158,7 @@ def estimate(
     if form is Form.JSON:
         typer.echo(json_text(found))
     elif form is not Form.TABLE:
-        typer.echo(written([judged(found)], form))
+        typer.echo(render_rows([judged(found)], form))
     else:
         typer.echo(found.get("summary") or "")
         for line in reasons(found):
@@ -185,7 +185,7 @@ def compare(
         return
     if form is Form.TABLE:
         typer.echo(found.get("summary") or "")
-    typer.echo(written(compared(found), form))
+    typer.echo(render_rows(compared(found), form))
 
 
 def inspect(
@@ -201,7 +201,7 @@ def inspect(
     if as_json:
         typer.echo(json_text(found))
         return
-    typer.echo(written(counted(found), Form.TABLE))
+    typer.echo(render_rows(counted(found), Form.TABLE))
 
 
 def explain(

@@ -31,7 +31,7 @@ def form_of(*, as_json: bool, as_csv: bool, as_markdown: bool) -> Form:
     return Form.JSON if as_json else Form.CSV if as_csv else Form.MARKDOWN if as_markdown else Form.TABLE
 
 
-def written(rows: Sequence[Row], form: Form) -> str:
+def render_rows(rows: Sequence[Row], form: Form) -> str:
     """Rows of the same keys in an output format; tables align numbers to the right."""
     if form is Form.JSON:
         return json_text(list(rows))

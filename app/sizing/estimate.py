@@ -201,7 +201,7 @@ def choice_reasons(question: Question, asked: Deployment, choice: Choice, taken:
     """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
     if asked.engine is None and choice.rival is not None:
-        reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if asked.sized else question.objective)
+        reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if asked.fixes_hardware else question.objective)
     left = (asked.total_accelerators or 0) - (taken.total_accelerators or 0)
     if left > 0:
         text = (

@@ -184,7 +184,7 @@ class Deployment:
     pools: Pools | None = None  # separate prefill and decode pools, instead of replicas that do both
 
     @property
-    def sized(self) -> bool:
+    def fixes_hardware(self) -> bool:
         """Whether the deployment fixes the amount of hardware, which is then used as well as possible.
 
         A number of replicas of any size fixes no amount of hardware.

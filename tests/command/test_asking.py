@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from app.command.asking import number, request_of
-from app.export.forms import Form, written
+from app.export.forms import Form, render_rows
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_flags_go_before_the_file_and_settings_before_flags() -> None:
 
 def test_tables_line_up_and_csv_is_safe() -> None:
     rows: list[dict[str, object]] = [{"name": "=1+1", "usd": 1234.5, "n": 2}, {"name": "b", "usd": None, "n": 10}]
-    table = written(rows, Form.TABLE).splitlines()
+    table = render_rows(rows, Form.TABLE).splitlines()
     assert [line.rstrip() for line in table] == ["name    usd   n", "=1+1  1,234   2", "b            10"]
-    assert written(rows, Form.CSV).splitlines()[1] == "'=1+1,1234.5,2"
-    assert written(rows, Form.MARKDOWN).splitlines()[1] == "| ---- | ----: | -: |"
+    assert render_rows(rows, Form.CSV).splitlines()[1] == "'=1+1,1234.5,2"
+    assert render_rows(rows, Form.MARKDOWN).splitlines()[1] == "| ---- | ----: | -: |"

@@ -13,7 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.size import assumed_architecture, sample_architecture
 from app.sizing.units import GIGA, MIB
-from app.sizing.workload import PromptImages, sized
+from app.sizing.workload import PromptImages, resize_samples
 
 
 def within_64_bits(value: Any) -> Any:
@@ -97,7 +97,7 @@ class SampleSpec(Wire):
         """The model with samples of this size. Raises Unanswerable for a size field that does not apply to the
         model.
         """
-        return sized(model, self.model_dump(exclude_none=True))
+        return resize_samples(model, self.model_dump(exclude_none=True))
 
 
 LoraTargets = Annotated[

@@ -150,7 +150,7 @@ class Counter(TorchDispatchMode):
         self.by_part[held.part] -= held.nbytes
         self.allocator.release(held.block)
 
-    def resized(self, storage: Any) -> None:
+    def on_resized(self, storage: Any) -> None:
         """Accounts for a storage that was resized in place, as FSDP does to free and gather."""
         held = self._live.get(storage._cdata)
         if held is None or held.nbytes == storage.nbytes():
@@ -197,7 +197,7 @@ def resizes_seen_by(counter: Counter) -> Iterator[None]:
 
     def resize_(storage: Any, size: int) -> Any:
         result = own(storage, size)
-        counter.resized(storage)
+        counter.on_resized(storage)
         return result
 
     torch.UntypedStorage.resize_ = resize_

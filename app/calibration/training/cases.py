@@ -199,7 +199,7 @@ class TrainingCases:
     def asked(self, row: Mapping[str, Any]) -> Asked:
         """A row as /estimate takes it; raises NotCompared if the row states too little."""
         row = trained(row)
-        model = self.model_of(row).sized(sample_shape(row))
+        model = self.model_of(row).with_sample_shape(sample_shape(row))
         run = Run.of(row)
         phase, method = METHODS[row["method"]]
         precision = precision_of(row)

@@ -88,20 +88,20 @@ class Started:
                 it.
         """
         config = config_of(self.group, self.launch)
-        written = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
+        setup_lines = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
         if self.group.pooled and self.launch.pool_line:
-            written = (*written, self.launch.pool_line)
+            setup_lines = (*setup_lines, self.launch.pool_line)
         if not (self.spans and self.launch.spans):
-            return (*written, f"exec {typed(self.tokens)}")
+            return (*setup_lines, f"exec {typed(self.tokens)}")
         machines = self.group.machines
         rank = before or (
             f': "${{NODE_RANK:?set it to 0 on the first of the {machines} machines of a replica, then 1, 2, ...}}"',
             ': "${MASTER_ADDR:?set it to the address of the first machine}"',
         )
         if self.launch.engine != "vllm":
-            return (*rank, *written, f"exec {typed(self.tokens)}")
+            return (*rank, *setup_lines, f"exec {typed(self.tokens)}")
         follows = 'if [ "$NODE_RANK" -gt 0 ]; then set -- --headless; else set --; fi'
-        return (*rank, *written, follows, f'exec {typed(self.tokens)} "$@"')
+        return (*rank, *setup_lines, follows, f'exec {typed(self.tokens)} "$@"')
 
 
 def started(option: Option, version: str | None) -> tuple[Started, ...]:

@@ -26,7 +26,7 @@ class CannotStart(Unanswerable):
 class Target:
     """How to build a deployment package, and which options it supports."""
 
-    written: Written  # builds the files
+    builder: Written  # builds the files
     starts: Callable[[Option], bool]  # whether the target supports an option
 
 
@@ -34,12 +34,12 @@ def _engine(name: str) -> Target:
     return Target(serving.engine_files, lambda option: not option.trains and option.software == name)
 
 
-def _served(written: Written) -> Target:
-    return Target(written, lambda option: not option.trains and option.software in BY_ENGINE)
+def _served(builder: Written) -> Target:
+    return Target(builder, lambda option: not option.trains and option.software in BY_ENGINE)
 
 
-def _trained(written: Written, starts: Callable[[Option], bool]) -> Target:
-    return Target(written, lambda option: option.trains and starts(option))
+def _trained(builder: Written, starts: Callable[[Option], bool]) -> Target:
+    return Target(builder, lambda option: option.trains and starts(option))
 
 
 def _by_torchrun(option: Option) -> bool:
@@ -66,7 +66,7 @@ TARGETS: Mapping[str, Target] = {
 def handoff(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target. Raises CannotStart, and UnknownFlag if the version lacks a flag."""
     try:
-        return written(option, target, version)
+        return build_files(option, target, version)
     except UnknownFlag:
         raise
     except Unanswerable as refused:
@@ -75,19 +75,19 @@ def handoff(option: Option, target: str, version: str | None) -> Handoff:
         raise CannotStart(f"{refused.detail} {others}") from refused
 
 
-def written(option: Option, target: str, version: str | None) -> Handoff:
+def build_files(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target that supports the software of the option. Raises Unanswerable otherwise."""
     chosen = TARGETS[target]
     if not chosen.starts(option):
         does = "trains" if option.trains else "is served"
         software = product_name(option.software)
         raise CannotStart(f"Rank {option.rank} {does} with {software}, which the target {target} cannot start.")
-    return chosen.written(option, version, target)
+    return chosen.builder(option, version, target)
 
 
 def can_start(option: Option, target: str) -> bool:
     """Whether a target can start an option with the engine version whose flags are known."""
     try:
-        return bool(written(option, target, None).files)
+        return bool(build_files(option, target, None).files)
     except Unanswerable:
         return False

@@ -51,9 +51,9 @@ def cautions(question: Question, ranked: Sequence[Ranked]) -> list[Notice]:
     return [notice for caution in CAUTIONS if (notice := caution(answer)) is not None]
 
 
-def thin_margin(sized: Sized) -> Notice | None:
+def thin_margin(answer: Sized) -> Notice | None:
     """Warn if the requested confidence is only just met, and the next level costs far more or is out of reach."""
-    assurance, assumed = sized.estimate.assurance, sized.question.assumptions
+    assurance, assumed = answer.estimate.assurance, answer.question.assumptions
     if assurance is None or not 0 <= met_with(assurance) - assurance.asked < assumed.thin_margin:
         return None
     here = next((level for level in assurance.by_level if level.confidence == assurance.asked), None)
@@ -120,9 +120,9 @@ def worse(interval: Interval, point: float, *, more_is_better: bool) -> float:
     return interval.high / point if point > 0 else 1.0
 
 
-def low_end_misses_load(sized: Sized) -> Notice | None:
+def low_end_misses_load(answer: Sized) -> Notice | None:
     """Warn if the slow case does not carry the peak load."""
-    workload, p = sized.serving_workload, sized.performance
+    workload, p = answer.serving_workload, answer.performance
     capacity = p.requests_per_s_capacity
     point = getattr(p, p.interval.quantity, None)
     if workload is None or workload.load is not Load.OPEN or not capacity or not point or p.utilization_at_peak is None:
@@ -140,9 +140,9 @@ def low_end_misses_load(sized: Sized) -> Notice | None:
 LIMITS = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
 
 
-def low_end_misses_limit(sized: Sized) -> Notice | None:
+def low_end_misses_limit(answer: Sized) -> Notice | None:
     """Warn if the slow case misses a latency limit that the median prediction meets."""
-    workload, p = sized.serving_workload, sized.performance
+    workload, p = answer.serving_workload, answer.performance
     if workload is None or workload.classes:  # classes have limits of their own
         return None
     shown = "p95_s" if 50 < workload.slo.percentile <= 95 else "p99_s" if workload.slo.percentile > 95 else "p50_s"
@@ -162,9 +162,9 @@ def low_end_misses_limit(sized: Sized) -> Notice | None:
     return None
 
 
-def low_end_misses_deadline(sized: Sized) -> Notice | None:
+def low_end_misses_deadline(answer: Sized) -> Notice | None:
     """Warn if the slow case misses the deadline that the expected duration meets."""
-    deadline_s, p = sized.question.workload.deadline_s, sized.performance
+    deadline_s, p = answer.question.workload.deadline_s, answer.performance
     point = getattr(p, p.interval.quantity, None)
     if deadline_s is None or p.days is None or not point:
         return None
@@ -177,13 +177,13 @@ def low_end_misses_deadline(sized: Sized) -> Notice | None:
     )
 
 
-def deadline_nearly_used(sized: Sized) -> Notice | None:
+def deadline_nearly_used(answer: Sized) -> Notice | None:
     """Warn if the expected duration uses nearly all of the time allowed."""
-    deadline_s, days = sized.question.workload.deadline_s, sized.performance.days
+    deadline_s, days = answer.question.workload.deadline_s, answer.performance.days
     if deadline_s is None or days is None:
         return None
     share = days * SECONDS_PER_DAY / deadline_s
-    if not sized.question.assumptions.deadline_nearly_used < share <= 1:
+    if not answer.question.assumptions.deadline_nearly_used < share <= 1:
         return None
     allowed = span(deadline_s / SECONDS_PER_DAY)
     text = (
@@ -193,14 +193,14 @@ def deadline_nearly_used(sized: Sized) -> Notice | None:
     return Notice("deadline_nearly_used", text)
 
 
-def memory_nearly_full(sized: Sized) -> Notice | None:
+def memory_nearly_full(answer: Sized) -> Notice | None:
     """Warn if the memory that the work needs is nearly full; cache that only fills free memory does not count."""
-    memory = sized.estimate.memory
+    memory = answer.estimate.memory
     if memory is None or memory.usable_bytes <= 0:
         return None
-    held = memory.total_bytes if sized.training is not None else held_at_peak(memory, sized)
+    held = memory.total_bytes if answer.training is not None else held_at_peak(memory, answer)
     share = held / memory.usable_bytes
-    if not sized.question.assumptions.memory_nearly_full < share <= 1:
+    if not answer.question.assumptions.memory_nearly_full < share <= 1:
         return None
     return Notice(
         "memory_nearly_full",
@@ -209,22 +209,22 @@ def memory_nearly_full(sized: Sized) -> Notice | None:
     )
 
 
-def held_at_peak(memory: DeviceMemory, sized: Sized) -> float:
+def held_at_peak(memory: DeviceMemory, answer: Sized) -> float:
     """Bytes that a service needs at peak: everything but the cache, and the cache of the running sequences.
 
     Work without a request rate fills the cache by design, so its cache does not count.
     """
-    workload, tokens = sized.serving_workload, memory.kv_cache_tokens
+    workload, tokens = answer.serving_workload, memory.kv_cache_tokens
     fixed = memory.total_bytes - memory.kv_cache_bytes
     if workload is None or workload.load is not Load.OPEN or not tokens:
         return fixed
-    used = (sized.performance.batch_at_peak or 0.0) * workload.tokens_per_request / tokens
+    used = (answer.performance.batch_at_peak or 0.0) * workload.tokens_per_request / tokens
     return fixed + memory.kv_cache_bytes * min(1.0, used)
 
 
-def prefix_cache_must_survive(sized: Sized) -> Notice | None:
+def prefix_cache_must_survive(answer: Sized) -> Notice | None:
     """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
-    workload, kept = sized.serving_workload, sized.estimate.prefixes
+    workload, kept = answer.serving_workload, answer.estimate.prefixes
     if workload is None or kept is None:
         return None
     gap, twice = figure(kept.turn_gap_s), figure(2 * kept.turn_gap_s)
@@ -253,11 +253,11 @@ def times_of(times: float | None) -> str:
     return "may need no more replicas" if figure(times) == "1" else f"needs at least {figure(times)} times the replicas"
 
 
-def roofline_above_calibrated(sized: Sized) -> Notice | None:
+def roofline_above_calibrated(answer: Sized) -> Notice | None:
     """Warn if the first recommendation has no published benchmark nearby, but a lower-ranked one has."""
-    if sized.performance.basis != "roofline":
+    if answer.performance.basis != "roofline":
         return None
-    for other in sized.behind:
+    for other in answer.behind:
         known = other.estimate.performance
         if known is not None and known.basis != "roofline":
             return Notice(
@@ -269,9 +269,9 @@ def roofline_above_calibrated(sized: Sized) -> Notice | None:
     return None
 
 
-def one_source_only(sized: Sized) -> Notice | None:
+def one_source_only(answer: Sized) -> Notice | None:
     """Warn if at most one source has published results of the runtime on this hardware family."""
-    d, sources = sized.estimate.deployment, sized.performance.sources
+    d, sources = answer.estimate.deployment, answer.performance.sources
     if sources is None or sources > 1:
         return None
     known = "No source has" if sources < 1 else "Only one source has"
@@ -280,9 +280,9 @@ def one_source_only(sized: Sized) -> Notice | None:
     return Notice("one_source_only", text)
 
 
-def cheaper_apart(sized: Sized) -> Notice | None:
+def cheaper_apart(answer: Sized) -> Notice | None:
     """Warn if traffic classes or models cost less on separate machines."""
-    for fleet in (sized.estimate.shared, sized.estimate.packing):
+    for fleet in (answer.estimate.shared, answer.estimate.packing):
         if fleet is not None and fleet.cheaper == "apart":
             return Notice("cheaper_apart", fleet.why)
     return None

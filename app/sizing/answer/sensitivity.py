@@ -21,7 +21,7 @@ from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, finalists_of
 from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
-from app.sizing.serving.search import judge, resized
+from app.sizing.serving.search import judge, with_replica_count
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import HOURS_PER_DAY
 from app.sizing.words import counted, figure, percent
@@ -134,7 +134,7 @@ def money_of(workload: InferenceWorkload, options: Options, row: int) -> float:
 def placed(question: Question, case: Case, options: Options) -> Options:
     """Every plan with the replicas, machines and cost that a case needs."""
     replicas = replicas_needed(case.workload, options.capacity_per_s, options.slo_batch)
-    return resized(question, case.workload, options, replicas)
+    return with_replica_count(question, case.workload, options, replicas)
 
 
 def changed(

@@ -19,7 +19,7 @@ from app.sizing.result import Change, CostSummary, Estimate, Interval, Performan
 from app.sizing.serving.assurance import surely_s
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Judged, Options, allowed, duration_s, measures
-from app.sizing.serving.search import replicas_of, resized
+from app.sizing.serving.search import replicas_of, with_replica_count
 from app.sizing.uncertainty import Around, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import counted, figure, measured, percent, span
@@ -137,7 +137,7 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
     """
     plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
     replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
-    sized = resized(question, workload, options, replicas)
+    sized = with_replica_count(question, workload, options, replicas)
     able = may_be_in_time(workload, capacity, batch, options.cold_start_s)
     sized = sized.take(able & allowed(question, sized, Unread(())))
     if not len(sized):

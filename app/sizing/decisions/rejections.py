@@ -104,7 +104,7 @@ class Rejections:
         """An empty collection of the same class, for an alternative search of some of the types."""
         return type(self)(self.accelerators)
 
-    def joined(self, other: Rejections, found: Codes) -> None:
+    def merge_alternative(self, other: Rejections, found: Codes) -> None:
         """Remove the types that the alternative search accepted; for the others, keep the reason that came closer."""
         for i in np.unique(found).tolist():
             self.by_accelerator.pop(i, None)

@@ -98,9 +98,9 @@ class ModelArchitecture:
 
     def with_law(self, law: SampleLaw) -> ModelArchitecture:
         """This model on samples of the usual size, with `law` as the law of its work."""
-        return replace(self, kind=ModelKind.SAMPLES, law=law).sized(SampleShape())
+        return replace(self, kind=ModelKind.SAMPLES, law=law).with_sample_shape(SampleShape())
 
-    def sized(self, shape: SampleShape) -> ModelArchitecture:
+    def with_sample_shape(self, shape: SampleShape) -> ModelArchitecture:
         """This model on samples of the given shape. A model that works on tokens is returned unchanged."""
         if self.law is None:
             return self

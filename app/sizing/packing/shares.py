@@ -147,7 +147,7 @@ class Sized:
         return Share(option, replicas, self.workload, self.plans.take(only), self.settings.take(only))
 
 
-def sized(
+def size_member_plans(
     question: Question, market: Snapshot, member: Member, plans: Plans, asked: Settings, workload: InferenceWorkload
 ) -> Sized:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
@@ -166,7 +166,7 @@ def sized(
 def sized_in(question: Question, market: Snapshot, member: Member, taken: Column, time_share: float) -> list[Share]:
     """At one share of time: for each number of cards the least memory, and on a whole card also the most."""
     workload = slowed(member.workload, time_share)
-    found = sized(question, market, member, member.plans, member.settings, workload)
+    found = size_member_plans(question, market, member, member.plans, member.settings, workload)
     memory = taken[found.rows]
     least: dict[int, int] = {}
     for row in np.argsort(memory, kind="stable").tolist():

@@ -13,7 +13,7 @@ from app.sizing.formula import formula
 from app.sizing.hardware.slices import Slice, Slicing
 from app.sizing.hardware.tables import Machines
 from app.sizing.packing.cards import Option
-from app.sizing.packing.shares import Member, Share, sized
+from app.sizing.packing.shares import Member, Share, size_member_plans
 from app.sizing.question import Question
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.plans import Plans
@@ -80,7 +80,7 @@ def slices_of(question: Question, market: Snapshot, member: Member, slicing: Sli
     if not len(single):
         return []
     plans, of = cut(member.whole.take(single), slicing, question.assumptions)
-    found = sized(question, market, member, plans, Settings(), member.workload)
+    found = size_member_plans(question, market, member, plans, Settings(), member.workload)
     best: dict[Slice, tuple[int, int]] = {}
     for row, count in enumerate(found.cards.tolist()):
         slice_of = of[found.rows[row]]

@@ -56,7 +56,7 @@ def check_pools(
     formats = {pool.kv_format for pool in (pools.prefill, pools.decode) if pool.kv_format is not None}
     if len(formats) > 1:
         raise Conflict("Both pools need the same kv_format, because the prefill pool sends its KV cache to the other.")
-    open_counts = [name for name, pool in named(pools) if not pool.sized]
+    open_counts = [name for name, pool in named(pools) if not pool.fixes_hardware]
     if open_counts and workload.load is not Load.OPEN and workload.deadline_s is None:
         raise Conflict(
             f"Set replicas and accelerators_per_replica of {' and '.join(open_counts)}: the size of a pool determines "

@@ -14,7 +14,7 @@ from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 from app.sizing.pools.balance import balanced
 from app.sizing.pools.checks import check_pools
 from app.sizing.pools.ends import first_wave, rate_of, run_of, with_first_wave, with_volume
-from app.sizing.pools.joined import Both, joined, unanswered
+from app.sizing.pools.joined import Both, combine_estimates, unanswered
 from app.sizing.pools.parts import at_limit_s, decode_of, handed_over, prefill_of, reserve_s
 from app.sizing.pools.transfer import plan_of, transfer_of
 from app.sizing.question import Deployment, Pools, Question
@@ -66,7 +66,7 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
     if workload.requests is not None and rate_per_s is not None:
         burst = reading_of(first_wave(workload), reserve_s(workload) + transfer.seconds, layouts.prefill)
         found, rate_per_s = apply_finite_run(workload, found, burst, again, rate_per_s)
-    return with_volume(question, workload, joined(workload, deployment, found, again, rate_per_s), found.each)
+    return with_volume(question, workload, combine_estimates(workload, deployment, found, again, rate_per_s), found.each)
 
 
 def apply_finite_run(
@@ -133,7 +133,7 @@ def laid_out(found: Estimate, asked: Deployment) -> Deployment:
     """A pool's chosen deployment, with its counts left open where the request left them open."""
     counts = ("replicas", "spare_replicas", "nodes", "total_accelerators")
     open_counts = {name: getattr(asked, name) for name in counts}
-    return found.deployment if asked.sized else replace(found.deployment, **open_counts)
+    return found.deployment if asked.fixes_hardware else replace(found.deployment, **open_counts)
 
 
 def between(question: Question, workload: InferenceWorkload, found: Both, market: Snapshot) -> Transfer:

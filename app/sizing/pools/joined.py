@@ -68,7 +68,7 @@ def unanswered(asked: Deployment, both: Both) -> Estimate:
     return replace(found, deployment=deployment, explanation=why, alternatives=(), assurance=None)
 
 
-def joined(
+def combine_estimates(
     workload: InferenceWorkload,
     asked: Deployment,
     both: Both,

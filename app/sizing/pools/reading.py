@@ -16,7 +16,7 @@ from app.sizing.question import Question
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.options import Options, allowed
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import margins_asked, replicas_of, resized, search
+from app.sizing.serving.search import margins_asked, replicas_of, with_replica_count, search
 from app.sizing.snapshot import Snapshot
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Slo
@@ -77,5 +77,5 @@ def readers(
     if not len(options):
         return options
     replicas = replicas_of(question, workload, options.plans, capacity, options.slo_batch, Settings())
-    again = resized(question, workload, replace(options, capacity_per_s=capacity), replicas)
+    again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity), replicas)
     return again.take(allowed(question, again, turned_down))

@@ -18,14 +18,14 @@ from app.sizing.decisions.ranking import Measures, score_of
 from app.sizing.decisions.rejections import Unread
 from app.sizing.formula import unrecorded
 from app.sizing.pools.estimate import MIXED, SPLITTING, most_prompts
-from app.sizing.pools.joined import Both, joined
+from app.sizing.pools.joined import Both, combine_estimates
 from app.sizing.pools.parts import decode_of, handed_over, handed_over_s, prefill_of, reserve_s, shown_at
 from app.sizing.pools.reading import readers
 from app.sizing.pools.transfer import transfer_of
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.curves import waits_at
-from app.sizing.serving.finalists import SimulatedReplicas, simulate_replicas, carries, loads_of, sized
+from app.sizing.serving.finalists import SimulatedReplicas, simulate_replicas, carries, loads_of, size_fleet
 from app.sizing.serving.layouts import splits_of
 from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
@@ -246,7 +246,7 @@ def told(question: Question, workload: InferenceWorkload, pair: PairAsRun, marke
     """Combined estimate of a simulated pair."""
     reads = handed_over(pair.reads.estimated(question, market), question.assumptions.split_first_token_factor)
     both = Both(reads, pair.writes.estimated(question, market, DECODES))
-    return joined(workload, Deployment(both.decode.deployment.accelerator), both, pair.way, None)
+    return combine_estimates(workload, Deployment(both.decode.deployment.accelerator), both, pair.way, None)
 
 
 def way_between(workload: InferenceWorkload, pair: Pairs, question: Question) -> Transfer:
@@ -269,7 +269,7 @@ def as_simulated(
     runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
     if runs is None or not carries(*runs.surely(workload)).all():
         return None
-    return PoolAsRun(workload, sized(question, workload, options, runs), runs)
+    return PoolAsRun(workload, size_fleet(question, workload, options, runs), runs)
 
 
 def places(plans: Plans, market: Snapshot) -> Codes:

@@ -178,8 +178,8 @@ def levels_of(
     """
     plans = options.plans
     needed = np.minimum.accumulate(needed[::-1])[::-1]
-    sized = needed[levels.index(question.constraints.confidence)]
-    never = np.isinf(needed) | (needed > MOST_TIMES * sized)
+    requested_replicas = needed[levels.index(question.constraints.confidence)]
+    never = np.isinf(needed) | (needed > MOST_TIMES * requested_replicas)
     replicas = np.where(never, 1.0, needed)
     placed = fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes

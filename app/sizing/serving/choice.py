@@ -34,7 +34,7 @@ from app.sizing.serving.search import (
     options_of,
     plans_of,
     replicas_of,
-    resized,
+    with_replica_count,
     search,
 )
 from app.sizing.snapshot import Snapshot
@@ -91,7 +91,7 @@ def chosen(
     asked = settings_asked(deployment, plans, workload.redundancy)
     if len(plans) == 1 and is_complete(workload, asked):
         return Choice(plans, asked)
-    found = None if deployment.sized else searched(question, workload, plans, deployment, market)
+    found = None if deployment.fixes_hardware else searched(question, workload, plans, deployment, market)
     return most_capable(question, workload, plans, deployment, market) if found is None else found
 
 
@@ -127,7 +127,7 @@ def with_replicas(question: Question, workload: InferenceWorkload, options: Opti
     enough = options.take(options.fleet.replicas <= float(deployment.replicas or 1))
     asked = settings_asked(deployment, enough.plans, workload.redundancy)
     assert asked.replicas is not None
-    return resized(question, workload, enough, asked.replicas, asked.spare_replicas)
+    return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
 def near_engine(question: Question, market: Snapshot, plans: Plans, score: Column, row: Codes) -> Rival | None:

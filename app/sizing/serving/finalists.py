@@ -29,7 +29,7 @@ from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Memory, Settings, 
 from app.sizing.serving.operation import replica_rate_per_s, utilization
 from app.sizing.serving.options import Judged, Options, allowed, measures, stable_key
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import margins_asked, measured, replicas_of, resized, turn_down
+from app.sizing.serving.search import margins_asked, measured, replicas_of, with_replica_count, turn_down
 from app.sizing.serving.simulated import curves_of, is_simulated
 from app.sizing.serving.trial import SimulationQueue
 from app.sizing.snapshot import Snapshot
@@ -118,11 +118,11 @@ def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
     return np.ceil(workload.in_flight / replicas)
 
 
-def sized(question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
+def size_fleet(question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the replicas, machines and cost that the simulation implies, and simulated figures with margins."""
     capacity, held = runs.surely(workload)
     replicas = replicas_of(question, workload, options.plans, capacity, held, Settings())
-    again = resized(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
+    again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
     loads, margins = loads_of(workload, replicas), runs.margins
     with unrecorded():
         waits = waits_at(runs.curves, loads)
@@ -193,7 +193,7 @@ def finalists_of(
             does[does] = within
             scores[does] = score_of(question.objective, measures(workload, tables[-1]))
         trial.record_scores(rows, scores)
-    ranked = joined(question, workload, options, tables, found, kept)
+    ranked = merge_results(question, workload, options, tables, found, kept)
     return ranked.first(question.limit), trial.types
 
 
@@ -212,7 +212,7 @@ def simulate_candidates(
     assert runs is not None
     does = meets_limits(question, workload, options, runs, rejections)
     runs, options = runs.take(np.flatnonzero(does)), options.take(does)
-    return does, runs, sized(question, workload, options, runs) if len(options) else options
+    return does, runs, size_fleet(question, workload, options, runs) if len(options) else options
 
 
 def meets_limits(
@@ -241,7 +241,7 @@ def meets_limits(
     return able
 
 
-def joined(
+def merge_results(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
@@ -254,7 +254,7 @@ def joined(
         none = np.zeros(0, np.int64)
         return Finalists(options, none, np.zeros(0), None)
     rows = np.concatenate(kept)
-    again = written(like_simulated(question, workload, options, rows, tables), rows, tables)
+    again = write_back(apply_simulation_ratio(question, workload, options, rows, tables), rows, tables)
     merit = measures(workload, again.take(rows))
     order = best_per_accelerator(again.accelerator[rows], question.objective, merit, stable_key(again.take(rows)))
     runs = SimulatedReplicas(
@@ -265,7 +265,7 @@ def joined(
     return Finalists(again, rows[order], score_of(question.objective, merit)[order], runs.take(order))
 
 
-def like_simulated(
+def apply_simulation_ratio(
     question: Question, workload: InferenceWorkload, options: Options, rows: Codes, tables: list[Options]
 ) -> Options:
     """Scale formula results of all plans by the median ratio between simulation and formulas (at most 1)."""
@@ -277,10 +277,10 @@ def like_simulated(
     capacity = options.capacity_per_s * share("capacity_per_s")
     batch = np.maximum(1.0, np.floor(options.slo_batch * share("slo_batch")))
     replicas = replicas_of(question, workload, options.plans, capacity, batch, Settings())
-    return resized(question, workload, replace(options, capacity_per_s=capacity, slo_batch=batch), replicas)
+    return with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=batch), replicas)
 
 
-def written(options: Options, rows: Codes, tables: list[Options]) -> Options:
+def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
     """All options, with the sized values written back into the given rows."""
 
     def column(name: str, of: Any, parts: list[Any]) -> Column:

@@ -285,10 +285,10 @@ def _wired(
     nodes = np.ceil(size / count)
     whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
     known = whole[:, None] | (fixed is not None and fixed.laid_out)
-    joined = (known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
+    network_allowed = (known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
     held = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
-    wired: Mask = ((size <= count) | (held & joined)) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
+    wired: Mask = ((size <= count) | (held & network_allowed)) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
     linked, reach = pcie | (domain >= count), np.maximum(count, domain)
     across: Mask = held & known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
     allowed = np.ones_like(wired)

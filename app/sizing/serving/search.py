@@ -192,7 +192,7 @@ def options_of(
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily)
 
 
-def resized(
+def with_replica_count(
     question: Question, workload: InferenceWorkload, options: Options, replicas: Column, spares: Column | None = None
 ) -> Options:
     """Options of the same plans with other replica counts, and the resulting spares, machines and cost."""

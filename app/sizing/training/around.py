@@ -9,7 +9,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_of, joined, legal
+from app.sizing.training.degrees import degree_of, forms_cluster, legal
 from app.sizing.training.plans import TrainingPlans
 
 # Sizes to evaluate, relative to the best size: down to the search's next smaller degree, and one step up.
@@ -34,7 +34,7 @@ def around(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[
     """Return (row, data-parallel degree) of each layout at each legal size near a given number of accelerators."""
     sizes = sizes_around(accelerators, plans.accelerators_per_node)
     degrees, able = degree_of(counts, plans, sizes)
-    able &= legal(counts, plans, degrees) & joined(plans, sizes)
+    able &= legal(counts, plans, degrees) & forms_cluster(plans, sizes)
     able[:, 1:] &= sizes[:, 1:] != sizes[:, :-1]
     rows, place = np.nonzero(able)
     return rows, degrees[rows, place]

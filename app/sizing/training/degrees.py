@@ -114,7 +114,7 @@ def wired(plans: TrainingPlans, accelerators: Column) -> Mask:
     return near | ~np.isnan(_rows(plans.node.network_bytes_per_s, accelerators))
 
 
-def joined(plans: TrainingPlans, accelerators: Column) -> Mask:
+def forms_cluster(plans: TrainingPlans, accelerators: Column) -> Mask:
     """Whether accelerators form a cluster of whole, networked machines.
 
     Inference-class machines are not built into training clusters, so they pass only up to one machine.
@@ -161,7 +161,7 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     divisors = degrees_judged(int(counts.global_batch), reach)
     options = np.broadcast_to(divisors, (len(examples), len(divisors)))
     accelerators = examples.ranks[:, None] * options
-    allowed = legal(counts, examples, options) & joined(examples, accelerators)
+    allowed = legal(counts, examples, options) & forms_cluster(examples, accelerators)
     allowed &= accelerators <= LARGEST_CLUSTER
     kind, option = np.nonzero(allowed)
     packed = np.full(allowed.shape, np.inf)

@@ -9,7 +9,7 @@ from app.sizing.decisions.cost import usd_total
 from app.sizing.formula import unrecorded
 from app.sizing.question import Question
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_of, joined, legal
+from app.sizing.training.degrees import degree_of, forms_cluster, legal
 from app.sizing.training.outcome import days, units_per_s
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.preference import pipeline_handicap
@@ -63,7 +63,7 @@ def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Q
     sizes_judged = sizes_for(layouts, own)
     sizes = np.broadcast_to(sizes_judged, (len(layouts), len(sizes_judged)))
     degrees, possible = degree_of(counts, layouts, sizes)
-    possible &= joined(layouts, sizes) & legal(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
+    possible &= forms_cluster(layouts, sizes) & legal(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
     rows, at = np.nonzero(possible)
     plans = layouts.take(rows)
     with unrecorded():

@@ -39,7 +39,7 @@ from app.sizing.training.reach import within_reach
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import Run, run_at, run_cost, surely_fits
 from app.sizing.training.shortfalls import turn_down
-from app.sizing.training.smallest import Attempts, Sized, attempted, sized
+from app.sizing.training.smallest import Attempts, Sized, attempted, size_attempts
 from app.sizing.workload import Method, TrainingWorkload
 from app.work import stage
 
@@ -235,7 +235,7 @@ def smallest_runs(
         return usual
     last_resort_rejections = rejections.apart()
     last_resort_runs = _last_runs(workload, counts, layouts.take(remaining), question, last_resort_rejections)
-    rejections.joined(last_resort_rejections, last_resort_runs.plans.accelerator)
+    rejections.merge_alternative(last_resort_rejections, last_resort_runs.plans.accelerator)
     if not len(last_resort_runs):
         return usual
     row = np.concatenate([usual.row, remaining[last_resort_runs.row]])
@@ -341,7 +341,7 @@ def _sized_runs(
     workload: TrainingWorkload, counts: Counts, attempts: Attempts, chosen: Codes, assumed: Assumptions
 ) -> tuple[Sized, Run, Mask]:
     """Return (sized layouts, their runs, whether each run fits at the requested confidence)."""
-    sized_layouts = sized(counts, attempts, chosen, workload.deadline_s, assumed)
+    sized_layouts = size_attempts(counts, attempts, chosen, workload.deadline_s, assumed)
     run = run_at(counts, sized_layouts.plans, sized_layouts.data_parallel, assumed, sized_layouts.parts)
     return sized_layouts, run, surely_fits(sized_layouts.plans, run, assumed)
 

@@ -152,7 +152,7 @@ def _on(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> T
     return replace(memory, capacity_bytes=capacity, usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)))
 
 
-def sized(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
+def size_attempts(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
     """Return chosen feasible attempts, each at its smallest degree that fits and meets the deadline at confidence."""
     feasible, plans, parts, degrees = attempts.able[chosen], attempts.plans.take(chosen), attempts.parts.take(chosen), attempts.degrees
     rows = attempts.rows[feasible]

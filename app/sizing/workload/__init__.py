@@ -12,7 +12,7 @@ from app.sizing.workload.limits import Limits, Load, Slo
 from app.sizing.workload.mixed import mixed_workload, with_limit
 from app.sizing.workload.recorded import recorded_workload
 from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
-from app.sizing.workload.sizes import adapted_matrices, sized
+from app.sizing.workload.sizes import adapted_matrices, resize_samples
 from app.sizing.workload.trace import Trace
 from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
 

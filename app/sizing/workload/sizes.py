@@ -11,7 +11,7 @@ from app.sizing.model.sample import SampleShape
 from app.sizing.model.tensors import Per
 
 
-def sized(model: ModelArchitecture, given: Mapping[str, Any]) -> ModelArchitecture:
+def resize_samples(model: ModelArchitecture, given: Mapping[str, Any]) -> ModelArchitecture:
     """The model for samples of the given size.
 
     Raises Unanswerable for a size that the model does not depend on.
@@ -25,7 +25,7 @@ def sized(model: ModelArchitecture, given: Mapping[str, Any]) -> ModelArchitectu
                 else "its work does not depend on the size of a sample"
             )
             raise Unanswerable(f"sample.{name} does not apply to {model.name}: {words}.")
-    return model.sized(SampleShape(**given))
+    return model.with_sample_shape(SampleShape(**given))
 
 
 def adapted_matrices(model: ModelArchitecture, target_modules: str | Sequence[str]) -> str | tuple[str, ...]:

@@ -75,10 +75,10 @@ def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market
 
 
 def test_so_many_replicas_are_no_amount_of_hardware() -> None:
-    assert not Deployment("x", replicas=2).sized
-    assert Deployment("x", replicas=2, accelerators_per_replica=2).sized
-    assert Deployment("x", replicas=2, tensor_parallel=2, pipeline_parallel=1).sized
-    assert Deployment("x", nodes=1).sized
+    assert not Deployment("x", replicas=2).fixes_hardware
+    assert Deployment("x", replicas=2, accelerators_per_replica=2).fixes_hardware
+    assert Deployment("x", replicas=2, tensor_parallel=2, pipeline_parallel=1).fixes_hardware
+    assert Deployment("x", nodes=1).fixes_hardware
 
 
 def test_what_is_written_out_in_full_leaves_nothing_to_choose() -> None:

@@ -11,7 +11,7 @@ import pytest
 from app.errors import Conflict
 from app.sizing.hardware.engines import Framework
 from app.sizing.question import Deployment
-from app.sizing.training.degrees import degree_of, divides, divisors_of, filled, joined, legal, wired
+from app.sizing.training.degrees import degree_of, divides, divisors_of, filled, forms_cluster, legal, wired
 from app.sizing.training.layouts import check_layout, layouts_of
 from app.sizing.workload import Method
 from tests.examples import LLAMA_70B, PRETRAIN, col, row
@@ -83,10 +83,10 @@ def test_clusters_fill_machines_and_have_a_network() -> None:
     assert filled(plans(), col(12, 16)).tolist() == [False, True]
     assert wired(plans(), col(8, 16)).tolist() == [True, True]
     assert wired(plans(), col(16, 32)).tolist() == [False, True]
-    assert joined(plans(), col(8, 8)).tolist() == [True, True]
+    assert forms_cluster(plans(), col(8, 8)).tolist() == [True, True]
     known = plans(node=row(network_bytes_per_s=col(50e9, 50e9)))
-    assert joined(known, col(16, 16)).tolist() == [True, False]  # inference-class machines stay alone
-    assert joined(known, col(12, 4)).tolist() == [False, True]
+    assert forms_cluster(known, col(16, 16)).tolist() == [True, False]  # inference-class machines stay alone
+    assert forms_cluster(known, col(12, 4)).tolist() == [False, True]
 
 
 BOTH, SHARDS, ONE = Framework(splits=True, shards=False), Framework(offloads=("optimizer",)), Framework(splits=True)

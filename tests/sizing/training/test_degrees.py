@@ -18,7 +18,7 @@ from app.sizing.training.degrees import (
     divides,
     divisors_of,
     filled,
-    joined,
+    forms_cluster,
     legal,
     wired,
 )
@@ -106,10 +106,10 @@ def test_several_machines_need_a_network_or_a_domain_that_spans_them() -> None:
 
 
 def test_inference_hardware_has_no_clusters() -> None:
-    assert joined(plans(training_class=False), col(8))[0]
-    assert not joined(plans(training_class=False), col(16))[0]
-    assert joined(plans(), col(16))[0]
-    assert not joined(plans(), col(12))[0]
+    assert forms_cluster(plans(training_class=False), col(8))[0]
+    assert not forms_cluster(plans(training_class=False), col(16))[0]
+    assert forms_cluster(plans(), col(16))[0]
+    assert not forms_cluster(plans(), col(12))[0]
 
 
 @pytest.mark.parametrize("model", [LLAMA_70B, MIXTURE])
@@ -125,6 +125,6 @@ def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchite
     for i in range(0, len(table), 7):
         one = table.take(np.array([i]))
         tried = degrees_judged(48, 48 * 1.1).tolist()
-        able = [d for d in tried if legal(counts, one, col(d))[0] and joined(one, one.ranks * float(d))[0]]
+        able = [d for d in tried if legal(counts, one, col(d))[0] and forms_cluster(one, one.ranks * float(d))[0]]
         rows = np.full(number[i], i)
         assert found.at(rows, np.arange(number[i])).tolist() == able

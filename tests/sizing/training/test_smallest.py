@@ -13,7 +13,7 @@ from app.sizing.training import smallest
 from app.sizing.training.counts import counts_of
 from app.sizing.training.degrees import degrees_of
 from app.sizing.training.run import Run, run_at
-from app.sizing.training.smallest import Attempts, Sized, attempted, bisected, sized
+from app.sizing.training.smallest import Attempts, Sized, attempted, bisected, size_attempts
 from tests.examples import PRETRAIN
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import plans_of
@@ -27,7 +27,7 @@ ASSUMED = Assumptions()
 def all_sized(deadline_s: float) -> tuple[Attempts, Sized]:
     """Every layout at its largest degree, and those that do at their smallest."""
     tried = attempted(COUNTS, LAYOUTS, deadline_s, ASSUMED)
-    return tried, sized(COUNTS, tried, np.arange(len(tried.able)), deadline_s, ASSUMED)
+    return tried, size_attempts(COUNTS, tried, np.arange(len(tried.able)), deadline_s, ASSUMED)
 
 
 @pytest.mark.parametrize("days", [0.5, 2.0, 1000.0])
@@ -91,7 +91,7 @@ def test_what_cannot_be_done_is_left_at_its_best_attempt() -> None:
 
 def test_only_what_is_chosen_is_sized() -> None:
     tried, whole = all_sized(2 * 86400)
-    some = sized(COUNTS, tried, np.array([3, 1]), 2 * 86400, ASSUMED)
+    some = size_attempts(COUNTS, tried, np.array([3, 1]), 2 * 86400, ASSUMED)
     assert set(some.rows.tolist()) == {int(tried.able[3]), int(tried.able[1])}
     known = set(zip(whole.rows.tolist(), whole.data_parallel.tolist(), strict=True))
     assert set(zip(some.rows.tolist(), some.data_parallel.tolist(), strict=True)) <= known
