@@ -19,7 +19,7 @@ def alembic_config() -> Config:
     return config
 
 
-def alone(connection: Connection) -> None:
+def lock_database(connection: Connection) -> None:
     """Locks the database for this transaction: waits for a process that prepares it now, and makes later ones wait.
 
     Raises the database's own error if the wait exceeds the lock timeout of the connection.

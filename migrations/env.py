@@ -12,7 +12,7 @@ from sqlalchemy import Connection, text
 from app.catalog import filing, hosted_tables, outbox, punchouts, purchasing, slices, tables
 from app.config import Settings
 from app.db import UNHURRIED, Base, make_engine
-from app.migrating import alone
+from app.migrating import lock_database
 
 for row in (
     filing.FilingRow,
@@ -55,7 +55,7 @@ def run_online() -> None:
 def run_alone(connection: Connection, *, sqlite: bool) -> None:
     if sqlite:
         connection.exec_driver_sql("PRAGMA foreign_keys=OFF")
-    alone(connection)
+    lock_database(connection)
     context.configure(
         connection=connection,
         target_metadata=Base.metadata,

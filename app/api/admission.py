@@ -237,7 +237,7 @@ class Turn:
         key = (compute, args, tuple(kwargs.items()))
         return await self.admission.answer(self.request, key, lambda: compute(*args, **kwargs))
 
-    async def alone(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
+    async def answer_exclusively(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
         """Computes an answer for this request only, because the computation changes stored data."""
         return await self.admission.answer(self.request, object(), lambda: compute(*args, **kwargs))
 

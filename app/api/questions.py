@@ -72,12 +72,12 @@ def companions_of(
     for i, spec in enumerate(request.workload.companions):
         pointer = f"#/workload/companions/{i}"
         model = resolve_model(spec.model, snapshots, assumed, pointer=f"{pointer}/model")
-        check_units(spec.alone, model, at=pointer)
+        check_units(spec.to_inference_spec, model, at=pointer)
         name = spec.name or model.name
         if name in companions:
             detail = f"Two companions have the name {quoted(name)}. Give each a unique name."
             raise Unanswerable(detail, errors=[{"pointer": f"{pointer}/name", "detail": detail}])
-        companions[name] = Companion(name, spec.alone.to_workload(model, assumed))
+        companions[name] = Companion(name, spec.to_inference_spec.to_workload(model, assumed))
     return tuple(companions.values())
 
 

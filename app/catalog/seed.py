@@ -34,7 +34,7 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
-from app.migrating import alone
+from app.migrating import lock_database
 
 DATA_FILES = (
     "accelerators.csv",
@@ -255,7 +255,7 @@ def seed(session: Session) -> bool:
 
     Readers see the old catalog until the new version is committed. Other processes that load the catalog wait.
     """
-    alone(session.connection())
+    lock_database(session.connection())
     digest = curated_digest()
     newest = session.scalars(select(CatalogVersionRow).order_by(CatalogVersionRow.id.desc()).limit(1)).first()
     if newest is not None and newest.digest == digest:

@@ -6,7 +6,7 @@ from app.sizing.answer.money import finite, usd
 from app.sizing.columns import at
 from app.sizing.question import Question
 from app.sizing.result import Estimate
-from app.sizing.serving.alone import best_alone
+from app.sizing.serving.alone import best_single_service
 from app.sizing.snapshot import Snapshot
 from app.sizing.values.classes import Apart, SharedFleet, total_usd_per_hour
 from app.sizing.values.latencies import ClassWaits
@@ -41,7 +41,7 @@ def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> Share
 
 def apart_of(question: Question, market: Snapshot, workload: InferenceWorkload, of: TrafficClass) -> Apart:
     """Best service for one class alone, under the same constraints."""
-    best = best_alone(question, workload.alone(of), market)
+    best = best_single_service(question, workload.single_class_workload(of), market)
     if best is None:
         return Apart(of.name, None, None, None)
     return Apart(

@@ -55,12 +55,12 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
     question = replace(question, workload=workload, assumptions=question.assumptions.noted())
     found = judge_deployment(question, deployment, market)
     accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
-    alone = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
+    ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
     return replace(
         found,
-        summary=described(question, alone[0]),
-        warnings=warnings(question, alone),
-        verification=verification(question, alone),
+        summary=described(question, ranked[0]),
+        warnings=warnings(question, ranked),
+        verification=verification(question, ranked),
         assumptions=assumptions(question, deployment),
         hosted_api=hosted_api(question, market, found),
         shared=shared_fleet(question, market, found),
@@ -78,8 +78,8 @@ def as_launched(
 def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
     """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
     if deployment.pools is not None:
-        alone = replace(question, companions=())
-        split = judge_pools(alone, deployment, deployment.pools, market, judge_deployment)
+        without_companions = replace(question, companions=())
+        split = judge_pools(without_companions, deployment, deployment.pools, market, judge_deployment)
         return beside_pools(question, split, market)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
     firm, size = machines_for(question, deployment, market), least_in_one(question, deployment)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from app.cli import cli
 from app.command import prepare as preparing
 from app.db import UNHURRIED, make_engine
-from app.migrating import alone
+from app.migrating import lock_database
 from tests.conftest import migrations_for, new_postgres_database
 
 
@@ -31,7 +31,7 @@ def test_one_prepares_and_another_waits_and_finds_all_current(url: str) -> None:
     engine, found = make_engine(url, UNHURRIED), list[bool]()
     other = threading.Thread(target=lambda: found.append(preparing.prepared(url)))
     with engine.begin() as connection:
-        alone(connection)
+        lock_database(connection)
         other.start()
         other.join(0.5)
         assert other.is_alive()
@@ -55,7 +55,7 @@ def test_a_wait_that_takes_too_long_is_reported(url: str, monkeypatch: pytest.Mo
     monkeypatch.setattr("app.db.UNHURRIED", hurried)
     monkeypatch.setattr(preparing, "UNHURRIED", hurried)
     with engine.begin() as connection:
-        alone(connection)
+        lock_database(connection)
         assert "another process is changing it" in said(url, monkeypatch)
     engine.dispose()
 

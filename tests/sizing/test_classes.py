@@ -169,7 +169,7 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
     assert [each.name for each in shared.by_class] == [each.name for each in shared.apart] == ["class 0", "class 1"]
     assert first.estimate.cost is not None
     assert shared.usd_per_hour == first.estimate.cost.usd_per_hour
-    prices = [find_alone(both.alone(c)) for c in both.classes]
+    prices = [find_alone(both.single_class_workload(c)) for c in both.classes]
     assert [each.usd_per_hour for each in shared.apart] == pytest.approx(prices)
     ours, theirs = first.estimate.cost.usd_per_hour, sum(prices)
     assert ours is not None

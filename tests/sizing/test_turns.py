@@ -160,7 +160,7 @@ def test_no_gap_is_hits_for_free(workload: InferenceWorkload) -> None:
 
 def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
     memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
-    alone = AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED)
+    alone = AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED)
     return memory, AUTOREGRESSIVE.speed(workload, memory, alone, ASSUMED)
 
 

@@ -65,7 +65,7 @@ async def post_session(
     try:
         fields = await read_form(request)
         if "model" in fields:
-            return await turn.alone(asked, desk, token, fields, answers, snapshots, sessions, today)
+            return await turn.answer_exclusively(asked, desk, token, fields, answers, snapshots, sessions, today)
         if not {"recommendation", "leave"} & set(fields):
             return page_of(
                 refused_page("Invalid form", "The form contains no basket, no question and no leave field."), status=400

@@ -104,7 +104,7 @@ class CompanionSpec(Wire):
         return self
 
     @property
-    def alone(self) -> InferenceSpec:
+    def to_inference_spec(self) -> InferenceSpec:
         """The companion as a separate workload."""
         return InferenceSpec(phase="inference", model=self.model, traffic=self.traffic, slo=self.slo)
 
@@ -133,7 +133,7 @@ class InferenceSpec(Wire):
             raise ValueError("with traffic.classes, set slo in each class and omit workload.slo")
         return self
 
-    def alone(self, of: TrafficClassSpec) -> InferenceSpec:
+    def for_class(self, of: TrafficClassSpec) -> InferenceSpec:
         """The workload with only one class of the traffic."""
         return self.model_copy(update={"traffic": Traffic(**of.traffic()), "sample": None, "slo": of.slo})
 
@@ -145,7 +145,7 @@ class InferenceSpec(Wire):
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.said
         if t.classes is not None:
-            parts = [(c.name, self.alone(c).to_workload(model, assumed)) for c in t.classes]
+            parts = [(c.name, self.for_class(c).to_workload(model, assumed)) for c in t.classes]
             return mixed_workload(parts)
         if trace is not None:
             return recorded_workload(

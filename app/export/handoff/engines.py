@@ -53,7 +53,7 @@ class Launch:
     pool_line: str = ""  # script line before the start command of a pool
     spans: bool = True  # whether each machine of a replica runs its own start command
     note: str = ""  # additional note for the operator
-    alone: bool = False  # whether a replica can run on one machine only
+    single_machine: bool = False  # whether a replica can run on one machine only
     contained: str = ""  # script line before the start command in a container
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
     requests: str = ""  # Prometheus counter of answered requests
@@ -190,7 +190,7 @@ LAUNCHES = (
             "Intel": "ghcr.io/ggml-org/llama.cpp:server-intel",
         },
         reach=("--host", "0.0.0.0"),
-        alone=True,
+        single_machine=True,
     ),
     Launch(
         "tgi",
@@ -210,7 +210,7 @@ LAUNCHES = (
             "NVIDIA": "ghcr.io/huggingface/text-generation-inference:{version}",
             "AMD": "ghcr.io/huggingface/text-generation-inference:{version}-rocm",
         },
-        alone=True,
+        single_machine=True,
         contained="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
         requests="tgi_request_success",
         note="TGI refuses requests beyond --max-concurrent-requests (default 128). Raise it by the queue length.",
@@ -222,7 +222,7 @@ LAUNCHES = (
         read="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
         flags={"--model-id": OLD, "--port": OLD},
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
-        alone=True,
+        single_machine=True,
         # The image for all GPU generations contains one router per generation; its entry point selects one.
         contained="command -v text-embeddings-router || ln -s /entrypoint.sh /usr/local/bin/text-embeddings-router",
         own_images=(
@@ -238,7 +238,7 @@ LAUNCHES = (
         flags={"--model": OLD, "--port": OLD, "--decode-concurrency": (0, 30, 6), "--host": OLD},
         images={},
         reach=("--host", "0.0.0.0"),
-        alone=True,
+        single_machine=True,
     ),
 )
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}

@@ -115,7 +115,7 @@ def started(option: Option, version: str | None) -> tuple[Started, ...]:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
         if launch.engine == "vllm" and group.whole("data") > 1 and group.whole("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
-        if group.machines > 1 and launch.alone:
+        if group.machines > 1 and launch.single_machine:
             raise NotServable(f"{engine} runs a replica on one machine only. Choose a layout that fits on one machine.")
     return tuple(
         Started(option, group, launch, version_of(version or group.version, launch)) for group in option.groups

@@ -116,7 +116,7 @@ def certainty_around(
     snapshot: Snapshot,
     assumed: Assumptions,
     *,
-    alone: bool = False,
+    skip_evidence: bool = False,
 ) -> Certainty:
     """Evidence for the prediction of a row, and how far the prediction may be off.
 
@@ -125,7 +125,7 @@ def certainty_around(
     (used for weights in host memory).
     """
     pools = {SERVING: around}
-    if alone or serving_backend(workload) is SINGLE_PASSES:
+    if skip_evidence or serving_backend(workload) is SINGLE_PASSES:
         return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
     return certainty_of(setting, snapshot, assumed, around=pools)
 
@@ -282,7 +282,7 @@ def serving_estimate(
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.away[row])
     around = known.around.take(only)
-    sure = certainty_around(workload, setting, around, snapshot, question.assumptions, alone=away)
+    sure = certainty_around(workload, setting, around, snapshot, question.assumptions, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
     performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
     limits = limit_reasons(workload, judged, row)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.sizing.columns import at
 from app.sizing.question import Objective, Question
-from app.sizing.serving.alone import best_alone
+from app.sizing.serving.alone import best_single_service
 from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload
 
@@ -19,5 +19,5 @@ def companions_usd(question: Question, market: Snapshot) -> float | None:
 
 def usd_per_hour_apart(question: Question, workload: InferenceWorkload, market: Snapshot) -> float | None:
     """Cost of the cheapest machines that carry a load within its limits, USD/h; None where it is infeasible."""
-    best = best_alone(replace(question, objective=Objective.COST), workload, market)
+    best = best_single_service(replace(question, objective=Objective.COST), workload, market)
     return None if best is None else at(best.cost.usd_per_hour, 0)

@@ -26,7 +26,7 @@ ROUNDING = 1e-6
 
 
 @formula(unit="s", source="time slicing")
-def shared_s(alone_s: float, time_share: float) -> float:
+def shared_s(whole_card_s: float, time_share: float) -> float:
     """Duration of work that has only a share of a card's time.
 
     Parameters:
@@ -37,7 +37,7 @@ def shared_s(alone_s: float, time_share: float) -> float:
         >>> shared_s(0.02, 0.5)
         0.04
     """
-    return alone_s / time_share
+    return whole_card_s / time_share
 
 
 def slowed(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:

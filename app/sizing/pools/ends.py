@@ -53,7 +53,7 @@ class Run:
     first: Percentiles  # TTFT of the first wave in the prefill pool
 
 
-def alone(value: float) -> Column:
+def single_row(value: float) -> Column:
     """A column with one row."""
     return np.array([value])
 
@@ -91,10 +91,10 @@ def run_of(
     count = first_wave(workload).in_flight
     waits = writes.e2e.mean_s, writes.ttft.mean_s, writes.simulation.queue.mean_s
     whole, first, queue = (wait or 0.0 for wait in waits)
-    read = alone(burst.days * SECONDS_PER_DAY)
+    read = single_row(burst.days * SECONDS_PER_DAY)
     lasts = one(
         waves_s(
-            read, alone(transfer_s), alone(queue + whole - first), alone(workload.requests - count), alone(rate_per_s)
+            read, single_row(transfer_s), single_row(queue + whole - first), single_row(workload.requests - count), single_row(rate_per_s)
         )
     )
     return Run(lasts, count / workload.requests, burst.ttft)
@@ -138,7 +138,7 @@ def distribution(waits: Percentiles) -> tuple[Column, Column]:
 
 def duration_s(workload: InferenceWorkload, capacity_per_s: float, batch: float, start_s: float) -> float:
     """Seconds to finish a volume of requests, including the cold start of both pools."""
-    return one(run_s(workload.volume_requests or 0.0, alone(1), alone(capacity_per_s), alone(batch), alone(start_s)))
+    return one(run_s(workload.volume_requests or 0.0, single_row(1), single_row(capacity_per_s), single_row(batch), single_row(start_s)))
 
 
 def with_volume(
@@ -152,10 +152,10 @@ def with_volume(
     slower = max(slower_of(pool.performance) for pool in pools)
     hourly = np.nan if found.cost is None or found.cost.usd_per_hour is None else found.cost.usd_per_hour
     ending = Ending(
-        expected_s=alone(lasts_s),
-        surely_s=alone(start_s + (lasts_s - start_s) * slower),
-        start_s=alone(start_s),
-        usd=usd_total(alone(hourly), alone(lasts_s)),
+        expected_s=single_row(lasts_s),
+        surely_s=single_row(start_s + (lasts_s - start_s) * slower),
+        start_s=single_row(start_s),
+        usd=usd_total(single_row(hourly), single_row(lasts_s)),
     )
     return with_ending(question, workload, found, ending, 0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.question import Objective, Question
 from app.sizing.relaxations.ways import Ways, cheapest, no_way, only, ways_from
-from app.sizing.serving.alone import best_alone
+from app.sizing.serving.alone import best_single_service
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Snapshot
 from app.sizing.words import at_least
@@ -25,7 +25,7 @@ def decided(question: Question, market: Snapshot, slug: str) -> Ways:
     """The recommendation for one accelerator type; an empty table where it is infeasible."""
     asked = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
     assert isinstance(asked.workload, InferenceWorkload)
-    best = best_alone(asked, asked.workload, market)
+    best = best_single_service(asked, asked.workload, market)
     return no_way() if best is None else ways_from(asked.workload, best)
 
 

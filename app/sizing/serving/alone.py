@@ -14,7 +14,7 @@ from app.sizing.snapshot import Snapshot
 from app.sizing.workload import InferenceWorkload
 
 
-def best_alone(question: Question, workload: InferenceWorkload, market: Snapshot) -> Options | None:
+def best_single_service(question: Question, workload: InferenceWorkload, market: Snapshot) -> Options | None:
     """The option that ranks first for this workload without other services; None if no option is feasible."""
     single = replace(question, workload=workload, limit=1, trace=False, companions=())
     unread = Unread(market.accelerators)

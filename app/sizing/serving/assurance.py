@@ -95,7 +95,7 @@ def measured_by(
     memory = kind.memory(
         workload, plans.take(rows), assumed, replace(settings.take(rows), max_sequences=most), by.margins
     )
-    alone = kind.alone(workload, plans, memory.take(by.predicted), assumed, speculative)
+    alone = kind.unloaded_latency(workload, plans, memory.take(by.predicted), assumed, speculative)
     return memory, kind.speed(workload, memory, kind.by(workload, alone.take(rows), by.margins), assumed)
 
 

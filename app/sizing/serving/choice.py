@@ -186,7 +186,7 @@ def least_short(
 
     def found() -> tuple[Memory, Speed, Mask]:
         memory = kind.memory(workload, plans, assumed, asked, margins)
-        alone = kind.alone(workload, plans, memory, assumed, deployment.speculative, margins)
+        alone = kind.unloaded_latency(workload, plans, memory, assumed, deployment.speculative, margins)
         speed = kind.speed(workload, memory, alone, assumed)
         return memory, speed, able(workload, memory, speed)
 

@@ -17,7 +17,7 @@ from app.sizing.serving.batch import batch_terms, of_batch_s, work_of
 from app.sizing.serving.cache import aged_output_tokens, prefixes_of
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
 from app.sizing.serving.flow import SteadyState, steady_state
-from app.sizing.serving.load import StreamAlone, StreamSpeed, stream_alone, stream_by, stream_speed
+from app.sizing.serving.load import StreamAlone, StreamSpeed, unloaded_stream, stream_by, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
@@ -67,7 +67,7 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         """Memory of every plan; no margins if none are given."""
         ...
 
-    def alone(
+    def unloaded_latency(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -142,7 +142,7 @@ class AutoregressiveServing:
         prefixes = prefixes_of(workload, plans)
         return found if prefixes is None else replace(found, prefixes=prefixes)
 
-    def alone(
+    def unloaded_latency(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -157,7 +157,7 @@ class AutoregressiveServing:
 
         def found(asked: InferenceWorkload) -> StreamAlone:
             prompts = self.prompts(asked, plans, achieved, link, links)
-            return stream_alone(asked, plans, memory, step, *prompts, margins)
+            return unloaded_stream(asked, plans, memory, step, *prompts, margins)
 
         if memory.prefixes is None:
             return found(workload)
@@ -209,7 +209,7 @@ class AutoregressiveServing:
         tail = workload.long_prompt(workload.slo.percentile)
         if tail <= prompt.mean and not workload.classes:
             return prefill, [prefill]
-        longest = [part.long_prompt(part.slo.percentile) for part in map(workload.alone, workload.classes)] or [tail]
+        longest = [part.long_prompt(part.slo.percentile) for part in map(workload.single_class_workload, workload.classes)] or [tail]
         with told_as("long prompt"):
             return prefill, [self.prompt(workload, plans, achieved, link, links, tokens) for tokens in longest]
 
@@ -318,7 +318,7 @@ class SingleForwardServing:
         unforeseen = None if margins is None else margins.memory_share
         return batch_memory(work_of(workload), plans, assumed, settings, unforeseen)
 
-    def alone(
+    def unloaded_latency(
         self,
         workload: InferenceWorkload,
         plans: Plans,

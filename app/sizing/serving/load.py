@@ -199,7 +199,7 @@ class WithinLimits(Columns):
 
     stream: Stream  # requests of one kind on the replica
     occupancy_s: Column  # time of the replica that one mean prompt takes away from decoding, s
-    alone_s: Column  # TTFT of the long prompt on an idle replica, s
+    long_unloaded_ttft_s: Column  # TTFT of the long prompt on an idle replica, s
     longer_s: Column  # extra time of the long prompt over the mean prompt, s
     tpot_limit_s: Column  # TPOT limit after margins, s
     ttft_limit_s: Column  # TTFT limit after margins, s
@@ -243,7 +243,7 @@ class StreamAlone(Alone):
 
     @property
     def fastest_ttft_s(self) -> Column:
-        return self.within.alone_s
+        return self.within.long_unloaded_ttft_s
 
     @property
     def tpot_limit_s(self) -> Column:
@@ -267,12 +267,12 @@ class BesidePrefixes(Columns):
 class StreamSpeed(Speed):
     """How one replica serves a stream of tokens."""
 
-    alone: StreamAlone  # the stream on an idle replica, and its limits
+    unloaded: StreamAlone  # the stream on an idle replica, and its limits
     beside: BesidePrefixes | None = None  # how idle prefixes limit the cache
 
     @property
     def stream(self) -> Stream:
-        return self.alone.within.stream
+        return self.unloaded.within.stream
 
     @property
     def step(self) -> StepTerms:
@@ -280,7 +280,7 @@ class StreamSpeed(Speed):
 
     @property
     def prefill(self) -> PrefillTerms:
-        return self.alone.prefill
+        return self.unloaded.prefill
 
     @property
     def data_parallel(self) -> Column:
@@ -298,7 +298,7 @@ class StreamSpeed(Speed):
     @property
     def occupancy_s(self) -> Column:
         """Time of the replica that one mean prompt takes away from decoding, s."""
-        return self.alone.within.occupancy_s
+        return self.unloaded.within.occupancy_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ class WaitWithin(Columns):
         return met
 
 
-def stream_alone(
+def unloaded_stream(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
@@ -347,14 +347,14 @@ def stream_alone(
     with told_as("steps filled with prompts"):
         prompt = prompt_s(prefill, memory.max_batched_tokens, None)
     with told_as("long prompt"):
-        alone = [idle_first_token_s(tail, memory.max_batched_tokens) for tail in tails]
-    tightest = tightest_of(workload, alone)
-    quickest = alone[0] if tightest is None else tightest.quickest_s
+        long_ttft_s = [idle_first_token_s(tail, memory.max_batched_tokens) for tail in tails]
+    tightest = tightest_of(workload, long_ttft_s)
+    quickest = long_ttft_s[0] if tightest is None else tightest.quickest_s
     tpot_limit, ttft_limit = limits_by(workload, tightest, quickest, margins)
     within = WithinLimits(
         stream=stream,
         occupancy_s=occupancy_s(prompt, plans.pipeline_parallel),
-        alone_s=quickest,
+        long_unloaded_ttft_s=quickest,
         longer_s=longer_prompt_s(quickest, stream.idle_s),
         tpot_limit_s=tpot_limit,
         ttft_limit_s=ttft_limit,
@@ -366,28 +366,28 @@ def stream_alone(
     return StreamAlone(margins, within, prefill, fastest, tightest=tightest)
 
 
-def stream_by(workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
+def stream_by(workload: InferenceWorkload, unloaded: StreamAlone, margins: Margins) -> StreamAlone:
     """The same stream with limits less other margins."""
-    tpot_limit, ttft_limit = limits_by(workload, alone.tightest, alone.fastest_ttft_s, margins)
-    within = replace(alone.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
-    cold = None if alone.cold is None else stream_by(workload, alone.cold, margins)
-    return replace(alone, margins=margins, within=within, cold=cold)
+    tpot_limit, ttft_limit = limits_by(workload, unloaded.tightest, unloaded.fastest_ttft_s, margins)
+    within = replace(unloaded.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
+    cold = None if unloaded.cold is None else stream_by(workload, unloaded.cold, margins)
+    return replace(unloaded, margins=margins, within=within, cold=cold)
 
 
 def stream_speed(
-    workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
+    workload: InferenceWorkload, memory: ServingMemory, unloaded: StreamAlone, assumed: Assumptions
 ) -> StreamSpeed:
     """Capacity of every plan within the workload's latency limits."""
-    within = alone.within
+    within = unloaded.within
     with unrecorded():
         found = largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
     peak = np.maximum(1.0, np.floor(found + 1e-6))
     with told_as("all sequences running"):
         full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
     return StreamSpeed(
-        alone=alone,
+        unloaded=unloaded,
         slo_batch=peak,
-        capacity_per_s=capacity_within(workload, within, peak, assumed) / alone.margins.rate,
+        capacity_per_s=capacity_within(workload, within, peak, assumed) / unloaded.margins.rate,
         saturation_per_s=full.rate_per_s,
     )
 

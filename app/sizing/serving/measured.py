@@ -66,14 +66,14 @@ class Alone(Columns):
 class Speed(Columns):
     """Capacity of one replica for a workload."""
 
-    alone: Alone  # latency of a request on an idle replica
+    unloaded: Alone  # latency of a request on an idle replica
     slo_batch: Column  # largest batch that meets the limits
     capacity_per_s: Column  # requests per second within the limits
     saturation_per_s: Column  # requests per second at which the queue grows without bound
 
     @property
     def margins(self) -> Margins:
-        return self.alone.margins
+        return self.unloaded.margins
 
     @property
     def data_parallel(self) -> Column:

@@ -111,7 +111,7 @@ def later_tokens(output_tokens: Column | float) -> Column:
 
 
 @formula(unit="s", source="sum of ingest, tokenization and prefill")
-def alone_s(request_s: Column, tokenise_s: Column, prefill_s: Column) -> Column:
+def unloaded_ttft_s(request_s: Column, tokenise_s: Column, prefill_s: Column) -> Column:
     """TTFT on an idle replica.
 
     Parameters:
@@ -489,7 +489,7 @@ def chunk_turns(new_tokens: Column, max_batched_tokens: Column, overlapped_stage
 
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """TTFT of a prompt on an idle replica, s."""
-    return alone_s(prefill.request_s, prefill.tokenise_s, prompt_s(lone(prefill), max_batched_tokens, 1.0))
+    return unloaded_ttft_s(prefill.request_s, prefill.tokenise_s, prompt_s(lone(prefill), max_batched_tokens, 1.0))
 
 
 def stream_of(

@@ -211,7 +211,7 @@ def speed_with_prefixes(
 
     Above the rate at which the prefixes fit, a replica still serves what it can without hits.
     """
-    cold_alone = speed.alone.cold
+    cold_alone = speed.unloaded.cold
     if memory.prefixes is None or cold_alone is None:
         return speed
     with told_as("with hits"):
@@ -263,7 +263,7 @@ def survival(
     and with gaps twice as long.
     """
     speed = speed.times(1 / speed.data_parallel)
-    prefixes, cold_alone, reservation = memory.prefixes, speed.alone.cold, speed.beside
+    prefixes, cold_alone, reservation = memory.prefixes, speed.unloaded.cold, speed.beside
     idle, waiting = operation.idle_sessions, operation.prefix_bytes
     if prefixes is None or cold_alone is None or reservation is None or idle is None or waiting is None:
         return (None,) * len(memory)

@@ -88,7 +88,7 @@ def measured(
     """Median prediction of memory and speed of every plan."""
     kind, assumed = serving_backend(workload), question.assumptions
     memory = kind.memory(workload, plans, assumed, settings)
-    speed = kind.speed(workload, memory, kind.alone(workload, plans, memory, assumed, speculative), assumed)
+    speed = kind.speed(workload, memory, kind.unloaded_latency(workload, plans, memory, assumed, speculative), assumed)
     return memory, within_service(workload, memory, speed)
 
 
@@ -302,7 +302,7 @@ def able_replicas(
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
-    alone = kind.alone(workload, plans, memory, assumed, drafting, margins.take(rows))
+    alone = kind.unloaded_latency(workload, plans, memory, assumed, drafting, margins.take(rows))
     limits = kind.limits(alone)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)

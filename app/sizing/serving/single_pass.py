@@ -35,11 +35,11 @@ class BatchAlone(Alone):
 class BatchSpeed(Speed):
     """Throughput of one device on samples."""
 
-    alone: BatchAlone
+    unloaded: BatchAlone
 
     @property
     def terms(self) -> BatchTerms:
-        return self.alone.terms
+        return self.unloaded.terms
 
 
 @formula(unit="B", source="counted from the model configuration; start-up logs for the load overhead")
@@ -254,17 +254,17 @@ def e2e_limit_s(workload: InferenceWorkload, margins: Margins) -> Column:
     return np.full(len(margins), np.inf if slo_s is None else slo_s) / margins.rate
 
 
-def single_pass_speed(workload: InferenceWorkload, memory: Memory, alone: BatchAlone) -> BatchSpeed:
+def single_pass_speed(workload: InferenceWorkload, memory: Memory, unloaded: BatchAlone) -> BatchSpeed:
     """Capacity of a device: its rate at the largest batch of which two fit into the end-to-end limit."""
-    terms, peak, most = alone.terms, memory.sequences, memory.sequences
+    terms, peak, most = unloaded.terms, memory.sequences, memory.sequences
     if workload.load not in (Load.OFFLINE, Load.BATCH):
         with unrecorded():
-            batch = largest(np.ones(len(memory)), most, TwoWithin(terms, alone.e2e_limit_s))
+            batch = largest(np.ones(len(memory)), most, TwoWithin(terms, unloaded.e2e_limit_s))
         peak = np.maximum(1.0, np.floor(batch + 1e-6))
-    capacity = batches_per_s(peak, of_batch_s(terms, peak)) / alone.margins.rate
+    capacity = batches_per_s(peak, of_batch_s(terms, peak)) / unloaded.margins.rate
     with told_as("largest batch"):
         saturation = batches_per_s(most, of_batch_s(terms, most))
-    return BatchSpeed(alone=alone, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
+    return BatchSpeed(unloaded=unloaded, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
 
 
 @formula(unit="samples", source="normal approximation of a Poisson count of arrivals")

@@ -49,12 +49,12 @@ def tightest_of(workload: InferenceWorkload, quickest: Sequence[Column]) -> Tigh
         return None
     none = Margins.none(len(quickest[0]))
     limits = [
-        limits_of(workload.alone(c), alone_s, none) for c, alone_s in zip(workload.classes, quickest, strict=True)
+        limits_of(workload.single_class_workload(c), alone_s, none) for c, alone_s in zip(workload.classes, quickest, strict=True)
     ]
     tpot, ttft = (np.stack(found) for found in zip(*limits, strict=True))
-    alone = np.stack(quickest)
-    least = np.argmin(ttft - alone, axis=0), np.arange(alone.shape[1])
-    return Tightest(alone[least], tpot.min(axis=0), ttft[least])
+    unloaded = np.stack(quickest)
+    least = np.argmin(ttft - unloaded, axis=0), np.arange(unloaded.shape[1])
+    return Tightest(unloaded[least], tpot.min(axis=0), ttft[least])
 
 
 def limits_by(

@@ -98,7 +98,7 @@ class InferenceWorkload:
         read = np.minimum(read, window - 1)
         return read, np.minimum(written, window - read)
 
-    def alone(self, of: TrafficClass) -> InferenceWorkload:
+    def single_class_workload(self, of: TrafficClass) -> InferenceWorkload:
         """Workload of one class on a service of its own."""
         return replace(
             self,

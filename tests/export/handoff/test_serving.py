@@ -72,7 +72,7 @@ def test_only_flags_of_the_list_are_given(launch: Any, layout: dict[str, Any]) -
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_script_is_one_that_a_shell_reads(engine: str, tmp_path: Path) -> None:
     options = [served(engine)]
-    if not BY_ENGINE[engine].alone:
+    if not BY_ENGINE[engine].single_machine:
         options += [pooled(engine), *(served(engine, **places) for places in LAYOUTS)]
     for option in options:
         for file in handoff(option, engine, None).files:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
-from app.sizing.serving.alone import best_alone
+from app.sizing.serving.alone import best_single_service
 from tests.examples import CHAT, LLAMA_8B
 from tests.sizing.small import SMALL
 
@@ -15,7 +15,7 @@ SMALL_CHAT = replace(CHAT, model=LLAMA_8B, peak_per_s=40.0, average_per_s=20.0)
 
 def test_it_is_what_a_recommendation_ranks_first() -> None:
     question = Question(SMALL_CHAT)
-    best = best_alone(question, SMALL_CHAT, SMALL)
+    best = best_single_service(question, SMALL_CHAT, SMALL)
     assert best is not None
     assert len(best) == 1
     first = recommend(question, SMALL).recommendations[0].estimate
@@ -25,4 +25,4 @@ def test_it_is_what_a_recommendation_ranks_first() -> None:
 
 
 def test_nothing_is_found_where_nothing_does() -> None:
-    assert best_alone(Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01)), SMALL_CHAT, SMALL) is None
+    assert best_single_service(Question(SMALL_CHAT, Constraints(max_usd_per_hour=0.01)), SMALL_CHAT, SMALL) is None

@@ -38,7 +38,7 @@ def test_what_generates_streams_and_the_rest_passes_once() -> None:
 def streamed(workload: InferenceWorkload, speculative: Speculative | None = None) -> StreamSpeed:
     plans = on_big(workload.model)
     memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
-    return AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED, speculative), ASSUMED)
+    return AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED, speculative), ASSUMED)
 
 
 def test_a_streams_memory_holds_its_own_lengths() -> None:
@@ -63,8 +63,8 @@ def test_a_streams_step_reads_half_its_output_and_its_prompt_is_computed_but_for
     # the limit is held against the prompt of the 95th percentile: 2000 tokens of which 500 are cached
     tail = prompt_of(DENSE, plans, prompt_tokens=2000.0, cached_tokens=500.0, encoder_flops=1e12)
     alone = idle_first_token_s(prefill_terms(tail, plans.achieved, links), np.full(1, 8192.0))
-    assert found.alone.fastest_ttft_s.tolist() == pytest.approx(alone.tolist())
-    assert alone[0] > streamed(STEADY).alone.fastest_ttft_s[0]
+    assert found.unloaded.fastest_ttft_s.tolist() == pytest.approx(alone.tolist())
+    assert alone[0] > streamed(STEADY).unloaded.fastest_ttft_s[0]
 
 
 def test_speculation_reaches_the_step() -> None:
@@ -82,7 +82,7 @@ def test_speculation_reaches_the_step() -> None:
     ],
 )
 def test_a_stream_must_meet_its_limits_alone(slo: Slo, met: tuple[bool, bool]) -> None:
-    alone = streamed(varied(slo=slo)).alone
+    alone = streamed(varied(slo=slo)).unloaded
     limits = AUTOREGRESSIVE.limits(alone)
     assert [limit.code for limit in limits] == ["too_slow_per_token", "too_slow_to_first_token"]
     assert tuple(bool(limit.met[0]) for limit in limits) == met
@@ -97,9 +97,9 @@ def test_margins_scale_the_limits() -> None:
     """Half as slow again at the confidence asked for: alone 1.5 times as slow, of the limit two thirds are left."""
     plans, slo = on_big(), Slo(1.0, 0.05, None, 95)
     memory = AUTOREGRESSIVE.memory(STEADY, plans, ASSUMED, Settings())
-    expected = streamed(varied(slo=slo)).alone
+    expected = streamed(varied(slo=slo)).unloaded
     by = Margins(np.full(1, 1.2), np.full(1, 1.5), np.full(1, 2.0), np.zeros(1))
-    found = AUTOREGRESSIVE.alone(varied(slo=slo), plans, memory, ASSUMED, None, by)
+    found = AUTOREGRESSIVE.unloaded_latency(varied(slo=slo), plans, memory, ASSUMED, None, by)
     again = AUTOREGRESSIVE.by(varied(slo=slo), expected, by)
     assert (again.tpot_limit_s, again.ttft_limit_s) == (found.tpot_limit_s, found.ttft_limit_s)
     assert again.margins is by
@@ -122,7 +122,7 @@ def test_a_whole_request_takes_its_parts_by_their_margins() -> None:
 
 def test_limits_met_to_the_nanosecond_are_met() -> None:
     speed = streamed(STEADY)
-    alone = speed.alone
+    alone = speed.unloaded
     within = replace(alone.within, tpot_limit_s=alone.fastest_tpot_s, ttft_limit_s=alone.fastest_ttft_s)
     assert all(bool(limit.met[0]) for limit in AUTOREGRESSIVE.limits(replace(alone, within=within)))
 
@@ -137,7 +137,7 @@ def test_a_single_pass_has_one_limit() -> None:
     workload = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95))
     plans: Any = on_big()
     memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
-    alone = SINGLE_PASSES.alone(workload, plans, memory, ASSUMED)
+    alone = SINGLE_PASSES.unloaded_latency(workload, plans, memory, ASSUMED)
     speed = SINGLE_PASSES.speed(workload, memory, alone, ASSUMED)
     (limit,) = SINGLE_PASSES.limits(alone)
     assert (limit.code, bool(limit.met[0]), limit.available_s[0]) == ("too_slow", True, 0.1)
@@ -152,7 +152,7 @@ def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
     """A card at its sheet's rates: a token takes the weights and caches over 3.2 TB/s, a prompt its FLOP over 1e15."""
     workload, plans = varied(load=Load.CLOSED, in_flight=4.0), on_big()
     memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
-    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED), ASSUMED)
+    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED)
     operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
     best = AUTOREGRESSIVE.best(workload, plans, memory, speed, operation, ASSUMED)
     work = step_of(DENSE, plans, context_tokens=900.5)
@@ -174,7 +174,7 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
         on_big(),
     )
     memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
-    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, plans, memory, ASSUMED), ASSUMED)
+    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED)
     operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
     best = AUTOREGRESSIVE.best(workload, plans, memory, speed, operation, ASSUMED)
     read = plans.streamed_bytes / 3.2e12
@@ -184,7 +184,7 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
 def test_nothing_beats_a_pass_at_full_rate() -> None:
     workload, plans = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95)), on_big()
     memory = SINGLE_PASSES.memory(workload, plans, ASSUMED, Settings())
-    speed = SINGLE_PASSES.speed(workload, memory, SINGLE_PASSES.alone(workload, plans, memory, ASSUMED), ASSUMED)
+    speed = SINGLE_PASSES.speed(workload, memory, SINGLE_PASSES.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED)
     operation = SINGLE_PASSES.operating_point(workload, memory, speed, np.ones(1))
     best = SINGLE_PASSES.best(workload, plans, memory, speed, operation, ASSUMED)
     assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # 1e12 FLOP a picture

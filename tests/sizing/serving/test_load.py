@@ -14,7 +14,7 @@ from app.sizing.serving.load import (
     mean_batch,
     median_ttft_s,
     queue_tail_s,
-    stream_alone,
+    unloaded_stream,
     stream_speed,
     variation_of,
 )
@@ -41,7 +41,7 @@ def speed(
     workload = varied(load=load, slo=Slo(ttft_s, tpot_s, e2e_s, changed.pop("percentile", 95)), **changed)
     prompt = flat_prefill(0.010)
     plans = on_big(pipeline_parallel=pipeline)
-    alone = stream_alone(workload, plans, memory_of(64), flat_step(step), prompt, [tail or prompt])
+    alone = unloaded_stream(workload, plans, memory_of(64), flat_step(step), prompt, [tail or prompt])
     return stream_speed(workload, memory_of(64), alone, Assumptions())
 
 
@@ -67,10 +67,10 @@ def test_a_replica_without_limits_runs_all_that_fits() -> None:
     assert found.capacity_per_s[0] == pytest.approx(mean / (mean * 0.010 + 200 * 0.020), rel=0.01)
     assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.010 + 200 * 0.020), rel=0.01)
     assert found.occupancy_s.tolist() == pytest.approx([0.010])
-    assert found.alone.fastest_tpot_s.tolist() == pytest.approx([0.020])
-    assert found.alone.fastest_ttft_s.tolist() == pytest.approx([0.005 + 0.010])
-    assert np.isinf(found.alone.tpot_limit_s[0])
-    assert np.isinf(found.alone.ttft_limit_s[0])
+    assert found.unloaded.fastest_tpot_s.tolist() == pytest.approx([0.020])
+    assert found.unloaded.fastest_ttft_s.tolist() == pytest.approx([0.005 + 0.010])
+    assert np.isinf(found.unloaded.tpot_limit_s[0])
+    assert np.isinf(found.unloaded.ttft_limit_s[0])
     assert speed(percentile=50.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4), rel=0.01)
     assert speed(percentile=20.0).capacity_per_s[0] == pytest.approx(64 / (0.64 + 4), rel=0.01)
 
@@ -83,7 +83,7 @@ def test_the_limit_of_a_token_bounds_the_batch() -> None:
     # 31 others' prompts: 20 ms + 31 / 200 * 10 ms, and at the 95th percentile 1.645 * sqrt(31) more: 22.01 ms
     found = speed(tpot_s=0.02201)
     assert found.slo_batch.tolist() == [32]
-    assert found.alone.tpot_limit_s.tolist() == [0.02201]
+    assert found.unloaded.tpot_limit_s.tolist() == [0.02201]
     closed = speed(Load.CLOSED, tpot_s=0.02201)
     assert closed.slo_batch.tolist() == [32]
     # a turn: 31 prompts, 200 steps, and 75 ms to the first token, a little less of the others' prompts in that time
@@ -111,19 +111,19 @@ def test_prompts_take_nearly_all_of_a_replicas_time_and_no_more() -> None:
 
 def test_a_whole_requests_limit_leaves_its_tokens_what_the_first_left() -> None:
     found = speed(e2e_s=5.0)
-    assert found.alone.tpot_limit_s[0] == pytest.approx((5 - 0.015) / 201)
-    assert found.alone.ttft_limit_s[0] == 5
+    assert found.unloaded.tpot_limit_s[0] == pytest.approx((5 - 0.015) / 201)
+    assert found.unloaded.ttft_limit_s[0] == 5
     both = speed(e2e_s=5.0, ttft_s=1.0, tpot_s=0.02201)
-    assert (both.alone.ttft_limit_s[0], both.alone.tpot_limit_s[0]) == (1, 0.02201)
+    assert (both.unloaded.ttft_limit_s[0], both.unloaded.tpot_limit_s[0]) == (1, 0.02201)
     longer = speed(e2e_s=5.0, output_tokens=Lengths(201.0, 400.0))
-    assert longer.alone.tpot_limit_s[0] == pytest.approx((5 - 0.015) / 400, rel=1e-3)
-    assert speed(e2e_s=0.01).alone.tpot_limit_s[0] < 1e-6
+    assert longer.unloaded.tpot_limit_s[0] == pytest.approx((5 - 0.015) / 400, rel=1e-3)
+    assert speed(e2e_s=0.01).unloaded.tpot_limit_s[0] < 1e-6
 
 
 def test_the_long_prompt_is_the_one_that_must_meet_the_limit() -> None:
     tail = flat_prefill(0.030, new_tokens=2400.0)
     found = speed(tail=tail, ttft_s=0.0801)
-    assert found.alone.fastest_ttft_s[0] == pytest.approx(0.005 + 0.030)
+    assert found.unloaded.fastest_ttft_s[0] == pytest.approx(0.005 + 0.030)
     # 35 ms, and 2.5 steps if others run: one alone is in time, two are not
     assert found.slo_batch.tolist() == [1]
     assert found.occupancy_s[0] == pytest.approx(0.010)  # others' prompts are of the mean

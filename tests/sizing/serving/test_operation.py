@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.serving.load import late_tpot_s, stream_alone, stream_speed
+from app.sizing.serving.load import late_tpot_s, unloaded_stream, stream_speed
 from app.sizing.serving.operation import StreamOperation, longer_s, met, stream_operating_point
 from app.sizing.workload import Lengths, Load
 from tests.examples import col
@@ -19,7 +19,7 @@ Z95 = 1.6448536
 
 def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any) -> StreamOperation:
     workload, prompt, memory = varied(**changed), flat_prefill(prompt_s), memory_of(sequences)
-    alone = stream_alone(workload, on_big(), memory, flat_step(0.020), prompt, [prompt])
+    alone = unloaded_stream(workload, on_big(), memory, flat_step(0.020), prompt, [prompt])
     speed = stream_speed(workload, memory, alone, Assumptions())
     return stream_operating_point(workload, memory, speed, col(replicas))
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.cache import Prefixes
-from app.sizing.serving.load import StreamSpeed, stream_alone, stream_speed
+from app.sizing.serving.load import StreamSpeed, unloaded_stream, stream_speed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import stream_operating_point
@@ -46,7 +46,7 @@ def speed(
 ) -> StreamSpeed:
     """With hits worth 40 ms of each prompt."""
     prompts = flat_prefill(0.010), flat_prefill(cold_s)
-    alone, cold = (stream_alone(workload, on_big(), of, flat_step(0.020), p, [p], margins) for p in prompts)
+    alone, cold = (unloaded_stream(workload, on_big(), of, flat_step(0.020), p, [p], margins) for p in prompts)
     alone = replace(alone, cold=cold)
     return speed_with_prefixes(workload, of, stream_speed(workload, of, alone, ASSUMED), ASSUMED)
 
@@ -111,7 +111,7 @@ def test_where_waiting_for_hits_does_less_every_prompt_is_computed() -> None:
     assert (bool(found.beside.counted[0]), bool(found.beside.binds[0])) == (False, False)
     # judged again, at other margins, it stays what it is
     again = speed_with_prefixes(
-        opened(), memory(gap_s=3600.0), stream_speed(opened(), memory(), found.alone, ASSUMED), ASSUMED
+        opened(), memory(gap_s=3600.0), stream_speed(opened(), memory(), found.unloaded, ASSUMED), ASSUMED
     )
     assert again.capacity_per_s.tolist() == found.capacity_per_s.tolist()
 
@@ -122,7 +122,7 @@ def test_rows_choose_for_themselves() -> None:
     workload = opened()
     prompts = flat_prefill(0.010).take(np.array([0, 0])), flat_prefill(0.050).take(np.array([0, 0]))
     plans, step = on_big().take(np.array([0, 0])), flat_step(0.020).take(np.array([0, 0]))
-    alone, cold = (stream_alone(workload, plans, two, step, p, [p]) for p in prompts)
+    alone, cold = (unloaded_stream(workload, plans, two, step, p, [p]) for p in prompts)
     free = stream_speed(workload, two, replace(alone, cold=cold), ASSUMED)
     found = speed_with_prefixes(workload, two, free, ASSUMED)
     assert found.beside is not None
@@ -194,5 +194,5 @@ def test_what_survives_and_what_its_loss_takes() -> None:
 
 def test_without_prefixes_a_speed_stays_as_it_is() -> None:
     of = replace(memory(), prefixes=None)
-    free = stream_speed(opened(), of, speed(opened(), memory()).alone, ASSUMED)
+    free = stream_speed(opened(), of, speed(opened(), memory()).unloaded, ASSUMED)
     assert speed_with_prefixes(opened(), of, free, ASSUMED) is free

@@ -85,7 +85,7 @@ def judged(
     alone = single_pass_alone(workload, table, FLAT, READY_MADE)
     speed = single_pass_speed(workload, memory(most), alone)
     terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020), hosting=host)
-    speed = replace(speed, alone=replace(speed.alone, terms=terms))
+    speed = replace(speed, alone=replace(speed.unloaded, terms=terms))
     return speed, operate_single_pass(workload, memory(most), speed, col(2))
 
 
@@ -108,8 +108,8 @@ def test_the_largest_batch_two_of_which_fit_into_the_limit(load: Load, e2e_s: fl
     assert found.slo_batch.tolist() == [batch]
     assert found.capacity_per_s[0] == pytest.approx(batch / (batch * 0.005 + OVERHEAD))
     assert found.saturation_per_s[0] == pytest.approx(64 / (64 * 0.005 + OVERHEAD))
-    assert found.alone.fastest_e2e_s[0] == pytest.approx((0.005 + OVERHEAD) * (2 if load is Load.OPEN else 1))
-    assert found.alone.e2e_limit_s[0] == (np.inf if e2e_s is None else e2e_s)
+    assert found.unloaded.fastest_e2e_s[0] == pytest.approx((0.005 + OVERHEAD) * (2 if load is Load.OPEN else 1))
+    assert found.unloaded.e2e_limit_s[0] == (np.inf if e2e_s is None else e2e_s)
 
 
 def test_a_rate_fills_batches_of_its_own() -> None:

@@ -171,7 +171,7 @@ def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int
 def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, StreamSpeed, StreamOperation]:
     """The closed form."""
     memory = AUTOREGRESSIVE.memory(workload, case.plans, ASSUMED, Settings())
-    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.alone(workload, case.plans, memory, ASSUMED), ASSUMED)
+    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, case.plans, memory, ASSUMED), ASSUMED)
     return memory, speed, AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
 
 
