@@ -70,7 +70,7 @@ def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Around]:
                 s = r.setting
                 asked = StackKey(s.engine, s.family, s.format_class), Shape(s.params, s.input_tokens, s.output_tokens)
                 if asked not in known:
-                    known[asked] = others.beside(asked[:1]).around(asked[1])
+                    known[asked] = others.index_stacks(asked[:1]).around(asked[1])
                 found[r.measurement, r.metric] = known[asked]
     return found
 

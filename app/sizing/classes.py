@@ -24,18 +24,18 @@ def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> Share
     workload, p = question.workload, found.performance
     if not isinstance(workload, InferenceWorkload) or not workload.classes or p is None:
         return None
-    apart = tuple(apart_of(question, market, workload, each) for each in workload.classes)
-    ours, theirs = None if found.cost is None else found.cost.usd_per_hour, total_usd_per_hour(apart)
+    separate = tuple(apart_of(question, market, workload, each) for each in workload.classes)
+    ours, theirs = None if found.cost is None else found.cost.usd_per_hour, total_usd_per_hour(separate)
     cheaper = None if ours is None else TOGETHER if theirs is None or ours <= theirs else APART
     saved = None if ours is None or theirs is None else abs(ours - theirs)
     return SharedFleet(
         replicas=found.deployment.replicas or 0,
         usd_per_hour=ours,
         by_class=p.by_class,
-        apart=apart,
+        separate_services=separate,
         cheaper=cheaper,
         saving_usd_per_hour=saved,
-        why=why(p.by_class, apart, ours, theirs),
+        why=why(p.by_class, separate, ours, theirs),
     )
 
 

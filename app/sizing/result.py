@@ -23,7 +23,7 @@ from app.sizing.values.packing import Packing
 from app.sizing.values.pools import Split
 from app.sizing.values.runs import Curve, Maximum
 from app.sizing.values.ways import Alternative, Cheaper
-from app.sizing.words import apart, counted, span
+from app.sizing.words import format_distinct_numbers, counted, span
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +358,7 @@ class Rejection:
         """The reason as a sentence."""
         numbers: dict[str, str] = {}
         if self.needed is not None and self.available is not None:
-            needed, available = apart(self.needed, self.available)
+            needed, available = format_distinct_numbers(self.needed, self.available)
             if self.unit == "days":
                 needed, available = span(self.needed), span(self.available)
             numbers = {"needed": needed, "available": available}

@@ -37,7 +37,7 @@ from app.sizing.hardware.tables import (
     MemoryRules,
     SchedulingColumns,
     Stacks,
-    alike,
+    equivalence_keys,
     codes,
     indices,
 )
@@ -128,7 +128,7 @@ class Snapshot:
         self.regions = tuple(sorted({o.region for o in self.offers} | {Environment.ON_PREM.value}))
         self.instance_types = tuple(sorted({o.instance_type for o in self.offers}))
         self.machines, self.listings = self._listed(owned)
-        self.alike = alike(self.machines)
+        self.alike = equivalence_keys(self.machines)
 
     @cached_property
     def socket_bytes_per_s(self) -> Column:
@@ -166,7 +166,7 @@ class Snapshot:
             formats=self.format_index,
             phases=indices(self.phases),
         )
-        return columns, self.surroundings[SERVING].beside(once)
+        return columns, self.surroundings[SERVING].index_stacks(once)
 
     def achieved(
         self, stacks: Sequence[tuple[str, str, str]], generation: str = "today", fitted: Sequence[bool] | None = None

@@ -70,7 +70,7 @@ class Surroundings:
         self._first: Codes = np.cumsum([0, *map(len, shapes)])[:-1]
         self._known: dict[StackKey, Column] = {}
 
-    def beside(self, stacks: Sequence[StackKey]) -> Beside:
+    def index_stacks(self, stacks: Sequence[StackKey]) -> Beside:
         """Distances from these stacks to every measured stack."""
         apart = np.array([self._apart(key) for key in stacks]).reshape(len(stacks), len(self._stacks))
         return Beside(
@@ -110,7 +110,7 @@ def surroundings_of(rows: Iterable[Compared]) -> dict[str, Surroundings]:
 class Beside(NamedTuple):
     """Stacks (rows) compared with measured stacks (columns)."""
 
-    apart: Column  # distance in categorical attributes, one row per stack and one column per measured stack
+    categorical_distance: Column  # distance in categorical attributes, one row per stack and one column per measured stack
     sources: Column  # independent sources for the runtime on the family
     untabulated: Column  # 1 where base values come from no kernel tables of the maker
     shapes: Column  # weighted logarithms of the measured shapes, one column each
@@ -123,7 +123,7 @@ class Beside(NamedTuple):
             return Around(self.sources, np.full(len(self.sources), FARTHEST), self.untabulated, documented)
         off = self.shapes - scaled([shape]).T
         nearest = np.minimum.reduceat(np.sqrt(np.einsum("ij,ij->j", off, off)), self.first)
-        return Around(self.sources, (self.apart + nearest).min(axis=1), self.untabulated, documented)
+        return Around(self.sources, (self.categorical_distance + nearest).min(axis=1), self.untabulated, documented)
 
 
 def distinct_stacks(keys: Sequence[StackKey]) -> tuple[list[StackKey], Codes]:

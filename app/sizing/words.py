@@ -25,7 +25,7 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share * 100:,.{digits}f} %"
 
 
-def apart(first: float, second: float) -> tuple[str, str]:
+def format_distinct_numbers(first: float, second: float) -> tuple[str, str]:
     """Two numbers as text, with as many digits as it takes to distinguish them."""
     for digits in range(DIGITS, MOST_DIGITS):
         if figure(first, digits) != figure(second, digits):

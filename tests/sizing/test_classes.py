@@ -166,11 +166,11 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
     shared = first.estimate.shared
     assert shared is not None
     assert all(ranked.estimate.shared is None for ranked in others)
-    assert [each.name for each in shared.by_class] == [each.name for each in shared.apart] == ["class 0", "class 1"]
+    assert [each.name for each in shared.by_class] == [each.name for each in shared.separate_services] == ["class 0", "class 1"]
     assert first.estimate.cost is not None
     assert shared.usd_per_hour == first.estimate.cost.usd_per_hour
     prices = [find_alone(both.single_class_workload(c)) for c in both.classes]
-    assert [each.usd_per_hour for each in shared.apart] == pytest.approx(prices)
+    assert [each.usd_per_hour for each in shared.separate_services] == pytest.approx(prices)
     ours, theirs = first.estimate.cost.usd_per_hour, sum(prices)
     assert ours is not None
     assert shared.cheaper == ("together" if ours <= theirs else "apart")

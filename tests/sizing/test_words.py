@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.words import apart, at_least, counted, figure, large, span
+from app.sizing.words import format_distinct_numbers, at_least, counted, figure, large, span
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def test_a_limit_of_three_digits_stays() -> None:
 
 
 def test_two_numbers_are_shown_as_different() -> None:
-    assert apart(2.004, 2.0) == ("2.004", "2")
-    assert apart(14.4, 15.0) == ("14.4", "15")
-    assert apart(2000.04, 2000.0) == ("2,000.04", "2,000")
-    assert apart(5.0, 5.0) == ("5", "5")
+    assert format_distinct_numbers(2.004, 2.0) == ("2.004", "2")
+    assert format_distinct_numbers(14.4, 15.0) == ("14.4", "15")
+    assert format_distinct_numbers(2000.04, 2000.0) == ("2,000.04", "2,000")
+    assert format_distinct_numbers(5.0, 5.0) == ("5", "5")
 
 
 def test_durations_are_days_or_hours() -> None:

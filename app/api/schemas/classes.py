@@ -125,7 +125,7 @@ def shared_json(found: SharedFleet) -> dict[str, Any]:
                 "replicas": each.replicas,
                 "usd_per_hour": rounded(each.usd_per_hour),
             }
-            for each in found.apart
+            for each in found.separate_services
         ],
         "cheaper": found.cheaper,
         "saving_usd_per_hour": rounded(found.saving_usd_per_hour),

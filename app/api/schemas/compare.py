@@ -254,7 +254,7 @@ def _outcome_json(o: Outcome, identity: str | None) -> Part:
 
 def _difference_json(d: Difference) -> Part:
     causes = [{"code": c.code, "ratio": rounded(c.ratio), "text": c.text} for c in d.causes]
-    return {"name": d.name, "compared_with": d.beside, "quantity": d.quantity, "ratio": rounded(d.ratio), "causes": causes}
+    return {"name": d.name, "compared_with": d.baseline, "quantity": d.quantity, "ratio": rounded(d.ratio), "causes": causes}
 
 
 def _spending_json(s: Spending) -> Part:

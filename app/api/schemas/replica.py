@@ -36,9 +36,9 @@ class ReplicaSpec(Wire):
     scheduler: SchedulerSpec | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
 
-    def said(self, *apart: str) -> dict[str, Any]:
+    def said(self, *excluded: str) -> dict[str, Any]:
         """The fields under the engine's names, without the fields `apart`."""
-        fields = self.model_dump(exclude={"offer", "scheduler", *apart})
+        fields = self.model_dump(exclude={"offer", "scheduler", *excluded})
         if self.offer is not None:
             fields |= self.offer.model_dump()
             pricing = self.offer.pricing_model

@@ -80,7 +80,7 @@ class AdaptersSpec(Wire):
             raise ValueError("active must be at most count")
         return self
 
-    def beside(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
+    def apply_adapters(self, model: ModelArchitecture, assumed: Assumptions) -> ModelArchitecture:
         """The model with the adapters that stay loaded."""
         usual = min(self.count, int(assumed.default_loaded_adapters)) if self.active is None else self.active
         return with_adapters(model, rank=self.rank, loaded=usual)
@@ -141,7 +141,7 @@ class InferenceSpec(Wire):
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
         t, trace = self.traffic, self.traffic.to_trace()
         model = self.sample.applied_to(model) if self.sample is not None else model
-        model = self.adapters.beside(model, assumed) if self.adapters is not None else model
+        model = self.adapters.apply_adapters(model, assumed) if self.adapters is not None else model
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.said
         if t.classes is not None:

@@ -142,5 +142,5 @@ def certainty_of(
     key = StackKey(setting.engine, setting.family, setting.format_class)
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
     if around is None:
-        around = {pool: results.beside([key]).around(shape) for pool, results in snapshot.surroundings.items()}
+        around = {pool: results.index_stacks([key]).around(shape) for pool, results in snapshot.surroundings.items()}
     return Certainty(snapshot.spreads, around, setting, near, neighbours, assumed, training)

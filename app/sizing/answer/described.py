@@ -8,7 +8,7 @@ from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance, Ranked
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.values.latencies import Percentiles
-from app.sizing.words import apart, figure, percent, span
+from app.sizing.words import format_distinct_numbers, figure, percent, span
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 LEAST_TOLD = 0.005  # probabilities closer to 0 or 1 are not shown as a number
@@ -52,7 +52,7 @@ def service_words(workload: InferenceWorkload, speed: Performance) -> str:
     if workload.load is Load.OFFLINE:
         return f"and serves {figure(capacity)} {unit}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - 1e-9):
-        carried, asked = apart(capacity, workload.peak_per_s)
+        carried, asked = format_distinct_numbers(capacity, workload.peak_per_s)
         return f"but serves only {carried} of the requested {asked} {unit}/s within the limits"
     waits = latency_words(speed)
     if workload.load is Load.OPEN:

@@ -198,7 +198,7 @@ class TokenWords:
 
     def is_full(self, judged: Streamed, row: int, assumed: Assumptions) -> bool:
         """Whether memory caps the batch below the latency limits, or prefixes of idle sessions cap the request rate."""
-        memory, prefixes = judged.memory, judged.speed.beside
+        memory, prefixes = judged.memory, judged.speed.prefix_reservation
         if prefixes is not None and prefixes.binds[row]:
             return True
         fitting = at(memory.sequences, row)
@@ -232,7 +232,7 @@ class TokenWords:
 
 def idle_of(judged: Streamed, row: int) -> tuple[float, float]:
     """Idle sessions of a replica whose prefix-cache hits count, and bytes of their prefixes on each device."""
-    prefixes, operation = judged.speed.beside, judged.operation
+    prefixes, operation = judged.speed.prefix_reservation, judged.operation
     if prefixes is None or not prefixes.counted[row]:
         return 0.0, 0.0
     if operation.idle_sessions is None or operation.prefix_bytes is None:

@@ -192,7 +192,7 @@ def training_reasons(
         "accelerators",
     )
     yield from batch_reason(workload, run, row)
-    others = "; ".join(map(alternative_words, finalists.beside.alternatives[row]))
+    others = "; ".join(map(alternative_words, finalists.comparisons.alternatives[row]))
     if others:
         yield Reason("alternatives", f"Alternatives on as many accelerators: {others}.", "step_time_s", step_s, "s")
     part, words = BOUND_BY[bottleneck]

@@ -30,7 +30,7 @@ class Difference:
     """Cost of one option divided by the cost of another, with the factors of that ratio, the largest first."""
 
     name: str  # option that is compared
-    beside: str  # option that it is compared with
+    baseline: str  # option that it is compared with
     quantity: str  # name of the cost quantity
     ratio: float  # cost of `name` divided by the cost of `baseline`
     causes: tuple[Cause, ...]
@@ -91,17 +91,17 @@ def _work(o: Outcome) -> float:
     return workload.volume_requests
 
 
-def difference(mine: Outcome, beside: Outcome) -> Difference | None:
+def difference(mine: Outcome, baseline: Outcome) -> Difference | None:
     """Why one outcome costs more or less than another; None where one has no cost or only one of them has an end."""
-    first, second = footing(mine), footing(beside)
-    if first is None or second is None or mine.ends != beside.ends or mine.usd is None or beside.usd is None:
+    first, second = footing(mine), footing(baseline)
+    if first is None or second is None or mine.ends != baseline.ends or mine.usd is None or baseline.usd is None:
         return None
     quantity = "usd_total" if mine.ends else "usd_per_hour"
-    causes = sorted(_causes(mine, beside, first, second), key=lambda c: -abs(math.log(c.ratio)))
-    return Difference(mine.name, beside.name, quantity, mine.usd / beside.usd, tuple(causes))
+    causes = sorted(_causes(mine, baseline, first, second), key=lambda c: -abs(math.log(c.ratio)))
+    return Difference(mine.name, baseline.name, quantity, mine.usd / baseline.usd, tuple(causes))
 
 
-def _causes(mine: Outcome, beside: Outcome, a: Footing, b: Footing) -> Iterator[Cause]:
+def _causes(mine: Outcome, baseline: Outcome, a: Footing, b: Footing) -> Iterator[Cause]:
     """The factors that differ from 1, with their explanations."""
     unit = "requests/s" if mine.peak_per_s is not None else "tokens/s"
     factors = (
@@ -110,7 +110,7 @@ def _causes(mine: Outcome, beside: Outcome, a: Footing, b: Footing) -> Iterator[
             a.price / b.price,
             f"an accelerator costs {figure(a.price)} USD/h instead of {figure(b.price)} USD/h",
         ),
-        ("speed", b.speed / a.speed, _speed_words(mine, beside, a, b, unit)),
+        ("speed", b.speed / a.speed, _speed_words(mine, baseline, a, b, unit)),
         ("room", a.room / b.room, f"its capacity is {figure(a.room)} times the load instead of {figure(b.room)}"),
         (
             "idle",
@@ -124,11 +124,11 @@ def _causes(mine: Outcome, beside: Outcome, a: Footing, b: Footing) -> Iterator[
             yield Cause(code, ratio, text)
 
 
-def _speed_words(mine: Outcome, beside: Outcome, a: Footing, b: Footing, unit: str) -> str:
+def _speed_words(mine: Outcome, baseline: Outcome, a: Footing, b: Footing, unit: str) -> str:
     """How much more one accelerator does than one of the other outcome, and why."""
     times = a.speed / b.speed
     text = f"an accelerator does {figure(times)} times as much work per hour"
     if not mine.ends and mine.peak_per_s is not None:
         text = f"an accelerator carries {figure(a.speed)} instead of {figure(b.speed)} {unit} within the limits"
-    why = why_faster(mine, beside)
+    why = why_faster(mine, baseline)
     return f"{text} ({why})" if why else text

@@ -18,21 +18,21 @@ ALIKE = 0.03
 MOST_TOLD = 4
 
 
-def why_faster(mine: Outcome, beside: Outcome) -> str:
+def why_faster(mine: Outcome, baseline: Outcome) -> str:
     """What differs between two outcomes, the limiting resource first; an empty text where no difference is known."""
-    if mine.accelerator is None or beside.accelerator is None or mine.estimate is None or beside.estimate is None:
+    if mine.accelerator is None or baseline.accelerator is None or mine.estimate is None or baseline.estimate is None:
         return ""
     reasons = [
-        *_hardware(mine, beside),
-        *_layout(mine.estimate, beside.estimate),
-        *_held(mine.estimate, beside.estimate),
+        *_hardware(mine, baseline),
+        *_layout(mine.estimate, baseline.estimate),
+        *_held(mine.estimate, baseline.estimate),
     ]
     return together(reasons[:MOST_TOLD]) if reasons else ""
 
 
-def _hardware(mine: Outcome, beside: Outcome) -> Iterator[str]:
+def _hardware(mine: Outcome, baseline: Outcome) -> Iterator[str]:
     """Differences of the hardware, the limiting resource first."""
-    a, b = mine.accelerator, beside.accelerator
+    a, b = mine.accelerator, baseline.accelerator
     assert a is not None and b is not None and mine.estimate is not None
     limit = mine.estimate.bottleneck
     resources = (
@@ -51,9 +51,9 @@ def _rate(a: Accelerator) -> float:
     return max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
 
 
-def _layout(mine: Estimate, beside: Estimate) -> Iterator[str]:
+def _layout(mine: Estimate, baseline: Estimate) -> Iterator[str]:
     """Differences of formats, engine and layout."""
-    a, b = mine.deployment, beside.deployment
+    a, b = mine.deployment, baseline.deployment
     if (a.pools is None) != (b.pools is None):
         yield "two pools instead of one" if a.pools is not None else "one pool instead of two"
         return
@@ -76,10 +76,10 @@ def _each(d: Deployment) -> int | None:
     return d.accelerators_per_replica
 
 
-def _held(mine: Estimate, beside: Estimate) -> Iterator[str]:
+def _held(mine: Estimate, baseline: Estimate) -> Iterator[str]:
     """Difference of the batch size at peak load."""
-    if mine.performance is None or beside.performance is None:
+    if mine.performance is None or baseline.performance is None:
         return
-    has, other = mine.performance.batch_at_peak, beside.performance.batch_at_peak
+    has, other = mine.performance.batch_at_peak, baseline.performance.batch_at_peak
     if has and other and abs(has / other - 1) > ALIKE:
         yield f"a batch of {figure(has)} instead of {figure(other)}"

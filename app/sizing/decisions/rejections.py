@@ -100,7 +100,7 @@ class Rejections:
                 reached,
             )
 
-    def apart(self) -> Rejections:
+    def empty_copy(self) -> Rejections:
         """An empty collection of the same class, for an alternative search of some of the types."""
         return type(self)(self.accelerators)
 

@@ -28,12 +28,12 @@ def loads(case: Case) -> Iterator[Finding]:
     if not seen or case.workload is None or case.workload.load is not Load.OPEN:
         return
     expected = [at_rate(case, point.requests_per_s) for point in seen]
-    beyond = [worst(case, point, p, RANKS) for point, p in zip(seen, expected, strict=True)]
+    excesses = [worst(case, point, p, RANKS) for point, p in zip(seen, expected, strict=True)]
     light = worst(case, seen[0], expected[0], RANKS[:1])
     if light is not None:
         yield slow_when_light(seen[0], *light)
         return
-    first = next((i for i, found in enumerate(beyond) if found is not None), None)
+    first = next((i for i, found in enumerate(excesses) if found is not None), None)
     if first is not None and (curve := case.expected and case.expected.load_curve):
         yield from early_knee(case, seen, first, curve)
 

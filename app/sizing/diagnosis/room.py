@@ -75,10 +75,10 @@ def preempted(case: Case) -> float:
 
 def preemptions(case: Case) -> Iterator[Finding]:
     """The engine evicts requests from the KV cache and computes them again."""
-    seen, beyond = case.service.preemptions_per_request, preempted(case)
-    if seen is None or beyond < case.assumed.diagnosed_least_share or not case.much(seen, seen - beyond):
+    seen, excess = case.service.preemptions_per_request, preempted(case)
+    if seen is None or excess < case.assumed.diagnosed_least_share or not case.much(seen, seen - excess):
         return
-    usual, share = seen - beyond, beyond / (1 + beyond)
+    usual, share = seen - excess, excess / (1 + excess)
     yield Finding(
         "preemptions",
         f"Each request is preempted {figure(seen)} times on average (expected: {figure(usual)}).",

@@ -28,9 +28,9 @@ def queueing(case: Case) -> Iterator[Finding]:
     usual = p.simulation.queue.p50_s
     if usual is None or not case.much(s.queue_p50_s, usual):
         return
-    beyond = s.queue_p50_s - usual
-    share = case.of_a_request(beyond)
-    if beyond > case.assumed.diagnosed_idle_share * s.ttft_p50_s and share >= case.assumed.diagnosed_least_share:
+    excess_s = s.queue_p50_s - usual
+    share = case.of_a_request(excess_s)
+    if excess_s > case.assumed.diagnosed_idle_share * s.ttft_p50_s and share >= case.assumed.diagnosed_least_share:
         yield Finding(
             "queueing",
             f"The median queue time is {figure(s.queue_p50_s * 1e3)} ms (expected: {figure(usual * 1e3)} ms).",

@@ -123,7 +123,7 @@ def _by_task(
 def stack_columns(
     stacks: Sequence[Stack],
     achieved: Achieved,
-    beside: Codes,
+    evidence_stack: Codes,
     *,
     accelerators: Mapping[str, int],
     engines: Mapping[str, int],
@@ -164,7 +164,7 @@ def stack_columns(
         combine_bytes=column([w.combine_bytes if w else 0.0 for w in wide]),
         context_bytes=column([c.exchanged_bytes if c else 0.0 for c in context]),
         latent_contexts=flags([c is not None and c.latent for c in context]),
-        beside=beside,
+        evidence_stack=evidence_stack,
         memory=MemoryRules.of([e.memory for e in of_engine]),
         scheduling=SchedulingColumns.of([e.scheduling for e in of_engine], [s.family for s in stacks]),
         achieved=achieved,

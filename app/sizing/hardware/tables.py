@@ -283,13 +283,13 @@ class Stacks(Columns):
     combine_bytes: Column  # bytes per element combined from expert ranks
     context_bytes: Column  # bytes per element exchanged in decode context parallelism; 0 if unsupported
     latent_contexts: Mask  # decode context parallelism for latent caches (MLA) only
-    beside: Codes  # stack whose evidence applies, a row of Catalog.beside_stacks
+    evidence_stack: Codes  # stack whose evidence applies, a row of Catalog.beside_stacks
     memory: MemoryRules
     scheduling: SchedulingColumns
     achieved: Achieved
 
 
-def alike(machines: Machines) -> tuple[Codes, Codes]:
+def equivalence_keys(machines: Machines) -> tuple[Codes, Codes]:
     """Two equivalence keys per machine: for replicas within one machine, and for replicas across machines.
 
     Machines with the same key give the same result for such a replica.

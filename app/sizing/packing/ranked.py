@@ -60,7 +60,7 @@ def with_companions(
     every = (*packed, *estimates[count:])
     if not ranks_all(question):
         return every, order, scores
-    apart = [apart_usd(found, companion_usd) for found in estimates[count:]]
-    totals = np.array([*map(total_usd, packed), *(np.inf if usd is None else usd for usd in apart)])
+    separate_usd = [apart_usd(found, companion_usd) for found in estimates[count:]]
+    totals = np.array([*map(total_usd, packed), *(np.inf if usd is None else usd for usd in separate_usd)])
     order = np.argsort(totals, kind="stable")
     return tuple(every[row] for row in order.tolist()), order, totals[order]

@@ -50,16 +50,16 @@ def beside_pools(question: Question, found: Estimate, market: Snapshot) -> Estim
     if not question.companions or not found.fits or found.cost is None:
         return found
     with unrecorded():
-        apart = apart_usd(found, companions_usd(question, market))
+        separate_usd = apart_usd(found, companions_usd(question, market))
     text = "Prefill and decode pools share their cards with no other model; the companions need separate machines."
-    cheaper = None if apart is None else "apart"
-    return replace(found, packing=Packing(None, None, None, (), (), apart, cheaper, text))
+    cheaper = None if separate_usd is None else "apart"
+    return replace(found, packing=Packing(None, None, None, (), (), separate_usd, cheaper, text))
 
 
-def apart_usd(found: Estimate, beside: float | None) -> float | None:
+def apart_usd(found: Estimate, companion_usd: float | None) -> float | None:
     """Cost of the deployment plus every companion on machines of its own, USD/h; None where one has no price."""
     own = None if found.cost is None else found.cost.usd_per_hour
-    return None if own is None or beside is None else own + beside
+    return None if own is None or companion_usd is None else own + companion_usd
 
 
 def total_usd(found: Estimate) -> float:
@@ -75,7 +75,7 @@ def packing_of(
     found: Estimate,
     plan: Plans,
     market: Snapshot,
-    beside: float | None,
+    companion_usd: float | None,
 ) -> Packing:
     """All models on cards of the deployment's type and machines, compared with separate deployments."""
     members = [own_member(question, workload, found, plan)]
@@ -83,17 +83,17 @@ def packing_of(
     slicing = market.slicings.get(found.deployment.accelerator)
     shares = [ways_of(question, market, m, slicing) for m in members]
     shares[0] = [*shares[0], as_judged(found, workload)]
-    apart = apart_usd(found, beside)
+    separate_usd = apart_usd(found, companion_usd)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
     chosen = None if missing else simulated(question, market, members, shares, slicing)
     if chosen is None:
-        return unpacked(found, missing, apart)
+        return unpacked(found, missing, separate_usd)
     arrangement, ways = chosen
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
     cost = cost_on(question, plan, nodes)
     paid, limits = nodes * plan.accelerators_per_node, question.constraints
     if not within_limits(plan.accelerator, paid, cost, limits, Unread(market.accelerators))[0]:
-        return beyond_limits(found, arrangement.count, len(members), apart)
+        return beyond_limits(found, arrangement.count, len(members), separate_usd)
     usd = usd_of(cost)
     return Packing(
         cards=arrangement.count,
@@ -101,9 +101,9 @@ def packing_of(
         usd_per_hour=usd,
         on=placed(arrangement, members, ways, slicing),
         models=tuple(running(member, share, found, market) for member, share in zip(members, ways, strict=True)),
-        apart_usd_per_hour=apart,
-        cheaper=cheaper_of(usd, apart),
-        why=why(found, arrangement.count, len(members), usd, apart),
+        apart_usd_per_hour=separate_usd,
+        cheaper=cheaper_of(usd, separate_usd),
+        why=why(found, arrangement.count, len(members), usd, separate_usd),
     )
 
 
@@ -246,30 +246,30 @@ def running(member: Member, share: Share, found: Estimate, market: Snapshot) -> 
     return Packed(member.name, engine, stored, share.replicas)
 
 
-def cheaper_of(together: float | None, apart: float | None) -> str | None:
+def cheaper_of(together: float | None, separate_usd: float | None) -> str | None:
     """Which costs less, "together" or "apart"; None where neither has a price."""
-    if together is None or apart is None:
-        return None if together is None and apart is None else "apart" if together is None else "together"
-    return "together" if together <= apart * (1 + 1e-9) else "apart"
+    if together is None or separate_usd is None:
+        return None if together is None and separate_usd is None else "apart" if together is None else "together"
+    return "together" if together <= separate_usd * (1 + 1e-9) else "apart"
 
 
-def unpacked(found: Estimate, missing: Sequence[str], apart: float | None) -> Packing:
+def unpacked(found: Estimate, missing: Sequence[str], separate_usd: float | None) -> Packing:
     """Answer where some model cannot run on a card of this type."""
     names = " and ".join(missing) or "One of the models"
     text = f"{names} cannot run within its limits on one {found.deployment.accelerator}."
-    return Packing(None, None, None, (), (), apart, None if apart is None else "apart", text)
+    return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 
 
-def beyond_limits(found: Estimate, cards: int, models: int, apart: float | None) -> Packing:
+def beyond_limits(found: Estimate, cards: int, models: int, separate_usd: float | None) -> Packing:
     """Answer where all models together exceed a limit on accelerators, money or power."""
     text = f"{counted(models, 'model')} together need {counted(cards, 'card')} of {found.deployment.accelerator}"
     text = f"{text}, which exceeds a limit on accelerators, cost or power."
-    return Packing(None, None, None, (), (), apart, None if apart is None else "apart", text)
+    return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 
 
-def why(found: Estimate, cards: int, models: int, usd: float | None, apart: float | None) -> str:
+def why(found: Estimate, cards: int, models: int, usd: float | None, separate_usd: float | None) -> str:
     """The comparison as a sentence."""
     text = f"{counted(models, 'model')} share {counted(cards, 'card')} of {found.deployment.accelerator}"
-    if usd is None or apart is None:
+    if usd is None or separate_usd is None:
         return f"{text}."
-    return f"{text} for {usd:,.2f} USD/h; on separate machines they cost {apart:,.2f} USD/h."
+    return f"{text} for {usd:,.2f} USD/h; on separate machines they cost {separate_usd:,.2f} USD/h."

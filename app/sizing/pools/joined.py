@@ -247,8 +247,8 @@ def intervals_of(
         token_s = None if writes.tpot is None else getattr(writes.tpot, name)
         if first is None or whole_s is None or first_s is None or read_s is None or not token_s:
             continue
-        beside, later = first_s - read_s, (whole_s - first_s) / token_s
-        first = replace(first, low=first.low + beside, high=first.high + beside)
+        added_s, later = first_s - read_s, (whole_s - first_s) / token_s
+        first = replace(first, low=first.low + added_s, high=first.high + added_s)
         whole = (first.low + later * token.low, first.high + later * token.high)
         found += [token, first, Interval("e2e_s", *whole, token.statistic)]
     return tuple(found)

@@ -150,5 +150,5 @@ def knee_per_s(points: Sequence[LoadPoint]) -> float:
     """Requests per second above which the p95 of TTFT grows faster than throughput."""
     slow = np.diff(np.log([point.ttft_p95_s for point in points]))
     more = np.diff(np.log([point.output_tokens_per_s for point in points]))
-    beyond = np.flatnonzero(slow > more)
-    return points[int(beyond[0]) if len(beyond) else -1].requests_per_s
+    growing = np.flatnonzero(slow > more)
+    return points[int(growing[0]) if len(growing) else -1].requests_per_s

@@ -284,8 +284,8 @@ def joinable(reads: Plans, writes: Plans, market: Snapshot) -> Mask:
 
     The location must be the same because network bandwidth between locations is not modeled.
     """
-    alike: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
-    together: Mask = alike & (places(reads, market)[:, None] == places(writes, market))
+    same_engine_and_cache: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
+    together: Mask = same_engine_and_cache & (places(reads, market)[:, None] == places(writes, market))
     return together
 
 

@@ -34,7 +34,7 @@ def reasons(
             for name, each, load in zip(NAMES, both, (split.prefill, split.decode), strict=True)
         ),
         transfer_reason(split.transfer),
-        *apart(both[0].deployment, both[1].deployment),
+        *separate_locations_reason(both[0].deployment, both[1].deployment),
         *limit_reasons(workload, performance),
     ]
     if workload.requests is not None and performance.days is not None:
@@ -55,12 +55,12 @@ def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
         ]
         for name, each in zip(NAMES, both, strict=True)
     ]
-    alike = {reason.text for reason in told[0]} & {reason.text for reason in told[1]}
+    shared_texts = {reason.text for reason in told[0]} & {reason.text for reason in told[1]}
     for reason in told[0]:
-        whose = "Each pool" if reason.text in alike else "The prefill pool"
+        whose = "Each pool" if reason.text in shared_texts else "The prefill pool"
         yield replace(reason, text=f"{whose}: {reason.text}")
     for reason in told[1]:
-        if reason.text not in alike:
+        if reason.text not in shared_texts:
             yield replace(reason, text=f"The decode pool: {reason.text}")
 
 
@@ -88,7 +88,7 @@ def transfer_reason(transfer: Transfer) -> Reason:
     return Reason("pool_transfer", text, "transfer_ms", transfer.seconds * 1e3, "ms")
 
 
-def apart(prefill: Deployment, decode: Deployment) -> Iterator[Reason]:
+def separate_locations_reason(prefill: Deployment, decode: Deployment) -> Iterator[Reason]:
     """Warning that the two pools are priced at different locations."""
     if place_of(prefill) == place_of(decode):
         return

@@ -144,15 +144,15 @@ def most_capable(
     not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
-    first, alike = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
+    first, group_of_plan = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
     kinds, settings, rows = least_short(question, workload, plans.take(first), deployment, market)
     idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
     does = judge(question, idle, kinds, settings, speculative=deployment.speculative).options
     score = 1.0 / np.maximum(throughput_per_s(workload, does), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
     row_of[rows[most]] = most
-    tied = np.flatnonzero(row_of[alike] >= 0)
-    plans, of_kind = plans.take(tied), row_of[alike][tied]
+    tied = np.flatnonzero(row_of[group_of_plan] >= 0)
+    plans, of_kind = plans.take(tied), row_of[group_of_plan][tied]
     options = options_of(
         question,
         workload,
@@ -193,7 +193,7 @@ def least_short(
     memory, speed, held = found()
     slow = np.where(held, 0.0, np.maximum(1.0, times_too_slow(workload, speed, asked)))
     rows: Codes = np.arange(len(plans))
-    for short in (memory.unfit, beyond(workload, deployment, plans, asked), slow):
+    for short in (memory.unfit, exceeds_accelerators(workload, deployment, plans, asked), slow):
         rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
     plans, asked, margins, held = plans.take(rows), asked.take(rows), margins.take(rows), held[rows]
     memory, speed = memory.take(rows), speed.take(rows)
@@ -203,7 +203,7 @@ def least_short(
     return plans, at_their_best(question, workload, plans, asked, memory, speed, held), rows
 
 
-def beyond(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:
+def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:
     """1 where the machines hold more accelerators than the request allows, else 0."""
     if deployment.total_accelerators is None or asked.replicas is None:
         return np.zeros(len(plans))

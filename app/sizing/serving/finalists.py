@@ -177,7 +177,7 @@ def finalists_of(
         return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
-    trial = SimulationQueue(options, score_of(question.objective, merit), best, beside=workload.load is Load.OPEN)
+    trial = SimulationQueue(options, score_of(question.objective, merit), best, try_extra_layouts=workload.load is Load.OPEN)
     tables: list[Options] = []
     found: list[SimulatedReplicas] = []
     kept: list[Codes] = []

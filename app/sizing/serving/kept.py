@@ -53,7 +53,7 @@ class KeptCurves:
 KEPT = KeptCurves(MOST_KEPT)
 
 
-def told_apart(workload: InferenceWorkload) -> bytes:
+def workload_key(workload: InferenceWorkload) -> bytes:
     """Key part of a workload without a trace: everything that determines its requests and their limits."""
     values = [getattr(workload, f.name) for f in fields(workload) if f.name not in APART]
     return repr((workload.model.max_context_tokens, *values)).encode()

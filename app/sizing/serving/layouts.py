@@ -136,8 +136,8 @@ def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, f
         found = _table(model, [*usual, *_beside(model)])
         return found.take(found.divides)
     most = most_of_a_replica(node, assumed, fixed)
-    beside = [] if _given(fixed) else [w for w in _beside(model) if w[0] * w[1] * w[2] <= most]
-    return _table(model, [degrees for degrees in [*_every(model, most, fixed), *beside] if _agrees(fixed, *degrees)])
+    extra = [] if _given(fixed) else [w for w in _beside(model) if w[0] * w[1] * w[2] <= most]
+    return _table(model, [degrees for degrees in [*_every(model, most, fixed), *extra] if _agrees(fixed, *degrees)])
 
 
 def _beside(model: ModelArchitecture) -> list[Degrees]:

@@ -268,7 +268,7 @@ class StreamSpeed(Speed):
     """How one replica serves a stream of tokens."""
 
     unloaded: StreamAlone  # the stream on an idle replica, and its limits
-    beside: BesidePrefixes | None = None  # how idle prefixes limit the cache
+    prefix_reservation: BesidePrefixes | None = None  # how idle prefixes limit the cache
 
     @property
     def stream(self) -> Stream:

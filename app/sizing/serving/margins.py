@@ -41,19 +41,19 @@ class Margins(Columns):
         return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
 
 
-def around_plans(workload: InferenceWorkload, plans: Plans, beside: Beside, assumed: Assumptions) -> Around:
+def around_plans(workload: InferenceWorkload, plans: Plans, evidence_index: Beside, assumed: Assumptions) -> Around:
     """Published evidence near every plan; none is known for weights in host memory."""
-    around = around_stacks(workload, plans.stacks.table, beside, assumed).take(plans.stacks.rows)
+    around = around_stacks(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
     if plans.on_host is None:
         return around
     widened = np.where(plans.away, np.maximum(around.widened, assumed.expected_support_widening), around.widened)
     return replace(around, sources=np.where(plans.away, 0.0, around.sources), widened=widened)
 
 
-def around_stacks(workload: InferenceWorkload, stacks: Stacks, beside: Beside, assumed: Assumptions) -> Around:
+def around_stacks(workload: InferenceWorkload, stacks: Stacks, evidence_index: Beside, assumed: Assumptions) -> Around:
     """Published evidence near every software stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
-    around = beside.around(shape).take(stacks.beside)
+    around = evidence_index.around(shape).take(stacks.evidence_stack)
     return replace(around, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
 
 

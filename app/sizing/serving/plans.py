@@ -192,8 +192,8 @@ class Plans(Columns):
         kinds, which = self.machines.table.hosts
         if self.on_host is None:
             return kinds, which[self.machines.rows]
-        more, beside = self.on_host.distinct_placements
-        return kinds * more, which[self.machines.rows] * more + beside
+        more, offload_type = self.on_host.distinct_placements
+        return kinds * more, which[self.machines.rows] * more + offload_type
 
     @property
     def linked_nodes(self) -> Column:

@@ -244,9 +244,9 @@ def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperat
 
 def at_once(workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed) -> ServingMemory:
     """Memory limited to the sequences for which the prefixes of a closed loop leave room."""
-    if speed.beside is None or workload.load is not Load.CLOSED:
+    if speed.prefix_reservation is None or workload.load is not Load.CLOSED:
         return memory
-    return replace(memory, sequences=np.maximum(1.0, speed.beside.sequences))
+    return replace(memory, sequences=np.maximum(1.0, speed.prefix_reservation.sequences))
 
 
 def survival(
@@ -263,7 +263,7 @@ def survival(
     and with gaps twice as long.
     """
     speed = speed.times(1 / speed.data_parallel)
-    prefixes, cold_alone, reservation = memory.prefixes, speed.unloaded.cold, speed.beside
+    prefixes, cold_alone, reservation = memory.prefixes, speed.unloaded.cold, speed.prefix_reservation
     idle, waiting = operation.idle_sessions, operation.prefix_bytes
     if prefixes is None or cold_alone is None or reservation is None or idle is None or waiting is None:
         return (None,) * len(memory)

@@ -222,7 +222,7 @@ def search(
     The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
     fixes.
     """
-    first, alike = distinct(alike_for_a_replica(plans, market))
+    first, group_of_plan = distinct(alike_for_a_replica(plans, market))
     distinct_plans = plans.take(first)
     margins = margins_asked(question, workload, distinct_plans, market)
     asked = Settings() if fixed is None else settings_asked(fixed, distinct_plans, workload.redundancy)
@@ -230,7 +230,7 @@ def search(
     able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections, asked, drafting)
     row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.serves)
     row_of[able[serving]] = serving
-    rows = row_of[alike]
+    rows = row_of[group_of_plan]
     kept = rows >= 0
     rows = rows[kept]
     plans, settings = plans.take(kept), complete(memory, speed, None, asked.take(able)).take(rows)
@@ -266,8 +266,8 @@ def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans,
     if plans.on_host is None:
         return found
     away = np.flatnonzero(plans.away)
-    apart = around_plans(workload, plans.take(away), market.beside_stacks, question.assumptions)
-    return with_rows(found, away, margins_at(standing, workload, apart, spreads, question.assumptions))
+    offload_margins_around = around_plans(workload, plans.take(away), market.beside_stacks, question.assumptions)
+    return with_rows(found, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions))
 
 
 def able_replicas(

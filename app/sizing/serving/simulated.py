@@ -20,7 +20,7 @@ from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import link_use
 from app.sizing.serving.curves import ClassCurve, Curve, Waits
-from app.sizing.serving.kept import KEPT, key_of, told_apart
+from app.sizing.serving.kept import KEPT, key_of, workload_key
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.measured import QUANTILES
 from app.sizing.serving.memory import ServingMemory
@@ -103,7 +103,7 @@ def kept_curves(
     count: int,
 ) -> Iterator[Curve]:
     """Curve of every replica, from the cache where possible; replicas under a trace are always simulated."""
-    key = told_apart(workload)
+    key = workload_key(workload)
     for replica, limit in zip(replicas, limits, strict=True):
         run_simulation = partial(simulate, replica, limit)
         with stage("simulate"):

@@ -23,23 +23,23 @@ class SimulationQueue:
     tried only if `try_extra_layouts` is set.
     """
 
-    def __init__(self, options: Options, score: Column, best: Codes, *, beside: bool = True) -> None:
+    def __init__(self, options: Options, score: Column, best: Codes, *, try_extra_layouts: bool = True) -> None:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
-        self.beside: list[tuple[float, int]] = []  # alternatives for types with a simulated layout, most likely first
+        self.alternatives: list[tuple[float, int]] = []  # alternatives for types with a simulated layout, most likely first
         self.reached: dict[int, float] = {}  # best simulated score by type
         plans = options.plans  # rows with equal engine, format and replica size share a key
         self.layouts: Codes = (
             plans.engine * 4096 + plans.weight_format
         ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
         self.left: Mask = np.ones(len(options), bool)
-        self.replacement_budget, self.extra_layouts_budget = MOST_OTHERS, MOST_BESIDE * beside
+        self.replacement_budget, self.extra_layouts_budget = MOST_OTHERS, MOST_BESIDE * try_extra_layouts
 
     def next(self, types: int) -> Codes:
         """Up to `types` rows from the queue, and one alternative layout that may clearly beat the best of its type."""
         rows, self.waiting = self.waiting[:types], self.waiting[types:]
-        while self.beside and self.extra_layouts_budget:
-            _, row = self.beside.pop(0)
+        while self.alternatives and self.extra_layouts_budget:
+            _, row = self.alternatives.pop(0)
             if self.score[row] * WORSE_BY < self.reached[int(self.options.accelerator[row])]:
                 self.extra_layouts_budget -= 1
                 return np.array([*rows, row], np.int64)
@@ -79,7 +79,7 @@ class SimulationQueue:
         other = int(among[np.argmin(self.score[among])])
         if kind in self.reached:
             times = 1.0 if len(abler) else score / float(self.score[row])
-            insort(self.beside, (float(self.score[other]) * times, other))
+            insort(self.alternatives, (float(self.score[other]) * times, other))
         elif len(abler) or self.replacement_budget > 0:
             insort(self.waiting, other, key=self.score.__getitem__)
             self.replacement_budget -= not len(abler)

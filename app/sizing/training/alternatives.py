@@ -56,7 +56,7 @@ def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, fl
     yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
 
 
-def beside(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:
+def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:
     """Evaluate the neighboring layouts of each row, and each row's layout on one machine."""
     neighbors = [(row, *choice) for row in range(len(plans)) for choice in neighbours_of(plans, row)]
     chosen = np.arange(len(plans))

@@ -10,7 +10,7 @@ from app.sizing.decisions.rejections import Unread
 from app.sizing.question import Question
 from app.sizing.training.counts import counts_of
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.scaling import alike
+from app.sizing.training.scaling import same_machine_and_framework
 from app.sizing.training.search import Judged, best_runs, smallest_runs
 from app.sizing.workload import TrainingWorkload
 
@@ -27,7 +27,7 @@ def with_larger_batch(
     """
     larger = replace(workload, global_batch=TIMES * workload.global_batch)
     counts = counts_of(larger)
-    runs = smallest_runs(larger, counts, alike(layouts, chosen.plans), replace(question, workload=larger), Unread(()))
+    runs = smallest_runs(larger, counts, same_machine_and_framework(layouts, chosen.plans), replace(question, workload=larger), Unread(()))
     if not len(runs):
         return None
     best, _ = best_runs(counts, runs, question)

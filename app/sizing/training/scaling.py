@@ -41,7 +41,7 @@ def sizes_for(plans: TrainingPlans, accelerators: float) -> Column:
     return np.union1d(np.union1d(inside, machines * count), [accelerators, 2 * accelerators])
 
 
-def alike(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
+def same_machine_and_framework(layouts: TrainingPlans, chosen: TrainingPlans) -> TrainingPlans:
     """Return the layouts with the machine, the price and the framework of the first chosen run."""
     same = (
         (layouts.offered.listing == chosen.offered.listing[0])
@@ -59,7 +59,7 @@ def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Q
     requested one, so every layout runs out of micro-batches at some size.
     """
     first, assumed = chosen.take(np.zeros(1, dtype=np.int64)), question.assumptions
-    layouts, own = alike(layouts, first.plans), float(first.run.accelerators[0])
+    layouts, own = same_machine_and_framework(layouts, first.plans), float(first.run.accelerators[0])
     sizes_judged = sizes_for(layouts, own)
     sizes = np.broadcast_to(sizes_judged, (len(layouts), len(sizes_judged)))
     degrees, possible = degree_of(counts, layouts, sizes)

@@ -201,7 +201,7 @@ def _margins(
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     time = "training_samples" if workload.in_samples else "training"
-    neighbourhood = snapshot.surroundings[pool_of(time)].beside(keys).around(shape)
+    neighbourhood = snapshot.surroundings[pool_of(time)].index_stacks(keys).around(shape)
     neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = snapshot.spreads
     return margins_of(confidence, (spreads.of(time), neighbourhood), spreads.of("training_memory"), recipe_known)
@@ -233,7 +233,7 @@ def smallest_runs(
     remaining = np.flatnonzero(resort & ~served[layouts.accelerator])
     if not len(remaining):
         return usual
-    last_resort_rejections = rejections.apart()
+    last_resort_rejections = rejections.empty_copy()
     last_resort_runs = _last_runs(workload, counts, layouts.take(remaining), question, last_resort_rejections)
     rejections.merge_alternative(last_resort_rejections, last_resort_runs.plans.accelerator)
     if not len(last_resort_runs):

@@ -24,7 +24,7 @@ class SharedFleet:
     replicas: int
     usd_per_hour: float | None
     by_class: tuple[ClassWaits, ...]
-    apart: tuple[Apart, ...]
+    separate_services: tuple[Apart, ...]
     cheaper: str | None  # together or apart; None if a price is missing
     saving_usd_per_hour: float | None  # saving of the cheaper option, USD/h
     why: str
@@ -32,10 +32,10 @@ class SharedFleet:
     @property
     def apart_usd_per_hour(self) -> float | None:
         """Price of all separate services in USD/h; None if one has no price."""
-        return total_usd_per_hour(self.apart)
+        return total_usd_per_hour(self.separate_services)
 
 
-def total_usd_per_hour(apart: tuple[Apart, ...]) -> float | None:
+def total_usd_per_hour(services: tuple[Apart, ...]) -> float | None:
     """Total price of several services in USD/h; None if one has no price."""
-    prices = [each.usd_per_hour for each in apart if each.usd_per_hour is not None]
-    return sum(prices) if len(prices) == len(apart) else None
+    prices = [each.usd_per_hour for each in services if each.usd_per_hour is not None]
+    return sum(prices) if len(prices) == len(services) else None

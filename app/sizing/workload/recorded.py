@@ -32,7 +32,7 @@ def recorded_workload(
     average_per_s: float | None = None,
     turn_gap_s: float | None = None,
     max_context_tokens: float | None = None,
-    **beside: Unpack[BesideTrace],
+    **options: Unpack[BesideTrace],
 ) -> InferenceWorkload:
     """A complete workload from a trace and the other parts of the request.
 
@@ -61,6 +61,6 @@ def recorded_workload(
         burstiness=found.burstiness,
         hits=Hits(trace.cached_fraction, turn_gap_s=turn_gap_s),
         max_context_tokens=trace.longest_tokens if max_context_tokens is None else max_context_tokens,
-        **beside,
+        **options,
     )
     return replace(workload, trace=trace)

@@ -10,7 +10,7 @@ from tests.sizing.small import SMALL
 def test_options_are_compared_with_the_cheapest_in_order_of_cost() -> None:
     found = compare((on_big(), one_card(), best(), nothing()), SMALL)
     assert [o.name for o in found.outcomes] == ["big", "a card", "best", "for a cent"]
-    assert {d.beside for d in found.differences} == {"best"}
+    assert {d.baseline for d in found.differences} == {"best"}
     assert [d.ratio for d in found.differences] == sorted(d.ratio for d in found.differences)
     assert {s.name for s in found.spending} == {"big", "a card", "best"}
     assert {a.name for a in found.assumptions} == {"rent_decline_per_year", "resale_decline_per_year"}

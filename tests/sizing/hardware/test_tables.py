@@ -12,7 +12,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.tables import (
     AcceleratorColumns,
     SchedulingColumns,
-    alike,
+    equivalence_keys,
     indices,
     scheduler_at,
     step_sizes,
@@ -53,7 +53,7 @@ def test_machines_alike_within_and_across() -> None:
     network = replace(pair, network_bytes_per_s=np.array([1e9, 2e9]))
     memory = replace(pair, memory_bytes=np.array([1e9, 2e9]))
     for table, inside, between in ((pair, True, True), (network, True, False), (memory, False, False)):
-        within, across = alike(table)
+        within, across = equivalence_keys(table)
         assert (within[0] == within[1], across[0] == across[1]) == (inside, between)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.sizing.hardware.parts import PricingModel
-from app.sizing.pools.told import apart
+from app.sizing.pools.told import separate_locations_reason
 from app.sizing.question import Deployment
 from app.sizing.workload import Slo
 from tests.sizing.pools.given import ONE, pools_of, split
@@ -35,8 +35,8 @@ def test_what_differs_between_pools_is_said_of_each() -> None:
 def test_pools_in_two_places_are_reported() -> None:
     one = Deployment(BIG.slug, provider="a", region="x", pricing_model=PricingModel.ON_DEMAND)
     elsewhere, owned = replace(one, region="y"), replace(one, pricing_model=PricingModel.OWNED)
-    assert list(apart(one, replace(one, pricing_model=PricingModel.SPOT))) == []
-    assert list(apart(owned, replace(owned, provider="b", region="y"))) == []
+    assert list(separate_locations_reason(one, replace(one, pricing_model=PricingModel.SPOT))) == []
+    assert list(separate_locations_reason(owned, replace(owned, provider="b", region="y"))) == []
     for other in (elsewhere, owned):
-        (reason,) = apart(one, other)
+        (reason,) = separate_locations_reason(one, other)
         assert reason.code == "pools_apart" and "a x" in reason.text

@@ -11,7 +11,7 @@ import pytest
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.serving.curves import Curve
-from app.sizing.serving.kept import KEPT, KeptCurves, key_of, told_apart
+from app.sizing.serving.kept import KEPT, KeptCurves, key_of, workload_key
 from app.sizing.serving.simulation import Replica
 from app.sizing.workload import Lengths, Load, Slo
 from tests.sizing.serving.given import varied
@@ -39,8 +39,8 @@ OTHERS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changes", OTHERS, ids="-".join)
 def test_workloads_with_other_requests_or_limits_have_other_keys(changes: dict[str, Any]) -> None:
-    assert told_apart(varied(**ASKED)) == told_apart(WORKLOAD)
-    assert told_apart(replace(WORKLOAD, **changes)) != told_apart(WORKLOAD)
+    assert workload_key(varied(**ASKED)) == workload_key(WORKLOAD)
+    assert workload_key(replace(WORKLOAD, **changes)) != workload_key(WORKLOAD)
 
 
 def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:

@@ -71,7 +71,7 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     on_big = Constraints(accelerators=("acme-big",), weight_formats=("bf16",))
     plans, assumed = planned(constraints=on_big), Assumptions()
     stacks = plans.stacks.table
-    count = int(stacks.beside.max()) + 1
+    count = int(stacks.evidence_stack.max()) + 1
     evidence = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
     known = around_plans(STEADY, plans, evidence, assumed)
     assert known.widened.tolist() == [1] * len(plans)

@@ -75,8 +75,8 @@ def test_running_and_idle_share_the_pool() -> None:
     batch = rate * TURNS / (1 - rate * 0.010)
     assert batch + 10 * rate == pytest.approx(64, rel=1e-3)
     assert batch + 10 * rate <= 64
-    assert found.beside is not None
-    assert (bool(found.beside.counted[0]), bool(found.beside.binds[0])) == (True, True)
+    assert found.prefix_reservation is not None
+    assert (bool(found.prefix_reservation.counted[0]), bool(found.prefix_reservation.binds[0])) == (True, True)
     assert found.slo_batch.tolist() == [64]  # what the engine may run at once stays
     assert rate <= found.saturation_per_s[0] < 64 / (0.64 + TURNS)
 
@@ -107,8 +107,8 @@ def test_where_waiting_for_hits_does_less_every_prompt_is_computed() -> None:
     found = speed(opened(), memory(gap_s=3600.0))
     assert found.capacity_per_s[0] == pytest.approx(64 / (64 * 0.050 + TURNS), rel=0.01)
     assert found.occupancy_s.tolist() == pytest.approx([0.050])
-    assert found.beside is not None
-    assert (bool(found.beside.counted[0]), bool(found.beside.binds[0])) == (False, False)
+    assert found.prefix_reservation is not None
+    assert (bool(found.prefix_reservation.counted[0]), bool(found.prefix_reservation.binds[0])) == (False, False)
     # judged again, at other margins, it stays what it is
     again = speed_with_prefixes(
         opened(), memory(gap_s=3600.0), stream_speed(opened(), memory(), found.unloaded, ASSUMED), ASSUMED
@@ -125,8 +125,8 @@ def test_rows_choose_for_themselves() -> None:
     alone, cold = (unloaded_stream(workload, plans, two, step, p, [p]) for p in prompts)
     free = stream_speed(workload, two, replace(alone, cold=cold), ASSUMED)
     found = speed_with_prefixes(workload, two, free, ASSUMED)
-    assert found.beside is not None
-    assert found.beside.counted.tolist() == [False, True]
+    assert found.prefix_reservation is not None
+    assert found.prefix_reservation.counted.tolist() == [False, True]
     assert found.occupancy_s.tolist() == pytest.approx([0.050, 0.010])
     assert found.capacity_per_s.tolist() == pytest.approx([64 / (3.2 + TURNS), 64 / (0.64 + TURNS)], rel=0.01)
 

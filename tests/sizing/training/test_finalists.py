@@ -46,7 +46,7 @@ def test_arithmetic_is_noted_where_it_is_wanted() -> None:
 
 def test_finalists_come_with_neighbours_and_chunks() -> None:
     found = judged(trace=False)
-    assert len(found.beside.alternatives) == len(found.assured) == 3
+    assert len(found.comparisons.alternatives) == len(found.assured) == 3
     assert found.virtual_pipeline.tolist() == virtual_pipeline(COUNTS, PLANS).tolist()
     # whole machines for the whole run
     hours = found.outcome.days * 24

@@ -13,7 +13,7 @@ from app.sizing.model.counting.encoders import labels
 from app.sizing.model.counting.families import FAMILIES, Family
 from app.sizing.model.counting.feed_forward import Experts, dense_width, experts, mlp
 from app.sizing.model.counting.mixers import MIXERS
-from app.sizing.model.counting.schedule import Layer, alike, layers_of, window_tokens
+from app.sizing.model.counting.schedule import Layer, group_layers, layers_of, window_tokens
 from app.sizing.model.tensors import ONCE, BlockKind, Inventory, Part, Per
 
 # Families that are recurrent in every layer: no heads, no cache.
@@ -107,7 +107,7 @@ def _mixers(
 ) -> tuple[AttentionGroup, ...]:
     """Add attention and recurrent mixers of all layers and return the attention groups in order of first appearance."""
     groups: list[AttentionGroup] = []
-    for (mixer, kv_heads), layers in alike(schedule, lambda x: (x.mixer, x.kv_heads)).items():
+    for (mixer, kv_heads), layers in group_layers(schedule, lambda x: (x.mixer, x.kv_heads)).items():
         if mixer == "":
             continue
         if mixer in MIXERS:
@@ -203,7 +203,7 @@ def _feed_forward(
     """Add the feed-forward part of all layers and return (routing, width of the dense MLP)."""
     routing, widest = Experts(), 0.0
     fused = spec.fused_gate_up
-    for (kind, own), layers in alike(schedule, lambda x: (x.feed_forward, x.width)).items():
+    for (kind, own), layers in group_layers(schedule, lambda x: (x.feed_forward, x.width)).items():
         if kind in ("mlp", "both"):
             width = own or dense_width(reader, family, hidden_size)
             bias = reader.flag(spec.mlp_bias)

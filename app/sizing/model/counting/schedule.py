@@ -265,7 +265,7 @@ def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[La
     return [Layer(m, "moe" if r else "mlp") for m, r in zip(mixers, routed, strict=True)]
 
 
-def alike(layers: list[Layer], key: Callable[[Layer], Any]) -> dict[Any, tuple[int, ...]]:
+def group_layers(layers: list[Layer], key: Callable[[Layer], Any]) -> dict[Any, tuple[int, ...]]:
     """Layer indices grouped by the value of `key`, in order of first appearance."""
     found: dict[Any, list[int]] = {}
     for i, layer in enumerate(layers):
