@@ -55,9 +55,9 @@ class Patience:
 UNHURRIED = Patience(statement_s=3600.0, lock_s=300.0)  # for commands that migrate and load
 
 
-def away(said: str) -> DatabaseError:
+def away(reason: str) -> DatabaseError:
     """Returns the error for a database that does not answer."""
-    return OperationalError(None, None, psycopg.OperationalError(said))
+    return OperationalError(None, None, psycopg.OperationalError(reason))
 
 
 class NoAnswer(psycopg.OperationalError):

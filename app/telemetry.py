@@ -54,18 +54,18 @@ disable_created_metrics()  # type: ignore[no-untyped-call]  # `_created` samples
 _counted = CollectorRegistry()
 
 
-def _count(name: str, said: str, label: str, values: Iterable[str]) -> Counter:
+def _count(name: str, help_text: str, label: str, values: Iterable[str]) -> Counter:
     """Returns a counter with one label. Every value of the closed list is exported from the start, as 0."""
-    counter = Counter(f"headroom_{name}", said, [label], registry=_counted)
+    counter = Counter(f"headroom_{name}", help_text, [label], registry=_counted)
     for value in values:
         counter.labels(value)
     return counter
 
 
 def _level(
-    name: str, said: str, over_workers: Literal["livesum", "livemin", "livemax"], labels: Iterable[str] = ()
+    name: str, help_text: str, over_workers: Literal["livesum", "livemin", "livemax"], labels: Iterable[str] = ()
 ) -> Gauge:
-    return Gauge(f"headroom_{name}", said, tuple(labels), multiprocess_mode=over_workers, registry=_counted)
+    return Gauge(f"headroom_{name}", help_text, tuple(labels), multiprocess_mode=over_workers, registry=_counted)
 
 
 _requests = Histogram(
@@ -206,7 +206,7 @@ def breaker(*, is_open: bool) -> None:
     _breaker.set(is_open)
 
 
-def told(result: Notice) -> None:
+def record_notice(result: Notice) -> None:
     """Records one attempt to deliver a webhook notification."""
     _notices.labels(result).inc()
 
@@ -216,11 +216,11 @@ def fetched(result: Fetch) -> None:
     _fetches.labels(result).inc()
 
 
-def _moment(said: str) -> float:
+def _moment(text: str) -> float:
     """Returns a date or time as seconds since 1970; 0 if it is empty."""
-    if not said:
+    if not text:
         return 0.0
-    moment = datetime.fromisoformat(said)
+    moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 

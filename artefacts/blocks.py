@@ -23,7 +23,7 @@ class Block:
     """One fenced block: language, info string after the language, text, and position in the document."""
 
     language: str
-    said: str
+    info: str
     text: str
     start: int
     end: int
@@ -31,7 +31,7 @@ class Block:
 
     @property
     def runs(self) -> bool:
-        return self.language in (SHELL, PYTHON) and not self.said.startswith((NOT_RUN, GENERATED_CLIENT))
+        return self.language in (SHELL, PYTHON) and not self.info.startswith((NOT_RUN, GENERATED_CLIENT))
 
 
 def documents() -> list[Path]:
@@ -63,19 +63,19 @@ def outputs(fenced: list[Block]) -> dict[int, int]:
 
 def posted(block: Block) -> str:
     """Path to which a request block is posted."""
-    return block.said.removeprefix(POST)
+    return block.info.removeprefix(POST)
 
 
 def shown(path: Path) -> str:
     """Answers and outputs that a document shows, without its prose."""
     fenced = blocks(path.read_text())
-    answers = [block.text for block in fenced if block.language == JSON and block.said == ANSWER]
+    answers = [block.text for block in fenced if block.language == JSON and block.info == ANSWER]
     return "".join([*answers, *(fenced[i].text for i in outputs(fenced))])
 
 
 def asks(path: Path) -> str:
     """Commands and requests in a document."""
-    return "".join(b.said + b.text for b in blocks(path.read_text()) if b.runs or b.said.startswith(POST))
+    return "".join(b.info + b.text for b in blocks(path.read_text()) if b.runs or b.info.startswith(POST))
 
 
 def replaced(text: str, fenced: list[Block], fresh: Mapping[int, str]) -> str:

@@ -85,7 +85,7 @@ def row(estimate: Mapping[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def told(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
+def question_section(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
     """The section of one question."""
     yield f"## {question['title']}"
     yield posted(question)
@@ -118,5 +118,5 @@ def write(client: TestClient) -> None:
     parts = [HEAD]
     for question in questions():
         answer = client.post(question["call"], json=request_of(question)).json()
-        parts += told(question, answer)
+        parts += question_section(question, answer)
     PAGE.write_text("\n\n".join(part.rstrip() for part in parts) + "\n")

@@ -66,7 +66,7 @@ def refreshed(text: str, client: TestClient, url: str) -> str:
         said = run(fenced, url)
         fresh |= {i: said[of] for i, of in due.items()}
     for i, block in enumerate(fenced):
-        if block.language == JSON and block.said == ANSWER:
+        if block.language == JSON and block.info == ANSWER:
             answer = client.post(posted(fenced[i - 1]), json=json.loads(fenced[i - 1].text)).json()
             fresh[i] = formatted(refilled(json.loads(block.text), answer)) + "\n"
     return replaced(text, fenced, fresh)

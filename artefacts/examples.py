@@ -157,7 +157,7 @@ class Examples:
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]
-            if "properties" in schema and isinstance(value, dict) and said(value) > said(self.found.get(name)):
+            if "properties" in schema and isinstance(value, dict) and stated_fields(value) > stated_fields(self.found.get(name)):
                 self.found[name] = self.cut(value)
         for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
             if self.fits(value, option):
@@ -195,7 +195,7 @@ class Examples:
         return all(bound[k] is None or v in bound[k] for k, v in value.items() if k in bound)
 
 
-def said(value: Any) -> int:
+def stated_fields(value: Any) -> int:
     """Number of fields of an object that are not empty; -1 for other values."""
     return sum(v not in (None, [], {}) for v in value.values()) if isinstance(value, dict) else -1
 

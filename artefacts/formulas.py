@@ -67,7 +67,7 @@ class Told:
         return self.formula.function.__code__.co_firstlineno
 
 
-def told(formula: Formula[Any, Any]) -> Told:
+def read_docstring(formula: Formula[Any, Any]) -> Told:
     """Splits the docstring of a formula into its sections."""
     text = inspect.getdoc(formula.function) or ""
     parts = SECTION.split(text)
@@ -111,7 +111,7 @@ def reading_order(module: str) -> tuple[int, int, str]:
 def all_told() -> tuple[Told, ...]:
     """Every formula, in the reading order of the files and the order of definition within a file."""
     modules()
-    docs = [told(f) for f in FORMULAS.values() if f.function.__module__.startswith("app.sizing.")]
+    docs = [read_docstring(f) for f in FORMULAS.values() if f.function.__module__.startswith("app.sizing.")]
     return tuple(sorted(docs, key=lambda t: (reading_order(t.module), t.line)))
 
 

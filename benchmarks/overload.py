@@ -87,20 +87,20 @@ def client(*words: object) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-def told(process: subprocess.Popen[str]) -> Any:
+def read_output(process: subprocess.Popen[str]) -> Any:
     return json.loads(process.communicate()[0])
 
 
 def print_overload(server: Served, times: float, seconds: float) -> None:
     """Prints goodput before, during and after the overload."""
-    told(client("flood", server.port, 5, 3, 1_000_000))  # warm-up
+    read_output(client("flood", server.port, 5, 3, 1_000_000))  # warm-up
     best = max(goodput(server, in_flight, 6.0) for in_flight in (2, 4))
-    quiet = told(client("probe", server.port, 3))
+    quiet = read_output(client("probe", server.port, 3))
     print(f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {at(quiet, 0.99):.0f} ms idle")
     before = server.rss_mib()
     flooding = client("flood", server.port, best * times, seconds, 2_000_000)
     probing = client("probe", server.port, seconds)
-    found, livez = told(flooding), told(probing)
+    found, livez = read_output(flooding), read_output(probing)
     taken = [f["s"] for f in found if f["status"] == 200]
     refused = [f for f in found if f["status"] in (429, 503)]
     others = Counter(f["status"] for f in found if f["status"] not in (200, 429, 503))
@@ -114,7 +114,7 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
     print(f"  other statuses: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
     print(f"  /livez p50 {at(livez, 0.5):.0f} ms, p99 {at(livez, 0.99):.0f} ms, slowest {at(livez, 1.0):.0f} ms")
     began = time.perf_counter()
-    alone = told(client("flood", server.port, 1, 3, 3_000_000))
+    alone = read_output(client("flood", server.port, 1, 3, 3_000_000))
     print(
         f"right after: {Counter(f['status'] for f in alone)}, slowest {at([f['s'] for f in alone], 1.0):.0f} ms",
         end=" ",

@@ -64,7 +64,7 @@ REQUESTS = [
     pytest.param(page, i, id=f"{name}-{i}")
     for name, page in BLOCKS.items()
     for i, block in enumerate(page)
-    if block.language == JSON and block.said != ANSWER
+    if block.language == JSON and block.info != ANSWER
 ]
 
 
@@ -93,14 +93,14 @@ def test_what_a_document_shows_runs_and_says_what_stands_there(name: str, live: 
 @pytest.mark.parametrize(("page", "i"), REQUESTS)
 def test_every_request_is_answered_as_shown(client: TestClient, page: list[Block], i: int) -> None:
     body = json.loads(page[i].text)
-    if page[i].said in PARTS:
-        path, whole = PARTS[page[i].said]
+    if page[i].info in PARTS:
+        path, whole = PARTS[page[i].info]
         body = whole(body)
     else:
         path = posted(page[i])
     response = client.post(path, json=body)
     assert response.status_code == 200, response.text
-    if page[i + 1 :] and page[i + 1].said == ANSWER:
+    if page[i + 1 :] and page[i + 1].info == ANSWER:
         contained(json.loads(page[i + 1].text), response.json())
 
 
@@ -151,11 +151,11 @@ def test_every_event_of_the_log_is_documented() -> None:
 
 def test_every_block_is_run_or_says_that_it_is_not() -> None:
     kinds = {SHELL, PYTHON, JSON, OUTPUT, TYPESCRIPT, "ini"}
-    wrong = [(name, b.language, b.said) for name, page in BLOCKS.items() for b in page if b.language not in kinds]
+    wrong = [(name, b.language, b.info) for name, page in BLOCKS.items() for b in page if b.language not in kinds]
     assert [each for each in wrong if each[2] != NOT_RUN] == []
-    json_blocks = [b.said for page in BLOCKS.values() for b in page if b.language == JSON]
+    json_blocks = [b.info for page in BLOCKS.values() for b in page if b.language == JSON]
     assert [said for said in json_blocks if said not in (ANSWER, *PARTS) and not said.startswith(POST)] == []
-    assert sum(b.said == NOT_RUN for page in BLOCKS.values() for b in page) <= MOST_NOT_RUN
+    assert sum(b.info == NOT_RUN for page in BLOCKS.values() for b in page) <= MOST_NOT_RUN
     for path in written_by_hand():
         text = re.sub(r"^```.*?^```$", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
         assert re.findall(r"(?:^|\n)\n {4}\S.*", text) == [], path.name

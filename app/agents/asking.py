@@ -76,7 +76,7 @@ class Service:
         if tool.name == "recommend":
             arguments.setdefault("limit", FIRST)
         response = await self._http.request(tool.method, tool.path, json=arguments)
-        return told(tool, response, requested)
+        return result_from_response(tool, response, requested)
 
     async def _stored(self, tool: Tool, arguments: Json, requested: list[str]) -> Told:
         """Fetch a stored answer by its id, with the option of the requested rank only."""
@@ -88,7 +88,7 @@ class Service:
             return refused("#/id", "required: the id of a stored answer (rec_...), as `recommend` returns it.")
         response = await self._http.get(f"/recommendations/{quote(arguments['id'], safe='')}")
         if not response.is_success:
-            return told(tool, response, requested)
+            return result_from_response(tool, response, requested)
         answer = response.json()
         options = [each for each in answer["recommendations"] if each["rank"] == rank]
         if answer["recommendations"] and not options:
@@ -96,7 +96,7 @@ class Service:
         return given(tool, {**answer, "recommendations": options}, [*requested, "explanation"])
 
 
-def told(tool: Tool, response: httpx2.Response, requested: list[str]) -> Told:
+def result_from_response(tool: Tool, response: httpx2.Response, requested: list[str]) -> Told:
     """Tool result of an HTTP response."""
     if not response.is_success:
         return problem_told(response)

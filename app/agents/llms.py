@@ -48,7 +48,7 @@ def calls(document: Mapping[str, Any]) -> Iterator[str]:
         yield from ("", f"## {tag.capitalize()}", "", *lines)
 
 
-def told(document: Mapping[str, Any], documents: Mapping[str, str]) -> str:
+def render_llms_txt(document: Mapping[str, Any], documents: Mapping[str, str]) -> str:
     """Text of /llms.txt in the format of llmstxt.org: name, description, lists of links."""
     first, *more = document["info"]["description"].strip().split("\n\n")
     tools = ", ".join(tool.name for tool in TOOLS)
@@ -77,7 +77,7 @@ def install(app: FastAPI) -> None:
 
     @app.get("/llms.txt", include_in_schema=False)
     def llms() -> PlainTextResponse:
-        return PlainTextResponse(told(app.openapi(), known))
+        return PlainTextResponse(render_llms_txt(app.openapi(), known))
 
     @app.get("/docs/{name}", include_in_schema=False)
     def page(name: str) -> PlainTextResponse:

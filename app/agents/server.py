@@ -19,7 +19,7 @@ from app.agents.asking import Service
 from app.agents.tools import BY_NAME, INSTRUCTIONS, TOOLS, Tool
 
 
-def described(tool: Tool, schema: dict[str, Any]) -> types.Tool:
+def make_tool(tool: Tool, schema: dict[str, Any]) -> types.Tool:
     """A tool as MCP clients list it."""
     return types.Tool(
         name=tool.name,
@@ -36,7 +36,7 @@ def server_of(service: Service) -> Server[Any]:
     """An MCP server whose tools call a service."""
 
     async def listed(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[described(tool, await service.takes(tool)) for tool in TOOLS])
+        return types.ListToolsResult(tools=[make_tool(tool, await service.takes(tool)) for tool in TOOLS])
 
     async def called(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
         if call.name not in BY_NAME:

@@ -62,7 +62,7 @@ def named_alone(schema: Schema) -> Schema:
     return {"type": "object", "description": text}
 
 
-def shape_of(name: str, schemas: Mapping[str, Schema], *, told: frozenset[str]) -> Schema:
+def shape_of(name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str]) -> Schema:
     """Schema of a request with every schema that it references. Only the schemas in `detailed` keep their fields; the
     others list field names.
     """
@@ -72,7 +72,7 @@ def shape_of(name: str, schemas: Mapping[str, Schema], *, told: frozenset[str]) 
         if each in definitions:
             continue
         schema = schemas[each]
-        if schema.get("properties") and each not in told:
+        if schema.get("properties") and each not in detailed:
             definitions[each] = named_alone(schema)
             continue
         definitions[each] = plain(schema)

@@ -31,7 +31,7 @@ class Tool:
     method: str
     path: str
     request: str | None
-    told: frozenset[str]
+    detailed_schemas: frozenset[str]
     usual: tuple[str, ...]
     text: Callable[[Mapping[str, Any]], str]
     keeps: bool = False  # whether the service stores the answer under an id
@@ -40,7 +40,7 @@ class Tool:
         """JSON schema of the tool's arguments, derived from the OpenAPI document."""
         schemas = document["components"]["schemas"]
         operation = document["paths"][self.path][self.method.lower()]
-        shape = shape_of(self.request, schemas, told=self.told) if self.request is not None else by_identity(operation)
+        shape = shape_of(self.request, schemas, detailed=self.detailed_schemas) if self.request is not None else by_identity(operation)
         names = members_of(answered(operation), schemas)
         if "recommendations" in names:
             names += [name for name in members_of("RecommendationShown", schemas) if name not in names]
@@ -81,7 +81,7 @@ TOOLS = (
         method="POST",
         path="/recommend",
         request="RecommendRequest",
-        told=WORK | {"ConstraintsSpec"},
+        detailed_schemas=WORK | {"ConstraintsSpec"},
         usual=(
             "id",
             "catalog",
@@ -109,7 +109,7 @@ TOOLS = (
         method="POST",
         path="/estimate",
         request="EstimateRequest",
-        told=frozenset({"DeploymentSpec"}),
+        detailed_schemas=frozenset({"DeploymentSpec"}),
         usual=(
             *("fits", "support", "summary", "deployment", "memory", "performance", "bottleneck", "cost"),
             *("confidence", "explanation", "warnings"),
@@ -130,7 +130,7 @@ TOOLS = (
         method="POST",
         path="/compare",
         request="CompareRequest",
-        told=frozenset({"OptionSpec"}),
+        detailed_schemas=frozenset({"OptionSpec"}),
         usual=("catalog", "as_of", "summary", "options", "table", "differences"),
         text=parts.compared_text,
         keeps=True,
@@ -146,7 +146,7 @@ TOOLS = (
         method="POST",
         path="/catalog/models/inspect",
         request="InspectRequest",
-        told=frozenset({"ConfigModel", "SizedModel"}),
+        detailed_schemas=frozenset({"ConfigModel", "SizedModel"}),
         usual=(
             *("name", "source", "kind", "family", "parameters", "active_parameters", "kv_cache_bytes_per_token"),
             *("weights_gib", "native", "shape", "flops_per_token", "by_context", "assumed"),
@@ -165,7 +165,7 @@ TOOLS = (
         method="GET",
         path="/recommendations/{id}",
         request=None,
-        told=frozenset(),
+        detailed_schemas=frozenset(),
         usual=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
         text=parts.explained_text,
     ),

@@ -71,7 +71,7 @@ def _holds_numbers(schema: Schema) -> bool:
     return any(part.get("type") in ("number", "integer") for part in parts)
 
 
-def described(name: str, field: Schema, text: str | None, *, default: Any = None, unit: str | None = None) -> str:
+def describe_field(name: str, field: Schema, text: str | None, *, default: Any = None, unit: str | None = None) -> str:
     """Returns a field's description with its unit, and its default if that is a plain value."""
     description = (text or "").strip()
     unit = unit_of(name) or unit if _holds_numbers(field) else None
@@ -128,12 +128,12 @@ def tidy(schema: Schema, *, open_: bool) -> None:
         del schema["additionalProperties"]
 
 
-def tell(name: str, schema: Schema) -> None:
+def describe_component(name: str, schema: Schema) -> None:
     """Adds a description to every field of a component."""
     own, common, unit = texts().get(name, {}), texts()["any"], texts()["units"].get(name)
     for field, shape in schema.get("properties", {}).items():
         text = shape.get("description") or own.get(field) or common.get(field)
-        shape["description"] = described(field, shape, text, default=shape.get("default"), unit=unit)
+        shape["description"] = describe_field(field, shape, text, default=shape.get("default"), unit=unit)
 
 
 def reachable(node: Any, schemas: Mapping[str, Schema]) -> set[str]:
@@ -160,7 +160,7 @@ def finished(document: Schema) -> Schema:
     answers = reachable([*(operation["responses"] for operation in operations), *notices], schemas)
     request_schemas = reachable([operation.get("requestBody", {}) for operation in operations], schemas)
     for name, schema in schemas.items():
-        tell(name, schema)
+        describe_component(name, schema)
         tidy(schema, open_=name in answers and name not in request_schemas)
     for name in definitions:
         schemas[name].setdefault("description", texts()["named"].get(name, ""))
@@ -183,7 +183,7 @@ def _tell_parameters(operation: Schema, definitions: dict[str, Schema]) -> None:
             schema.pop("default", None)
         description = parameter.get("description") or schema.pop("description", None)
         description = description or texts()["parameters"].get(parameter["name"])
-        parameter["description"] = described(parameter["name"], schema, description, default=schema.get("default"))
+        parameter["description"] = describe_field(parameter["name"], schema, description, default=schema.get("default"))
         for key in ("title", "description"):
             schema.pop(key, None)
         parameter["schema"] = name_parts(schema, definitions)

@@ -140,7 +140,7 @@ def _of_knob(asker: Asker, knob: Knob, now: First) -> Iterator[Flip]:
             continue
         patch = knob.patch(turn.value)
         then = asker.first(patch)
-        moved = knob.words(turn.value)
+        moved = knob.describe_change(turn.value)
         yield Flip(knob.name, _told(moved, then, now), then.type, patch, knob.now, _value(turn.value), knob.unit)
 
 

@@ -22,7 +22,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import telemetry
-from app.api.traces import request_span, told
+from app.api.traces import request_span, annotate_span
 from app.causes import cause
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -151,7 +151,7 @@ class Front:
         with request_span(self._tracer, request.parent) as span:
             request.is_part_of(span)
             await self._handled(request, scope, receive, send)
-            told(
+            annotate_span(
                 span,
                 method=method_of(scope),
                 route=route_of(scope),

@@ -46,7 +46,7 @@ class Knob:
         """Returns a value as text with its unit."""
         return percent(value) if self.unit == "1" else f"{large(_told(value))} {self.unit}"
 
-    def words(self, value: float) -> str:
+    def describe_change(self, value: float) -> str:
         """Returns the change of this parameter to `value` as text."""
         if self.name == PRICE:
             return f"{percent(1 - value, 1)} off the {self.label}"

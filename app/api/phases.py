@@ -58,7 +58,7 @@ def refuse(found: Iterable[Refused]) -> None:
         )
 
 
-def said(spec: Any) -> set[str]:
+def explicit_fields(spec: Any) -> set[str]:
     """Returns the names of the fields that the request set."""
     return {name for name in spec.model_fields_set if getattr(spec, name) not in (None, [])}
 
@@ -68,7 +68,7 @@ BATCHES = ("global_batch_tokens", "global_batch_sequences", "global_batch_sample
 
 def _twice(workload: TrainingSpec | FineTuningSpec) -> Iterable[Refused]:
     """Yields fields of a run that state the same quantity twice, so that one would be ignored."""
-    names, at = said(workload), "#/workload"
+    names, at = explicit_fields(workload), "#/workload"
     batches = [name for name in BATCHES if name in names]
     if len(batches) > 1:
         yield Refused(f"{at}/{batches[1]}", f"{batches[0]} and {batches[1]} both set the batch size. Omit one of them.")
@@ -89,10 +89,10 @@ def check_phase(request: RecommendRequest | EstimateRequest) -> None:
     phase = "serving" if serving else "training and fine-tuning"
     errors = [] if isinstance(request.workload, InferenceSpec) else [*_twice(request.workload)]
     if isinstance(request, EstimateRequest):
-        names = said(request.deployment)
+        names = explicit_fields(request.deployment)
         errors += _of_other_phase(names, OF_TRAINING if serving else OF_SERVING, "deployment", phase)
     elif not serving:
-        errors += _of_other_phase(said(request.constraints), CONSTRAINTS_OF_SERVING, "constraints", phase)
+        errors += _of_other_phase(explicit_fields(request.constraints), CONSTRAINTS_OF_SERVING, "constraints", phase)
     refuse(errors)
 
 
@@ -140,7 +140,7 @@ def _served(workload: InferenceSpec, model: ModelArchitecture, place: str) -> It
         ).removesuffix("; ")
         why = f"{model.name} processes samples, not tokens. {accepted}."
         for name in ("input_tokens", "output_tokens", "images", "turn_gap_s", "trace"):
-            if name in said(traffic) and _tokens(getattr(traffic, name)):
+            if name in explicit_fields(traffic) and _tokens(getattr(traffic, name)):
                 yield Refused(f"{at}/{name}", f"traffic.{name} does not apply. {why}")
         if workload.max_context_tokens is not None:
             yield Refused(f"{place}/max_context_tokens", f"max_context_tokens does not apply. {why}")
@@ -165,7 +165,7 @@ def _tokens(length: Any) -> bool:
 
 
 def _trained(workload: TrainingSpec | FineTuningSpec, model: ModelArchitecture) -> Iterable[Refused]:
-    names = said(workload)
+    names = explicit_fields(workload)
     in_samples = model.kind is ModelKind.SAMPLES
     for name, instead in (
         (("training_tokens", "training_samples"), ("global_batch_tokens", "global_batch_samples"))

@@ -94,7 +94,7 @@ def _flags(sent: str) -> trace.TraceFlags:
     return trace.TraceFlags(int(sent, 16))
 
 
-def told(span: Span, *, method: str, route: str, status: int, request_id: str) -> None:
+def annotate_span(span: Span, *, method: str, route: str, status: int, request_id: str) -> None:
     """Sets the attributes of a finished request on its span; never its query, body or path."""
     span.update_name(f"{method} {route}")
     span.set_attributes(

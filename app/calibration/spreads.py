@@ -155,7 +155,7 @@ def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
     return found
 
 
-def told(row: Compared, spread: Spread) -> Compared:
+def add_interval(row: Compared, spread: Spread) -> Compared:
     """A result with the interval and the guaranteed value that its prediction would have carried."""
     scale = spread.scale(around_of([row]))
     best, planned, worst = (float(spread.factor(level, scale)[0]) for level in (LOW, PLANNED, HIGH))
@@ -175,7 +175,7 @@ def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
         here = around[r.measurement, r.metric]
         placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
     known = {(r.measurement, r.metric): spread for r, spread in unseen(placed)}
-    return [told(r, known.get((r.measurement, r.metric), UNKNOWN)) for r in placed]
+    return [add_interval(r, known.get((r.measurement, r.metric), UNKNOWN)) for r in placed]
 
 
 def unseen(rows: Sequence[Compared]) -> Iterator[tuple[Compared, Spread]]:

@@ -28,5 +28,5 @@ def integer(text: str) -> int | None:
     return None if text == "" else int(float(text))
 
 
-def words(text: str) -> str | None:
+def text_or_none(text: str) -> str | None:
     return text or None

@@ -286,7 +286,7 @@ async def _looked_up(resolve: Resolve, host: str, port: int) -> list[str]:
     loop = asyncio.get_running_loop()
     addresses: asyncio.Future[list[str]] = loop.create_future()
 
-    def tell(outcome: list[str] | Exception) -> None:
+    def set_outcome(outcome: list[str] | Exception) -> None:
         if not addresses.done():
             addresses.set_exception(outcome) if isinstance(outcome, Exception) else addresses.set_result(outcome)
 
@@ -296,7 +296,7 @@ async def _looked_up(resolve: Resolve, host: str, port: int) -> list[str]:
         except Exception as error:
             outcome = error
         with suppress(RuntimeError):  # the event loop has been closed
-            loop.call_soon_threadsafe(tell, outcome)
+            loop.call_soon_threadsafe(set_outcome, outcome)
 
     threading.Thread(target=look_up, name="hub-look-up", daemon=True).start()
     return await addresses

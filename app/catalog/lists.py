@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import false, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from app.catalog.names import words
+from app.catalog.names import split_name_words
 from app.catalog.order import ordered_by
 from app.catalog.tables import (
     AcceleratorRow,
@@ -69,7 +69,7 @@ def page(
     for name, values in among.items():
         wanted = wanted.where(getattr(listing.table, name).in_(values))
     if named is not None:
-        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(words(named))]
+        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(split_name_words(named))]
         aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone matches nothing
         wanted = wanted.where(listing.key.in_(aliased))
     if after is not None:

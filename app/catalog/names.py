@@ -133,7 +133,7 @@ def without_file(name: str) -> str:
     return key
 
 
-def words(name: str) -> frozenset[str]:
+def split_name_words(name: str) -> frozenset[str]:
     """Returns the words of a name; letters are split from the numbers that follow: "qwen2.5" is qwen and 2.5."""
     return frozenset(re.findall(r"\d+(?:\.\d+)?[a-z]*|[a-z]+", folded(name)))
 
@@ -142,12 +142,12 @@ def containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     """Returns the models (second item) with a name (first item) that contains every word of the text, shortest name
     first.
     """
-    typed = words(_DECIMAL.sub(r"\1.\2", name.lower()))
+    typed = split_name_words(_DECIMAL.sub(r"\1.\2", name.lower()))
     if not any(len(w) >= 3 and w.isalpha() for w in typed):
         return []
     lengths: dict[str, int] = {}
     for known, model in names:
-        if typed <= words(known):
+        if typed <= split_name_words(known):
             lengths[model] = min(len(known), lengths.get(model, len(known)))
     return sorted(lengths, key=lambda m: (lengths[m], m))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from app.catalog.files import Row, integer, number, rows_of, words
+from app.catalog.files import Row, integer, number, rows_of, text_or_none
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
 from app.sizing.hardware.parts import Link
 from app.sizing.units import GB, GIB, MIB, TERA
@@ -40,13 +40,13 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "typical_node_size": int(row["typical_node_size"]),
         "list_price_usd_low": number(row["list_price_usd_low"]),
         "list_price_usd_high": number(row["list_price_usd_high"]),
-        "price_note": words(row["price_note"]),
-        **{k: words(row[k]) for k in PRICE_SEEN},
+        "price_note": text_or_none(row["price_note"]),
+        **{k: text_or_none(row[k]) for k in PRICE_SEEN},
         "training_class": row["training_class"] == "true",
         "source": row["source_ref"],
         "as_of": row["as_of"],
         "confidence": row["confidence"],
-        "notes": words(row["notes"]),
+        "notes": text_or_none(row["notes"]),
     }
 
 
@@ -55,7 +55,7 @@ def system_values(row: Row) -> dict[str, Any]:
         **{k: row[k] for k in ("slug", "name", "kind", "provider", "as_of", "confidence")},
         "accelerator": row["accelerator_slug"],
         "accelerator_count": float(row["accelerator_count"]),
-        "cpu_model": words(row["cpu_model"]),
+        "cpu_model": text_or_none(row["cpu_model"]),
         "vcpus": integer(row["vcpus"]),
         "ram_bytes": number(row["ram_gib"], GIB),
         "local_storage_bytes": number(row["local_storage_gb"], GB),
@@ -63,16 +63,16 @@ def system_values(row: Row) -> dict[str, Any]:
         "link": row["accelerator_link"] or (Link.PCIE if float(row["accelerator_count"]) > 1 else Link.NONE).value,
         "scaleup_domain_size": number(row["scaleup_domain_size"]),
         "network_bytes_per_s": number(row["network_gbit_s_total"], 1e9 / 8),
-        "network_type": words(row["network_type"]),
+        "network_type": text_or_none(row["network_type"]),
         "power_w": number(row["power_w_max"]),
         "rack_units": number(row["rack_units"]),
         "list_price_usd": number(row["list_price_usd"]),
-        "price_kind": words(row["price_kind"]),
-        **{k: words(row[k]) for k in PRICE_SEEN},
+        "price_kind": text_or_none(row["price_kind"]),
+        **{k: text_or_none(row[k]) for k in PRICE_SEEN},
         "min_quantity": integer(row["min_quantity"]) or 1,
         "max_quantity": integer(row["max_quantity"]),
         "source": row["source_ref"],
-        "notes": words(row["notes"]),
+        "notes": text_or_none(row["notes"]),
     }
 
 
@@ -94,8 +94,8 @@ def offer_values(row: Row) -> dict[str, Any]:
     """Returns the row of an offer. Prices of a marketplace tier are broker prices, whichever provider runs it."""
     return {
         **{k: row[k] for k in ("provider", "region", "instance_type", "accelerator", "pricing_model", "tier")},
-        "country": words(row["country_or_geo"]),
-        "system": words(row["system"]),
+        "country": text_or_none(row["country_or_geo"]),
+        "system": text_or_none(row["system"]),
         "accelerator_count": float(row["accelerator_count"]),
         "vcpus": integer(row["vcpus"]),
         "ram_bytes": number(row["ram_gib"], GIB),
@@ -108,7 +108,7 @@ def offer_values(row: Row) -> dict[str, Any]:
         "source": row["source_ref"],
         "as_of": row["observed_on"],
         "date_estimated": row["date_estimated"] == "True",
-        "notes": words(row["notes"]),
+        "notes": text_or_none(row["notes"]),
     }
 
 

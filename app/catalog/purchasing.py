@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import String, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.files import Row, words
+from app.catalog.files import Row, text_or_none
 from app.catalog.tables import ProviderRow, Slug, Text
 from app.db import Base
 
@@ -54,7 +54,7 @@ def code_values(row: Row) -> dict[str, Any]:
     """A row of commodity_codes.csv."""
     return {
         "goods": row["goods"],
-        **{name: words(row[name]) for name in CODES},
+        **{name: text_or_none(row[name]) for name in CODES},
         "source": row["source_ref"],
         "as_of": row["as_of"],
     }

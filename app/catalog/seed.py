@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog.files import Row, data_text, number, rows_of, words
+from app.catalog.files import Row, data_text, number, rows_of, text_or_none
 from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import folded
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
@@ -66,7 +66,7 @@ def hosted_values(row: Row) -> dict[str, Any]:
         "usd_per_million_input": float(row["usd_per_million_input"]),
         "usd_per_million_output": number(row["usd_per_million_output"]) or 0.0,
         "usd_per_million_cached_input": number(row["usd_per_million_cached_input"]),
-        "page": words(row["page"]),
+        "page": text_or_none(row["page"]),
         "source": row["source_ref"],
         "observed": row["observed_on"],
     }
@@ -76,8 +76,8 @@ def support_values(row: Row) -> dict[str, Any]:
     keys = ("engine", "accelerator_family", "phase", "weight_formats", "kv_formats", "as_of", "confidence")
     return {
         **{k: row[k] for k in keys},
-        "as_published": words(row["as_published"]),
-        "notes": words(row["notes"]),
+        "as_published": text_or_none(row["as_published"]),
+        "notes": text_or_none(row["notes"]),
         "source": row["source_ref"],
     }
 
@@ -197,13 +197,13 @@ def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
         return {
             "id": row["id"],
             "kind": kind,
-            "accelerator": words(row["accelerator"]),
+            "accelerator": text_or_none(row["accelerator"]),
             "num_accelerators": number(row["num_accelerators"]),
-            "model": words(row["model"]),
-            "engine": words(row.get("engine") or row.get("framework") or ""),
+            "model": text_or_none(row["model"]),
+            "engine": text_or_none(row.get("engine") or row.get("framework") or ""),
             "payload": {k: v for k, v in row.items() if v and k not in MEASUREMENT_KEYS},
             "source": row["source_ref"],
-            "as_of": words(row["source_date"]),
+            "as_of": text_or_none(row["source_date"]),
         }
 
     return values

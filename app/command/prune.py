@@ -33,10 +33,10 @@ def prune(
         engine.dispose()
     remaining = Some(unfiled.answers - surplus.answers, unfiled.bytes - surplus.bytes) if dry_run else unfiled
     typer.echo(
-        f"{'Would delete' if dry_run else 'Deleted'} {told(surplus)}; unfiled answers that remain: {told(remaining)}."
+        f"{'Would delete' if dry_run else 'Deleted'} {format_amount(surplus)}; unfiled answers that remain: {format_amount(remaining)}."
     )
 
 
-def told(some: Some) -> str:
+def format_amount(some: Some) -> str:
     """Number of answers with their size."""
     return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"

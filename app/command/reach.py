@@ -47,7 +47,7 @@ def service(url: str | None) -> Iterator[Headroom]:
         with logs_beside(), TestClient(app, raise_server_exceptions=False) as http:
             yield Headroom(http=http, retries=0)
     except HeadroomError as error:
-        told(error, local=url is None)
+        report_problem(error, local=url is None)
         raise typer.Exit(Exit.REFUSED if 400 <= error.status < 500 else Exit.FAILED) from error
     except NotReached as error:
         typer.echo(str(error), err=True)
@@ -98,7 +98,7 @@ def wrong(place: str, reason: str) -> None:
     typer.echo(f"HEADROOM_{name.upper()}{' ' + inner if inner else ''}: {reason}.", err=True)
 
 
-def told(error: HeadroomError, *, local: bool) -> None:
+def report_problem(error: HeadroomError, *, local: bool) -> None:
     """Print a problem: its detail, then each further error with its JSON pointer."""
     if local and error.status == 503:
         typer.echo(UNPREPARED, err=True)

@@ -106,12 +106,12 @@ def recommend(
     elif form is not Form.TABLE:
         typer.echo(render_rows(ranked(found), form))
     else:
-        tell(found, wide=wide)
+        print_answer(found, wide=wide)
     if not found["recommendations"]:
         raise typer.Exit(Exit.INFEASIBLE)
 
 
-def tell(found: Any, *, wide: bool) -> None:
+def print_answer(found: Any, *, wide: bool) -> None:
     """Print an answer for people: summary, table or rejections, warnings, and the next commands."""
     typer.echo(found["summary"])
     if found["recommendations"]:

@@ -54,28 +54,28 @@ def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
     """
     every = lines_of(text)
     known = [e for e in ENGINE_LOGS if name in (None, e.name)]
-    engine = max(known, key=lambda e: sum(bool(e.said(line)) for line in every))
-    said, unread = [], []
+    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in every))
+    parsed_lines, unread = [], []
     for number, line in enumerate(every, 1):
-        found = engine.said(line)
+        found = engine.parse_line(line)
         if found:
-            said.append(found)
+            parsed_lines.append(found)
         else:
             unread.append(f"line {number}: {plain(line)}")
-    if not said:
+    if not parsed_lines:
         first = f" The text begins with {plain(every[0])!r}." if every else ""
         raise UnreadableText(f"The text has no status line of {engine.title}.{first}")
-    engines = float(len({line.get("engine", 0.0) for line in said}))
+    engines = float(len({line.get("engine", 0.0) for line in parsed_lines}))
     seen = runs.of_replicas or engines
-    told = runs.of_replicas is not None or runs.replicas <= seen
+    covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
     left = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
-    figures = tuple(_figures(engine, said, engines * max(1.0, runs.replicas / seen)))
-    return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if told else (left,))
+    figures = tuple(_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
+    return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if covers_all_replicas else (left,))
 
 
-def _figures(engine: Trainer, said: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
+def _figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
     """Means over the lines. `engines` is the number of engines in the deployment."""
-    busy = [line for line in said if line["running"] or line.get("waiting")] or said
+    busy = [line for line in parsed_lines if line["running"] or line.get("waiting")] or parsed_lines
     for quantity, (name, unit) in UNITS.items():
         values = [line[name] * unit for line in busy if name in line]
         if quantity == "cache_usage" and not values:

@@ -91,16 +91,16 @@ def filled(empty: T, figures: Iterable[Figure], group: str) -> T:
     return replace(empty, **read)
 
 
-def over(told: Observed, read: Observed) -> Observed:
+def over(explicit: Observed, read: Observed) -> Observed:
     """Merge observations: explicit values take precedence over values read from text."""
     return Observed(
-        _over(told.service, read.service), _over(told.training, read.training), _over(told.devices, read.devices)
+        _over(explicit.service, read.service), _over(explicit.training, read.training), _over(explicit.devices, read.devices)
     )
 
 
-def _over(told: T, read: T) -> T:
-    said = {f.name: getattr(told, f.name) for f in fields(told)}
-    return replace(read, **{name: value for name, value in said.items() if value is not None and value != ()})
+def _over(explicit: T, read: T) -> T:
+    explicit_values = {f.name: getattr(explicit, f.name) for f in fields(explicit)}
+    return replace(read, **{name: value for name, value in explicit_values.items() if value is not None and value != ()})
 
 
 def plain(line: str) -> str:

@@ -33,7 +33,7 @@ def log(text: str, runs: Runs, name: str | None = None) -> Reading:
     try:
         return trainer_log(text, runs, name)
     except UnreadableText:
-        if name is None and any(e.said(line) for line in lines_of(text) for e in ENGINE_LOGS):
+        if name is None and any(e.parse_line(line) for line in lines_of(text) for e in ENGINE_LOGS):
             return engine_log(text, runs)
         raise
 
@@ -46,9 +46,9 @@ def trainer_log(text: str, runs: Runs, name: str | None = None) -> Reading:
         raise UnreadableText(nothing(every, trainer))
     known, unread = [], []
     for number, line in enumerate(every, 1):
-        said = trainer.said(line)
-        if said:
-            known.append(Line(said, moment(line)))
+        parsed = trainer.parse_line(line)
+        if parsed:
+            known.append(Line(parsed, moment(line)))
         else:
             unread.append(f"line {number}: {plain(line)}")
     found = tuple(figures(known, runs, trainer.title))

@@ -21,7 +21,7 @@ PARTS = ("optimizer_ms", "communication_ms", "input_ms")
 class Line:
     """Values of one line; `at_s` is its timestamp or None."""
 
-    said: Mapping[str, float]
+    values: Mapping[str, float]
     at_s: float | None
 
 
@@ -35,7 +35,7 @@ class Run:
 
     def all(self, name: str) -> list[float]:
         """All values with a name, in the order of the lines."""
-        return [line.said[name] for line in self.lines if name in line.said]
+        return [line.values[name] for line in self.lines if name in line.values]
 
     def last(self, name: str) -> float | None:
         """The last value with a name."""
@@ -43,21 +43,21 @@ class Run:
 
     def seconds(self, line: Line) -> float | None:
         """Step time in seconds according to one line."""
-        said, accelerators = line.said, self.runs.accelerators
+        values, accelerators = line.values, self.runs.accelerators
         ways = (
-            (said.get("seconds"), 1.0),
-            (said.get("milliseconds"), 1e-3),
-            (over(1.0, said.get("rate")), 1.0),
-            (over(self.step_tokens, said.get("device_tokens")), 1 / accelerators),
-            (over(self.step_sequences, said.get("samples")), 1.0),
+            (values.get("seconds"), 1.0),
+            (values.get("milliseconds"), 1e-3),
+            (over(1.0, values.get("rate")), 1.0),
+            (over(self.step_tokens, values.get("device_tokens")), 1 / accelerators),
+            (over(self.step_sequences, values.get("samples")), 1.0),
         )
         return next((value * unit for value, unit in ways if value), None)
 
     @cached_property
     def steady(self) -> list[Line]:
         """Lines of steps after the warm-up; all lines but the first if there are only a few."""
-        steps = [line for line in self.lines if self.seconds(line) or "device_tokens" in line.said]
-        later = [line for line in steps[1:] if line.said.get("step", WARM_UP_STEPS + 1) > WARM_UP_STEPS]
+        steps = [line for line in self.lines if self.seconds(line) or "device_tokens" in line.values]
+        later = [line for line in steps[1:] if line.values.get("step", WARM_UP_STEPS + 1) > WARM_UP_STEPS]
         return later if len(later) >= LEAST_STEPS else steps[1:] or steps
 
     @cached_property
@@ -66,15 +66,15 @@ class Run:
 
         It comes from logged step times or throughput, else from the speed of the whole run, else from timestamps.
         """
-        told = [s for line in self.steady if (s := self.seconds(line))]
-        if told:
-            return median(told)
+        durations = [s for line in self.steady if (s := self.seconds(line))]
+        if durations:
+            return median(durations)
         return over(1.0, self.last("run_rate")) or self.between_steps
 
     @cached_property
     def between_steps(self) -> float | None:
         """Median time between two numbered steps in seconds, from their timestamps."""
-        seen = [(line.said["step"], line.at_s) for line in self.steady if "step" in line.said and line.at_s is not None]
+        seen = [(line.values["step"], line.at_s) for line in self.steady if "step" in line.values and line.at_s is not None]
         gaps = [(t - s) / (j - i) for (i, s), (j, t) in pairwise(seen) if j > i and t > s]
         return median(gaps) if gaps else None
 
@@ -92,22 +92,22 @@ class Run:
         step = None
         began = "saving" if self.all("saving") else "saved" if self.all("saved") else "saved_s"
         for line in self.lines:
-            step = line.said.get("step", step)
-            if began in line.said:
+            step = line.values.get("step", step)
+            if began in line.values:
                 found.append((line.at_s, step))
         return found
 
     @cached_property
     def save_s(self) -> float | None:
         """Time for which a checkpoint stops the run, in seconds."""
-        told = self.all("saved_s") or [ms / 1e3 for ms in self.all("saved_ms")]
-        if told:
-            return median(told)
+        durations = self.all("saved_s") or [ms / 1e3 for ms in self.all("saved_ms")]
+        if durations:
+            return median(durations)
         took, began = [], None
         for line in self.lines:
-            if "saving" in line.said:
+            if "saving" in line.values:
                 began = line.at_s
-            elif "saved" in line.said and began is not None and line.at_s is not None:
+            elif "saved" in line.values and began is not None and line.at_s is not None:
                 took.append(max(0.0, line.at_s - began))
                 began = None
         return median(took) if took else None
@@ -126,20 +126,20 @@ class Run:
     def other_step(self) -> tuple[float, float, str] | None:
         """Size of a step in the log and in the workload, and its unit, if the two differ."""
         for what, asked in (("tokens", self.runs.tokens_per_step), ("sequences", self.runs.sequences_per_step)):
-            said = self.last(f"step_{what}")
-            if said and asked and abs(said - asked) > SAME * asked:
-                return said, asked, what
+            logged = self.last(f"step_{what}")
+            if logged and asked and abs(logged - asked) > SAME * asked:
+                return logged, asked, what
         return None
 
     @cached_property
     def warm_up_s(self) -> float | None:
         """Time that the first steps take beyond the typical step time, if the log begins with the run."""
-        steps = [line for line in self.lines if "step" in line.said and self.seconds(line)]
+        steps = [line for line in self.lines if "step" in line.values and self.seconds(line)]
         typical_step_s, last, lost = self.step_s, 0.0, 0.0
-        if len(steps) < LEAST_STEPS or typical_step_s is None or not 0 <= steps[0].said["step"] <= 1:
+        if len(steps) < LEAST_STEPS or typical_step_s is None or not 0 <= steps[0].values["step"] <= 1:
             return None
         for line in steps:
-            number = line.said["step"]
+            number = line.values["step"]
             if number > WARM_UP_STEPS:
                 break
             lost += max(0.0, (self.seconds(line) or 0.0) - typical_step_s) * max(1.0, number - last)
@@ -161,7 +161,7 @@ def figures(lines: Sequence[Line], runs: Runs, title: str) -> Iterator[Figure]:
     if memory and max(memory) > 0:
         yield Figure("training", "memory_peak_bytes", max(memory), f"steps of {title}")
     yield from _stops(run, title)
-    watts = [line.said["watts"] for line in run.steady if line.said.get("watts")]
+    watts = [line.values["watts"] for line in run.steady if line.values.get("watts")]
     if watts:
         yield Figure("devices", "power_w", median(watts), f"steps of {title}")
 
@@ -172,10 +172,10 @@ def _steps(run: Run, title: str) -> Iterator[Figure]:
     step_s = run.step_s
     if step_s and not run.other_step:
         yield Figure("training", "step_time_s", step_s, source)
-    rates = [line.said["device_tokens"] * run.runs.accelerators for line in steady if line.said.get("device_tokens")]
+    rates = [line.values["device_tokens"] * run.runs.accelerators for line in steady if line.values.get("device_tokens")]
     if rates:
         yield Figure("training", "tokens_per_s", median(rates), source)
-    shares = [line.said["mfu"] / 100 for line in steady if line.said.get("mfu")]
+    shares = [line.values["mfu"] / 100 for line in steady if line.values.get("mfu")]
     if shares and median(shares) <= 1:
         yield Figure("training", "mfu", median(shares), source)
     retries, numbers = run.all("retries"), run.all("step")
@@ -204,9 +204,9 @@ def notes(lines: Sequence[Line], runs: Runs) -> Iterator[str]:
     if run.step_s is None:
         yield "The log has no step time. Set step_time_s."
     if run.other_step:
-        said, asked, what = run.other_step
+        logged, asked, what = run.other_step
         yield (
-            f"A step in the log has {said:,.0f} {what}, a step of the workload {asked:,.0f}. The step time is ignored. "
+            f"A step in the log has {logged:,.0f} {what}, a step of the workload {asked:,.0f}. The step time is ignored. "
             "Set the batch size and sequence length of the workload to those of the run."
         )
     if run.saves and run.save_s is None:
@@ -217,12 +217,12 @@ def main_bars(lines: Sequence[Line]) -> list[Line]:
     """Lines without the progress bars of minor loops: only the bar that covers the most time is kept."""
     spans: dict[float, float] = {}
     for line in lines:
-        said = line.said
-        if "of" in said:
-            took = said.get("step", 0.0) * (said.get("seconds") or over(1.0, said.get("rate")) or 0.0)
-            spans[said["of"]] = max(spans.get(said["of"], 0.0), took)
+        values = line.values
+        if "of" in values:
+            took = values.get("step", 0.0) * (values.get("seconds") or over(1.0, values.get("rate")) or 0.0)
+            spans[values["of"]] = max(spans.get(values["of"], 0.0), took)
     best = max(spans, key=spans.__getitem__, default=None)
-    return [line for line in lines if line.said.get("of", best) == best]
+    return [line for line in lines if line.values.get("of", best) == best]
 
 
 def over(amount: float | None, rate: float | None) -> float | None:

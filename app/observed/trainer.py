@@ -31,7 +31,7 @@ class Trainer:
     fields: Patterns = ()
     others: Patterns = ()
 
-    def said(self, line: str) -> dict[str, float]:
+    def parse_line(self, line: str) -> dict[str, float]:
         """All values of a line. A word without a number has the value 1."""
         marks = [found for pattern in self.steps if (found := pattern.search(line))]
         further = (*(self.fields if marks else ()), *self.others)

@@ -58,10 +58,10 @@ def refused_page(title: str, detail: str) -> str:
 
 
 def start_page(
-    visit: Visit, path: str, filed: Iterable[FilingRow], *, wrong: str = "", told: Mapping[str, str] | None = None
+    visit: Visit, path: str, filed: Iterable[FilingRow], *, wrong: str = "", submitted: Mapping[str, str] | None = None
 ) -> str:
     """Page with the stored answers, newest first, with search fields and a form to size a new workload."""
-    typed = told or {}
+    typed = submitted or {}
     sought = "".join(
         f'<label>{text} <input name="{name}" maxlength="200" value="{_said(typed.get(name, ""))}"></label>'
         for name, text in FILING_LABELS.items()

@@ -153,11 +153,11 @@ class Courier:
             failure = f"HTTP {status}"
         if 200 <= status < 300:
             self._store.delivered(delivery)
-            telemetry.told("delivered")
+            telemetry.record_notice("delivered")
             log.info("webhook_delivered", **fields)
             return True
         dead = self._store.failed(delivery, failure, now=datetime.now(UTC), for_good=status == GONE)
-        telemetry.told("dead" if dead else "failed")
+        telemetry.record_notice("dead" if dead else "failed")
         log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **fields)
         return False
 

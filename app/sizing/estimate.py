@@ -9,7 +9,7 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.answer.assumed import assumptions
 from app.sizing.answer.comparison import as_tied, tied
-from app.sizing.answer.described import described
+from app.sizing.answer.described import describe_deployment
 from app.sizing.answer.hosted import hosted_api
 from app.sizing.answer.serving import judge_deployments
 from app.sizing.answer.summary import impossible
@@ -58,7 +58,7 @@ def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Es
     ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
     return replace(
         found,
-        summary=described(question, ranked[0]),
+        summary=describe_deployment(question, ranked[0]),
         warnings=warnings(question, ranked),
         verification=verification(question, ranked),
         assumptions=assumptions(question, deployment),

@@ -279,7 +279,7 @@ def unrecorded() -> Iterator[None]:
 
 
 @contextmanager
-def told_as(label: str) -> Iterator[None]:
+def trace_label(label: str) -> Iterator[None]:
     """Add a label to the lines within this context, such as a load, a prompt or a percentile; nested labels are
     joined.
     """

@@ -31,7 +31,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> None:
-    assert shape_of("Question", SCHEMAS, told=frozenset({"Work"})) == {
+    assert shape_of("Question", SCHEMAS, detailed=frozenset({"Work"})) == {
         "type": "object",
         "properties": {
             "title": {"type": "string", "description": "A field that is called so."},

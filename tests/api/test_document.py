@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from app.api.document import REF, described, texts, unit_of
+from app.api.document import REF, describe_field, texts, unit_of
 from app.api.schemas.base import NAMED
 
 Schema = dict[str, Any]
@@ -189,10 +189,10 @@ def test_units_are_read_from_names(name: str, unit: str | None) -> None:
 
 def test_a_description_has_unit_and_default_once() -> None:
     number = {"type": "number"}
-    assert described("wait_ms", number, "How long.", default=5) == "How long. Unit: ms. Default: 5."
-    assert described("wait_ms", number, "In ms. Default: 5.", default=5) == "In ms. Default: 5."
-    assert described("model", {"type": "string"}, "The model.") == "The model."
-    assert described("trace", {"type": "boolean"}, "All.", default=False) == "All. Default: false."
+    assert describe_field("wait_ms", number, "How long.", default=5) == "How long. Unit: ms. Default: 5."
+    assert describe_field("wait_ms", number, "In ms. Default: 5.", default=5) == "In ms. Default: 5."
+    assert describe_field("model", {"type": "string"}, "The model.") == "The model."
+    assert describe_field("trace", {"type": "boolean"}, "All.", default=False) == "All. Default: false."
 
 
 def test_every_status_has_one_example(document: Schema) -> None:

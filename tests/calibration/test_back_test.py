@@ -7,7 +7,7 @@ import math
 import pytest
 
 from app.calibration.back_test import FLEET, back_test, done
-from app.calibration.spreads import GROUPS, told, unseen
+from app.calibration.spreads import GROUPS, add_interval, unseen
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.snapshot import Snapshot
@@ -58,7 +58,7 @@ def test_the_committed_intervals_are_of_spreads_that_never_saw_the_source(
     group: tuple[str, ...], market: Snapshot
 ) -> None:
     for row, spread in unseen([r for r in market.evidence.rows if r.kind in group]):
-        again = told(row, spread)
+        again = add_interval(row, spread)
         # the file holds five digits of what the spreads were taken from
         assert [math.log(getattr(again, name) / getattr(row, name)) for name in ("low", "high", "promised")] == (
             pytest.approx([0, 0, 0], abs=0.01)

@@ -23,7 +23,7 @@ from app.calibration.spreads import (
     seen_from,
     shape_of,
     spreads_of,
-    told,
+    add_interval,
     with_intervals,
 )
 from app.sizing.evidence import Compared
@@ -124,7 +124,7 @@ def test_a_result_has_an_interval_and_a_promise_around_the_prediction(
 ) -> None:
     worse = tuple(math.log(f) for f in (0.25, 0.5, 0.8, 1.0, 1.3, 1.5, 2.0))
     # a tenth are half of it or less, four in five are at most 1.3 and nine in ten at most 1.5 times as slow
-    interval = told(result(metric=metric), Spread("q", 0.0, 0.0, 0.0, worse, 1, 1))
+    interval = add_interval(result(metric=metric), Spread("q", 0.0, 0.0, 0.0, worse, 1, 1))
     assert (interval.low, interval.high, interval.promised) == pytest.approx(kept)
 
 

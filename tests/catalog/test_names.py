@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from app.catalog.models import Models, load_models
-from app.catalog.names import containing, folded, format_slug, formats_in, squashed, without_file, words
+from app.catalog.names import containing, folded, format_slug, formats_in, squashed, without_file, split_name_words
 from app.catalog.seed import model_entries
 from app.db import make_engine
 from app.errors import AmbiguousModel, UnknownModel
@@ -93,7 +93,7 @@ def test_folding_is_stable(name: str) -> None:
 
 
 def test_words_are_letters_and_numbers_apart() -> None:
-    assert words("Qwen2.5-7B Instruct") == {"qwen", "2.5", "7b", "instruct"}
+    assert split_name_words("Qwen2.5-7B Instruct") == {"qwen", "2.5", "7b", "instruct"}
     assert containing("7b", [("llama-7b", "a")]) == []
     assert containing("7B llama", [("llama-2-7b", "a"), ("llama-7b", "b"), ("llama-13b", "c")]) == ["b", "a"]
 

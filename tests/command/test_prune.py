@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from app.catalog.retention import Some
 from app.cli import cli
-from app.command.prune import told
+from app.command.prune import format_amount
 
 
 def test_it_says_what_would_go_and_what_went(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,5 +28,5 @@ def test_a_database_that_is_not_prepared_is_one_sentence(tmp_path: Path, monkeyp
 
 
 def test_amounts_are_written_as_people_say_them() -> None:
-    assert told(Some(1, 60_000)) == "1 answer (0.1 MB)"
-    assert told(Some(1200, 72_000_000)) == "1,200 answers (72.0 MB)"
+    assert format_amount(Some(1, 60_000)) == "1 answer (0.1 MB)"
+    assert format_amount(Some(1200, 72_000_000)) == "1,200 answers (72.0 MB)"

@@ -38,7 +38,7 @@ CHAT: dict[str, Any] = {
 
 def shown(language: str, said: str = GENERATED_CLIENT) -> str:
     """The one block of the page that is in the language and says so."""
-    (text,) = [block.text for block in BLOCKS if (block.language, block.said) == (language, said)]
+    (text,) = [block.text for block in BLOCKS if (block.language, block.info) == (language, said)]
     return text
 
 

@@ -111,7 +111,7 @@ def _choice(visit: Visit, token: str, sessions: Sessions, fields: Fields, wrong:
     with sessions() as session:
         rows, _ = list_filings(session, sought, after=None, limit=LISTED)
         standing = [row for row in rows if row.status != Status.SUPERSEDED]
-        return start_page(visit, token, standing, wrong=wrong, told=fields)
+        return start_page(visit, token, standing, wrong=wrong, submitted=fields)
 
 
 def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bill]]:

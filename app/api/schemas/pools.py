@@ -39,7 +39,7 @@ class PoolSpec(ReplicaSpec):
     weights_on_host: Annotated[float, Field(ge=0, le=0)] | None = None
 
     def to_deployment(self, accelerator: str) -> Deployment:
-        return Deployment(**{**self.said(), "accelerator": self.accelerator or accelerator})
+        return Deployment(**{**self.explicit_fields(), "accelerator": self.accelerator or accelerator})
 
 
 class PoolsSpec(Wire):

@@ -36,7 +36,7 @@ class ReplicaSpec(Wire):
     scheduler: SchedulerSpec | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
 
-    def said(self, *excluded: str) -> dict[str, Any]:
+    def explicit_fields(self, *excluded: str) -> dict[str, Any]:
         """The fields under the engine's names, without the fields `apart`."""
         fields = self.model_dump(exclude={"offer", "scheduler", *excluded})
         if self.offer is not None:

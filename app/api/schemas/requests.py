@@ -273,7 +273,7 @@ class DeploymentSpec(ReplicaSpec):
     )
 
     def to_deployment(self) -> Deployment:
-        fields = self.said("speculative", "recipe", "pools")
+        fields = self.explicit_fields("speculative", "recipe", "pools")
         recipe = None if self.recipe is None else self.recipe.to_recipe()
         if recipe is not None:
             fields["activation_checkpointing"] = recipe.layout or self.activation_checkpointing

@@ -52,7 +52,7 @@ class Availability(Wire):
     )
 
     @property
-    def said(self) -> frozenset[str]:
+    def explicit_fields(self) -> frozenset[str]:
         """Names of the fields that the request set."""
         return frozenset(name for name in self.model_fields_set if getattr(self, name) is not None)
 
@@ -143,7 +143,7 @@ class InferenceSpec(Wire):
         model = self.sample.applied_to(model) if self.sample is not None else model
         model = self.adapters.apply_adapters(model, assumed) if self.adapters is not None else model
         limits = None if self.slo is None else self.slo.to_limits()
-        redundancy, available = self.availability.to_redundancy(), self.availability.said
+        redundancy, available = self.availability.to_redundancy(), self.availability.explicit_fields
         if t.classes is not None:
             parts = [(c.name, self.for_class(c).to_workload(model, assumed)) for c in t.classes]
             return mixed_workload(parts)

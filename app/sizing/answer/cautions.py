@@ -72,7 +72,7 @@ def thin_margin(answer: Sized) -> Notice | None:
         return None
     return Notice(
         "thin_margin",
-        f"{sure} with {words_of(here)}; {percent(after.confidence)} confidence needs {words_of(after)}. Run the "
+        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}. Run the "
         f"benchmark before buying, or set confidence to {after.confidence:g}.",
     )
 
@@ -104,7 +104,7 @@ def amount(level: Level) -> float:
     return float(level.total_accelerators or 0) if spent is None else spent
 
 
-def words_of(level: Level) -> str:
+def describe_level(level: Level) -> str:
     """A confidence level as text: "8 accelerators (16.00 USD/h)"."""
     count = level.total_accelerators or 0
     text = counted(count, "accelerator")

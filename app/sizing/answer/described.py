@@ -14,7 +14,7 @@ from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 LEAST_TOLD = 0.005  # probabilities closer to 0 or 1 are not shown as a number
 
 
-def described(question: Question, ranked: Ranked) -> str:
+def describe_deployment(question: Question, ranked: Ranked) -> str:
     """Summary of one deployment in two to four sentences."""
     found, workload = ranked.estimate, question.workload
     if found.memory is None:

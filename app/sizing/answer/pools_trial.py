@@ -105,5 +105,5 @@ def command_of(used: Benchmark, server: Server, servers: PoolServers, places: di
 def server_of(server: Server, servers: PoolServers, role: str, places: Places) -> str:
     """Command that starts the server of a pool's replica."""
     written = f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG}; " if role in servers.config else ""
-    parts = (servers.told.get(role, ""), filled(server.command, places), servers.flags[role], servers.reach)
+    parts = (servers.environment.get(role, ""), filled(server.command, places), servers.flags[role], servers.reach)
     return written + " ".join(part for part in parts if part)

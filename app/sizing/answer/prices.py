@@ -31,23 +31,23 @@ def price_not_firm(ranked: Sequence[Ranked]) -> Notice | None:
     return Notice("price_not_firm", f"{are}: {together(named)}. Ask for a quote before deciding.")
 
 
-def price_of(told: Told) -> Price | None:
+def price_of(context: Told) -> Price | None:
     """Price of the recommendation, where it has one."""
-    return None if told.estimate.cost is None else told.estimate.cost.price
+    return None if context.estimate.cost is None else context.estimate.cost.price
 
 
-def stale_price(told: Told) -> Notice | None:
+def stale_price(context: Told) -> Notice | None:
     """Warn about a price that is too old to rely on."""
-    price = price_of(told)
-    if price is None or price.age_days is None or price.age_days <= told.question.assumptions.stale_price_days:
+    price = price_of(context)
+    if price is None or price.age_days is None or price.age_days <= context.question.assumptions.stale_price_days:
         return None
     seen = f"The price dates from {price.terms.observed}, {price.age_days:,} days ago"
     return Notice("stale_price", f"{seen}. Ask for a current price before deciding.")
 
 
-def quantity(told: Told) -> Notice | None:
+def quantity(context: Told) -> Notice | None:
     """Warn about fewer machines than the minimum quantity, or more than the seller has or usually has."""
-    price, d = price_of(told), told.estimate.deployment
+    price, d = price_of(context), context.estimate.deployment
     if price is None or not d.nodes or not d.total_accelerators:
         return None
     terms = price.terms
@@ -59,7 +59,7 @@ def quantity(told: Told) -> Notice | None:
         return Notice("above_maximum_quantity", text)
     if terms.max_quantity is not None or terms.kind not in USUAL:
         return None
-    usual = getattr(told.question.assumptions, USUAL[terms.kind])
+    usual = getattr(context.question.assumptions, USUAL[terms.kind])
     if d.total_accelerators <= usual:
         return None
     return Notice(

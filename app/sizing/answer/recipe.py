@@ -40,5 +40,5 @@ def recipe_reason(recipe: RecipeSaid | None) -> tuple[Reason, ...]:
     if recipe is None or recipe.loss is None:
         return ()
     loss = LOSSES[recipe.loss]
-    text = f"Memory follows the recipe of {recipe.name}: {recipe.kernels} kernels; {loss.words}."
+    text = f"Memory follows the recipe of {recipe.name}: {recipe.kernels} kernels; {loss.description}."
     return (Reason("recipe", text, "loss_bytes_per_logit", loss.bytes_per_logit, "B"),)

@@ -78,7 +78,7 @@ def sensitivity(
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row, runs)
         kept = allowed(question, again, Unread(market.accelerators))
-        return words(question.objective, workload, now, then, kept=bool(kept[row])) + better(
+        return describe_effect(question.objective, workload, now, then, kept=bool(kept[row])) + better(
             question, case.workload, again, kept, row, market
         )
 
@@ -189,7 +189,7 @@ def figures(objective: Objective, workload: InferenceWorkload, state: State) -> 
     return [money, time]
 
 
-def words(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, kept: bool) -> str:
+def describe_effect(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, kept: bool) -> str:
     """Effect of a case as text, compared with the first recommendation.
 
     Parameters:

@@ -72,7 +72,7 @@ class Known:
     runs: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
 
 
-def words_of(workload: InferenceWorkload) -> TokenWords | PassWords:
+def answer_writer(workload: InferenceWorkload) -> TokenWords | PassWords:
     """Writer of answers for the serving mode of a workload."""
     return WORDS[serving_backend(workload).phase]
 
@@ -105,7 +105,7 @@ def deployment_of(
         weight_format=snapshot.formats[int(plans.weight_format[row])],
         max_batch=int(at(most, row)),
         memory_fraction=at(judged.memory.memory_fraction, row),
-        **words_of(workload).engine_settings(workload, judged, row),
+        **answer_writer(workload).engine_settings(workload, judged, row),
     )
 
 
@@ -161,7 +161,7 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
     """
     slo, reasons = workload.slo, []
     shown = 95 if 50 < slo.percentile <= 95 else 99 if slo.percentile > 95 else 50
-    for name, label in words_of(workload).latencies:
+    for name, label in answer_writer(workload).latencies:
         bound = getattr(slo, f"{name}_s")
         value = at(getattr(judged.operation, f"{name}_p{shown}_s"), row)
         if bound is not None and math.isfinite(value):
@@ -270,7 +270,7 @@ def serving_estimate(
 
     A plan that does not fit has no performance and no cost, only the reason.
     """
-    words, only = words_of(workload), np.array([row])
+    words, only = answer_writer(workload), np.array([row])
     snapshot, shares = known.snapshot, {name: at(share, row) for name, share in known.shares.items()}
     deployment, memory = deployment_of(workload, judged, row, at_sale, snapshot), words.memory(workload, judged, row)
     if not judged.memory.fits[row]:
@@ -334,7 +334,7 @@ def known_of(
     best = serving_backend(workload).best(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
     billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
-    return Known(snapshot, around, best, words_of(workload).shares(workload, judged), billed, runs)
+    return Known(snapshot, around, best, answer_writer(workload).shares(workload, judged), billed, runs)
 
 
 def judge_deployments(
@@ -362,7 +362,7 @@ def judge_deployments(
         memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.predicted), speed.take(by.predicted)
         judged = judged_of(question, workload, plans, settings, expected[0], within_service(workload, *expected))
-        prefixes = words_of(workload).prefixes(workload, judged, question.assumptions)
+        prefixes = answer_writer(workload).prefixes(workload, judged, question.assumptions)
         if runs is not None:
             judged = with_simulated_performance(workload, judged, runs)
         sure_capacity, sure_batch = sure_of(workload, speed, by, question.constraints.confidence, runs)

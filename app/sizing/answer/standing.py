@@ -105,11 +105,11 @@ def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> lis
     return [Reason("placement", text, "replicas_left", float(stands.left), "replicas")]
 
 
-def machine_failure_exceeds_redundancy(told: Told) -> Notice | None:
+def machine_failure_exceeds_redundancy(context: Told) -> Notice | None:
     """Warn if losing one machine, or as many machines as failure domains covered, leaves too few replicas."""
-    if told.serving_workload is None or not told.serving_workload.redundancy.lost:
+    if context.serving_workload is None or not context.serving_workload.redundancy.lost:
         return None
-    stands, redundancy = standing_of(told.serving_workload, told.estimate.deployment), told.serving_workload.redundancy
+    stands, redundancy = standing_of(context.serving_workload, context.estimate.deployment), context.serving_workload.redundancy
     machines = max(1, redundancy.machines_lost)
     if stands is None or (left := stands.left_without(machines)) >= stands.needed:
         return None
@@ -122,23 +122,23 @@ def machine_failure_exceeds_redundancy(told: Told) -> Notice | None:
     return Notice("machine_failure_exceeds_redundancy", text)
 
 
-def zone_failure_exceeds_redundancy(told: Told) -> Notice | None:
+def zone_failure_exceeds_redundancy(context: Told) -> Notice | None:
     """Warn if fixed machines do not survive the zone failures that the redundancy covers."""
-    if told.serving_workload is None or not told.serving_workload.redundancy.zones_lost:
+    if context.serving_workload is None or not context.serving_workload.redundancy.zones_lost:
         return None
-    stands = standing_of(told.serving_workload, told.estimate.deployment)
+    stands = standing_of(context.serving_workload, context.estimate.deployment)
     if stands is None or stands.left >= stands.needed:
         return None
     text = f"{machines_words(stands)}. Losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}."
     return Notice("zone_failure_exceeds_redundancy", f"{text} Omit nodes and spare_replicas to size enough of them.")
 
 
-def no_redundancy(told: Told) -> Notice | None:
+def no_redundancy(context: Told) -> Notice | None:
     """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
-    workload = told.serving_workload
+    workload = context.serving_workload
     if workload is None or workload.redundancy.lost or workload.personal:
         return None
-    stands = standing_of(workload, told.estimate.deployment)
+    stands = standing_of(workload, context.estimate.deployment)
     if workload.load not in (Load.OPEN, Load.CLOSED) or stands is None or stands.hosts > 1:
         return None
     failure = "if this replica fails, the service is down"
@@ -148,9 +148,9 @@ def no_redundancy(told: Told) -> Notice | None:
     return Notice("no_redundancy", text)
 
 
-def zones_not_verified(told: Told) -> Notice | None:
+def zones_not_verified(context: Told) -> Notice | None:
     """Warn that the catalog does not list the zones of a provider."""
-    workload, d = told.serving_workload, told.estimate.deployment
+    workload, d = context.serving_workload, context.estimate.deployment
     rented = d.provider is not None and d.pricing_model not in (None, PricingModel.OWNED)
     if workload is None or workload.redundancy.zones == 1 or not rented:
         return None

@@ -228,7 +228,7 @@ def alternative_words(other: Alternative) -> str:
     """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
     share = percent(abs(other.slower))
     speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slower >= 0 else 'faster'}"
-    return f"{other.words} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
+    return f"{other.description} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
 
 
 def storage_reason(performance: Performance) -> Reason:

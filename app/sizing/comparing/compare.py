@@ -11,7 +11,7 @@ from app.sizing.comparing.figures import Line, table
 from app.sizing.comparing.months import Spending, spending
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import Elsewhere, Priority, elsewhere, priority
-from app.sizing.comparing.told import cheapest, phases_told, told
+from app.sizing.comparing.told import cheapest, phases_told, summarize_comparison
 from app.sizing.snapshot import Snapshot
 
 OF_MONTHS = ("rent_decline_per_year", "resale_decline_per_year")
@@ -42,7 +42,7 @@ def compare(outcomes: Sequence[Outcome], market: Snapshot, *, phases: bool = Fal
         summary = phases_told(outcomes, others)
         return Comparison(summary, outcomes, lines, (), spent, _assumed(outcomes), priorities, others)
     differences = _differences(outcomes)
-    return Comparison(told(outcomes, differences, spent), outcomes, lines, differences, spent, _assumed(outcomes))
+    return Comparison(summarize_comparison(outcomes, differences, spent), outcomes, lines, differences, spent, _assumed(outcomes))
 
 
 def _differences(outcomes: Sequence[Outcome]) -> tuple[Difference, ...]:

@@ -29,7 +29,7 @@ def cheapest(outcomes: Sequence[Outcome]) -> Outcome | None:
     return min(priced, key=lambda o: (o.reserve is not None, o.usd or 0.0), default=None)
 
 
-def told(outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: Sequence[Spending]) -> str:
+def summarize_comparison(outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: Sequence[Spending]) -> str:
     """Summary: the cheapest option, why others cost more, and which options miss the requirements."""
     best = cheapest(outcomes)
     if best is None:

@@ -24,7 +24,7 @@ def both_days(prefill: Day | None, decode: Day | None) -> Day | None:
         scale_to_zero=both_stopped(prefill.scale_to_zero, decode.scale_to_zero),
         cold_start=max(prefill.cold_start, decode.cold_start, key=lambda start: start.seconds),
         scale_out=slower(prefill.scale_out, decode.scale_out),
-        failures=(*told_of(PREFILL, prefill.failures), *told_of(DECODE, decode.failures)),
+        failures=(*label_failures(PREFILL, prefill.failures), *label_failures(DECODE, decode.failures)),
         cheaper="autoscaled" if follows.saving_share > 0 else "fixed",
     )
 
@@ -72,6 +72,6 @@ def slower(prefill: ScaleOut, decode: ScaleOut) -> ScaleOut:
     return replace(found, why=f"The {name} pool: {found.why}")
 
 
-def told_of(name: str, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
+def label_failures(name: str, failures: tuple[Failure, ...]) -> tuple[Failure, ...]:
     """The failures of a pool, labeled with its name."""
     return tuple(replace(failure, what=f"{name} {failure.what}") for failure in failures)

@@ -53,8 +53,8 @@ def diagnose(question: Question, deployment: Deployment, market: Snapshot, obser
         )
     own = OF_SERVICES if isinstance(question.workload, InferenceWorkload) else OF_RUNS
     causes = ranked([found for look in (*own, *OF_BOTH) for found in look(case)], case.assumed)
-    told = tuple(a for a in case.assumed.noted().touched() if a.name.startswith("diagnosed_"))
-    return Diagnosis(summary(causes), causes, case.found, told, not_judged(case))
+    touched_assumptions = tuple(a for a in case.assumed.noted().touched() if a.name.startswith("diagnosed_"))
+    return Diagnosis(summary(causes), causes, case.found, touched_assumptions, not_judged(case))
 
 
 def ranked(every: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:

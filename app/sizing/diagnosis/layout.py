@@ -99,16 +99,16 @@ def try_variant(case: Case, names: tuple[str, ...], then: Deployment) -> Tried |
 
 def recomputation(case: Case) -> Iterator[Finding]:
     """Activation checkpointing is on without need, or off although it would free useful memory."""
-    said, least = case.asked.activation_checkpointing, case.assumed.diagnosed_least_share
-    if said is None or case.workload is not None:
+    mode, least = case.asked.activation_checkpointing, case.assumed.diagnosed_least_share
+    if mode is None or case.workload is not None:
         return
     names = ("activation_checkpointing", "micro_batch_sequences")
-    if said != "none":
+    if mode != "none":
         kept = case.found.deployment.micro_batch_sequences
         ways = [
             try_variant(case, names, case.running(activation_checkpointing=way, micro_batch_sequences=size))
             for way, size in product(("none", "selective"), (kept, None))
-            if way != said
+            if way != mode
         ]
         best = max((way for way in ways if way), key=lambda way: way.gain, default=None)
         if best is not None and best.gain >= least and has_room(case, best.found):
@@ -168,17 +168,17 @@ def spared(case: Case, best: Tried) -> Finding:
 
 def micro_batch(case: Case) -> Iterator[Finding]:
     """Micro-batches are smaller or larger than the fastest size."""
-    said = case.asked.micro_batch_sequences
-    if said is None or case.workload is not None:
+    size = case.asked.micro_batch_sequences
+    if size is None or case.workload is not None:
         return
     best = try_variant(case, ("micro_batch_sequences",), case.running(micro_batch_sequences=None))
     if best is not None and best.gain >= case.assumed.diagnosed_least_share:
         wanted = best.found.deployment.micro_batch_sequences
         yield Finding(
             "micro_batch",
-            f"The micro-batch size is {said}. A size of {wanted} is faster and fits in memory.",
+            f"The micro-batch size is {size}. A size of {wanted} is faster and fits in memory.",
             best.gain,
-            (Evidence("micro_batch_sequences", float(said), float(wanted or said), "sequences"),),
+            (Evidence("micro_batch_sequences", float(size), float(wanted or size), "sequences"),),
             "The setting comes from another model or accelerator.",
             f"Set {changes(best.settings)}.",
             best.gain,
@@ -241,8 +241,8 @@ def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
 
 def changes(settings: Mapping[str, Any]) -> str:
     """Settings in words: "tensor parallelism to 2 and replicas to 4"."""
-    told = [f"{SAID[name]} to {value}" for name, value in settings.items() if name in SAID and value is not None]
-    return together(told) if told else "these settings to the engine defaults"
+    phrases = [f"{SAID[name]} to {value}" for name, value in settings.items() if name in SAID and value is not None]
+    return together(phrases) if phrases else "these settings to the engine defaults"
 
 
 FINDINGS = (settings,)

@@ -63,8 +63,8 @@ def within_limits(case: Case) -> bool:
     w, s = case.workload, case.service
     if w is None or case.waits:
         return False
-    told = ((s.ttft_p95_s, w.slo.ttft_s), (s.tpot_p95_s, w.slo.tpot_s))
-    return all(seen is not None and (limit is None or seen <= limit) for seen, limit in told)
+    latencies = ((s.ttft_p95_s, w.slo.ttft_s), (s.tpot_p95_s, w.slo.tpot_s))
+    return all(seen is not None and (limit is None or seen <= limit) for seen, limit in latencies)
 
 
 def with_replicas(case: Case, count: int) -> Deployment:
@@ -89,8 +89,8 @@ def bursts(case: Case) -> Iterator[Finding]:
     by_chance = usual + DEVIATIONS * math.sqrt(usual / PEAK_S)
     if not case.much(peak, usual, by_chance) or peak <= p.requests_per_s_capacity or rate > p.requests_per_s_capacity:
         return
-    told = ((s.tpot_p50_s, p.tpot), (s.ttft_p50_s, p.ttft))
-    if not any(seen and usual and usual.p50_s and case.much(seen, usual.p50_s) for seen, usual in told):
+    medians = ((s.tpot_p50_s, p.tpot), (s.ttft_p50_s, p.ttft))
+    if not any(seen and usual and usual.p50_s and case.much(seen, usual.p50_s) for seen, usual in medians):
         return
     share = lost_to(peak, p.requests_per_s_capacity)
     yield Finding(
@@ -164,14 +164,14 @@ def longer(case: Case) -> Iterator[Finding]:
     w, s = case.planned.workload, case.service
     if not isinstance(w, InferenceWorkload):
         return
-    told = (
+    mean_lengths = (
         ("prompts", s.input_tokens_mean, w.input_tokens.mean),
         ("answers", s.output_tokens_mean, w.output_tokens.mean),
     )
-    if not any(seen and case.much(seen, plan) for _, seen, plan in told):
+    if not any(seen and case.much(seen, plan) for _, seen, plan in mean_lengths):
         return
     share = lost_between(case.judged(case.running(), as_planned(case, w)), case.found)
-    for what, seen, planned in told:
+    for what, seen, planned in mean_lengths:
         if seen and case.much(seen, planned) and share >= case.assumed.diagnosed_least_share:
             yield Finding(
                 f"longer_{what}",

@@ -57,10 +57,10 @@ def parts(case: Case) -> Iterator[Finding]:
 
 def slow_step(case: Case) -> Iterator[Finding]:
     """A step takes longer than in published runs of its kind, according to its time, its throughput or its MFU."""
-    p, told = case.expected, seen_step(case)
-    if p is None or not p.step_time_s or told is None or p.tokens_per_s is None:
+    p, step_observation = case.expected, seen_step(case)
+    if p is None or not p.step_time_s or step_observation is None or p.tokens_per_s is None:
         return
-    seen, evidence = told
+    seen, evidence = step_observation
     low = p.interval.low if p.interval.quantity == "tokens_per_s" else p.tokens_per_s
     if case.much(seen, p.step_time_s, p.step_time_s * p.tokens_per_s / low):
         share = lost_to(seen, p.step_time_s)
@@ -83,12 +83,12 @@ def parts_told(case: Case) -> bool:
     return any(getattr(case.training, field) is not None for _, field, *_ in PARTS)
 
 
-def too_slow(told: Evidence) -> str:
+def too_slow(evidence: Evidence) -> str:
     """The observed and expected speed in the quantity that was reported."""
-    seen, usual = told.observed, told.expected or 0.0
-    if told.quantity == "mfu":
+    seen, usual = evidence.observed, evidence.expected or 0.0
+    if evidence.quantity == "mfu":
         return f"The MFU is {figure(100 * seen)} % (expected: {figure(100 * usual)} %)."
-    if told.quantity == "tokens_per_s":
+    if evidence.quantity == "tokens_per_s":
         return f"Throughput is {figure(seen)} tokens/s (expected: {figure(usual)} tokens/s)."
     return f"A step takes {figure(seen)} s (expected: {figure(usual)} s)."
 
@@ -101,8 +101,8 @@ def seen_step(case: Case) -> tuple[float, Evidence] | None:
     if t.step_time_s:
         return t.step_time_s, Evidence("step_time_s", t.step_time_s, p.step_time_s, "s")
     if t.tokens_per_s and p.tokens_per_s:
-        told = Evidence("tokens_per_s", t.tokens_per_s, p.tokens_per_s, "tokens/s")
-        return p.step_time_s * p.tokens_per_s / t.tokens_per_s, told
+        evidence = Evidence("tokens_per_s", t.tokens_per_s, p.tokens_per_s, "tokens/s")
+        return p.step_time_s * p.tokens_per_s / t.tokens_per_s, evidence
     if t.mfu and p.mfu:
         return p.step_time_s * p.mfu / t.mfu, Evidence("mfu", t.mfu, p.mfu, "1")
     return None
@@ -110,10 +110,10 @@ def seen_step(case: Case) -> tuple[float, Evidence] | None:
 
 def miscounted_mfu(case: Case) -> Iterator[Finding]:
     """The reported MFU contradicts the measured step time."""
-    p, t, told = case.expected, case.training, seen_step(case)
-    if p is None or told is None or not t.mfu or not p.mfu or not p.step_time_s or told[1].quantity == "mfu":
+    p, t, step_observation = case.expected, case.training, seen_step(case)
+    if p is None or step_observation is None or not t.mfu or not p.mfu or not p.step_time_s or step_observation[1].quantity == "mfu":
         return
-    follows = p.mfu * p.step_time_s / told[0]
+    follows = p.mfu * p.step_time_s / step_observation[0]
     if case.much(t.mfu, follows) or case.much(follows, t.mfu):
         yield Finding(
             "miscounted_mfu",
@@ -151,10 +151,10 @@ def allocator(case: Case) -> Iterator[Finding]:
     """The memory allocator frees and reallocates memory, which stalls the device. The cost is the excess time of the
     step.
     """
-    seen, told, p = case.training.allocator_retries_per_step, seen_step(case), case.expected
+    seen, step_observation, p = case.training.allocator_retries_per_step, seen_step(case), case.expected
     if seen is None or seen < case.assumed.diagnosed_least_share or p is None:
         return
-    lost = lost_to(told[0], p.step_time_s) if told and p.step_time_s else 0.0
+    lost = lost_to(step_observation[0], p.step_time_s) if step_observation and p.step_time_s else 0.0
     outside, step_s = case.training.outside_kernels_s, case.training.step_time_s
     if outside is not None and step_s:
         lost = min(1.0, outside / step_s)

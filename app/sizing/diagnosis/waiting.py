@@ -105,12 +105,12 @@ def slow_tail(case: Case) -> Iterator[Finding]:
     p, s = case.expected, case.service
     if p is None:
         return
-    told = (
+    percentiles = (
         ("ttft", "p95", s.ttft_p50_s, s.ttft_p95_s, 0.05),
         ("ttft", "p99", s.ttft_p50_s, s.ttft_p99_s, 0.01),
         ("tpot", "p95", s.tpot_p50_s, s.tpot_p95_s, 0.05),
     )
-    found = [f for what, rank, half, tail, of in told if (f := tail_of(case, p, what, rank, half, tail, of))]
+    found = [f for what, rank, half, tail, of in percentiles if (f := tail_of(case, p, what, rank, half, tail, of))]
     if found:
         yield max(found, key=lambda f: f.cost)
 

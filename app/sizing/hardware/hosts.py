@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class Processors:
     """A generation of processors, recognized by any of `name_patterns` in a processor name."""
 
-    words: tuple[str, ...]
+    name_patterns: tuple[str, ...]
     bytes_per_s: float  # memory bandwidth of one socket with all channels populated
     source: str
     as_of: str
@@ -64,4 +64,4 @@ def socket_bytes_per_s(cpu_model: str | None) -> float | None:
         (576000000000.0, None)
     """
     name = (cpu_model or "").lower()
-    return next((g.bytes_per_s for g in GENERATIONS if any(word in name for word in g.words)), None)
+    return next((g.bytes_per_s for g in GENERATIONS if any(word in name for word in g.name_patterns)), None)

@@ -25,7 +25,7 @@ class PoolServers:
     flags: Mapping[str, str]
     router: str
     reach: str = ""  # flags that accept connections from other machines
-    told: Mapping[str, str] = field(default_factory=dict)  # environment variables by pool
+    environment: Mapping[str, str] = field(default_factory=dict)  # environment variables by pool
     config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
 
@@ -33,7 +33,7 @@ VLLM = PoolServers(
     {PREFILL: NIXL, DECODE: NIXL},
     "vllm-router --policy round_robin --vllm-pd-disaggregation --prefill http://$PREFILL_HOST:8000 "
     "--decode http://$DECODE_HOST:8000 --port 8000",
-    told={PREFILL: "VLLM_NIXL_SIDE_CHANNEL_HOST=$PREFILL_HOST", DECODE: "VLLM_NIXL_SIDE_CHANNEL_HOST=$DECODE_HOST"},
+    environment={PREFILL: "VLLM_NIXL_SIDE_CHANNEL_HOST=$PREFILL_HOST", DECODE: "VLLM_NIXL_SIDE_CHANNEL_HOST=$DECODE_HOST"},
 )
 SGLANG = PoolServers(
     {

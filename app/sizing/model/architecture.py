@@ -104,7 +104,7 @@ class ModelArchitecture:
         """This model on samples of the given shape. A model that works on tokens is returned unchanged."""
         if self.law is None:
             return self
-        note = SAMPLE_NOTE + self.law.described(shape) + (f"; {self.law.basis}" if self.law.basis else "")
+        note = SAMPLE_NOTE + self.law.describe_sample(shape) + (f"; {self.law.basis}" if self.law.basis else "")
         kept = tuple(a for a in self.assumed if not a.startswith(SAMPLE_NOTE))
         return replace(self, sample=self.law.work(shape), assumed=(note, *kept))
 

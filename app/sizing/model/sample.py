@@ -182,7 +182,7 @@ class SampleLaw:
         taken += ("audio_s",) if self.audio_s else ()
         return (*taken, "text_tokens") if self.decodes else taken
 
-    def described(self, shape: SampleShape) -> str:
+    def describe_sample(self, shape: SampleShape) -> str:
         """A description of one sample."""
         width, height = shape.width or self.width, shape.height or self.height
         frames = shape.frames or self.frames

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.answer.sensitivity import Case, State, cases, money_of, placed, state_of, words
+from app.sizing.answer.sensitivity import Case, State, cases, money_of, placed, state_of, describe_effect
 from app.sizing.columns import one
 from app.sizing.decisions.cost import kwh_per_million
 from app.sizing.pools.search import PairAsRun, Pairs, PoolAsRun
@@ -22,12 +22,12 @@ NAMES = ("prefill", "decode")
 
 
 def split_changes(
-    question: Question, workload: InferenceWorkload, told: Estimate, pair: PairAsRun, market: Snapshot
+    question: Question, workload: InferenceWorkload, answer: Estimate, pair: PairAsRun, market: Snapshot
 ) -> Iterator[Change]:
     """Effects of more load, other redundancy or more headroom on a split; `answer` is the estimate that the user
     sees.
     """
-    now, before = state_of(told), (pair.reads, pair.writes)
+    now, before = state_of(answer), (pair.reads, pair.writes)
     if now is None:
         return
     every = zip(cases(workload), cases(pair.reads.workload), cases(pair.writes.workload), strict=True)
@@ -35,7 +35,7 @@ def split_changes(
         reads, writes = (in_case(question, *each) for each in zip(of_pools, before, strict=True))
         then = in_proportion(now, both_states(workload, before), both_states(case.workload, (reads, writes)))
         kept = one_pair(reads, writes).allowed(question, market)
-        text = words(question.objective, workload, now, then, kept=bool(kept[0]))
+        text = describe_effect(question.objective, workload, now, then, kept=bool(kept[0]))
         yield Change(case.label, f"{text}{replica_words(before, (reads, writes))}")
 
 
@@ -68,15 +68,15 @@ def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun])
     )
 
 
-def in_proportion(told: State, now: State, then: State) -> State:
+def in_proportion(shown: State, now: State, then: State) -> State:
     """State of a changed case: the shown state, scaled by the change of the expected state."""
     return replace(
         then,
-        used=told.used * then.used / now.used,
-        usd=told.usd * then.usd / now.usd,
-        e2e_s=told.e2e_s + then.e2e_s - now.e2e_s,
-        each_per_s=told.each_per_s * then.each_per_s / now.each_per_s,
-        kwh_per_million=told.kwh_per_million * then.kwh_per_million / now.kwh_per_million,
+        used=shown.used * then.used / now.used,
+        usd=shown.usd * then.usd / now.usd,
+        e2e_s=shown.e2e_s + then.e2e_s - now.e2e_s,
+        each_per_s=shown.each_per_s * then.each_per_s / now.each_per_s,
+        kwh_per_million=shown.kwh_per_million * then.kwh_per_million / now.kwh_per_million,
     )
 
 

@@ -122,8 +122,8 @@ def mixed(first: Percentiles, later: Percentiles, share: float) -> Percentiles:
     weights = np.repeat([share, 1 - share], DRAWN)
     order = np.argsort(waits, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
-    told = [float(waits[order][np.searchsorted(reached, q - 1e-9)]) for q in (0.5, 0.95, 0.99)]
-    return Percentiles(share * (first.mean_s or 0.0) + (1 - share) * (later.mean_s or 0.0), *told)
+    percentiles = [float(waits[order][np.searchsorted(reached, q - 1e-9)]) for q in (0.5, 0.95, 0.99)]
+    return Percentiles(share * (first.mean_s or 0.0) + (1 - share) * (later.mean_s or 0.0), *percentiles)
 
 
 def distribution(waits: Percentiles) -> tuple[Column, Column]:

@@ -85,8 +85,8 @@ def asked_of(deployment: Deployment, pools: Pools) -> Pools:
 
     def one(pool: Deployment) -> Deployment:
         names = (*inherited, *placed) if pool.accelerator == deployment.accelerator else inherited
-        said = {name: getattr(deployment, name) for name in names if getattr(pool, name) is None}
-        return replace(pool, **said)
+        inherited_values = {name: getattr(deployment, name) for name in names if getattr(pool, name) is None}
+        return replace(pool, **inherited_values)
 
     kv_format = pools.prefill.kv_format or pools.decode.kv_format or deployment.kv_format
     prefill, decode = one(replace(pools.prefill, kv_format=kv_format)), one(replace(pools.decode, kv_format=kv_format))

@@ -107,8 +107,8 @@ def lines_of(pool: str, found: Estimate) -> Iterator[Step]:
 
 def least(found: Iterable[str | None], order: Sequence[str]) -> str | None:
     """The value that comes first in `order`; None if no value is known."""
-    said = [each for each in found if each is not None]
-    return min(said, key=order.index, default=None)
+    known = [each for each in found if each is not None]
+    return min(known, key=order.index, default=None)
 
 
 def capacity_of(found: Estimate) -> float:

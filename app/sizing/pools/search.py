@@ -200,7 +200,7 @@ def better_split(
         if found.score < to_beat:
             best, to_beat = found, found.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= CLOSE * score[row[0]])
-    return None if best is None else (told(question, workload, best, market), best)
+    return None if best is None else (pair_estimate(question, workload, best, market), best)
 
 
 def next_row(question: Question, workload: InferenceWorkload, pairs: Pairs, open_pairs: Mask) -> Codes | None:
@@ -242,7 +242,7 @@ def as_run_together(
     return PairAsRun(first, second, way, at(score, 0)), 1
 
 
-def told(question: Question, workload: InferenceWorkload, pair: PairAsRun, market: Snapshot) -> Estimate:
+def pair_estimate(question: Question, workload: InferenceWorkload, pair: PairAsRun, market: Snapshot) -> Estimate:
     """Combined estimate of a simulated pair."""
     reads = handed_over(pair.reads.estimated(question, market), question.assumptions.split_first_token_factor)
     both = Both(reads, pair.writes.estimated(question, market, DECODES))

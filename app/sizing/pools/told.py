@@ -45,7 +45,7 @@ def reasons(
 
 def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
     """Explanations of single pools; an explanation that is the same for both is given once."""
-    told = [
+    reasons_by_pool = [
         [
             reason
             for reason in each.explanation
@@ -55,11 +55,11 @@ def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
         ]
         for name, each in zip(NAMES, both, strict=True)
     ]
-    shared_texts = {reason.text for reason in told[0]} & {reason.text for reason in told[1]}
-    for reason in told[0]:
+    shared_texts = {reason.text for reason in reasons_by_pool[0]} & {reason.text for reason in reasons_by_pool[1]}
+    for reason in reasons_by_pool[0]:
         whose = "Each pool" if reason.text in shared_texts else "The prefill pool"
         yield replace(reason, text=f"{whose}: {reason.text}")
-    for reason in told[1]:
+    for reason in reasons_by_pool[1]:
         if reason.text not in shared_texts:
             yield replace(reason, text=f"The decode pool: {reason.text}")
 

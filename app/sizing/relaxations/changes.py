@@ -57,7 +57,7 @@ def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Snap
             does = least_that_does(question, market, size.allowing, one(size.needed(least)), least)
             if does is not None:
                 value = min(does[0], one(size.needed(does[1])))  # the steps of a trial may exceed the need
-                enough[size.name] = f"feasible at {size.words(value)}: {named(does[1], market)}"
+                enough[size.name] = f"feasible at {size.format_value(value)}: {named(does[1], market)}"
     return enough
 
 

@@ -30,7 +30,7 @@ class Time:
     known_s: float  # smallest value known to be needed, s; infinite where unknown
     types: tuple[str, ...]  # accelerator types that a wider limit may help
     allowing: Callable[[Question, float], Question]
-    words: Callable[[float], str]
+    format_value: Callable[[float], str]
 
 
 # By field of an Slo: its name as text, the rejection code of types that miss it, and other codes that a wider limit may
@@ -119,7 +119,7 @@ def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], 
         if enough is not None:
             does = least_that_does(question, market, time.allowing, enough[0], cheapest(enough[1]))
             if does is not None:
-                found.append(Change(time.label, f"feasible at {time.words(does[0])}: {named(does[1], market)}"))
+                found.append(Change(time.label, f"feasible at {time.format_value(does[0])}: {named(does[1], market)}"))
     return found
 
 

@@ -51,7 +51,7 @@ class Size:
     name: str  # field of the request
     limit: float  # requested value, in the unit of the request
     needed: Callable[[Ways], Column]  # what each plan needs, in the same unit
-    words: Callable[[float], str]  # a value as text with its unit
+    format_value: Callable[[float], str]  # a value as text with its unit
     field: str  # field of Constraints
     per_unit: float = 1.0  # units of that field per unit of the request
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.plans import Plans, layer_groups
 from app.sizing.workload import InferenceWorkload
@@ -81,7 +81,7 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
     """Cache of one sequence of `context_tokens` on one device of every plan, B."""
     total = np.zeros(len(plans))
     for label, group in layer_groups(model):
-        with told_as(label):
+        with trace_label(label):
             total = cache_bytes_of_layers(
                 total,
                 group.layers,
@@ -139,11 +139,11 @@ def caches_of(
     """Cache of a request at its end, its mean over running requests, and the cache of the longest context, B."""
     final = cache_bytes(model, final_tokens, plans)
     prompt, aged = final_tokens - output_tokens, aged_output_tokens(output_tokens, output_variation)
-    with told_as("half of the output generated"):
+    with trace_label("half of the output generated"):
         half = cache_bytes(model, prompt + aged / 2, plans)
-    with told_as("whole output generated"):
+    with trace_label("whole output generated"):
         whole = cache_bytes(model, prompt + aged, plans)
-    with told_as("longest context"):
+    with trace_label("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
     rules = plans.scheduling
     return final, held_bytes(half, whole, np.where(rules.reserves, 1.0, rules.output_reserve_share)), longest
@@ -159,9 +159,9 @@ def prefixes_of(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:
     model, prompt, shared = workload.model, workload.input_tokens.mean, workload.shared_prefix_fraction
     own_bytes = shared_bytes = np.zeros(len(plans))
     if workload.cached_prefix_fraction > shared:
-        with told_as("prefix of one session"):
+        with trace_label("prefix of one session"):
             own_bytes = cache_bytes(model, prompt * (workload.cached_prefix_fraction - shared), plans)
     if shared > 0:
-        with told_as("prefix shared by all sessions"):
+        with trace_label("prefix shared by all sessions"):
             shared_bytes = cache_bytes(model, prompt * shared, plans)
     return Prefixes(own_bytes, shared_bytes, workload.turn_gap_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.communication import LinkSpeed
 from app.sizing.serving.exchange import across_share
@@ -93,7 +93,7 @@ def context_of(model: ModelArchitecture, plans: Plans) -> Context:
         none = np.zeros(len(plans))
         return Context(none, none, none)
     elements = float(sum(g.layers * g.decode_macs for g in model.attention))
-    with told_as("context"):
+    with trace_label("context"):
         sent = context_exchanged_bytes(elements, plans.context_bytes, plans.tensor_parallel, plans.context_parallel)
         across = across_share(plans.context_parallel, np.minimum(plans.context_parallel, plans.linked_ranks))
     layers = np.where(shared, float(sum(g.layers for g in model.attention)), 0.0)

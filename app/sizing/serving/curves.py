@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.sizing.columns import Column
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.serving.margins import Margins
 from app.sizing.workload import Slo, TrafficClass
 
@@ -226,7 +226,7 @@ def waits_at(curves: Sequence[Curve], loads: Column) -> dict[str, Column]:
         for statistic in STATISTICS:
             ends = [c.ends(wait, statistic, load) for c, load in zip(curves, loads.tolist(), strict=True)]
             lighter, heavier, part = np.array(ends).T
-            with told_as(f"{wait} {statistic}"):
+            with trace_label(f"{wait} {statistic}"):
                 latencies[f"{wait}_{statistic}_s"] = between_loads_s(lighter, heavier, part)
     return latencies
 

@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Column, Mask, stacked, with_rows
 from app.sizing.decisions.cost import MOST_ACCELERATORS
 from app.sizing.decisions.ranking import best_per_accelerator, score_of
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.formula import told_as, unrecorded
+from app.sizing.formula import trace_label, unrecorded
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, Reached
 from app.sizing.serving.assurance import ByMargins, assured
@@ -271,8 +271,8 @@ def apply_simulation_ratio(
     """Scale formula results of all plans by the median ratio between simulation and formulas (at most 1)."""
 
     def share(name: str) -> float:
-        told = np.concatenate([getattr(table, name) for table in tables])
-        return min(1.0, float(np.median(told / getattr(options, name)[rows])))
+        simulated = np.concatenate([getattr(table, name) for table in tables])
+        return min(1.0, float(np.median(simulated / getattr(options, name)[rows])))
 
     capacity = options.capacity_per_s * share("capacity_per_s")
     batch = np.maximum(1.0, np.floor(options.slo_batch * share("slo_batch")))
@@ -330,7 +330,7 @@ def with_simulated_performance(workload: InferenceWorkload, judged: Judged[Any, 
     """Evaluated deployments with simulated capacity, latencies, rates and batches at their load."""
     replicas, speed = judged.fleet.replicas, judged.speed
     loads = loads_of(workload, replicas)
-    with told_as("simulated"):
+    with trace_label("simulated"):
         capacity, held = runs.expected(workload)
         if workload.load is Load.OPEN:
             rate = replica_rate_per_s(workload.peak_per_s, replicas)

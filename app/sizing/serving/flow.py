@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.serving.measured import largest
 from app.sizing.serving.pace import DecodeCadence, Scheduled, Stream, decode_cadence
 from app.sizing.serving.prefill import prompt_s
@@ -576,7 +576,7 @@ def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column
 def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> SteadyState:
     """Steady state of static batches: requests of a batch start and end together, and batches follow each other."""
     batch, zeros = steady_batch(in_flight, sequences), np.zeros(len(in_flight))
-    with told_as("static batch"):
+    with trace_label("static batch"):
         prompt = prompt_s(stream.prefill, stream.scheduled.max_batched_tokens, batch)
     decode = step_s(stream.step, batch)
     first = static_ttft_s(stream.prefill.request_s, batch, prompt)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, names_of
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.model.architecture import ModelArchitecture
 
 
@@ -294,7 +294,7 @@ def host_sequences(room_bytes: Column, weights_bytes: Column, cache_bytes_on_hos
 
 def taken_s(label: str, amount: Column, per_s: Column) -> Column:
     """Time of an amount of host work, recorded under its own trace label, s."""
-    with told_as(label):
+    with trace_label(label):
         return on_host_s(amount, per_s)
 
 

@@ -10,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
-from app.sizing.formula import told_as
+from app.sizing.formula import trace_label
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
 from app.sizing.serving.batch import batch_terms, of_batch_s, work_of
@@ -161,9 +161,9 @@ class AutoregressiveServing:
 
         if memory.prefixes is None:
             return found(workload)
-        with told_as("no hits"):
+        with trace_label("no hits"):
             cold = found(workload.without_hits)
-        with told_as("hits"):
+        with trace_label("hits"):
             return replace(found(workload), cold=cold)
 
     def by(self, workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
@@ -177,7 +177,7 @@ class AutoregressiveServing:
 
         Where prefix-cache hits count, the cached prefixes of idle sessions also take memory.
         """
-        with told_as("" if memory.prefixes is None else "hits"):
+        with trace_label("" if memory.prefixes is None else "hits"):
             speed = stream_speed(workload, memory, alone, assumed)
         found = speed_with_prefixes(workload, memory, speed, assumed)
         return found.times(found.data_parallel)
@@ -210,7 +210,7 @@ class AutoregressiveServing:
         if tail <= prompt.mean and not workload.classes:
             return prefill, [prefill]
         longest = [part.long_prompt(part.slo.percentile) for part in map(workload.single_class_workload, workload.classes)] or [tail]
-        with told_as("long prompt"):
+        with trace_label("long prompt"):
             return prefill, [self.prompt(workload, plans, achieved, link, links, tokens) for tokens in longest]
 
     def prompt(

@@ -159,9 +159,9 @@ def _table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
 
 def _given(fixed: Deployment) -> bool:
     """Whether the request fixes any part of the layout."""
-    said = (fixed.tensor_parallel, fixed.pipeline_parallel, fixed.accelerators_per_replica)
+    fixed_degrees = (fixed.tensor_parallel, fixed.pipeline_parallel, fixed.accelerators_per_replica)
     more = any((degree or 1) > 1 for degree in (fixed.expert_parallel, fixed.data_parallel, fixed.context_parallel))
-    return more or any(degree is not None for degree in said)
+    return more or any(degree is not None for degree in fixed_degrees)
 
 
 def _hardware(fixed: Deployment) -> bool:
@@ -231,8 +231,8 @@ def legal_layouts(
     weights.
     """
     wired, across = _wired(layouts, node, max_accelerators, assumed, fixed)
-    said = fixed is not None and (fixed.tensor_parallel is not None or fixed.laid_out)
-    if said:
+    layout_is_fixed = fixed is not None and (fixed.tensor_parallel is not None or fixed.laid_out)
+    if layout_is_fixed:
         across &= ~wired.any(axis=0)
     inside = layouts.size <= node.accelerators_per_node[:, None]
     alone, wide = (layouts.tensor_parallel == 1) & (layouts.data_parallel == 1), layouts.data_parallel > 1
@@ -242,9 +242,9 @@ def legal_layouts(
     largest = _largest(layouts, wired)[row]
     if across.any():
         asked = ~stacks.small_engine[stack]
-        if not said:
+        if not layout_is_fixed:
             asked &= _needed(weights[stack], node.memory_bytes[machine], assumed) * FEWEST_OVER_NEED > largest
-        more = across[machine] & asked[:, None] & (said | (layouts.size > largest[:, None]))
+        more = across[machine] & asked[:, None] & (layout_is_fixed | (layouts.size > largest[:, None]))
         legal, largest = legal | more, np.maximum(largest, _largest(layouts, more))
     legal &= layouts.divides | stacks.pads_heads[stack][:, None]
     if wide.any():

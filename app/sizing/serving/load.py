@@ -14,7 +14,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.serving.flow import (
     accompanied,
     base_s,
@@ -344,9 +344,9 @@ def unloaded_stream(
         variation=variation_of(workload.burstiness, workload.input_tokens),
         output_variation=variation_of(workload.burstiness, workload.output_tokens),
     )
-    with told_as("steps filled with prompts"):
+    with trace_label("steps filled with prompts"):
         prompt = prompt_s(prefill, memory.max_batched_tokens, None)
-    with told_as("long prompt"):
+    with trace_label("long prompt"):
         long_ttft_s = [idle_first_token_s(tail, memory.max_batched_tokens) for tail in tails]
     tightest = tightest_of(workload, long_ttft_s)
     quickest = long_ttft_s[0] if tightest is None else tightest.quickest_s
@@ -382,7 +382,7 @@ def stream_speed(
     with unrecorded():
         found = largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
     peak = np.maximum(1.0, np.floor(found + 1e-6))
-    with told_as("all sequences running"):
+    with trace_label("all sequences running"):
         full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
     return StreamSpeed(
         unloaded=unloaded,
@@ -396,11 +396,11 @@ def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Col
     """Request rate of a replica whose limits allow `peak` sequences at a time, requests/s."""
     percentile, stream = workload.slo.percentile, within.stream
     if workload.load is not Load.OPEN:
-        with told_as("at the limits"):
+        with trace_label("at the limits"):
             return steady_state(workload.load, stream, peak, peak).rate_per_s
-    with told_as("within the limits"):
+    with trace_label("within the limits"):
         by_batch = open_rate_per_s(stream, mean_batch(peak, max(0.0, z_score(percentile))), peak)
-    with told_as("at the limits"):
+    with trace_label("at the limits"):
         at = decode_cadence(stream, peak)
         first = within.first_s(at, peak)
     waits = WaitWithin(first, at.server_s, at.fill, stream.variation, within.ttft_limit_s, percentile)

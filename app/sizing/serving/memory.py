@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines import RULES
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.model.architecture import ModelArchitecture
@@ -394,12 +394,12 @@ def shared_with_host(memory: ServingMemory, plans: Plans, on: OnHost) -> Serving
     """The memory without the part of the cache that the host keeps, and the host memory that the plan needs."""
     there = on.layers_share * plans.accelerators_per_replica
     host = HostMemory(on.weights_bytes, memory.longest_sequence_bytes * there, on.room_bytes)
-    with told_as("accelerator part"):
-        with told_as("at full length"):
+    with trace_label("accelerator part"):
+        with trace_label("at full length"):
             final = left_on_accelerators(memory.cache_bytes_per_sequence, on.layers_share)
-        with told_as("mean over its run"):
+        with trace_label("mean over its run"):
             mean = left_on_accelerators(memory.held_bytes_per_sequence, on.layers_share)
-        with told_as("longest context"):
+        with trace_label("longest context"):
             longest = left_on_accelerators(memory.longest_sequence_bytes, on.layers_share)
         on_accelerators = sequences(memory.kv_pool_bytes, mean, memory.max_sequences)
     on_host = host_sequences(on.room_bytes, on.weights_bytes, memory.held_bytes_per_sequence * there)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Column, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.serving.flow import SteadyState, open_loop, steady_state
 from app.sizing.serving.load import StreamSpeed, late_tpot_s, queue_tail_s, ttft_at_s
 from app.sizing.serving.measured import QUANTILES, Operation
@@ -188,10 +188,10 @@ def stream_operating_point(
         steady = steady_state(workload.load, speed.stream, in_flight, memory.sequences)
         overloaded = np.zeros(len(replicas), bool)
         used = np.ones(len(replicas)) if offline else in_flight / np.maximum(speed.slo_batch, 1.0)
-    with told_as("mean"):
+    with trace_label("mean"):
         values = means(workload, steady, overloaded)
     for q in QUANTILES:
-        with told_as(f"p{q:.0f}"):
+        with trace_label(f"p{q:.0f}"):
             values |= percentiles(workload, memory, speed, steady, overloaded, q)
     return StreamOperation(batch=steady.batch, rate_per_s=steady.rate_per_s, utilization=used, **values)
 
@@ -217,7 +217,7 @@ def percentiles(
         with np.errstate(invalid="ignore"):
             later = queue_tail_s(steady.queue_s, steady.waits, q) - steady.queue_s
             if workload.load is Load.OPEN:
-                with told_as("sequence slot"):
+                with trace_label("sequence slot"):
                     later = later + queue_tail_s(steady.place_s, steady.full, q) - steady.place_s
             ttft = ttft_at_s(ttft, longer, later, steady.mean_step_s, q)
     if workload.load is Load.OPEN:

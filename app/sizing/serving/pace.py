@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.hardware.tables import POLICIES, SchedulingColumns
 from app.sizing.serving.prefill import (
@@ -513,9 +513,9 @@ def stream_of(
     """
     rows = np.ones(len(step))
     full = busy_prompts_per_step(scheduled.max_batched_tokens, prefill.new_tokens)
-    with told_as("step filled with prompts"):
+    with trace_label("step filled with prompts"):
         linear = linear_beside(step, prefill, rows * 0.0, full, scheduled.prefill_first)
-    with told_as("no other load"):
+    with trace_label("no other load"):
         idle = idle_first_token_s(prefill, scheduled.max_batched_tokens)
     later = rows * later_tokens(output_tokens)
     return Stream(step, prefill, scheduled, linear, idle, later, rows * variation, rows * output_variation)
@@ -533,7 +533,7 @@ def linear_beside(
         return linear_s(
             *read_and_multiply(step, equal_tokens(batch, prefill_first, prompts, step, prefill)), step.exponent
         )
-    with told_as("layers on the host"):
+    with trace_label("layers on the host"):
         on_host = linear_of_step_s(prefill, prompts)
     if host.present.all():
         return on_host
@@ -577,10 +577,10 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     on_host = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.present
     decoding = np.zeros(len(batch))
     if not on_host.all():
-        with told_as("decodes"):
+        with trace_label("decodes"):
             decoding = linear_s(*read_and_multiply(step, batch), step.exponent)
         decoding = np.where(on_host, 0.0, decoding) if on_host.any() else decoding
-    with told_as("decodes and prompts"):
+    with trace_label("decodes and prompts"):
         both = linear_beside(step, prefill, batch, prompts, first)
     extra = prompts_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
     stages, share = stages_and_turns(stream, extra, prompts, others, decode, queued=queued)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Column, Columns
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, passed_and_waited
@@ -151,7 +151,7 @@ def prefill_work(
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
     exchange = exchange_of(model, plans)
-    with told_as(undivided(plans.on_host)):
+    with trace_label(undivided(plans.on_host)):
         flops = prompt_linear_flops(model, new, encoder_flops, tp)
     work = PrefillWork(
         prompt_linear_flops=flops,
@@ -179,7 +179,7 @@ def prefill_work(
 def shared_with_host(model: ModelArchitecture, work: PrefillWork, on: OnHost) -> PrefillWork:
     """The prefill work without the part that the host computes, which goes to the `host` field."""
     share, whole = host_flops_share(model, on.experts_share, on.layers_share), work.prompt_linear_flops
-    with told_as("prompt, accelerator part"):
+    with trace_label("prompt, accelerator part"):
         flops = left_on_accelerators(whole, share)
     return replace(work, prompt_linear_flops=flops, host=host_prompt(on, whole * share * work.tensor_parallel))
 
@@ -191,7 +191,7 @@ def moved(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
     if work.host is None:
         return None
     on_accelerators = replace(work, prompt_linear_flops=work.host.flops / work.tensor_parallel)
-    with told_as("weights moved from the host"):
+    with trace_label("weights moved from the host"):
         return replace(work.host, moved_multiply_s=prompt_linear_s(on_accelerators, work.rates, achieved))
 
 
@@ -307,7 +307,7 @@ def prefill_terms(
     """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     degrees, prompt_bytes = (work.tensor_parallel, work.pipeline_parallel), work.new_tokens * work.hidden_bytes
-    with told_as("prompt"):
+    with trace_label("prompt"):
         transfer, latency = passed_and_waited(work.reductions, prompt_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         transfer = transfer + work.new_tokens * exchange_slope_s(work.exchange, work.link)
@@ -436,7 +436,7 @@ def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
     if prefill.experts_s.any() or prefill.host is not None:
         active = touched_experts(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, active)
-    with told_as("" if prefill.host is None else "accelerator part"):
+    with trace_label("" if prefill.host is None else "accelerator part"):
         linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
     if prefill.host is None:
         return linear

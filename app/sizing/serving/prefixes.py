@@ -18,7 +18,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, at, either
 from app.sizing.decisions.placement import replicas_for_requests
-from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.result import PrefixCache
 from app.sizing.serving.cache import Prefixes
 from app.sizing.serving.flow import closed_loop, open_rate_per_s
@@ -181,7 +181,7 @@ def with_hits(
         batch = peak = np.where(shrunk, np.floor(fitted + 1e-6), peak)
         sequences = np.where(shrunk, peak, sequences)
         slower = speed.margins.rate
-    with told_as("with idle prefixes"):
+    with trace_label("with idle prefixes"):
         rate = fitting.rate(batch) / slower
         capacity = capacity_with_hits_per_s(speed.capacity_per_s, rate)
     return replace(
@@ -214,9 +214,9 @@ def speed_with_prefixes(
     cold_alone = speed.unloaded.cold
     if memory.prefixes is None or cold_alone is None:
         return speed
-    with told_as("with hits"):
+    with trace_label("with hits"):
         hits = with_hits(workload, memory, memory.prefixes, speed)
-    with told_as("without hits"):
+    with trace_label("without hits"):
         cold = stream_speed(workload, memory, cold_alone, assumed)
     prompt_in_time = cold_alone.fastest_ttft_s <= cold_alone.ttft_limit_s
     without = np.where(prompt_in_time, 1.0, LAST_RESORT) * merit(workload, cold)
@@ -236,7 +236,7 @@ def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperat
     prefixes = memory.prefixes
     if prefixes is None:
         return operation
-    with told_as("at the load"):
+    with trace_label("at the load"):
         idle = idle_sessions(operation.rate_per_s, prefixes.turn_gap_s)
         waiting = prefix_bytes(idle, prefixes.own_bytes, prefixes.shared_bytes)
     return replace(operation, idle_sessions=idle, prefix_bytes=waiting)

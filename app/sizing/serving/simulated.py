@@ -273,11 +273,11 @@ class Waited(Columns):
         meets_all: Mask = np.logical_and.reduce(checks or [self.first_s >= 0])
         return meets_all
 
-    def told(self, percentiles: Sequence[float]) -> Waits:
+    def summarize_waits(self, percentiles: Sequence[float]) -> Waits:
         """Means and percentiles of TTFT, TPOT and end-to-end latency, s."""
         token, several = self.token_s, self.later_tokens > 0
         waits = (self.first_s, token if several.all() else token[several], self.whole_s)
-        return np.stack([told_of(wait_s, percentiles) for wait_s in waits])
+        return np.stack([summarize_wait(wait_s, percentiles) for wait_s in waits])
 
 
 def parts_of(workload: InferenceWorkload, stretch: Stretch) -> list[tuple[float, Slo, Codes]]:
@@ -306,8 +306,8 @@ def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> 
     return Node(
         waits_s=np.stack(
             [
-                *waited.told(shares),
-                told_of(np.maximum(result.began_s - result.arrival_s, 0.0), shares),
+                *waited.summarize_waits(shares),
+                summarize_wait(np.maximum(result.began_s - result.arrival_s, 0.0), shares),
                 np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]),
             ]
         ),
@@ -317,13 +317,13 @@ def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> 
         preempted=result.preempted,
         goodput_share=sum(share * float(waited.take(rows).meets(slo).mean()) for share, slo, rows in parts),
         requests=stretch.wanted,
-        by_class=tuple(waited.take(rows).told((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
+        by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
         if workload.classes
         else (),
     )
 
 
-def told_of(wait_s: Column, percentiles: Sequence[float]) -> Column:
+def summarize_wait(wait_s: Column, percentiles: Sequence[float]) -> Column:
     """Mean and percentiles of a wait, s; a percentile is the smallest wait that at least that share does not exceed."""
     if not len(wait_s):
         return np.zeros(1 + len(percentiles))

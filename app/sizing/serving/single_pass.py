@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as, unrecorded
+from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.model.sample import SampleWork
 from app.sizing.serving.batch import BatchTerms, batch_terms, of_batch_s, padding_of
 from app.sizing.serving.host import hosting
@@ -262,7 +262,7 @@ def single_pass_speed(workload: InferenceWorkload, memory: Memory, unloaded: Bat
             batch = largest(np.ones(len(memory)), most, TwoWithin(terms, unloaded.e2e_limit_s))
         peak = np.maximum(1.0, np.floor(batch + 1e-6))
     capacity = batches_per_s(peak, of_batch_s(terms, peak)) / unloaded.margins.rate
-    with told_as("largest batch"):
+    with trace_label("largest batch"):
         saturation = batches_per_s(most, of_batch_s(terms, most))
     return BatchSpeed(unloaded=unloaded, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
 
@@ -334,7 +334,7 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
     else:
         in_flight = np.maximum(np.ceil(workload.in_flight / replicas) if workload.in_flight else most, 1.0)
         batch = np.minimum(in_flight, most)
-        with told_as("at the load"):
+        with trace_label("at the load"):
             cycle = of_batch_s(terms, batch)
             rate = batches_per_s(batch, cycle)
             if workload.load is Load.CLOSED:
@@ -343,7 +343,7 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
         used = in_flight / np.maximum(speed.slo_batch, 1.0)
     values: dict[str, Column] = {}
     for q in QUANTILES:
-        with told_as(f"p{q:.0f}"):
+        with trace_label(f"p{q:.0f}"):
             filled, waits = np.maximum(batch, 1.0), 0.0 * ones
             if is_open:
                 filled = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)

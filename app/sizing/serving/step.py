@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Column, Columns
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
@@ -221,11 +221,11 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
     tp, n = plans.tensor_parallel, len(plans)
     cache = np.zeros(n)
     for label, g in layer_groups(model):
-        with told_as(label):
+        with trace_label(label):
             of_layers = g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads)
             cache = cache_read_of_layers(cache, *of_layers, tp, plans.context_parallel)
     exchange = exchange_of(model, plans)
-    with told_as(undivided(plans.on_host)):
+    with trace_label(undivided(plans.on_host)):
         flops, read = linear_flops(model, tp), cache_read_bytes(cache, model, tp)
         scores = cache_flops(model.decode_attention_flops(context_tokens), model, tp)
     work = StepWork(
@@ -253,12 +253,12 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
 
 def shared_with_host(model: ModelArchitecture, work: StepWork, on: OnHost) -> StepWork:
     """The step's work without the part that the host computes, which goes to the `host` field."""
-    with told_as("accelerator part"):
-        with told_as("matrices"):
+    with trace_label("accelerator part"):
+        with trace_label("matrices"):
             flops = left_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
-        with told_as("cache reads"):
+        with trace_label("cache reads"):
             read = left_on_accelerators(work.cache_read_bytes, on.layers_share)
-        with told_as("attention"):
+        with trace_label("attention"):
             scores = left_on_accelerators(work.cache_flops, on.layers_share)
     host = host_step(model, on, work.cache_read_bytes * work.tensor_parallel)
     return replace(work, linear_flops=flops, cache_read_bytes=read, cache_flops=scores, host=host)
@@ -534,7 +534,7 @@ def pass_s(terms: StepTerms, batch: Column, tokens_per_sequence: float = 1.0) ->
     micro = micro_batch(batch, terms.pipeline_parallel)
     tokens = micro if tokens_per_sequence == 1 else micro * tokens_per_sequence
     linear = linear_s(*read_and_multiply(terms, tokens), terms.exponent)
-    with told_as("" if terms.host is None else "accelerator part"):
+    with trace_label("" if terms.host is None else "accelerator part"):
         forward = forward_s(linear, micro, tokens_per_sequence, batch, terms)
     return forward if terms.host is None else beside_host_s(forward, host_part_s(terms, tokens, micro, batch))
 
@@ -543,7 +543,7 @@ def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) 
     """Time that the host spends on a pass; zero if no weights are in its memory."""
     if terms.host is None:
         return np.zeros(len(batch))
-    with told_as("layers on the host"):
+    with trace_label("layers on the host"):
         touched = touched_experts(tokens, terms.expert_share)
     return host_pass_s(terms.host, tokens, touched, micro, batch)
 
@@ -552,7 +552,7 @@ def step_s(terms: StepTerms, batch: Column) -> Column:
     """Time in which `batch` sequences each gain one token, as the server streams it."""
     plain: Column | float = 0.0
     if terms.drafted:
-        with told_as("drafting"):
+        with trace_label("drafting"):
             plain = pass_s(terms, batch)
     forward = pass_s(terms, batch, 1.0 + terms.drafted)
     return decode_step_s(engine_step_s(forward, plain, terms), batch, terms.stream_token_s)

@@ -26,7 +26,7 @@ MOST_ALTERNATIVES = 2
 class Alternative:
     """A layout that differs from the chosen one in a single choice: its relative duration and its memory."""
 
-    words: str  # description of the layout
+    description: str  # description of the layout
     fits: bool  # whether it fits, by the median prediction
     slower: float  # its duration relative to the chosen layout's, minus 1
     total_bytes: float  # memory per device, bytes

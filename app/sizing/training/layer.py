@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.recipes import Recipes, code
 from app.sizing.training.counts import Counts, Layer
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
@@ -545,10 +545,10 @@ def layer_bytes(counts: Counts, kinds: LayerKinds) -> LayerBytes:
     working_split = working_split_bytes(counts, kinds, matrices, split, mlp_work_bytes(layer, kinds, run))
     working_routed = working_sent = none
     if layer.sent:
-        with told_as("experts"):
+        with trace_label("experts"):
             between = none + expert_work_bytes(layer.routed, run)
             working_routed = working_split_bytes(counts, kinds, experts, routed, between)
-        with told_as("tokens"):
+        with trace_label("tokens"):
             between = none + expert_work_bytes(layer.sent, run)
             working_sent = working_split_bytes(counts, kinds, sent, on_way, between)
     return LayerBytes(hidden, split, routed, on_way, working_hidden, working_split, working_routed, working_sent)

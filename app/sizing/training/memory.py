@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.training.activations import (
     MicroBatchMemory,
     in_flight_bytes,
@@ -282,19 +282,19 @@ def held_bytes(
     accumulates = ((spread.micro_batches > 1) | params.lasting) & ~params.in_backward
     first_stage, last_stage = _in_flight(micro, spread)
     kept = in_flight_bytes(micro.activation_bytes, first_stage)
-    with told_as("offloaded"):
+    with trace_label("offloaded"):
         beyond = in_flight_bytes(micro.offloaded_bytes, first_stage)
-    with told_as("last stage"):
+    with trace_label("last stage"):
         at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
     framework, group, casts = plans.stack.recipe, spread.data_group, cast_bytes(counts, plans, params)
     live = live_bytes(gathers, rank.dense + rank.routed, framework.live_params)
     unit = gathered_unit_params(layer, counts.largest_matrix_params, plans.tensor_parallel, framework.live_params)
-    with told_as("loss"):
+    with trace_label("loss"):
         at_loss = np.maximum(live, gathered_bytes(gathers, ends, unit, np.ones(len(plans)), params))
-    with told_as("backward"):
+    with trace_label("backward"):
         in_backward = np.maximum(live, gathered_bytes(gathers, ends, unit, framework.gathered_units + 1, params))
-    with told_as("end of backward"):
+    with trace_label("end of backward"):
         at_end = gathered_bytes(gathers, ends, unit, framework.gathered_units, params)
     whole = last_gradients_bytes(
         counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
@@ -348,9 +348,9 @@ def _buckets(plans: TrainingPlans, rank: RankParams, spread: Spread, params: Par
 def _in_flight(micro: MicroBatchMemory, spread: Spread) -> tuple[Column, Column]:
     """Return the micro-batches that the first and the last stage hold."""
     stages, chunks = micro.stages, micro.virtual_pipeline
-    with told_as("first stage"):
+    with trace_label("first stage"):
         first = micro_batches_in_flight(spread.micro_batches, stages, chunks, np.zeros(len(stages)))
-    with told_as("last stage"):
+    with trace_label("last stage"):
         last = micro_batches_in_flight(spread.micro_batches, stages, chunks, stages - 1)
     return first, last
 
@@ -369,13 +369,13 @@ def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spre
     """Return weights, gradients and optimizer states of an accelerator's share."""
     recipe, dense, routed = counts.recipe, spread.data_group, spread.expert_group
     trained_dense, trained_routed = rank.trained_dense, rank.trained_routed
-    with told_as("weights"):
+    with trace_label("weights"):
         held = held_params(rank.dense, rank.routed, plans.zero_stage >= 3, dense, routed)
-    with told_as("gradients"):
+    with trace_label("gradients"):
         trained = held_params(trained_dense, trained_routed, plans.zero_stage >= 2, dense, routed)
     adapters = wide = np.zeros(len(plans))
     if recipe.frozen:
-        with told_as("adapters"):
+        with trace_label("adapters"):
             adapters = held_params(trained_dense, trained_routed, plans.zero_stage >= 3, dense, routed)
         wide = np.where(params.widened, held * counts.unquantised_share, 0.0)
     weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(spread.updated_params, params)

@@ -223,12 +223,12 @@ def _activations_moved(stacks: TrainingStacks, stack: Codes, columns: Mapping[st
 def _as_asked(stacks: TrainingStacks, requested: Deployment) -> TrainingStacks:
     """Apply the framework options that a deployment fixes."""
 
-    def said(usual: Mask, wanted: bool | None) -> Mask:
+    def override_column(usual: Mask, wanted: bool | None) -> Mask:
         return usual if wanted is None else np.full(len(stacks), wanted)
 
     return replace(
         stacks,
-        sequence_parallel=said(stacks.sequence_parallel, requested.sequence_parallel),
+        sequence_parallel=override_column(stacks.sequence_parallel, requested.sequence_parallel),
     )
 
 

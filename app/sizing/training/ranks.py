@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import MOST_VIRTUAL_PIPELINE
 from app.sizing.training.pipeline import stage_share
@@ -327,7 +327,7 @@ class Spread(Columns):
 def spread_of(counts: Counts, plans: TrainingPlans, rank: RankParams, data_parallel: Column) -> Spread:
     """Return the groups of ranks, the micro-batches and the optimizer's share at a data-parallel degree."""
     dense, routed = data_group(plans, data_parallel), expert_group(plans, data_parallel, rank.expert_shards)
-    with told_as("optimizer"):
+    with trace_label("optimizer"):
         updated = held_params(rank.trained_dense, rank.trained_routed, plans.zero_stage >= 1, dense, routed)
     micro = micro_batches(counts, plans, data_parallel)
     batch = step_batch(plans, data_parallel, micro)

@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved
 from app.sizing.training.traffic import Traffic, collective_s
 from app.sizing.training.work import ComputeWork, MicroBatchWork, StateWork
@@ -155,21 +155,21 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
     hide.
     """
     compute, traffic = micro_batch_compute_s(work.compute, achieved), work.traffic
-    with told_as("tensor parallel"):
+    with trace_label("tensor parallel"):
         tensor = collective_s(traffic.tensor, work.pcie, achieved)
-    with told_as("context parallel"):
+    with trace_label("context parallel"):
         context = collective_s(traffic.context, work.pcie, achieved)
-    with told_as("expert parallel"):
+    with trace_label("expert parallel"):
         expert = collective_s(traffic.expert, work.pcie, achieved)
-    with told_as("pipeline parallel"):
+    with trace_label("pipeline parallel"):
         pipeline = collective_s(traffic.pipeline, work.pcie, achieved)
-    with told_as("within layers"):
+    with trace_label("within layers"):
         within = exposed_s(compute, tensor + context + expert, achieved.tensor_overlap_share, assumed)
     copies = work.copied_s.any()
-    with told_as("without copies" if copies else ""):
+    with trace_label("without copies" if copies else ""):
         exposed = layer_exposed_s(within, pipeline, achieved)
     if copies:
-        with told_as("activations"):
+        with trace_label("activations"):
             exposed = exposed + exposed_s(compute, host_copy_s(work.copied_s, assumed), np.ones(len(compute)), assumed)
     bubble = bubble_micro_batches(work.stages, work.virtual_pipeline)
     return MicroBatchTime(compute, exposed, bubble, work.pcie, work.stage_pace)
@@ -301,12 +301,12 @@ def step_time(
     micro_batch: MicroBatchTime, state: StateWork, achieved: TrainingAchieved, assumed: Assumptions
 ) -> StepTime:
     """Return the duration of one optimizer step of a model trained on tokens."""
-    with told_as("sharding"):
+    with trace_label("sharding"):
         transfer = collective_s(state.traffic.sharded, micro_batch.pcie, achieved)
         if state.copied_s.any():
             transfer = transfer + host_copy_s(state.copied_s, assumed)
         sharding = exposed_s(micro_batch.compute_s, transfer, achieved.data_overlap_share, assumed)
-    with told_as("synchronization"):
+    with trace_label("synchronization"):
         transfer = collective_s(state.traffic.synchronised, micro_batch.pcie, achieved)
         once = exposed_s(micro_batch.compute_s + micro_batch.exposed_s, transfer, achieved.data_overlap_share, assumed)
     return StepTime(
@@ -400,10 +400,10 @@ def sample_step_time(
     micro_batch: MicroBatchTime, state: StateWork, achieved: SampleTrainingAchieved, assumed: Assumptions
 ) -> StepTime:
     """Return the duration of one optimizer step of a model trained on samples."""
-    with told_as("synchronization"):
+    with trace_label("synchronization"):
         transfer = sample_collective_s(state.traffic.synchronised, achieved)
         once = exposed_s(micro_batch.compute_s, transfer, achieved.sample_overlap_share, assumed)
-    with told_as("sharding"):
+    with trace_label("sharding"):
         transfer = sample_collective_s(state.traffic.sharded, achieved)
         sharding = exposed_s(micro_batch.compute_s, transfer, achieved.sample_overlap_share, assumed)
     none = micro_batch.bubble_micro_batches

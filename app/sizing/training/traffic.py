@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import TrainingAchieved
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL
@@ -277,17 +277,17 @@ def layer_traffic(
     layers = counts.num_layers / pp
     tensor = context = expert = pipeline = none
     if (tp > 1).any():
-        with told_as("tensor parallel"):
+        with trace_label("tensor parallel"):
             sent = tensor_all_reduce_bytes(counts, plans, passes, hidden)
             tensor = _over(plans, tp, sent, np.where(tp > 1, passes * 2 * layers, 0.0))
     if (cp > 1).any():
-        with told_as("context parallel"):
+        with trace_label("context parallel"):
             sent = context_ring_bytes(counts, plans, passes, tokens)
             context = _over(plans, tp * cp, sent, np.where(cp > 1, layers * ((passes + 1) * (cp - 1)), 0.0))
     if (plans.expert_parallel > 1).any():
         expert = _expert_traffic(counts, plans, passes, tokens, sequence_split)
     if (pp > 1).any():
-        with told_as("pipeline parallel"):
+        with trace_label("pipeline parallel"):
             hand_overs = np.where(pp > 1, 2 * virtual_pipeline, 0.0)
             pipeline = _over(plans, tp * pp * cp, pipeline_bytes(hand_overs, hidden, sequence_split), hand_overs)
     return LayerTraffic(tensor, context, expert, pipeline)
@@ -301,9 +301,9 @@ def _expert_traffic(
     exchanges = expert_exchanges(counts, plans, passes)
     once = exchanges * expert_token_bytes(counts, tokens, sequence_split)
     far = np.maximum(ep / machine.scale_up_accelerators, 1.0)
-    with told_as("ranks"):
+    with trace_label("ranks"):
         near_s = once * copies_sent(ep, counts.experts_per_token) / machine.scale_up_bytes_per_s
-    with told_as("machines"):
+    with trace_label("machines"):
         far_s = once * copies_sent(far, counts.experts_per_token) / machine.network_bytes_per_s
     messages = np.where(ep > 1, exchanges, 0.0)
     return Traffic(near_s, far_s, np.where(far > 1, 0.0, messages), np.where(far > 1, messages, 0.0))
@@ -430,7 +430,7 @@ def state_traffic(counts: Counts, plans: TrainingPlans, rank: RankParams, spread
         kinds.append(("routed", rank.routed, rank.trained_routed, spread.expert_group, rank.expert_shards))
     for kind, held, trained, group, within in kinds:
         crosses = group * within > plans.machine.scale_up_accelerators
-        with told_as(kind):
+        with trace_label(kind):
             ring = ring_bytes_per_s(group, within, crosses, plans.machine)
             each = sharding_s(sharded, sharding_bytes(group, held, trained, plans, counts.recipe), ring)
             once = synchronisation_s(sharded, synchronisation_bytes(group, trained, plans, counts.recipe), ring)

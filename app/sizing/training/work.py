@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, told_as
+from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
 from app.sizing.training.activations import kept_bytes
 from app.sizing.training.counts import Counts
@@ -331,12 +331,12 @@ def at_memory_rate_s(micro_batch_bytes: Column, memory_bytes_per_s: Column) -> C
 def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
     """Return the compute of a micro-batch of images, audio or diffusion samples."""
     machine, zero = plans.machine, np.zeros(len(plans))
-    with told_as("sample"):
+    with trace_label("sample"):
         matrix_s = at_matrix_rate_s(sample_flops(counts, plans), machine.peak_flops_per_s)
         elementwise_s = at_memory_rate_s(sample_elementwise_bytes(counts, plans), machine.memory_bytes_per_s)
-    with told_as("sample matrices"):
+    with trace_label("sample matrices"):
         matrix_moved_s = at_memory_rate_s(sample_matrix_bytes(counts, plans), machine.memory_bytes_per_s)
-    with told_as("sample grouped convolutions"):
+    with trace_label("sample grouped convolutions"):
         grouped_s = at_memory_rate_s(sample_grouped_bytes(counts, plans), machine.memory_bytes_per_s)
     return ComputeWork(
         matrix_s=matrix_s,
@@ -365,18 +365,18 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
     )
     experts = dequantised = zero
     if counts.routed_matmul_params:
-        with told_as("experts"):
+        with trace_label("experts"):
             experts = at_matrix_rate_s(expert_flops(counts, plans, tokens, passes), peak)
     if recipe.dequantised_bytes_per_param:
-        with told_as("dequantization"):
+        with trace_label("dequantization"):
             dequantised = at_memory_rate_s(dequantised_bytes(counts, plans, recipe), machine.memory_bytes_per_s)
-    with told_as("matrices"):
+    with trace_label("matrices"):
         matrix_s = at_matrix_rate_s(matrix_flops(counts, plans, tokens, passes), peak)
-    with told_as("head"):
+    with trace_label("head"):
         head_s = at_matrix_rate_s(head_flops(counts, plans, tokens, recipe), unquantised)
-    with told_as("attention"):
+    with trace_label("attention"):
         attention_s = at_matrix_rate_s(attention_flops(counts, plans, tokens), unquantised)
-    with told_as("elementwise"):
+    with trace_label("elementwise"):
         elementwise_s = at_memory_rate_s(moved, machine.memory_bytes_per_s)
     return ComputeWork(
         matrix_s=matrix_s,

@@ -48,7 +48,7 @@ def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assu
     """Arrivals from a number of users, with the peak rate from the busy-hour rule."""
     peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
     low, high = Assumptions.bounds("busy_hour_factor")
-    told = Assumed(
+    derived_peak = Assumed(
         "peak_requests_per_s",
         peak,
         "1/s",
@@ -56,4 +56,4 @@ def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assu
         "users",
         (peak * low / assumed.busy_hour_factor, peak * high / assumed.busy_hour_factor),
     )
-    return Arrivals(Load.OPEN, peak_per_s=peak, derived=(told,))
+    return Arrivals(Load.OPEN, peak_per_s=peak, derived=(derived_peak,))

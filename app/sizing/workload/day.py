@@ -69,10 +69,10 @@ def peak_of(peak_per_s: float | None, average_per_s: float | None, shares: Share
     """
     if average_per_s is None:
         return peak_per_s or 0.0
-    told = average_per_s / mean_of(shares)
-    if peak_per_s is not None and abs(told / peak_per_s - 1) > AGREEMENT:
+    derived_peak = average_per_s / mean_of(shares)
+    if peak_per_s is not None and abs(derived_peak / peak_per_s - 1) > AGREEMENT:
         raise Unanswerable(
             f"The peak and the hourly shares give an average of {mean_of(shares) * peak_per_s:.4g} requests/s, not "
             f"{average_per_s:.4g} requests/s. Omit the average or the peak, or change the hourly shares."
         )
-    return told if peak_per_s is None else peak_per_s
+    return derived_peak if peak_per_s is None else peak_per_s

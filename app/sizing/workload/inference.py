@@ -205,10 +205,10 @@ def inference_workload(
         requests=arrivals.requests,
         hourly_shares=arrivals.hourly_shares,
     )
-    lengths = said(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
-    given = availability_asked | lengths | said(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
+    lengths = explicit_fields(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
+    given = availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
     limited = limits_told(asked, workload.slo, personal=personal)
-    return replace(workload, derived=(*arrivals.derived, *told(workload, given), *limited))
+    return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, given), *limited))
 
 
 def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
@@ -246,12 +246,12 @@ def spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
     return Lengths(length) if length <= 1 else Lengths(length, length * assumed.length_p95_to_mean)
 
 
-def said(**parts: object) -> frozenset[str]:
+def explicit_fields(**parts: object) -> frozenset[str]:
     """Names of the arguments that are not None."""
     return frozenset(name for name, value in parts.items() if value is not None)
 
 
-def told(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
+def traffic_assumptions(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
     """Assumptions about the traffic, as an answer lists them.
 
     Names in `given` come from the request; the other values are defaults.

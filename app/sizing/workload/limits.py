@@ -103,12 +103,12 @@ def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ..
         ("slo.tpot_ms", slo.tpot_s, "for the time per output token", token, token),
         ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
     )
-    told = tuple(
+    assumptions = tuple(
         Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.bounds(bounded), asked=asked.any_time)
         for name, limit_s, of, source, bounded in times
         if limit_s is not None
     )
-    if not told:
+    if not assumptions:
         return ()
     share = Assumed(
         "slo.percentile",
@@ -119,4 +119,4 @@ def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ..
         Assumptions.bounds("default_percentile"),
         asked=asked.percentile is not None,
     )
-    return (*told, share)
+    return (*assumptions, share)

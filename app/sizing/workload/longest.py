@@ -30,15 +30,15 @@ class Longest:
         An assumed spread counts only for services with many users, and only up to the context window of the model.
         """
 
-        def long(length: Lengths, *, told: bool) -> float:
-            return max(length.quantile(assumed.context_percentile), length.mean) if told else length.mean
+        def long(length: Lengths, *, spread_given: bool) -> float:
+            return max(length.quantile(assumed.context_percentile), length.mean) if spread_given else length.mean
 
         generates = model.kind is ModelKind.DECODER
-        said = long(self.prompt, told=self.prompt_told) + generates * long(self.output, told=self.output_told)
+        given_tokens = long(self.prompt, spread_given=self.prompt_told) + generates * long(self.output, spread_given=self.output_told)
         if arrivals.load not in (Load.OPEN, Load.CLOSED) or arrivals.personal(assumed):
-            return whole(said)
-        spread = long(self.prompt, told=True) + generates * long(self.output, told=True)
-        return whole(max(said, min(spread, model.max_context_tokens or MOST_TOKENS)))
+            return whole(given_tokens)
+        spread = long(self.prompt, spread_given=True) + generates * long(self.output, spread_given=True)
+        return whole(max(given_tokens, min(spread, model.max_context_tokens or MOST_TOKENS)))
 
 
 def whole(tokens: float) -> float:
@@ -69,9 +69,9 @@ def context_tokens(
         )
     tokens = longest.tokens(model, arrivals, assumed) if asked is None else float(asked)
     if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
-        said = "requested" if asked is not None else "needed for long prompts and answers"
+        origin = "requested" if asked is not None else "needed for long prompts and answers"
         raise Unanswerable(
-            f"The context of {tokens:,.0f} tokens {said} is too long: {model.name} takes at most "
+            f"The context of {tokens:,.0f} tokens {origin} is too long: {model.name} takes at most "
             f"{model.max_context_tokens:,} tokens."
         )
     return tokens

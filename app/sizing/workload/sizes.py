@@ -19,12 +19,12 @@ def resize_samples(model: ModelArchitecture, given: Mapping[str, Any]) -> ModelA
     accepted = model.law.sizes if model.law is not None else ()
     for name in given:
         if name not in accepted:
-            words = (
+            hint = (
                 f"accepted fields are {', '.join(accepted)}"
                 if accepted
                 else "its work does not depend on the size of a sample"
             )
-            raise Unanswerable(f"sample.{name} does not apply to {model.name}: {words}.")
+            raise Unanswerable(f"sample.{name} does not apply to {model.name}: {hint}.")
     return model.with_sample_shape(SampleShape(**given))
 
 

@@ -118,9 +118,9 @@ def training_workload(
     in_samples, adapts = model.sample is not None, method is not Method.FULL
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
     units = _units(model, phase, method, amount, length, assumed)
-    said = batch.size(length, in_samples=in_samples)
-    size, limit_s = said or usual_batch(model, phase, length, assumed), deadline_s or usual_deadline_s(phase, assumed)
-    named = {"batch": said, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
+    requested_batch = batch.size(length, in_samples=in_samples)
+    size, limit_s = requested_batch or usual_batch(model, phase, length, assumed), deadline_s or usual_deadline_s(phase, assumed)
+    named = {"batch": requested_batch, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
     given = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
         model=model,
@@ -140,7 +140,7 @@ def training_workload(
         lora_targets=adapted_matrices(model, lora_targets) if adapts else "all-linear",
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
-        batch_asked=said is not None,
+        batch_asked=requested_batch is not None,
         derived=(*_figures(size, length, limit_s, given, in_samples=in_samples), *_texts(precision, optimizer)),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import SLOW_CASE, cautions, met_with, words_of
+from app.sizing.answer.cautions import SLOW_CASE, cautions, met_with, describe_level
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Performance, PrefixCache
 from app.sizing.units import GIB
@@ -103,8 +103,8 @@ def test_a_cliff_in_numbers() -> None:
     )
     (text,) = texts_of(assurance=sure(Level(0.8, 8), Level(0.9, None)))
     assert "no number of these accelerators reaches 90 % (load and limits: 84 % likely)" in text
-    assert words_of(Level(0.9, 1)) == "1 accelerator"
-    assert words_of(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
+    assert describe_level(Level(0.9, 1)) == "1 accelerator"
+    assert describe_level(Level(0.9, 1024, usd_total=5000.0)) == "1,024 accelerators (5,000 USD)"
 
 
 def test_what_misses_the_confidence_asked_for_has_no_margin_to_be_thin() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.described import described
+from app.sizing.answer.described import describe_deployment
 from app.sizing.answer.summary import impossible, work_words
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Ranked, Reason
@@ -30,7 +30,7 @@ SURE = Assurance(0.8, 1.0, 0.84, None, ())
 
 
 def of(found: Estimate, question: Question) -> str:
-    return described(question, Ranked(1, 1.0, found, BIG))
+    return describe_deployment(question, Ranked(1, 1.0, found, BIG))
 
 
 def service(**changes: Any) -> Estimate:

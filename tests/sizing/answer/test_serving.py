@@ -13,7 +13,7 @@ from app.sizing.answer.serving import (
     fleet_reasons,
     limit_reasons,
     out_of_memory,
-    words_of,
+    answer_writer,
 )
 from app.sizing.answer.tokens import TokenWords
 from app.sizing.estimate import estimate
@@ -26,8 +26,8 @@ from tests.sizing.small import SMALL
 
 
 def test_each_kind_of_serving_has_its_words() -> None:
-    assert isinstance(words_of(CHAT), TokenWords)
-    assert isinstance(words_of(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassWords)
+    assert isinstance(answer_writer(CHAT), TokenWords)
+    assert isinstance(answer_writer(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassWords)
 
 
 def test_a_bottleneck_shows_its_share_of_a_step() -> None:

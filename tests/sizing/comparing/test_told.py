@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.sizing.comparing.causes import difference
 from app.sizing.comparing.months import spending
 from app.sizing.comparing.phases import Elsewhere
-from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest, hardware, money, phases_told, told
+from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest, hardware, money, phases_told, summarize_comparison
 from tests.sizing.comparing.given import best, four_cards, nothing, on_big, one_card, run
 
 
@@ -17,19 +17,19 @@ def test_the_cheapest_does_what_was_asked_and_keeps_its_reserve() -> None:
     assert cheapest((able, best())) is best()
     d = difference(able, best())
     assert d is not None
-    assert "less headroom than planned. With the planned headroom it needs 7 acc" in told((able, best()), (d,), ())
+    assert "less headroom than planned. With the planned headroom it needs 7 acc" in summarize_comparison((able, best()), (d,), ())
 
 
 def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:
     outcomes = (best(), on_big(), one_card())
     differences = [d for d in (difference(o, best()) for o in outcomes[1:]) if d is not None]
     spent = [s for s in (spending(best()),) if s is not None]
-    text = told(outcomes, differences, spent)
+    text = summarize_comparison(outcomes, differences, spent)
     assert text.startswith(f"best costs the least: {hardware(best())} for {money(best())}.")
     assert "a card: It does not carry the load within the limits." in text
     assert f"Cheapest over 36 months: {WAYS_IN_WORDS[spent[0].paths[0].way]} (" in text
     assert text.count("mainly because") <= 2
-    assert told((nothing(),), (), ()).startswith(
+    assert summarize_comparison((nothing(),), (), ()).startswith(
         "None of the options meets the requirements at a known price. for a cent: No deployment"
     )
 

@@ -45,5 +45,5 @@ def test_sockets_of_the_catalogue_have_the_bandwidth_of_their_own_row() -> None:
 
 
 def test_every_generation_has_its_source_and_date() -> None:
-    assert all(g.source and g.as_of and g.words for g in GENERATIONS)
-    assert all(word == word.lower() for g in GENERATIONS for word in g.words)
+    assert all(g.source and g.as_of and g.name_patterns for g in GENERATIONS)
+    assert all(word == word.lower() for g in GENERATIONS for word in g.name_patterns)

@@ -82,8 +82,8 @@ def test_a_forward_of_training_is_a_pass_unless_it_is_counted_apart() -> None:
 def test_a_law_names_the_sizes_it_depends_on_and_tells_its_sample() -> None:
     assert PICTURE.sizes == ("width", "height")
     assert SPEECH.sizes == ("audio_s", "text_tokens")
-    assert PICTURE.described(SampleShape(width=320)) == "one image of 320 x 80 pixels"
-    assert SPEECH.described(USUAL) == "30 s of speech, 60 tokens of text"
+    assert PICTURE.describe_sample(SampleShape(width=320)) == "one image of 320 x 80 pixels"
+    assert SPEECH.describe_sample(USUAL) == "30 s of speech, 60 tokens of text"
 
 
 def test_training_on_a_larger_sample_keeps_and_moves_in_proportion() -> None:

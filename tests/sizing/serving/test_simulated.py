@@ -22,7 +22,7 @@ from app.sizing.serving.simulated import (
     is_simulated,
     numbers_in_flight,
     stretch_of,
-    told_of,
+    summarize_wait,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Trace
 from tests.examples import col
@@ -117,8 +117,8 @@ def test_streams_that_somebody_waits_for_are_simulated() -> None:
 
 
 def test_percentiles_are_what_so_many_do_not_exceed() -> None:
-    assert told_of(col(*range(1, 101)), (50.0, 95.0, 99.0)).tolist() == [50.5, 50, 95, 99]
-    assert told_of(col(), (50.0,)).tolist() == [0, 0]
+    assert summarize_wait(col(*range(1, 101)), (50.0, 95.0, 99.0)).tolist() == [50.5, 50, 95, 99]
+    assert summarize_wait(col(), (50.0,)).tolist() == [0, 0]
 
 
 def test_the_first_requests_keep_their_order() -> None:

@@ -58,7 +58,7 @@ class SchedulerSettings:
     planning_lag_steps: int | None = None
 
     @property
-    def said(self) -> dict[str, Any]:
+    def explicit_fields(self) -> dict[str, Any]:
         """The fields that are set, by name."""
         every = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in every.items() if value is not None}
@@ -70,7 +70,7 @@ class SchedulerSettings:
             >>> SchedulerSettings(max_sequences=64).with_settings(SchedulerSettings(prefix_cache=False)).explicit_fields
             {'max_sequences': 64, 'prefix_cache': False}
         """
-        return self if settings is None else replace(self, **settings.said)
+        return self if settings is None else replace(self, **settings.explicit_fields)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Scheduler:
             >>> usual.with_settings(SchedulerSettings(max_sequences=64)).max_sequences
             64
         """
-        return self if settings is None else replace(self, **settings.said)
+        return self if settings is None else replace(self, **settings.explicit_fields)
 
     @property
     def settings(self) -> SchedulerSettings:

@@ -16,7 +16,7 @@ class Loss:
     name: str
     bytes_per_logit: float
     chunk_bytes_per_logit: float
-    words: str
+    description: str
 
 
 # Traced with PyTorch 2.15 and 2.13: log-softmax, its gradient and the nll gradient are 12 bytes in 32 bit.

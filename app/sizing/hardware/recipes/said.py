@@ -69,12 +69,12 @@ REPLACED = (
 OF_ADAPTERS = ("adapter_precision", "adapter_dropout", "kbit_widening")
 
 
-def as_said(recipe: TrainingRecipe, said: RecipeSaid | None) -> TrainingRecipe:
+def as_said(recipe: TrainingRecipe, settings: RecipeSaid | None) -> TrainingRecipe:
     """A framework's recipe with the settings of a deployment applied.
 
     Check:
         >>> apply_settings(TrainingRecipe("fsdp"), RecipeSettings(loss="fused")).loss
         'fused'
     """
-    own = {name: getattr(said, name) for name in REPLACED if getattr(said, name, None) is not None}
+    own = {name: getattr(settings, name) for name in REPLACED if getattr(settings, name, None) is not None}
     return replace(recipe, **own)

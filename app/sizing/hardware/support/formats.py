@@ -45,7 +45,7 @@ def keeps_16_bit(precision: str) -> bool:
     return precision in _PRECISIONS
 
 
-def words(weight_format: str) -> str:
+def format_words(weight_format: str) -> str:
     """A format as sentences write it.
 
     Check:

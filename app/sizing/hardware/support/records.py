@@ -54,7 +54,7 @@ class Runtime:
     """Software layer that drives chips, such as CUDA: its slug and its name in sentences."""
 
     name: str
-    words: str
+    display_name: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def refusal(
 
 def without_engines(accelerator: Accelerator, work: Work) -> str:
     """Text for work that no engine supports on any runtime of the accelerator."""
-    on = " or ".join(RUNTIMES[r].words for r in generation_of(accelerator).runtimes)
+    on = " or ".join(RUNTIMES[r].display_name for r in generation_of(accelerator).runtimes)
     if not on:
         return f"The catalog records no software runtime for {accelerator.name}."
     return f"{not_done('', work)} on {on}."

@@ -9,7 +9,7 @@ from functools import cache
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.builds import BUILDS, does, served
 from app.sizing.hardware.support.forbidden import FORBIDDEN
-from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, words
+from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, format_words
 from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
@@ -131,20 +131,20 @@ def verdict(
         native = row.weight_formats.get(weight_format, False) and _multiplies(accelerator, weight_format)
     elif row is not None and weight_format in row.weight_formats:
         native = native and row.weight_formats[weight_format]
-    told = does_it and documents.tells(
+    is_measured = does_it and documents.tells(
         engine, accelerator.family, weight_format, work, native=native, format_is_named=row is not None
     )
-    if row is None and not ruling.says and not told:
+    if row is None and not ruling.says and not is_measured:
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
     kv = ruling.kv_formats if row is None else row.kv_formats or ruling.kv_formats
-    if row is not None and (told or not row.tentative):
-        text = f"Catalog sources document {product_name(engine)} with {words(weight_format)} on this hardware family."
+    if row is not None and (is_measured or not row.tentative):
+        text = f"Catalog sources document {product_name(engine)} with {format_words(weight_format)} on this hardware family."
         return Verdict(Level.DOCUMENTED, text, row.source, native, kv)
-    if told:
+    if is_measured:
         return Verdict(
             Level.DOCUMENTED,
             f"Benchmark results are published for {product_name(engine)} on this hardware family with "
-            f"{words(weight_format)} or an equivalent format.",
+            f"{format_words(weight_format)} or an equivalent format.",
             "measurements in the catalog",
             native,
             kv,
@@ -181,7 +181,7 @@ def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -
         return Ruling(None, text, "rules of Headroom")
     own = [b for b in builds if set(b.runtimes) & set(generation.runtimes)]
     if not own:
-        on = " or ".join(RUNTIMES[r].words for r in generation.runtimes) or "{name}"
+        on = " or ".join(RUNTIMES[r].display_name for r in generation.runtimes) or "{name}"
         return Ruling(None, f"{product_name(engine)} has no known build for {on}.", builds[0].source, far=_RUNTIME)
     doing = [b for b in own if does(b, work)]
     found = [_by_build(generation, b, weight_format, work) for b in doing or own]
@@ -205,7 +205,7 @@ def _by_build(generation: Generation, build: Build, weight_format: str, work: Wo
 def _by_format(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
     """Whether a build multiplies a format on a chip, converts it, or does neither."""
     engine, source, capability = product_name(build.engine), build.source, generation.capability
-    named, unit = words(weight_format), UNITS.get(weight_format)
+    named, unit = format_words(weight_format), UNITS.get(weight_format)
     kv = build.kv
     if work.precision and UNITS[work.precision] not in generation.multiplies:
         return Ruling(False, _lacks(generation, engine, work.precision), source, far=_FORMAT)
@@ -230,7 +230,7 @@ def _by_format(generation: Generation, build: Build, weight_format: str, work: W
 
 
 def _lacks(generation: Generation, engine: str, weight_format: str) -> str:
-    named = words(weight_format)
+    named = format_words(weight_format)
     if generation.capability is not None:
         least = least_capability(UNITS[weight_format])
         return f"{{name}} has {generation.name}; {named} requires {least:.1f} or higher."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.formats import UNITS, keeps_16_bit, least_capability, stored_as, words
+from app.sizing.hardware.support.formats import UNITS, keeps_16_bit, least_capability, stored_as, format_words
 from app.sizing.hardware.support.generations import GENERATIONS
 from app.sizing.model.formats import WEIGHT_FORMATS
 
@@ -21,4 +21,4 @@ def test_least_capabilities_and_words() -> None:
     assert [least_capability(u) for u in ("fp16", "bf16", "fp8", "fp4")] == [6.0, 8.0, 8.9, 10.0]
     assert stored_as("bf16-true") == "bf16"
     assert [p for p in ("bf16", "bf16-true", "fp32", "fp8") if keeps_16_bit(p)] == ["bf16-true"]
-    assert words("gguf-q4_k_m") == "GGUF Q4_K_M"
+    assert format_words("gguf-q4_k_m") == "GGUF Q4_K_M"
