@@ -76,7 +76,7 @@ class Line:
         self.down = False
 
     @contextmanager
-    def held(self) -> Iterator[None]:
+    def guard_attempt(self) -> Iterator[None]:
         """Guards one attempt to connect. Raises DatabaseError at once while the breaker is open, except for the attempt
         that probes whether the database is back.
         """
@@ -112,7 +112,7 @@ class Pool(QueuePool):
 
     def connect(self) -> PoolProxiedConnection:
         """Returns a connection that answers. Raises DatabaseError at once while the circuit breaker is open."""
-        with self.line.held():
+        with self.line.guard_attempt():
             previous = _most_s.set(self.hurry_s)
             try:
                 connection = super().connect()

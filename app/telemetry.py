@@ -163,7 +163,7 @@ def worked(route: str, stages_s: Mapping[str, float]) -> None:
         _stages.labels(route, stage).observe(seconds)
 
 
-def kept(outcome: Outcome) -> None:
+def record_answer_storage(outcome: Outcome) -> None:
     """Records whether a recommendation was stored."""
     _answers.labels(outcome).inc()
 

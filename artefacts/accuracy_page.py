@@ -155,7 +155,7 @@ SURE_HEAD = ("results", "sources", "inside", "high / low", *KEPT_HEAD)
 
 def surety(s: Slice, tried: Mapping[tuple[str, str], Tried]) -> list[str]:
     """Coverage, width and kept shares of a slice's intervals."""
-    kept = tried[s.metric, s.value].kept
+    kept = tried[s.metric, s.value].kept_shares
     inside, width = percent(s.intervals.coverage), f"{s.intervals.width:.2f}"
     return [str(s.rows), str(s.sources), inside, width, *(percent(share) for share in kept)]
 

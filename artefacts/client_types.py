@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from artefacts.service import asked
+from artefacts.service import service_client
 
 FILE = Path(__file__).resolve().parents[1] / "headroom_client" / "answers.py"
 REF = "#/components/schemas/"
@@ -94,7 +94,7 @@ def lines(document: Schema) -> Iterator[str]:
 
 def made() -> str:
     """The module, formatted."""
-    with asked() as client:
+    with service_client() as client:
         text = "".join(lines(client.get("/openapi.json").json()))
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", FILE.name, "-"]
     return subprocess.run(ruff, input=text, text=True, capture_output=True, check=True, cwd=FILE.parents[1]).stdout

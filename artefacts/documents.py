@@ -16,7 +16,7 @@ from app.catalog.queries import calibration_notes
 from artefacts import decisions, walk
 from artefacts.blocks import ANSWER, JSON, blocks, outputs, posted, replaced, written_by_hand
 from artefacts.running import run, serve_app
-from artefacts.service import ROOT, asked
+from artefacts.service import ROOT, service_client
 
 LIMITS = ROOT / "docs" / "limits.md"
 WIDTH = 118
@@ -74,7 +74,7 @@ def refreshed(text: str, client: TestClient, url: str) -> str:
 
 def write() -> None:
     """Updates the manually written pages, docs/walk.md and docs/decisions.md."""
-    with asked() as client, serve_app(client.app) as url:
+    with service_client() as client, serve_app(client.app) as url:
         walk.write(client)
         decisions.write(client)
         for path in written_by_hand():

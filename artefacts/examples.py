@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from app.api.schemas.diagnose import EXAMPLE as DIAGNOSED
 from app.api.schemas.requests import example
-from artefacts.service import asked, bodies
+from artefacts.service import service_client, bodies
 
 FILE = Path(__file__).resolve().parents[1] / "app" / "api" / "examples" / "schemas.json"
 LISTS = (
@@ -223,7 +223,7 @@ def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
 
 def made() -> dict[str, Any]:
     """Examples of all schemas that occur in real requests and answers."""
-    with asked() as client:
+    with service_client() as client:
         document = client.get("/openapi.json").json()
         examples = Examples(document)
         for path, method, body, answer in exchanges(client):

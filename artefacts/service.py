@@ -27,7 +27,7 @@ BODIES = ROOT / "tests" / "api" / "bodies"
 
 
 @contextmanager
-def asked() -> Iterator[TestClient]:
+def service_client() -> Iterator[TestClient]:
     """A client of the service over the current data files."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/artefacts.sqlite3"

@@ -140,7 +140,7 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
 def run_figures(row: MeasurementRow, builder: TrainingCases, market: Snapshot) -> list[Compared]:
     """Figures of a training row as /estimate answers them: speed, peak memory, and hours of a whole run."""
     said = published_runs()[row.id]
-    asked = builder.asked(said)
+    asked = builder.read_question(said)
     total = figure(said.get("tokens_total"))
     workload = replace(asked.workload, units=total) if total else asked.workload
     e = estimate(Question(workload), asked.deployment, market)

@@ -38,7 +38,7 @@ def mixed(seed: int) -> Callable[[int], bytes]:
     return made
 
 
-def held(server: Served) -> tuple[float, int, int]:
+def resource_usage(server: Served) -> tuple[float, int, int]:
     """(MiB, open files, threads) of the workers."""
     paths: list[Path] = server.processes()
     return (
@@ -66,9 +66,9 @@ def main() -> None:
                 wrong += sum(found.wrong.values())
                 if asked - printed_at >= options.count / 10 or printed_at == 0:
                     printed_at = asked
-                    mib, files, threads = held(server)
+                    mib, files, threads = resource_usage(server)
                     print(f"{asked:9}{mib:7.0f}{files:7}{threads:9}{wrong:9}", flush=True)
-            mib, files, threads = held(server)
+            mib, files, threads = resource_usage(server)
             print(f"{asked:9}{mib:7.0f}{files:7}{threads:9}{wrong:9}   in {spent_s:.0f} s")
         finally:
             server.close()

@@ -93,17 +93,17 @@ class Service:
         options = [each for each in answer["recommendations"] if each["rank"] == rank]
         if answer["recommendations"] and not options:
             return refused("#/rank", f"The answer has ranks 1 to {len(answer['recommendations'])}.")
-        return given(tool, {**answer, "recommendations": options}, [*requested, "explanation"])
+        return result_from_answer(tool, {**answer, "recommendations": options}, [*requested, "explanation"])
 
 
 def result_from_response(tool: Tool, response: httpx2.Response, requested: list[str]) -> Told:
     """Tool result of an HTTP response."""
     if not response.is_success:
         return problem_told(response)
-    return given(tool, response.json(), requested)
+    return result_from_answer(tool, response.json(), requested)
 
 
-def given(tool: Tool, answer: Json, requested: list[str]) -> Told:
+def result_from_answer(tool: Tool, answer: Json, requested: list[str]) -> Told:
     """Tool result of an answer, reduced to the default members and the requested ones."""
     return Told(tool.text(answer), shortened(answer, tool.usual, requested))
 

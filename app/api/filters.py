@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.api.naming import did_you_mean, listed
 from app.catalog.directory import WILD, Directory, close_to, machine_key, run_together
-from app.catalog.lists import held
+from app.catalog.lists import column_values
 from app.catalog.names import engine_slug, quoted
 from app.errors import UnknownName
 
@@ -30,7 +30,7 @@ def _value_of(session: Session, what: str, name: str, typed: str, directory: Dir
         close = () if values else directory.nearest(typed)
         known: Sequence[str] = ()
     else:
-        known = held(session, what, name)
+        known = column_values(session, what, name)
         values = meant(name, typed, known, directory)
         close = () if values else close_to(typed, known)
     if not values:

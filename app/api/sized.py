@@ -160,14 +160,14 @@ def _with_minutes(parts: int) -> Callable[[Document], Document]:
     /estimate returns all.
     """
 
-    def kept(minutes: list[Document]) -> list[Document]:
+    def thin_minutes(minutes: list[Document]) -> list[Document]:
         return [*minutes[: -1 : max(1, -(-len(minutes) // parts))], minutes[-1]]
 
     def step(option: Document) -> Document:
         day = option.get("day")
         if day is None:
             return option
-        losses = [{**loss, "minutes": kept(loss["minutes"])} for loss in day["failures"]]
+        losses = [{**loss, "minutes": thin_minutes(loss["minutes"])} for loss in day["failures"]]
         return {**option, "day": {**day, "failures": losses}}
 
     return step

@@ -44,7 +44,7 @@ def back_test_lines(tried: Iterable[Tried]) -> Iterator[str]:
     """Share of results that met the guaranteed value, one line per quantity, one column per confidence level."""
     yield f"{'sized at':44}" + "".join(f"{level:8.0%}" for level in CONFIDENCE_LEVELS)
     for t in tried:
-        yield f"{t.quantity + ', ' + t.family:44}" + "".join(f"{share:8.0%}" for share in t.kept)
+        yield f"{t.quantity + ', ' + t.family:44}" + "".join(f"{share:8.0%}" for share in t.kept_shares)
 
 
 def risen(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

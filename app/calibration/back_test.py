@@ -33,7 +33,7 @@ class Tried:
     family: str
     rows: int
     sources: int
-    kept: tuple[float, ...]
+    kept_shares: tuple[float, ...]
 
 
 def done(row: Compared, factor: float) -> bool:

@@ -155,7 +155,7 @@ class ModelHub:
         for name in {*old, *large[:-MOST_FETCHED_KEPT], *[name for name, _ in done][:-MOST_KEPT]}:
             del self._asked[name]
 
-    def _answered(self, model_id: str, asked: Asked, deadline: float) -> None:
+    def _answered(self, model_id: str, pending: Asked, deadline: float) -> None:
         """Fetches one model in its own thread and caches the outcome."""
         try:
             outcome: Fetched | AppError = asyncio.run(self._in_time(model_id, deadline))
@@ -164,8 +164,8 @@ class ModelHub:
         except Exception as error:  # of any kind, because requests wait for the outcome
             outcome = HubUnavailable(f"The request to the model hub failed ({type(error).__name__}). {_ALTERNATIVE}")
         telemetry.fetched(TOLD[type(outcome)])
-        asked.until = time.monotonic() + KEPT_S[type(outcome)]
-        asked.outcome.set_result(outcome)
+        pending.until = time.monotonic() + KEPT_S[type(outcome)]
+        pending.outcome.set_result(outcome)
 
     async def _in_time(self, model_id: str, deadline: float) -> Fetched:
         """Fetches within the deadline. After a timeout or transport error, no fetch starts for a while."""

@@ -49,7 +49,7 @@ LISTS: Mapping[str, Listing] = MappingProxyType(
 )
 
 
-def held(session: Session, what: str, column: str) -> Sequence[str]:
+def column_values(session: Session, what: str, column: str) -> Sequence[str]:
     """Returns the distinct values of a column of a list, sorted."""
     values = getattr(LISTS[what].table, column)
     return sorted(session.scalars(select(values).where(values.is_not(None)).distinct()).all())

@@ -99,7 +99,7 @@ class AnswerStore:
             if body is not None:
                 self._given.put(identity, body)
         if body is not None:
-            telemetry.kept("known")
+            telemetry.record_answer_storage("known")
         return body
 
     def keep(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> Kept:
@@ -109,16 +109,16 @@ class AnswerStore:
         """
         values = {"id": identity, "snapshot": snapshot, "request": request, "body": body, "supply": supply}
         if not self._busy.acquire(blocking=False):
-            telemetry.kept("dropped")
+            telemetry.record_answer_storage("dropped")
             return Kept(body, stored=False)
         writing = self._hands.submit(copy_context().run, self._keep, values, filing)  # keeps the request's log context
         writing.add_done_callback(lambda _: self._busy.release())
         stored = self._waited_for(writing) if time.monotonic() >= self._unasked_until else None
         if stored is None or not stored.stored:
-            telemetry.kept("not-stored")
+            telemetry.record_answer_storage("not-stored")
             return Kept(body, stored=False)
         self._given.put(identity, stored.body)
-        telemetry.kept("stored")
+        telemetry.record_answer_storage("stored")
         return stored
 
     def _waited_for(self, done: Future[T]) -> T | None:

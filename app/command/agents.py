@@ -31,7 +31,7 @@ def mcp(
 
 async def served(url: str | None) -> None:
     """Serve one client after checking that the service is ready."""
-    async with asked(url) as service:
+    async with open_service(url) as service:
         problem = await service.ready()
         if problem is not None:
             typer.echo(UNPREPARED if url is None else problem, err=True)
@@ -40,7 +40,7 @@ async def served(url: str | None) -> None:
 
 
 @asynccontextmanager
-async def asked(url: str | None) -> AsyncIterator[Service]:
+async def open_service(url: str | None) -> AsyncIterator[Service]:
     """The service at a URL, or one in this process if there is no URL."""
     if url is not None:
         async with httpx2.AsyncClient(base_url=url, timeout=LONGEST_S) as http:

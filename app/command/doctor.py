@@ -27,7 +27,7 @@ class Finding:
     """Result of one check; `fix` is None if nothing is wrong."""
 
     what: str
-    found: str
+    state: str
     mend: str | None = None  # suggested fix
 
 
@@ -38,21 +38,21 @@ def doctor(
     """Check Python, settings, database, catalog and port, and suggest fixes. Exits with 1 if something needs fixing."""
     findings = list(of_service(url) if url else of_here(settings(), port))
     for each in findings:
-        typer.echo(f"{'ok ' if each.mend is None else 'FIX'} {each.what}: {each.found}")
+        typer.echo(f"{'ok ' if each.mend is None else 'FIX'} {each.what}: {each.state}")
         if each.mend is not None:
             typer.echo(f"    {each.mend}")
     if any(each.mend for each in findings):
         raise typer.Exit(Exit.FAILED)
 
 
-def of_here(found: Settings, port: int) -> Iterator[Finding]:
+def of_here(configured: Settings, port: int) -> Iterator[Finding]:
     """Check Python, settings, database, catalog and port on this machine."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", version, None if sys.version_info >= (3, 11) else "Install Python 3.11 or later.")
     yield Finding("settings", "valid")
-    engine = make_engine(found.database_url)
+    engine = make_engine(configured.database_url)
     try:
-        yield of_schema(engine, found)
+        yield of_schema(engine, configured)
     except DatabaseError as error:
         yield Finding("database", f"does not answer: {str(error).splitlines()[0]}", "Start the database, or correct HEADROOM_DATABASE_URL.")
         return
@@ -61,16 +61,16 @@ def of_here(found: Settings, port: int) -> Iterator[Finding]:
     yield from of_service(None)
     with socket.socket() as probe:
         probe.settimeout(1)
-        taken = probe.connect_ex((found.host if found.host != "0.0.0.0" else "127.0.0.1", port)) == 0
+        taken = probe.connect_ex((configured.host if configured.host != "0.0.0.0" else "127.0.0.1", port)) == 0
     yield Finding(f"port {port}", "in use" if taken else "free", "Use another port: headroom serve --port ..." if taken else None)
 
 
-def of_schema(engine: Engine, found: Settings) -> Finding:
+def of_schema(engine: Engine, configured: Settings) -> Finding:
     """Check that the database schema is the one this release needs."""
     with engine.connect() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
     newest = ScriptDirectory.from_config(alembic_config()).get_current_head()
-    name = found.database_url.partition(":")[0].partition("+")[0]
+    name = configured.database_url.partition(":")[0].partition("+")[0]
     return Finding("database", f"{name}, revision {now or 'none'}", None if now == newest else "Run headroom prepare.")
 
 

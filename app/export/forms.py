@@ -60,14 +60,14 @@ def fitting(rows: Sequence[Row], width: int) -> list[Row]:
         >>> fitting([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
         [{'hardware': '1 x nvidia-l4', 'usd_per_hour': 0.8}]
     """
-    left, kept = width, set[str]()
+    remaining, chosen = width, set[str]()
     for name in sorted(rows[0], key=lambda name: DECIDING.index(name) if name in DECIDING else len(DECIDING)):
         cells = [shown(row.get(name)) for row in rows]
         needed = max(map(len, (name, *cells))) + 2
-        if any(cells) and (needed <= left or name in DECIDING[:2]):
-            left -= needed
-            kept.add(name)
-    return [{name: value for name, value in row.items() if name in kept} for row in rows]
+        if any(cells) and (needed <= remaining or name in DECIDING[:2]):
+            remaining -= needed
+            chosen.add(name)
+    return [{name: value for name, value in row.items() if name in chosen} for row in rows]
 
 
 def as_csv(names: Sequence[str], rows: Sequence[Row]) -> str:

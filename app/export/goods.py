@@ -64,14 +64,14 @@ MONTHLY = {
 
 def bill_of(answer: Document, supply: Document, rank: int, settlement: Settlement) -> Bill:
     """Bill of one ranked option. Raises UnknownRank if the answer has no such rank."""
-    ranked, asked = answer["recommendations"], answer["request"]
+    ranked, request = answer["recommendations"], answer["request"]
     if not 1 <= rank <= len(ranked):
         many = f"It has ranks 1 to {len(ranked)}" if ranked else "No option was feasible, so there is nothing to buy"
         raise UnknownRank(f"This answer has no rank {rank}. {many}.", ranks=len(ranked))
     option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
     lots = supply["ranks"][rank - 1]
-    found = [replace(line, lot=place) for place, lot in enumerate(lots) for line in _lines(lot, option, supply)]
-    found += asked_for(option, lots)
+    draft_lines = [replace(line, lot=place) for place, lot in enumerate(lots) for line in _lines(lot, option, supply)]
+    draft_lines += asked_for(option, lots)
     codes, currency = supply["codes"], settlement
     lines = tuple(
         replace(
@@ -81,7 +81,7 @@ def bill_of(answer: Document, supply: Document, rank: int, settlement: Settlemen
             unit_price=_converted(line, currency),
             price=_aged(line.price, as_of),
         )
-        for number, line in enumerate(found, start=1)
+        for number, line in enumerate(draft_lines, start=1)
     )
     return Bill(
         answer=answer["id"],
@@ -92,7 +92,7 @@ def bill_of(answer: Document, supply: Document, rank: int, settlement: Settlemen
         snapshot=answer["catalog"]["snapshot"],
         settlement=settlement,
         lines=lines,
-        own_words={name: plain(asked[name]) for name in OWN_WORDS if asked.get(name) is not None},
+        own_words={name: plain(request[name]) for name in OWN_WORDS if request.get(name) is not None},
     )
 
 

@@ -53,17 +53,17 @@ class Moved:
 
 def line_by_line(then: Bill, now: Bill) -> tuple[Moved, ...]:
     """Pairs of lines for the same goods of the same machines, in the order of the bills."""
-    found: dict[tuple[int, str, Unit], tuple[list[Line], list[Line]]] = defaultdict(lambda: ([], []))
+    pairs_by_goods: dict[tuple[int, str, Unit], tuple[list[Line], list[Line]]] = defaultdict(lambda: ([], []))
     for place, bill in enumerate((then, now)):
         for line in bill.lines:
-            found[line.lot, line.goods, line.unit][place].append(line)
-    return tuple(Moved(*pair) for pairs in found.values() for pair in zip_longest(*pairs))
+            pairs_by_goods[line.lot, line.goods, line.unit][place].append(line)
+    return tuple(Moved(*pair) for pairs in pairs_by_goods.values() for pair in zip_longest(*pairs))
 
 
 def difference(moved: tuple[Moved, ...]) -> Decimal | None:
     """Difference of the totals; None if a line lost or gained a price."""
-    found = [pair.difference for pair in moved if not _never_priced(pair)]
-    return None if None in found else sum((d for d in found if d is not None), Decimal("0.00"))
+    differences = [pair.difference for pair in moved if not _never_priced(pair)]
+    return None if None in differences else sum((d for d in differences if d is not None), Decimal("0.00"))
 
 
 def _never_priced(pair: Moved) -> bool:

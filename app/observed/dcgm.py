@@ -43,11 +43,11 @@ def devices(series: Series, runs: Runs) -> Reading:
 
 def of_each(series: Series, name: str) -> dict[str, float]:
     """Mean of a gauge over the scrapes, per accelerator."""
-    found: dict[str, list[float]] = {}
+    values: dict[str, list[float]] = {}
     for named in series.gauges:
         for sample, value in named.get(name, ()):
-            found.setdefault(_accelerator(sample), []).append(value)
-    return {which: math.fsum(seen) / len(seen) for which, seen in found.items()}
+            values.setdefault(_accelerator(sample), []).append(value)
+    return {which: math.fsum(seen) / len(seen) for which, seen in values.items()}
 
 
 def _accelerator(sample: Sample) -> str:

@@ -57,9 +57,9 @@ def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
     engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in every))
     parsed_lines, unread = [], []
     for number, line in enumerate(every, 1):
-        found = engine.parse_line(line)
-        if found:
-            parsed_lines.append(found)
+        parsed = engine.parse_line(line)
+        if parsed:
+            parsed_lines.append(parsed)
         else:
             unread.append(f"line {number}: {plain(line)}")
     if not parsed_lines:
@@ -68,9 +68,9 @@ def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
     engines = float(len({line.get("engine", 0.0) for line in parsed_lines}))
     seen = runs.of_replicas or engines
     covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
-    left = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
+    note = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
     figures = tuple(_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
-    return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if covers_all_replicas else (left,))
+    return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if covers_all_replicas else (note,))
 
 
 def _figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:

@@ -72,13 +72,13 @@ def scraped(text: str, at_s: float | None, known: Callable[[str], bool], ordinal
         if named is not None and not known(canonical(named[1])):
             others[SUFFIX.sub("", named[1])] = None
             continue
-        found = None if named is None else _sample(line, ordinal)
-        if found is None or not (math.isnan(found[1]) or 0 <= found[1] <= MOST):
+        parsed = None if named is None else _sample(line, ordinal)
+        if parsed is None or not (math.isnan(parsed[1]) or 0 <= parsed[1] <= MOST):
             count += 1
             if len(broken) < SHOWN:
                 broken.append(f"line {number}: {plain(line)}")
             continue
-        sample, value, moment = found
+        sample, value, moment = parsed
         if not math.isnan(value):
             values[sample] = value
         at_s = moment if at_s is None else at_s

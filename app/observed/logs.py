@@ -51,8 +51,8 @@ def trainer_log(text: str, runs: Runs, name: str | None = None) -> Reading:
             known.append(Line(parsed, moment(line)))
         else:
             unread.append(f"line {number}: {plain(line)}")
-    found = tuple(figures(known, runs, trainer.title))
-    return Reading(found, Unread((), len(unread), tuple(unread[:SHOWN])), tuple(notes(known, runs)))
+    run_values = tuple(figures(known, runs, trainer.title))
+    return Reading(run_values, Unread((), len(unread), tuple(unread[:SHOWN])), tuple(notes(known, runs)))
 
 
 def likeliest(every: Sequence[str]) -> Trainer | None:

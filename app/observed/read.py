@@ -29,10 +29,10 @@ def metrics(texts: Sequence[tuple[str, float | None]], runs: Runs) -> Reading:
         scrapes.append(scraped(text, at_s, KNOWN.__contains__, ordinals.get(at_s, 0)))
         ordinals[at_s] = ordinals.get(at_s, 0) + 1
     unread = sum((s.unread for s in scrapes), Unread())
-    series = Series.of(scrapes)
-    found = [e for e in ENGINES if any(series.has(metric) for metric in e.metrics)]
+    series = Series.from_scrapes(scrapes)
+    engines = [e for e in ENGINES if any(series.has(metric) for metric in e.metrics)]
     reading = Reading(unread=unread)
-    for engine in found:
+    for engine in engines:
         reading += Service(engine, series, runs).reading()
     reading += dcgm.devices(series, runs)
     if not reading.figures and not reading.notes:

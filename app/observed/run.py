@@ -88,14 +88,14 @@ class Run:
     @cached_property
     def saves(self) -> list[tuple[float | None, float | None]]:
         """Time and last step of each checkpoint, taken at its beginning or, if that is not logged, at its end."""
-        found: list[tuple[float | None, float | None]] = []
+        marks: list[tuple[float | None, float | None]] = []
         step = None
         began = "saving" if self.all("saving") else "saved" if self.all("saved") else "saved_s"
         for line in self.lines:
             step = line.values.get("step", step)
             if began in line.values:
-                found.append((line.at_s, step))
-        return found
+                marks.append((line.at_s, step))
+        return marks
 
     @cached_property
     def save_s(self) -> float | None:
@@ -125,10 +125,10 @@ class Run:
     @cached_property
     def other_step(self) -> tuple[float, float, str] | None:
         """Size of a step in the log and in the workload, and its unit, if the two differ."""
-        for what, asked in (("tokens", self.runs.tokens_per_step), ("sequences", self.runs.sequences_per_step)):
+        for what, expected in (("tokens", self.runs.tokens_per_step), ("sequences", self.runs.sequences_per_step)):
             logged = self.last(f"step_{what}")
-            if logged and asked and abs(logged - asked) > SAME * asked:
-                return logged, asked, what
+            if logged and expected and abs(logged - expected) > SAME * expected:
+                return logged, expected, what
         return None
 
     @cached_property
@@ -204,9 +204,9 @@ def notes(lines: Sequence[Line], runs: Runs) -> Iterator[str]:
     if run.step_s is None:
         yield "The log has no step time. Set step_time_s."
     if run.other_step:
-        logged, asked, what = run.other_step
+        logged, expected, what = run.other_step
         yield (
-            f"A step in the log has {logged:,.0f} {what}, a step of the workload {asked:,.0f}. The step time is ignored. "
+            f"A step in the log has {logged:,.0f} {what}, a step of the workload {expected:,.0f}. The step time is ignored. "
             "Set the batch size and sequence length of the workload to those of the run."
         )
     if run.saves and run.save_s is None:

@@ -137,7 +137,7 @@ class Series:
         self.gauges = [_by_name(values) for _, values in self.moments]
 
     @classmethod
-    def of(cls, scrapes: Sequence[Scrape]) -> Series:
+    def from_scrapes(cls, scrapes: Sequence[Scrape]) -> Series:
         """Build a series; scrapes with the same time are merged."""
         moments: dict[float | None, dict[Sample, float]] = {}
         for scrape in scrapes:
@@ -161,25 +161,25 @@ class Series:
 
     def gauge(self, metric: Metric) -> dict[Source, float]:
         """Mean of a gauge over the scrapes, per engine. Values with different labels are added."""
-        found: dict[Source, list[float]] = {}
+        values: dict[Source, list[float]] = {}
         for named in self.gauges:
             now: dict[Source, float] = {}
             for sample, value in named.get(metric.name, ()):
                 if metric.splits(sample):
                     now[sample.source] = now.get(sample.source, 0.0) + value * metric.unit
             for source, value in now.items():
-                found.setdefault(source, []).append(value)
-        return {source: math.fsum(seen) / len(seen) for source, seen in found.items()}
+                values.setdefault(source, []).append(value)
+        return {source: math.fsum(seen) / len(seen) for source, seen in values.items()}
 
     def increase(self, metric: Metric) -> dict[Source, float]:
         """Increase of a counter between the scrapes, per engine. With one scrape it is the count since the engine
         started.
         """
-        found: dict[Source, float] = {}
+        increases: dict[Source, float] = {}
         for sample, value in self.named.get(metric.name, ()):
             if metric.splits(sample):
-                found[sample.source] = found.get(sample.source, 0.0) + value * metric.unit
-        return found
+                increases[sample.source] = increases.get(sample.source, 0.0) + value * metric.unit
+        return increases
 
     def histogram(self, metric: Metric) -> Histogram | None:
         """Histogram over all engines; None if it is empty or incomplete."""
@@ -229,12 +229,12 @@ def _by_name(values: Mapping[Sample, float]) -> dict[str, list[tuple[Sample, flo
 def _increases(scrapes: Sequence[Mapping[Sample, float]]) -> dict[Sample, float]:
     if len(scrapes) == 1:
         return dict(scrapes[0])
-    found: dict[Sample, float] = {}
+    increases: dict[Sample, float] = {}
     for before, after in pairwise(scrapes):
         for sample, value in after.items():
             began = before.get(sample, 0.0)
-            found[sample] = found.get(sample, 0.0) + (value - began if value >= began else value)
-    return found
+            increases[sample] = increases.get(sample, 0.0) + (value - began if value >= began else value)
+    return increases
 
 
 def _number(text: str) -> float | None:

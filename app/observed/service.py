@@ -78,7 +78,7 @@ class Service:
         points = []
         for pair in self.series.pairs if len(self.series.moments) > 2 else ():
             between = {
-                f.quantity: f.value for f in (*self.of(pair).rates(), *self.of(pair).waits(), *self.of(pair).gaps())
+                f.quantity: f.value for f in (*self.for_series(pair).rates(), *self.for_series(pair).waits(), *self.for_series(pair).gaps())
             }
             if between.get("requests_per_s"):
                 points.append(LoadSeen(**{name: value for name, value in between.items() if name in OF_A_LOAD}))
@@ -86,7 +86,7 @@ class Service:
         points = points[:: math.ceil(len(points) / MOST_LOADS) or 1]
         return tuple(points) if rates and max(rates) > OTHER_LOAD * min(rates) else ()
 
-    def of(self, series: Series) -> Service:
+    def for_series(self, series: Series) -> Service:
         """The same engine over other scrapes."""
         return Service(self.engine, series, replace(self.runs, of_replicas=self.seen))
 

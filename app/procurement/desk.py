@@ -51,28 +51,28 @@ class Desk:
 
     def opened(self, raw: bytes, *, now: datetime) -> bytes:
         """Response to a cXML PunchOutSetupRequest. Raises PunchoutRefused."""
-        asked = read_setup(raw)
-        buyer = self._proven(asked)
-        url = asked.return_url
-        if url is None and asked.operation != "inspect":
+        request = read_setup(raw)
+        buyer = self._proven(request)
+        url = request.return_url
+        if url is None and request.operation != "inspect":
             raise Refused(BAD_REQUEST, "BrowserFormPost/URL is missing: it must be the return address of the basket.")
         facts = {
             "protocol": "cxml",
-            "operation": asked.operation,
-            "cookie": asked.cookie,
-            "buyer": [asked.buyer.identity, asked.buyer.domain],
-            "seller": [asked.seller.identity, asked.seller.domain],
-            "basket": asked.basket and list(asked.basket),
+            "operation": request.operation,
+            "cookie": request.cookie,
+            "buyer": [request.buyer.identity, request.buyer.domain],
+            "seller": [request.seller.identity, request.seller.domain],
+            "basket": request.basket and list(request.basket),
             "address": url and self._buyers.returnable(buyer, url),
         }
-        token = self._visits.open(buyer.name, asked.payload, facts, now=now, lasts=self._lasts)
+        token = self._visits.open(buyer.name, request.payload, facts, now=now, lasts=self._lasts)
         if token is None:
             raise Refused(CONFLICT, "The session of this payloadID has already ordered. Open a new session.")
         return response_bytes(secrets.token_hex(8), now.isoformat(), f"{self._pages}/{token}")
 
-    def _proven(self, asked: SetupRequest) -> Buyer:
+    def _proven(self, request: SetupRequest) -> Buyer:
         """Buyer whose secret the sender knows. Raises PunchoutRefused."""
-        for party, secret in asked.senders:
+        for party, secret in request.senders:
             try:
                 return self._buyers.by_identity(party.domain, party.identity, secret)
             except Refused:
@@ -104,11 +104,11 @@ class Desk:
         """Session of a token, and its buyer. Raises UnknownSession."""
         return self._known(self._visits.find(token, now=now))
 
-    def _known(self, found: Visit | None) -> tuple[Visit, Buyer]:
-        buyer = None if found is None else self._buyers.named(found.buyer)
-        if found is None or buyer is None:
+    def _known(self, visit: Visit | None) -> tuple[Visit, Buyer]:
+        buyer = None if visit is None else self._buyers.named(visit.buyer)
+        if visit is None or buyer is None:
             raise UnknownSession("This session has expired or does not exist. Open a new one from your own system.")
-        return found, buyer
+        return visit, buyer
 
     def taken(self, token: str, bill: Bill | None, *, now: datetime) -> tuple[Form, Buyer]:
         """Form that returns the basket to the buyer's system; without a bill, it says that nothing was chosen.

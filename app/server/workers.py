@@ -30,7 +30,7 @@ class Worker(Process):
 
     def __init__(self, config: Listening, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
-        self.asked: float | None = None
+        self.pinged_at: float | None = None
         self.last = 0.0
 
     @property
@@ -64,14 +64,14 @@ class Worker(Process):
         try:
             while self.parent_conn.poll():
                 self.parent_conn.recv()
-                self.asked = None
+                self.pinged_at = None
             if now - self.last >= ASK_S:
                 self.parent_conn.send(b"ping")
                 self.last = now
-                self.asked = self.asked or now
+                self.pinged_at = self.pinged_at or now
         except (OSError, EOFError):
             return False  # the worker has ended
-        return self.asked is not None and now - self.asked > longest_s
+        return self.pinged_at is not None and now - self.pinged_at > longest_s
 
 
 class Workers:

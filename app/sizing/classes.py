@@ -39,13 +39,13 @@ def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> Share
     )
 
 
-def apart_of(question: Question, market: Snapshot, workload: InferenceWorkload, of: TrafficClass) -> Apart:
+def apart_of(question: Question, market: Snapshot, workload: InferenceWorkload, traffic_class: TrafficClass) -> Apart:
     """Best service for one class alone, under the same constraints."""
-    best = best_single_service(question, workload.single_class_workload(of), market)
+    best = best_single_service(question, workload.single_class_workload(traffic_class), market)
     if best is None:
-        return Apart(of.name, None, None, None)
+        return Apart(traffic_class.name, None, None, None)
     return Apart(
-        of.name,
+        traffic_class.name,
         market.accelerators[int(best.accelerator[0])].slug,
         int(at(best.fleet.replicas, 0)),
         finite(at(best.cost.usd_per_hour, 0)),

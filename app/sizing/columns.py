@@ -75,13 +75,13 @@ class _Late(Picked[Table]):
         return _Late(self.table, self.rows[rows])
 
     def __getattr__(self, name: str) -> object:
-        found = getattr(self.table, name)
-        if isinstance(found, np.ndarray):
-            found = found[self.rows]
-        elif isinstance(found, Columns | _Late):
-            found = _Late(found, self.rows)
-        self.__dict__[name] = found
-        return found
+        value = getattr(self.table, name)
+        if isinstance(value, np.ndarray):
+            value = value[self.rows]
+        elif isinstance(value, Columns | _Late):
+            value = _Late(value, self.rows)
+        self.__dict__[name] = value
+        return value
 
 
 def late(table: Table, rows: Codes) -> Table:
@@ -136,24 +136,24 @@ def stacked(tables: Sequence[Table]) -> Table:
 
 def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
     """A table of plain columns with some rows replaced by those of `changed`."""
-    found: dict[str, object] = {}
+    merged: dict[str, object] = {}
     for name in names_of(type(table)):
         column = getattr(table, name).copy()
         column[rows] = getattr(changed, name)
-        found[name] = column
-    return replace(table, **found)
+        merged[name] = column
+    return replace(table, **merged)
 
 
-def either(held: Mask, first: Table, second: Table) -> Table:
+def either(mask: Mask, first: Table, second: Table) -> Table:
     """Rows of the first table where the mask is true, else those of the second."""
-    found: dict[str, object] = {}
+    chosen: dict[str, object] = {}
     for name in names_of(type(first)):
         of_first, of_second = getattr(first, name), getattr(second, name)
         if isinstance(of_first, np.ndarray):
-            found[name] = np.where(held, of_first, of_second)
+            chosen[name] = np.where(mask, of_first, of_second)
         elif isinstance(of_first, Columns):
-            found[name] = either(held, of_first, of_second)
-    return replace(first, **found)
+            chosen[name] = either(mask, of_first, of_second)
+    return replace(first, **chosen)
 
 
 def at(values: Column, row: int) -> float:

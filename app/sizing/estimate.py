@@ -169,20 +169,20 @@ def estimate_inference(
     )
     if not len(plans):
         return refused(deployment, workload.model, market, rejections)
-    held = holding(deployment, plans)
-    if not held.any():
+    holds = holding(deployment, plans)
+    if not holds.any():
         raise Conflict(
             "The replicas and spares do not fit into the given nodes or total_accelerators. Increase these, reduce "
             "the replicas, or omit them."
         )
-    plans = with_host_weights(question, workload, plans.take(held), market, deployment)
+    plans = with_host_weights(question, workload, plans.take(holds), market, deployment)
     check_speculation(deployment, workload)
     choice = chosen(question, workload, plans, deployment, market)
     settings = choice.settings
     runs = choice.runs or simulate_replicas(question, workload, choice.plan, settings, market, deployment)
     if runs is not None:
-        asked = settings_asked(deployment, choice.plan, workload.redundancy)
-        settings = carrying(question, workload, choice.plan, settings, asked, runs)
+        requested = settings_asked(deployment, choice.plan, workload.redundancy)
+        settings = carrying(question, workload, choice.plan, settings, requested, runs)
     (found,) = judge_deployments(question, workload, choice.plan, market, settings, deployment, runs=runs)
     found = with_packing(question, workload, found, choice.plan, market)
     scheduler = found.deployment.scheduler
@@ -197,18 +197,18 @@ def estimate_inference(
     return replace(found, deployment=echoed, explanation=(*found.explanation, *reasons))
 
 
-def choice_reasons(question: Question, asked: Deployment, choice: Choice, taken: Deployment) -> tuple[Reason, ...]:
+def choice_reasons(question: Question, requested: Deployment, choice: Choice, taken: Deployment) -> tuple[Reason, ...]:
     """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
-    if asked.engine is None and choice.rival is not None:
-        reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if asked.fixes_hardware else question.objective)
-    left = (asked.total_accelerators or 0) - (taken.total_accelerators or 0)
-    if left > 0:
+    if requested.engine is None and choice.rival is not None:
+        reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if requested.fixes_hardware else question.objective)
+    unused = (requested.total_accelerators or 0) - (taken.total_accelerators or 0)
+    if unused > 0:
         text = (
-            f"{left:,} of {asked.total_accelerators:,} requested accelerators are unused: "
+            f"{unused:,} of {requested.total_accelerators:,} requested accelerators are unused: "
             "adding them does not increase capacity."
         )
-        reasons = (*reasons, Reason("accelerators_left", text, "accelerators_left", float(left), "accelerators"))
+        reasons = (*reasons, Reason("accelerators_left", text, "accelerators_left", float(unused), "accelerators"))
     return reasons
 
 

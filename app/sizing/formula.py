@@ -238,13 +238,13 @@ class Trace:
 
     def lines(self, row: int) -> tuple[Step, ...]:
         """The steps of one row, each once; steps with a value or an input that is not finite are omitted."""
-        found: dict[tuple[str, tuple[tuple[str, float], ...]], Step] = {}
-        for name, of, given, result in self.noted:
-            inputs = {n: _entry(v, row) for n, v in given.items()}
+        steps: dict[tuple[str, tuple[tuple[str, float], ...]], Step] = {}
+        for name, of, arguments, result in self.noted:
+            inputs = {n: _entry(v, row) for n, v in arguments.items()}
             value = _entry(result, row)
             if math.isfinite(value) and all(map(math.isfinite, inputs.values())):
-                found.setdefault((name, tuple(inputs.items())), Step(name, of.text, inputs, value, of.unit, of.source))
-        return tuple(found.values())
+                steps.setdefault((name, tuple(inputs.items())), Step(name, of.text, inputs, value, of.unit, of.source))
+        return tuple(steps.values())
 
 
 def _entry(values: Any, row: int) -> float:

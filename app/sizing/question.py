@@ -62,7 +62,7 @@ class Economics:
     discounts: tuple[tuple[str, float], ...] = ()  # by accelerator: share off the price of its machines, 0 to 1
 
     @classmethod
-    def of(
+    def from_assumptions(
         cls,
         assumed: Assumptions,
         *,

@@ -77,19 +77,19 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.noted())
     rejections = Rejections(market.accelerators)
-    found = find(question, market, rejections)
+    result = find(question, market, rejections)
     rejected = rejections.nearest()
-    ranked = in_order(found, market)
-    considered = Considered(len(market.accelerators), found.plans, found.feasible_accelerators)
+    ranked = in_order(result, market)
+    considered = Considered(len(market.accelerators), result.plans, result.feasible_accelerators)
     if question.briefly:
         return Answer("", (), (), ranked, (), {}, considered, ())
-    sensitivity = (*found.sensitivity, *price_flip(question, ranked))
-    if not found.estimates:
+    sensitivity = (*result.sensitivity, *price_flip(question, ranked))
+    if not result.estimates:
         sensitivity = relaxations(question, market, rejected)
-    ranked = compared(ranked, question, found.feasible_accelerators)
-    ranked = with_what_decided(question, ranked, found.cheapest, rejected)
+    ranked = compared(ranked, question, result.feasible_accelerators)
+    ranked = with_what_decided(question, ranked, result.cheapest, rejected)
     ranked = with_classes(question, market, ranked)
-    notices = warnings(question, ranked, found.cheapest)
+    notices = warnings(question, ranked, result.cheapest)
     settled = verification(question, ranked)
     return Answer(
         summary=summary(question, ranked, rejected),
@@ -101,8 +101,8 @@ def recommend(question: Question, market: Snapshot) -> Answer:
         considered=considered,
         sensitivity=sensitivity,
         verification=settled,
-        scaling=found.scaling,
-        cheaper_if=found.cheaper_if,
+        scaling=result.scaling,
+        cheaper_if=result.cheaper_if,
         hosted_api=hosted_api(question, market, ranked[0].estimate if ranked else None),
     )
 
@@ -116,9 +116,9 @@ def with_classes(question: Question, market: Snapshot, ranked: tuple[Ranked, ...
     return replace(first, estimate=estimate), *others
 
 
-def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:
+def in_order(result: Found, market: Snapshot) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
-    best = found.scores[0] if found.scores else 0.0
+    best = result.scores[0] if result.scores else 0.0
     return tuple(
         Ranked(
             rank=i + 1,
@@ -127,7 +127,7 @@ def in_order(found: Found, market: Snapshot) -> tuple[Ranked, ...]:
             accelerator=market.accelerators[market.accelerator_index[estimate.deployment.accelerator]],
             rival=rival,
         )
-        for i, (estimate, score, rival) in enumerate(zip(found.estimates, found.scores, found.rivals, strict=True))
+        for i, (estimate, score, rival) in enumerate(zip(result.estimates, result.scores, result.rivals, strict=True))
     )
 
 
@@ -157,7 +157,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
     as_known = score_of(question.objective, measures(workload, options))
-    found = Found(
+    result = Found(
         estimates[: question.limit],
         tuple(finalists.scores.tolist()),
         rivals(question, market, options.accelerator, engines, as_known, shown, formats),
@@ -167,14 +167,14 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Snap
     )
     if not question.briefly:
         first = int(shown[0])
-        found = replace(
-            found,
+        result = replace(
+            result,
             sensitivity=volume_changes(question, workload, options)
             if workload.ends
             else sensitivity(question, workload, options, first, estimates[0], market, first_of(finalists.runs)),
             cheaper_if=cheaper_services(question, workload, options, first, market),
         )
-    return with_split(question, workload, plans, market, found, options.accelerator[shown], float(closed_form.min()))
+    return with_split(question, workload, plans, market, result, options.accelerator[shown], float(closed_form.min()))
 
 
 def with_split(
@@ -182,33 +182,33 @@ def with_split(
     workload: InferenceWorkload,
     plans: Plans,
     market: Snapshot,
-    found: Found,
+    result: Found,
     types: Codes,
     expected_at: float = np.inf,
 ) -> Found:
     """The search result, preceded by separate prefill and decode pools of these types where they are better."""
-    ranked_at = min(found.scores, default=np.inf)
+    ranked_at = min(result.scores, default=np.inf)
     split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_score=expected_at)
     if split is None:
-        return found
+        return result
     pooled, pair = split
-    own, before = usd_per_hour_of(pooled), usd_per_hour_of(found.estimates[0]) if found.estimates else 0.0
+    own, before = usd_per_hour_of(pooled), usd_per_hour_of(result.estimates[0]) if result.estimates else 0.0
     changes = () if question.briefly else split_changes(question, workload, pooled, pair, market)
     return replace(
-        found,
+        result,
         sensitivity=(
             *changes,
-            *(replace(c, change=f"{IN_ONE_POOL}{c.change}") for c in found.sensitivity if c.change == RENT_OR_BUY),
+            *(replace(c, change=f"{IN_ONE_POOL}{c.change}") for c in result.sensitivity if c.change == RENT_OR_BUY),
         ),
         cheaper_if=tuple(
             replace(c, saves_share=1 - (1 - c.saves_share) * before / own)
-            for c in found.cheaper_if
+            for c in result.cheaper_if
             if (1 - c.saves_share) * before < own * (1 - question.assumptions.near_tie_share)
         ),
-        estimates=(pooled, *(replace(e, day=None, packing=None) for e in found.estimates))[: question.limit],
-        scores=(pair.score, *found.scores)[: question.limit],
-        rivals=(None, *found.rivals)[: question.limit],
-        feasible_accelerators=max(1, found.feasible_accelerators),
+        estimates=(pooled, *(replace(e, day=None, packing=None) for e in result.estimates))[: question.limit],
+        scores=(pair.score, *result.scores)[: question.limit],
+        rivals=(None, *result.rivals)[: question.limit],
+        feasible_accelerators=max(1, result.feasible_accelerators),
     )
 
 
@@ -236,7 +236,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
     chosen = runs.take(shown)
     judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, question)
     estimates = training_estimates(workload, judged, market, question)
-    found = Found(
+    result = Found(
         estimates,
         tuple(score_of(question.objective, run_measures(counts, chosen)).tolist()),
         rivals(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
@@ -244,11 +244,11 @@ def find_training(question: Question, workload: TrainingWorkload, market: Snapsh
         len(best),
     )
     if question.briefly:
-        return found
+        return result
     curve = curve_of(counts, layouts, chosen, question)
     larger = None if workload.batch_asked else with_larger_batch(workload, layouts, chosen, question)
     return replace(
-        found,
+        result,
         sensitivity=(*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),
         scaling=curve,
         cheaper_if=cheaper_runs(question, counts, workload.deadline_s, chosen, market),

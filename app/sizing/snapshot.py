@@ -108,7 +108,7 @@ class Snapshot:
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
         self.accelerator_index = indices([a.slug for a in self.accelerators])
-        self.columns = AcceleratorColumns.of(self.accelerators)
+        self.columns = AcceleratorColumns.from_accelerators(self.accelerators)
         self.vendors = tuple(sorted({a.vendor.lower() for a in self.accelerators}))
         self.vendor_of: Codes = codes([self.vendors.index(a.vendor.lower()) for a in self.accelerators])
         self.families = tuple(sorted({a.family for a in self.accelerators} | {s.family for s in support}))
@@ -116,7 +116,7 @@ class Snapshot:
         self.family_of: Codes = codes([self.family_index[a.family] for a in self.accelerators])
         self.formats, self.format_index = FORMATS, indices(FORMATS)
         self.phases = records.PHASES
-        self.frameworks, self.recipes = Frameworks.of(self.engines), recipes_today(self.engines)
+        self.frameworks, self.recipes = Frameworks.from_engines(self.engines), recipes_today(self.engines)
         self.software = Software(self.accelerators, self.documents, self.engines, self.families)
         self.stacks, self.beside_stacks = self._stacks()
         self.stacks_known: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # cache of selected stacks
@@ -180,9 +180,9 @@ class Snapshot:
                 otherwise.
         """
 
-        asked = [*zip(stacks, [True] * len(stacks) if fitted is None else fitted, strict=True)]
-        once = {key: i for i, key in enumerate(dict.fromkeys(asked))}
-        rows = codes([once[key] for key in asked])
+        requested = [*zip(stacks, [True] * len(stacks) if fitted is None else fitted, strict=True)]
+        once = {key: i for i, key in enumerate(dict.fromkeys(requested))}
+        rows = codes([once[key] for key in requested])
 
         def values(name: str) -> Column:
             return column(
@@ -200,16 +200,16 @@ class Snapshot:
         """A copy in which one accelerator type computes, or reaches others over its PCIe slot, at a share of its
         rate.
         """
-        row, found = self.accelerator_index[accelerator], copy(self)
+        row, copied = self.accelerator_index[accelerator], copy(self)
         of_type = np.arange(len(self.accelerators)) == row
         computes, reaches = np.where(of_type, compute, 1.0), np.where(of_type, link, 1.0)
         rates = {name: getattr(self.columns, name) * computes for name in ("fp32", "bit16", "fp8", "int8", "fp4")}
         slots = self.columns.slot_bytes_per_s * reaches
-        found.columns = replace(self.columns, slot_bytes_per_s=slots, **rates)
+        copied.columns = replace(self.columns, slot_bytes_per_s=slots, **rates)
         on_slots = (self.machines.accelerator == row) & (self.machines.link == LINKS.index(Link.PCIE))
         slower = self.machines.link_bytes_per_s * np.where(on_slots, link, 1.0)
-        found.machines = replace(self.machines, link_bytes_per_s=slower)
-        return found
+        copied.machines = replace(self.machines, link_bytes_per_s=slower)
+        return copied
 
     def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
         """Stacks of one engine with the rules and coefficients of a given version."""
@@ -219,8 +219,8 @@ class Snapshot:
         families = [self.families[family] for family in stacks.family.tolist()]
         ruled = replace(
             stacks,
-            memory=MemoryRules.of([engine.memory_at(version)] * len(stacks)),
-            scheduling=SchedulingColumns.of([engine.scheduling_at(version)] * len(stacks), families),
+            memory=MemoryRules.from_rules([engine.memory_at(version)] * len(stacks)),
+            scheduling=SchedulingColumns.from_rules([engine.scheduling_at(version)] * len(stacks), families),
         )
         if engine.generation(version) == "today":
             return ruled

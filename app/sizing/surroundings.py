@@ -100,11 +100,11 @@ class Surroundings:
 
 def surroundings_of(rows: Iterable[Compared]) -> dict[str, Surroundings]:
     """Results by pool, without those that are excluded from fits."""
-    kept: dict[str, list[Compared]] = {pool: [] for pool in (SERVING, *POOLS.values())}
+    results_by_pool: dict[str, list[Compared]] = {pool: [] for pool in (SERVING, *POOLS.values())}
     for r in rows:
         if not r.set_aside:
-            kept[pool_of(r.kind)].append(r)
-    return {pool: Surroundings(of_pool) for pool, of_pool in kept.items()}
+            results_by_pool[pool_of(r.kind)].append(r)
+    return {pool: Surroundings(of_pool) for pool, of_pool in results_by_pool.items()}
 
 
 class Beside(NamedTuple):

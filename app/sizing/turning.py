@@ -41,10 +41,10 @@ def nearest_turn(
     return None
 
 
-def _nearer(answer_at: Callable[[float], T], found: Turn[T], same: T, closeness: float) -> Turn[T]:
+def _nearer(answer_at: Callable[[float], T], threshold: Turn[T], same: T, closeness: float) -> Turn[T]:
     """Narrow the interval between the unchanged and the changed answer."""
-    while max(found.value, found.still) / min(found.value, found.still) > 1 + closeness:
-        middle = (found.value * found.still) ** 0.5
+    while max(threshold.value, threshold.still) / min(threshold.value, threshold.still) > 1 + closeness:
+        middle = (threshold.value * threshold.still) ** 0.5
         becomes = answer_at(middle)
-        found = Turn(found.value, middle, found.becomes) if becomes == same else Turn(middle, found.still, becomes)
-    return found
+        threshold = Turn(threshold.value, middle, threshold.becomes) if becomes == same else Turn(middle, threshold.still, becomes)
+    return threshold

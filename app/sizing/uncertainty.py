@@ -142,6 +142,6 @@ class Spreads:
     def __init__(self, spreads: Mapping[str, Spread]) -> None:
         self._spreads = dict(spreads)
 
-    def of(self, quantity: str) -> Spread:
+    def get_spread(self, quantity: str) -> Spread:
         """The spread of a quantity; a wide default where none was ever compared."""
         return self._spreads.get(quantity, UNKNOWN)

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from app.agents.server import guarded_by
 from app.agents.tools import TOOLS
 from app.cli import cli
-from app.command.agents import asked
+from app.command.agents import open_service
 from app.config import Settings
 from app.main import create_app
 from artefacts.service import DAY
@@ -219,7 +219,7 @@ def test_standard_input_answers_as_http_does(sqlite_url: str, live: str) -> None
 
 def test_standard_input_may_ask_a_service_at_an_address(live: str) -> None:
     async def ask() -> Any:
-        async with asked(live) as service:
+        async with open_service(live) as service:
             return await service.ready(), await service.ask("inspect", {"model": WORK["model"]})
 
     problem, result = asyncio.run(ask())

@@ -44,11 +44,11 @@ def test_shares_are_counted_by_quantity_and_a_family_needs_results_enough() -> N
     sources = [rows_of(name, *[1.1**i for i in range(-10, 11)]) for name in "ab"]
     whole, family = back_test([r for rows in sources for r in rows])
     assert (whole.quantity, whole.family, whole.rows, whole.sources) == ("throughput", "all", 42, 2)
-    assert (family.family, family.kept) == ("nvidia_hopper", whole.kept)
+    assert (family.family, family.kept_shares) == ("nvidia_hopper", whole.kept_shares)
     # at even odds the point decides: of the 21 results of each, those from 1.0 up (11) are no slower, and the next
     # below, at 1 / 1.1, is too far for whole replicas
-    assert whole.kept[CONFIDENCE_LEVELS.index(0.5)] == pytest.approx(11 / 21)
-    assert sorted(whole.kept) == list(whole.kept)
+    assert whole.kept_shares[CONFIDENCE_LEVELS.index(0.5)] == pytest.approx(11 / 21)
+    assert sorted(whole.kept_shares) == list(whole.kept_shares)
     (few,) = back_test([r for rows in sources for r in rows[:10]])
     assert few.family == "all"
 

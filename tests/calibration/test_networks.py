@@ -76,7 +76,7 @@ def test_every_name_leads_to_a_model_and_nearly_every_network_to_a_case(
         if row["source_key"] not in ("nvidia_dle", "timm_benchmark") or row.get("hidden"):
             continue
         try:
-            asked = training_cases.asked(row)
+            asked = training_cases.read_question(row)
             read += asked.workload.model.kind is ModelKind.SAMPLES
         except NotCompared as why:
             left[str(why)] += 1

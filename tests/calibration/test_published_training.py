@@ -90,7 +90,7 @@ def test_networks_are_read(interconnect: str, bytes_per_s: float | None) -> None
         "accelerators_per_node": "8",
         "interconnect": interconnect,
     }
-    assert Run.of(row).network_bytes_per_s == bytes_per_s
+    assert Run.from_row(row).network_bytes_per_s == bytes_per_s
 
 
 def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
@@ -133,7 +133,7 @@ def test_a_framework_of_another_kind_tells_of_itself_alone(framework: str, name:
 
 def test_experts_are_spread_over_the_ranks_there_are(builder: TrainingCases) -> None:
     row = next(r for r in ROWS.values() if r["model"] == "openai/gpt-oss-20b" and r["num_accelerators"] == "8")
-    asked = builder.asked(row)
+    asked = builder.read_question(row)
     plans, degree = builder.plan(asked.workload, asked.deployment, asked.run)
     assert 8 % float(plans.expert_parallel[0]) == 0
     assert float((plans.ranks * degree)[0]) == 8
@@ -141,7 +141,7 @@ def test_experts_are_spread_over_the_ranks_there_are(builder: TrainingCases) -> 
 
 def test_a_run_offloads_what_it_says(builder: TrainingCases) -> None:
     row = next(r for r in ROWS.values() if r["source_key"] == "tinyllama_readme" and r["num_accelerators"] == "16")
-    deployment = builder.asked(row).deployment
+    deployment = builder.read_question(row).deployment
     assert not (deployment.optimizer_offload or deployment.parameter_offload or deployment.activation_offload)
 
 
@@ -154,4 +154,4 @@ def test_samples_of_many_lengths_are_no_rate_of_tokens(builder: TrainingCases) -
             for r in bert
             if r["framework"] == framework and r["seq_len"] == length and r["method"] == "pretrain" and r["precision"]
         )
-        assert (builder.asked(row).units_per_s is not None) is rate
+        assert (builder.read_question(row).units_per_s is not None) is rate

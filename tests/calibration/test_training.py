@@ -78,7 +78,7 @@ def test_a_run_that_names_no_stage_shards_nothing_or_everything(builder: Trainin
     stages = set()
     for row in list(ROWS.values())[::7]:
         try:
-            asked = builder.asked(row)
+            asked = builder.read_question(row)
             if (asked.deployment.framework, asked.deployment.zero_stage) == ("fsdp", None):
                 stages |= set(builder.plan(asked.workload, asked.deployment, asked.run)[0].zero_stage.tolist())
         except NotCompared:
@@ -124,8 +124,8 @@ def test_utilisation_becomes_tokens(builder: TrainingCases) -> None:
         "source_ref": "r",
         "source_date": "2024-01",
     }
-    found = builder.asked(row).units_per_s
-    model = builder.asked(row).workload.model
+    found = builder.read_question(row).units_per_s
+    model = builder.read_question(row).workload.model
     assert found == pytest.approx(0.5 * 312e12 / (6 * model.matmul_params + 12 * 32 * 4096 * 2048))
 
 

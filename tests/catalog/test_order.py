@@ -9,7 +9,7 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from app.catalog.lists import LISTS, held, page
+from app.catalog.lists import LISTS, column_values, page
 from app.catalog.order import bytewise, ordered_by
 from app.catalog.queries import list_support
 from app.catalog.tables import ModelRow, OfferRow
@@ -52,7 +52,7 @@ def test_pages_give_each_row_once_in_the_order_of_sqlite(english: Engine, sqlite
             assert found == sorted(set(found))
             curated = {str(row.id) for row in other.scalars(select(ModelRow).where(ModelRow.origin == "curated"))}
             assert [key for key in walked(other, what, 50) if what != "models" or key in curated] == found
-        assert held(one, "accelerators", "vendor") == sorted(held(other, "accelerators", "vendor"))
+        assert column_values(one, "accelerators", "vendor") == sorted(column_values(other, "accelerators", "vendor"))
         assert [(s.engine, s.family, s.phase) for s in list_support(one)] == [
             (s.engine, s.family, s.phase) for s in list_support(other)
         ]

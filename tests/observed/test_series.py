@@ -14,7 +14,7 @@ from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, written
 
 
 def series(*texts: tuple[str, float]) -> Series:
-    return Series.of([scraped(text, at_s, lambda _: True) for text, at_s in texts])
+    return Series.from_scrapes([scraped(text, at_s, lambda _: True) for text, at_s in texts])
 
 
 def test_a_counter_that_fell_began_anew() -> None:

@@ -18,7 +18,7 @@ def reading(*texts: tuple[str, float | None], runs: Runs | None = None) -> Readi
     for text, at_s in texts:
         scrapes.append(scraped(text, at_s, lambda _: True, counted.get(at_s, 0)))
         counted[at_s] = counted.get(at_s, 0) + 1
-    return Service(VLLM, Series.of(scrapes), runs or Runs()).reading()
+    return Service(VLLM, Series.from_scrapes(scrapes), runs or Runs()).reading()
 
 
 def figures(found: Reading) -> dict[str, float]:

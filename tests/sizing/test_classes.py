@@ -101,16 +101,16 @@ def test_a_class_waits_as_its_own_requests_do_and_all_bind() -> None:
     both = together(replace(SHORTER, slo=Slo(2.0, None, None, 95)), replace(LONGER, slo=Slo(8.0, None, None, 90)))
     curve = found(both)
     short, long = curve.by_class
-    assert (short.of.name, long.of.name) == ("class 0", "class 1")
+    assert (short.traffic_class.name, long.traffic_class.name) == ("class 0", "class 1")
     for part in (short, long):
-        assert (np.diff(part.curve.of("ttft", "p95")) >= 0).all()
+        assert (np.diff(part.curve.statistic_s("ttft", "p95")) >= 0).all()
     assert short.curve.wait_s("ttft", "p50", curve.loads[0]) < long.curve.wait_s("ttft", "p50", curve.loads[0])
     assert carried(curve, both) < curve.loads[-1]
     for first_s, second_s in ((0.2, 9.0), (9.0, 0.2)):  # whichever is in a hurry binds
         limits = (Slo(first_s, None, None, 95), Slo(second_s, None, None, 95))
         mixed = together(replace(SHORTER, slo=limits[0]), replace(LONGER, slo=limits[1]))
         bound = found(mixed)
-        each = {part.of.slo.ttft_s: part.curve.most_within(part.of.slo, NONE, 0) for part in bound.by_class}
+        each = {part.traffic_class.slo.ttft_s: part.curve.most_within(part.traffic_class.slo, NONE, 0) for part in bound.by_class}
         assert bound.most_within(mixed.slo, NONE, 0) == each[0.2] < each[9]
 
 

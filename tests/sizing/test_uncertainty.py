@@ -116,8 +116,8 @@ def test_a_score_charges_for_width_and_ten_times_for_what_is_outside() -> None:
 
 def test_what_was_never_compared_is_off_by_a_factor_of_two() -> None:
     known = Spreads({"tpot": SPREAD})
-    assert known.of("tpot") is SPREAD
-    assert known.of("ttft") is UNKNOWN
+    assert known.get_spread("tpot") is SPREAD
+    assert known.get_spread("ttft") is UNKNOWN
     low, high = (float(UNKNOWN.factor(level, UNKNOWN.scale(around(0.0, 9.0, 1.0)))[0]) for level in (LOW, HIGH))
     assert (low, high) == pytest.approx((0.497, 2.01), abs=0.01)
 

@@ -65,7 +65,7 @@ async def post_session(
     try:
         fields = await read_form(request)
         if "model" in fields:
-            return await turn.answer_exclusively(asked, desk, token, fields, answers, snapshots, sessions, today)
+            return await turn.answer_exclusively(answer_form, desk, token, fields, answers, snapshots, sessions, today)
         if not {"recommendation", "leave"} & set(fields):
             return page_of(
                 refused_page("Invalid form", "The form contains no basket, no question and no leave field."), status=400
@@ -132,7 +132,7 @@ def taken(desk: Desk | None, token: str, answers: AnswerStore, fields: Fields) -
     return page_of(handover_page(form), content_policy=policy(buyer.hosts, form.address))
 
 
-def asked(
+def answer_form(
     desk: Desk | None,
     token: str,
     fields: Fields,

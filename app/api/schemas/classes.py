@@ -110,13 +110,13 @@ class SharedShown(Shown):
     why: str
 
 
-def shared_json(found: SharedFleet) -> dict[str, Any]:
+def shared_json(fleet: SharedFleet) -> dict[str, Any]:
     """Both variants and which of them costs less, as JSON."""
     return {
         "together": {
-            "replicas": found.replicas,
-            "usd_per_hour": rounded(found.usd_per_hour),
-            "by_class": [_class_json(each, found.replicas) for each in found.by_class],
+            "replicas": fleet.replicas,
+            "usd_per_hour": rounded(fleet.usd_per_hour),
+            "by_class": [_class_json(each, fleet.replicas) for each in fleet.by_class],
         },
         "apart": [
             {
@@ -125,11 +125,11 @@ def shared_json(found: SharedFleet) -> dict[str, Any]:
                 "replicas": each.replicas,
                 "usd_per_hour": rounded(each.usd_per_hour),
             }
-            for each in found.separate_services
+            for each in fleet.separate_services
         ],
-        "cheaper": found.cheaper,
-        "saving_usd_per_hour": rounded(found.saving_usd_per_hour),
-        "why": found.why,
+        "cheaper": fleet.cheaper,
+        "saving_usd_per_hour": rounded(fleet.saving_usd_per_hour),
+        "why": fleet.why,
     }
 
 

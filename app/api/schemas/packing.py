@@ -74,10 +74,10 @@ class PackingShown(Shown):
     why: str
 
 
-def packing_json(found: Packing) -> dict[str, Any]:
+def packing_json(packing: Packing) -> dict[str, Any]:
     """A packing as JSON."""
     return {
-        **present(cards=found.cards, machines=found.machines, usd_per_hour=found.usd_per_hour),
+        **present(cards=packing.cards, machines=packing.machines, usd_per_hour=packing.usd_per_hour),
         "on": [
             {
                 "card": p.card,
@@ -87,7 +87,7 @@ def packing_json(found: Packing) -> dict[str, Any]:
                 "share_time": rounded(p.share_time),
                 **present(slice=p.slice),
             }
-            for p in found.on
+            for p in packing.on
         ],
         "models": [
             {
@@ -96,8 +96,8 @@ def packing_json(found: Packing) -> dict[str, Any]:
                 "weight_format": m.weight_format,
                 "replicas": m.replicas,
             }
-            for m in found.models
+            for m in packing.models
         ],
-        **present(apart_usd_per_hour=found.apart_usd_per_hour, cheaper=found.cheaper),
-        "why": found.why,
+        **present(apart_usd_per_hour=packing.apart_usd_per_hour, cheaper=packing.cheaper),
+        "why": packing.why,
     }

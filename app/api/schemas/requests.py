@@ -157,7 +157,7 @@ class EconomicsSpec(Wire):
     ] = {}
 
     def to_economics(self, assumed: Assumptions) -> Economics:
-        return Economics.of(
+        return Economics.from_assumptions(
             assumed,
             horizon_months=self.horizon_months,
             electricity_usd_per_kwh=self.electricity_usd_per_kwh,

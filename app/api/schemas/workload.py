@@ -133,9 +133,9 @@ class InferenceSpec(Wire):
             raise ValueError("with traffic.classes, set slo in each class and omit workload.slo")
         return self
 
-    def for_class(self, of: TrafficClassSpec) -> InferenceSpec:
+    def for_class(self, traffic_class: TrafficClassSpec) -> InferenceSpec:
         """The workload with only one class of the traffic."""
-        return self.model_copy(update={"traffic": Traffic(**of.traffic()), "sample": None, "slo": of.slo})
+        return self.model_copy(update={"traffic": Traffic(**traffic_class.traffic()), "sample": None, "slo": traffic_class.slo})
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""

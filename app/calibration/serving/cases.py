@@ -225,7 +225,7 @@ class ServingCases:
         spread = np.where(plans.data_parallel > 1, plans.nodes_per_replica, 0.0)
         return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour), spread))[:1])
 
-    def asked(self, row: Mapping[str, Any]) -> Asked:
+    def read_question(self, row: Mapping[str, Any]) -> Asked:
         """A row as /estimate takes it; raises NotCompared if the row states too little."""
         if not row.get("accelerator") or not row.get("num_accelerators"):
             raise NotCompared("accelerator is not in the catalog")
@@ -267,7 +267,7 @@ class ServingCases:
 
     def case(self, row: Mapping[str, Any]) -> ServingCase:
         """The case of one row; raises NotCompared if it states too little or cannot run."""
-        asked = self.asked(row)
+        asked = self.read_question(row)
         model, run, inputs, outputs = asked.model, asked.run, asked.prompts.mean, asked.outputs.mean
         plans = self.plan(model, asked.deployment)
         memory = serving_memory(
@@ -343,5 +343,5 @@ def launched(run: Run) -> Settings:
 def ruled_today(plans: Plans, engine: str) -> Plans:
     """Plans of one engine with the memory rules of its newest version."""
     stacks = plans.stacks.table
-    rules = MemoryRules.of([engine_named(engine).memory] * len(stacks))
+    rules = MemoryRules.from_rules([engine_named(engine).memory] * len(stacks))
     return replace(plans, stacks=Picked(replace(stacks, memory=rules), plans.stacks.rows))

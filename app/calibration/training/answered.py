@@ -32,7 +32,7 @@ class Answered:
 
 def answered(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answered]:
     """The answer for one published run; raises NotCompared if the row states too little or contradicts itself."""
-    asked = builder.asked(row)
+    asked = builder.read_question(row)
     try:
         found = judge_deployment(Question(asked.workload), asked.deployment, builder.market)
     except AppError as error:

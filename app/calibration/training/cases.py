@@ -196,11 +196,11 @@ class TrainingCases:
             raise NotCompared("model is not in the catalog under that name, and the row gives no shape")
         return model
 
-    def asked(self, row: Mapping[str, Any]) -> Asked:
+    def read_question(self, row: Mapping[str, Any]) -> Asked:
         """A row as /estimate takes it; raises NotCompared if the row states too little."""
         row = trained(row)
         model = self.model_of(row).with_sample_shape(sample_shape(row))
-        run = Run.of(row)
+        run = Run.from_row(row)
         phase, method = METHODS[row["method"]]
         precision = precision_of(row)
         if precision is None:
@@ -247,7 +247,7 @@ class TrainingCases:
 
     def cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
         """The cases of one row; raises NotCompared if it states too little or cannot run."""
-        asked = self.asked(row)
+        asked = self.read_question(row)
         workload, run, counts = asked.workload, asked.run, counts_of(asked.workload)
         plans, degree = self.plan(workload, asked.deployment, run)
         accelerator = self.market.accelerators[int(plans.accelerator[0])]

@@ -247,7 +247,7 @@ class Run:
     network_bytes_per_s: float | None  # bandwidth of one machine, bytes/s
 
     @classmethod
-    def of(cls, row: Mapping[str, Any]) -> Run:
+    def from_row(cls, row: Mapping[str, Any]) -> Run:
         cards = [
             float(count) * float(gbit) / 8 * 1e9 for count, gbit in _NETWORK.findall(row.get("interconnect") or "")
         ]
@@ -261,22 +261,22 @@ class Run:
             max(cards) if cards and across and not row["source_key"].startswith("mlperf") else None,
         )
 
-    def given(self, name: str) -> int | None:
+    def parse_column(self, name: str) -> int | None:
         value = figure(self.row.get(name))
         return None if value is None else int(value)
 
     def layout(self, trainer: str | None, model: ModelArchitecture) -> tuple[Deployment, int]:
         """(deployment as /estimate takes it, global batch); raises NotCompared if the batch is not known."""
         row, notes = self.row, self.row.get("notes") or ""
-        tp, pp, cp, ep = self.given("tp"), self.given("pp"), self.given("cp"), self.given("ep")
-        micro, batch = self.given("micro_batch"), self.given("global_batch")
+        tp, pp, cp, ep = self.parse_column("tp"), self.parse_column("pp"), self.parse_column("cp"), self.parse_column("ep")
+        micro, batch = self.parse_column("micro_batch"), self.parse_column("global_batch")
         if trainer == "neuronx" and tp is not None and tp > 1:
             tp = max(1, tp // 2)  # published in cores; a chip has two
         ranks = (tp or 1) * (pp or 1) * (cp or 1)
         if batch is None:
             if micro is None:
                 raise NotCompared("batch is not given")
-            batch = int(micro * max(1.0, self.accelerators // ranks) * (self.given("grad_accum") or 1))
+            batch = int(micro * max(1.0, self.accelerators // ranks) * (self.parse_column("grad_accum") or 1))
         if micro is not None and (batch * ranks) % (micro * self.accelerators):
             micro = None  # the published micro-batch contradicts the published layout
         traits = engine_named(trainer or "").framework
@@ -288,7 +288,7 @@ class Run:
             raise NotCompared("expert tensor parallelism (ETP) is not supported")
         virtual, known = re.search(r"VP=(\d+)", notes), recipe_of(row)
         old = (row.get("source_date") or "9") < FUSED_SINCE or row["source_key"] in _STORED_SCORES
-        zero = self.given("zero_stage")
+        zero = self.parse_column("zero_stage")
         if traits.splits and not traits.shards and zero is None:
             zero = 1
         states, parameters, activations = self.moved(known)
@@ -352,7 +352,7 @@ class Run:
             return tokens
         if samples:
             return samples * workload.units_per_sequence / self.accelerators
-        if step and self.given("global_batch"):
+        if step and self.parse_column("global_batch"):
             return workload.global_batch * workload.units_per_sequence / step / self.accelerators
         share, rate = figure(row.get("mfu")), figure(row.get("tflops_per_accelerator"))
         if share is None and rate is None:
@@ -379,5 +379,5 @@ class Run:
 
     def layout_is_known(self, model: ModelArchitecture) -> bool:
         """Whether memory is determined: the shape is known, and so is the split over several accelerators."""
-        split = self.given("tp") is not None or self.given("zero_stage") is not None
+        split = self.parse_column("tp") is not None or self.parse_column("zero_stage") is not None
         return not model.shape_is_assumed and (self.accelerators == 1 or split)

@@ -34,60 +34,60 @@ def autoscaler_files(part: Started, replicas: Manifest) -> tuple[File, ...]:
     Parameters:
         replicas: manifest of the object that is scaled.
     """
-    found = following_of(part.option)
-    if found is None or not part.launch.requests:
+    scaling = following_of(part.option)
+    if scaling is None or not part.launch.requests:
         return ()
-    of = {"apiVersion": replicas["apiVersion"], "kind": replicas["kind"], "name": part.name}
+    target_ref = {"apiVersion": replicas["apiVersion"], "kind": replicas["kind"], "name": part.name}
     header = part.option.header
     return (
-        File(f"{part.name}.hpa.yaml", YAML, commented(header, yaml_text(horizontal(part, found, of)))),
-        File(f"{part.name}.keda.yaml", YAML, commented(header, yaml_text(scaled_object(part, found, of)))),
+        File(f"{part.name}.hpa.yaml", YAML, commented(header, yaml_text(horizontal(part, scaling, target_ref)))),
+        File(f"{part.name}.keda.yaml", YAML, commented(header, yaml_text(scaled_object(part, scaling, target_ref)))),
     )
 
 
-def query(part: Started, found: Following) -> str:
+def query(part: Started, scaling: Following) -> str:
     """Prometheus query of the requests per second, plus the share of the spare replicas."""
     counted = f'sum(rate({part.launch.requests}{{pod=~"{part.name}-.*"}}[{WINDOW}]))'
-    return f"{counted} + {found.spares * found.each_per_s:g}" if found.spares else counted
+    return f"{counted} + {scaling.spares * scaling.each_per_s:g}" if scaling.spares else counted
 
 
-def horizontal(part: Started, found: Following, of: Manifest) -> Manifest:
+def horizontal(part: Started, scaling: Following, target_ref: Manifest) -> Manifest:
     """A HorizontalPodAutoscaler on an external metric."""
     return {
         "apiVersion": "autoscaling/v2",
         "kind": "HorizontalPodAutoscaler",
         "metadata": metadata(part),
         "spec": {
-            "scaleTargetRef": of,
-            "minReplicas": found.least,
-            "maxReplicas": found.most,
+            "scaleTargetRef": target_ref,
+            "minReplicas": scaling.least,
+            "maxReplicas": scaling.most,
             "metrics": [
                 {
                     "type": "External",
                     "external": {
                         "metric": {"name": METRIC, "selector": {"matchLabels": {"service": part.name}}},
-                        "target": {"type": "AverageValue", "averageValue": milli(found.each_per_s)},
+                        "target": {"type": "AverageValue", "averageValue": milli(scaling.each_per_s)},
                     },
                 }
             ],
-            "behavior": {"scaleDown": {"stabilizationWindowSeconds": found.wait_s}},
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": scaling.wait_s}},
         },
     }
 
 
-def scaled_object(part: Started, found: Following, of: Manifest) -> Manifest:
+def scaled_object(part: Started, scaling: Following, target_ref: Manifest) -> Manifest:
     """A KEDA ScaledObject, which queries Prometheus itself."""
     return {
         "apiVersion": "keda.sh/v1alpha1",
         "kind": "ScaledObject",
         "metadata": metadata(part),
         "spec": {
-            "scaleTargetRef": of,
-            "minReplicaCount": found.least,
-            "maxReplicaCount": found.most,
+            "scaleTargetRef": target_ref,
+            "minReplicaCount": scaling.least,
+            "maxReplicaCount": scaling.most,
             "advanced": {
                 "horizontalPodAutoscalerConfig": {
-                    "behavior": {"scaleDown": {"stabilizationWindowSeconds": found.wait_s}}
+                    "behavior": {"scaleDown": {"stabilizationWindowSeconds": scaling.wait_s}}
                 }
             },
             "triggers": [
@@ -96,8 +96,8 @@ def scaled_object(part: Started, found: Following, of: Manifest) -> Manifest:
                     "metricType": "AverageValue",
                     "metadata": {
                         "serverAddress": PROMETHEUS,
-                        "query": query(part, found),
-                        "threshold": f"{found.each_per_s:g}",
+                        "query": query(part, scaling),
+                        "threshold": f"{scaling.each_per_s:g}",
                     },
                 }
             ],
@@ -107,18 +107,18 @@ def scaled_object(part: Started, found: Following, of: Manifest) -> Manifest:
 
 def kserve_replicas(part: Started) -> Manifest:
     """Replica settings of an InferenceService. Its scale target is a whole number of requests per second."""
-    found = following_of(part.option)
-    if found is None or found.shared_per_s < 1:
+    scaling = following_of(part.option)
+    if scaling is None or scaling.shared_per_s < 1:
         return {"minReplicas": part.group.replicas, "maxReplicas": part.group.replicas}
-    target = int(found.shared_per_s)
-    return {"minReplicas": found.least, "maxReplicas": found.most, "scaleMetric": "rps", "scaleTarget": target}
+    target = int(scaling.shared_per_s)
+    return {"minReplicas": scaling.least, "maxReplicas": scaling.most, "scaleMetric": "rps", "scaleTarget": target}
 
 
 def autoscaler_notes(groups: tuple[Started, ...]) -> tuple[str, ...]:
     """Notes about the manual steps that an autoscaler needs."""
-    part, found = groups[0], following_of(groups[0].option)
+    part, scaling = groups[0], following_of(groups[0].option)
     notes = following_notes(part.option)
-    if found is None:
+    if scaling is None:
         return notes
     if not part.launch.requests:
         return (
@@ -128,9 +128,9 @@ def autoscaler_notes(groups: tuple[Started, ...]) -> tuple[str, ...]:
         )
     return (
         *notes,
-        f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both. Without either, all {found.most} replicas "
+        f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both. Without either, all {scaling.most} replicas "
         f"run. The KEDA file queries Prometheus at {PROMETHEUS}: replace it with your address. The HPA file needs a "
-        f"metrics adapter that serves {METRIC} as {query(part, found)}.",
+        f"metrics adapter that serves {METRIC} as {query(part, scaling)}.",
     )
 
 

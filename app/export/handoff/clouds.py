@@ -109,25 +109,25 @@ def sky_service(part: Started) -> Document:
 
 def _sky_replicas(part: Started) -> Document:
     """Replica policy of SkyPilot: all replicas that the peak needs, or a range that follows the load."""
-    found = following_of(part.option)
-    if found is None:
+    scaling = following_of(part.option)
+    if scaling is None:
         return {"min_replicas": part.group.replicas, "max_replicas": part.group.replicas}
     return {
-        "min_replicas": found.least,
-        "max_replicas": found.most,
-        "target_qps_per_replica": found.shared_per_s,
-        "downscale_delay_seconds": found.wait_s,
+        "min_replicas": scaling.least,
+        "max_replicas": scaling.most,
+        "target_qps_per_replica": scaling.shared_per_s,
+        "downscale_delay_seconds": scaling.wait_s,
     }
 
 
 def _dstack_replicas(part: Started) -> Document:
     """Replica settings of dstack: all replicas that the peak needs, or a range that follows the load."""
-    found = following_of(part.option)
-    if found is None:
+    scaling = following_of(part.option)
+    if scaling is None:
         return {"replicas": part.group.replicas}
     return {
-        "replicas": f"{found.least}..{found.most}",
-        "scaling": {"metric": "rps", "target": found.shared_per_s, "scale_down_delay": found.wait_s},
+        "replicas": f"{scaling.least}..{scaling.most}",
+        "scaling": {"metric": "rps", "target": scaling.shared_per_s, "scale_down_delay": scaling.wait_s},
     }
 
 

@@ -251,8 +251,8 @@ def version_of(text: str | None, launch: Launch) -> Version:
         >>> version_of("0.11.2.dev3", LAUNCHES[0]), version_of(None, LAUNCHES[0])
         ((0, 11, 2), (0, 33, 0))
     """
-    found = tuple(int(number) for number in re.findall(r"\d+", (text or "").split("dev", maxsplit=1)[0])[:3])
-    return found or launch.read_at
+    numbers = tuple(int(number) for number in re.findall(r"\d+", (text or "").split("dev", maxsplit=1)[0])[:3])
+    return numbers or launch.read_at
 
 
 def tokens_of(group: Group, launch: Launch, *, cache_tokens: int, config: str = CONFIG) -> list[str]:

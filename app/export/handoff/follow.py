@@ -63,18 +63,18 @@ def following_of(option: Option) -> Following | None:
 
 def following_notes(option: Option) -> tuple[str, ...]:
     """Notes for the operator about autoscaling."""
-    day, found = option.day, following_of(option)
+    day, scaling = option.day, following_of(option)
     if day and len(option.groups) > 1:
         return ("Two pools scale on different metrics, so these files run all replicas that the peak needs.",)
-    if found is None or day is None:
+    if scaling is None or day is None:
         return ()
-    notes = [f"Autoscaling runs {found.least} to {found.most} replicas, one per {found.each_per_s:g} requests/s."]
+    notes = [f"Autoscaling runs {scaling.least} to {scaling.most} replicas, one per {scaling.each_per_s:g} requests/s."]
     if day["cheaper"] == "fixed":
-        notes.append(f"A fixed fleet of {found.most} replicas costs no more than autoscaling.")
+        notes.append(f"A fixed fleet of {scaling.most} replicas costs no more than autoscaling.")
     if not day["scale_out"]["fast_enough"]:
         notes.append(
-            f"A replica takes {found.start_s:.0f} s to start, too long for this day's ramp. Start replicas ahead of "
-            f"the ramp, or run all {found.most}."
+            f"A replica takes {scaling.start_s:.0f} s to start, too long for this day's ramp. Start replicas ahead of "
+            f"the ramp, or run all {scaling.most}."
         )
     return tuple(notes)
 

@@ -69,12 +69,12 @@ class Started:
     @property
     def tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        held = int(self.option.memory.get("kv_cache_tokens") or self.group.whole("held", 0))
-        found = tokens_of(self.group, self.launch, cache_tokens=held)
+        cache_tokens = int(self.option.memory.get("kv_cache_tokens") or self.group.whole("held", 0))
+        command = tokens_of(self.group, self.launch, cache_tokens=cache_tokens)
         if following_of(self.option):
-            found += self.launch.scraped
-        checked(found, self.launch, self.version)
-        return found
+            command += self.launch.scraped
+        checked(command, self.launch, self.version)
+        return command
 
     def inside(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script in a container."""

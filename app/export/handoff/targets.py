@@ -79,9 +79,9 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target that supports the software of the option. Raises Unanswerable otherwise."""
     chosen = TARGETS[target]
     if not chosen.starts(option):
-        does = "trains" if option.trains else "is served"
+        verb = "trains" if option.trains else "is served"
         software = product_name(option.software)
-        raise CannotStart(f"Rank {option.rank} {does} with {software}, which the target {target} cannot start.")
+        raise CannotStart(f"Rank {option.rank} {verb} with {software}, which the target {target} cannot start.")
     return chosen.builder(option, version, target)
 
 

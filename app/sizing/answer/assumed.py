@@ -31,8 +31,8 @@ def choices(question: Question, deployment: Deployment | None) -> Iterable[Assum
     if fixed.pricing_model is None:
         ends = isinstance(workload, TrainingWorkload) or workload.ends
         payable = (run_pricing if ends else service_pricing)(limits)
-        asked = bool(limits.pricing_models) or limits.commitment is not Commitment.NONE
-        yield _among("pricing_models", payable if asked else (), payable, "pricing models considered")
+        is_requested = bool(limits.pricing_models) or limits.commitment is not Commitment.NONE
+        yield _among("pricing_models", payable if is_requested else (), payable, "pricing models considered")
     if deployment is None:
         reason = "price types considered; by default those a seller has published or quoted"
         yield _among("price_kinds", limits.price_kinds, FIRM, reason)
@@ -46,7 +46,7 @@ def choices(question: Question, deployment: Deployment | None) -> Iterable[Assum
         yield _among("kv_formats", limits.kv_formats, ("bf16",), "KV cache formats considered")
 
 
-def _among(name: str, asked: Iterable[str], usual: Iterable[str], reason: str) -> Assumed:
+def _among(name: str, requested: Iterable[str], usual: Iterable[str], reason: str) -> Assumed:
     """The requested names, or the default ones."""
-    given = tuple(asked)
-    return Assumed(name, ", ".join(given or usual), "text", reason, "assumed: usual value", asked=bool(given))
+    names = tuple(requested)
+    return Assumed(name, ", ".join(names or usual), "text", reason, "assumed: usual value", asked=bool(names))

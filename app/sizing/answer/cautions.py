@@ -147,9 +147,9 @@ def low_end_misses_limit(answer: Sized) -> Notice | None:
         return None
     shown = "p95_s" if 50 < workload.slo.percentile <= 95 else "p99_s" if workload.slo.percentile > 95 else "p50_s"
     for name, label in LIMITS.items():
-        bound, found = getattr(workload.slo, f"{name}_s"), getattr(p, name)
+        bound, latency = getattr(workload.slo, f"{name}_s"), getattr(p, name)
         interval = next((i for i in p.intervals if i.quantity == f"{name}_s"), None)
-        point, tail = (None, None) if found is None else (found.p50_s, getattr(found, shown))
+        point, tail = (None, None) if latency is None else (latency.p50_s, getattr(latency, shown))
         if bound is None or interval is None or point is None or tail is None or tail > bound:
             continue
         slow = tail * worse(interval, point, more_is_better=False)
@@ -198,13 +198,13 @@ def memory_nearly_full(answer: Sized) -> Notice | None:
     memory = answer.estimate.memory
     if memory is None or memory.usable_bytes <= 0:
         return None
-    held = memory.total_bytes if answer.training is not None else held_at_peak(memory, answer)
-    share = held / memory.usable_bytes
+    needed_bytes = memory.total_bytes if answer.training is not None else held_at_peak(memory, answer)
+    share = needed_bytes / memory.usable_bytes
     if not answer.question.assumptions.memory_nearly_full < share <= 1:
         return None
     return Notice(
         "memory_nearly_full",
-        f"Memory is {percent(share)} full ({held / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). A longer "
+        f"Memory is {percent(share)} full ({needed_bytes / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). A longer "
         "sequence or fragmentation can cause an out-of-memory error.",
     )
 
@@ -224,23 +224,23 @@ def held_at_peak(memory: DeviceMemory, answer: Sized) -> float:
 
 def prefix_cache_must_survive(answer: Sized) -> Notice | None:
     """Warn that cached prefixes must survive between turns, or that their hits are not counted."""
-    workload, kept = answer.serving_workload, answer.estimate.prefixes
-    if workload is None or kept is None:
+    workload, prefixes = answer.serving_workload, answer.estimate.prefixes
+    if workload is None or prefixes is None:
         return None
-    gap, twice = figure(kept.turn_gap_s), figure(2 * kept.turn_gap_s)
-    held = f"{figure(kept.sessions)} idle sessions ({figure(kept.bytes_per_replica / GIB)} GiB)"
+    gap, twice = figure(prefixes.turn_gap_s), figure(2 * prefixes.turn_gap_s)
+    sessions = f"{figure(prefixes.sessions)} idle sessions ({figure(prefixes.bytes_per_replica / GIB)} GiB)"
     share = percent(workload.cached_prefix_fraction)
-    if not kept.counted:
+    if not prefixes.counted:
         return Notice(
             "prefix_hits_not_counted",
             f"Prefix cache hits are not counted, although {share} of each prompt could be cached. With {gap} s between "
-            f"turns, each replica would have to keep {held}; it serves more without them. "
+            f"turns, each replica would have to keep {sessions}; it serves more without them. "
             "A shorter gap or a prefix shared by all requests changes this.",
         )
-    bare, later = times_of(kept.times_without_hits), times_of(kept.times_at_twice_the_gap)
+    bare, later = times_of(prefixes.times_without_hits), times_of(prefixes.times_at_twice_the_gap)
     return Notice(
         "prefix_cache_must_survive",
-        f"{share} of each prompt is counted as cached. Every replica must keep {held} for the {gap} s between turns. "
+        f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between turns. "
         "Route all requests of a session to the same replica. "
         f"Without cache hits, the same load {bare}; with {twice} s between turns, it {later}.",
     )

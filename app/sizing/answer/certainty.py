@@ -107,7 +107,7 @@ class Certainty:
         Parameters:
             kind: kind of error whose spread applies.
         """
-        spread = self.spreads.of(kind)
+        spread = self.spreads.get_spread(kind)
         scale = spread.scale(self.around[pool_of(kind)])
         low, high = np.exp(scale * ends_of(spread)).tolist()
         if kind in RATES:
@@ -115,9 +115,9 @@ class Certainty:
         return Interval(quantity, value * low, value * high, statistic)
 
 
-def inside(found: Interval, value: float, *, least: float = 0.0, most: float = math.inf) -> Interval:
+def inside(interval: Interval, value: float, *, least: float = 0.0, most: float = math.inf) -> Interval:
     """An interval clipped to the possible range; it always contains the prediction."""
-    return replace(found, low=min(value, max(found.low, least)), high=max(value, min(found.high, most)))
+    return replace(interval, low=min(value, max(interval.low, least)), high=max(value, min(interval.high, most)))
 
 
 # Kinds of error where a higher value is better.

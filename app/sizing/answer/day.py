@@ -37,17 +37,17 @@ def with_days(
     return [with_day(question, workload, with_cost[0], judged, sure_capacity_per_s, 0), *with_cost[1:]]
 
 
-def priced(found: Estimate, usd_per_hour: float) -> Estimate:
+def priced(estimate: Estimate, usd_per_hour: float) -> Estimate:
     """An estimate with the cost of a day at this mean cost in USD per hour."""
-    if found.cost is None or found.cost.usd_per_hour is None:
-        return found
-    return replace(found, cost=replace(found.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
+    if estimate.cost is None or estimate.cost.usd_per_hour is None:
+        return estimate
+    return replace(estimate, cost=replace(estimate.cost, usd_per_day=usd_per_hour * HOURS_PER_DAY))
 
 
 def with_day(
     question: Question,
     workload: InferenceWorkload,
-    found: Estimate,
+    estimate: Estimate,
     judged: Judged[Any, Any, Any],
     sure_capacity_per_s: Column,
     row: int,
@@ -57,9 +57,9 @@ def with_day(
     Parameters:
         sure_capacity_per_s: requests per second of one replica within the limits, at the requested confidence.
     """
-    if not workload.hourly_shares or found.performance is None or found.cost is None:
-        return found
-    deployment, plans, fleet = found.deployment, judged.plans, judged.fleet
+    if not workload.hourly_shares or estimate.performance is None or estimate.cost is None:
+        return estimate
+    deployment, plans, fleet = estimate.deployment, judged.plans, judged.fleet
     service = Service(
         peak_per_s=workload.peak_per_s,
         shares=workload.hourly_shares,
@@ -71,15 +71,15 @@ def with_day(
         accelerators_per_node=at(plans.accelerators_per_node, row),
         capacity_per_s=at(sure_capacity_per_s, row),
         target_utilization=workload.target_utilization,
-        most_per_s=most_per_s(found.performance, at(fleet.replicas, row)),
-        first_s=first_s(found.performance),
-        ttft_curve=ttft_curve(found.performance, at(fleet.replicas, row)),
-        usd_per_hour=found.cost.usd_per_hour,
-        power_w=found.cost.power_w,
+        most_per_s=most_per_s(estimate.performance, at(fleet.replicas, row)),
+        first_s=first_s(estimate.performance),
+        ttft_curve=ttft_curve(estimate.performance, at(fleet.replicas, row)),
+        usd_per_hour=estimate.cost.usd_per_hour,
+        power_w=estimate.cost.power_w,
         pricing=deployment.pricing_model,
         starting=starting_at(workload, judged, row, question.assumptions),
     )
-    return replace(found, day=day_of(service, question.assumptions, question.economics))
+    return replace(estimate, day=day_of(service, question.assumptions, question.economics))
 
 
 def first_s(performance: Performance) -> float:

@@ -16,25 +16,25 @@ LEAST_TOLD = 0.005  # probabilities closer to 0 or 1 are not shown as a number
 
 def describe_deployment(question: Question, ranked: Ranked) -> str:
     """Summary of one deployment in two to four sentences."""
-    found, workload = ranked.estimate, question.workload
-    if found.memory is None:
-        return f"{work_words(workload)}. {found.explanation[0].text}"
-    layout = "" if found.deployment.pools is not None else f": {layout_words(ranked)}"
+    estimate, workload = ranked.estimate, question.workload
+    if estimate.memory is None:
+        return f"{work_words(workload)}. {estimate.explanation[0].text}"
+    layout = "" if estimate.deployment.pools is not None else f": {layout_words(ranked)}"
     taken = f"{work_words(workload)} on {hardware_words(ranked)}{layout}"
-    if not found.fits or found.performance is None:
-        reasons = {reason.code: reason.text for reason in found.explanation}
-        return f"{taken}. {reasons.get('out_of_memory', found.explanation[0].text)} {cost_words(found)}."
+    if not estimate.fits or estimate.performance is None:
+        reasons = {reason.code: reason.text for reason in estimate.explanation}
+        return f"{taken}. {reasons.get('out_of_memory', estimate.explanation[0].text)} {cost_words(estimate)}."
     if isinstance(workload, TrainingWorkload):
-        done = run_words(workload, found.performance)
+        done = run_words(workload, estimate.performance)
     else:
-        done = service_words(workload, found.performance)
-    return f"{taken}. It fits {done}.{sure_words(found)} {cost_words(found)}."
+        done = service_words(workload, estimate.performance)
+    return f"{taken}. It fits {done}.{sure_words(estimate)} {cost_words(estimate)}."
 
 
-def cost_words(found: Estimate) -> str:
+def cost_words(estimate: Estimate) -> str:
     """Cost of the deployment, where it is known."""
-    priced = found.cost is not None and found.cost.usd_per_hour is not None
-    return f"It costs {price_words(found)}" if priced else "Its price is unknown"
+    priced = estimate.cost is not None and estimate.cost.usd_per_hour is not None
+    return f"It costs {price_words(estimate)}" if priced else "Its price is unknown"
 
 
 def run_words(workload: TrainingWorkload, speed: Performance) -> str:
@@ -52,8 +52,8 @@ def service_words(workload: InferenceWorkload, speed: Performance) -> str:
     if workload.load is Load.OFFLINE:
         return f"and serves {figure(capacity)} {unit}/s"
     if workload.load is Load.OPEN and capacity < workload.peak_per_s * (1 - 1e-9):
-        carried, asked = format_distinct_numbers(capacity, workload.peak_per_s)
-        return f"but serves only {carried} of the requested {asked} {unit}/s within the limits"
+        carried, requested = format_distinct_numbers(capacity, workload.peak_per_s)
+        return f"but serves only {carried} of the requested {requested} {unit}/s within the limits"
     waits = latency_words(speed)
     if workload.load is Load.OPEN:
         return f"and serves up to {figure(capacity)} {unit}/s within the limits. At peak, {waits}"
@@ -76,9 +76,9 @@ def wait_words(times: Percentiles) -> str:
     return f"{usual} (p95 {tail})"
 
 
-def sure_words(found: Estimate) -> str:
+def sure_words(estimate: Estimate) -> str:
     """Probability that the deployment meets every limit, or the deadline of work without other limits."""
-    sure = found.assurance
+    sure = estimate.assurance
     chance = None if sure is None else sure.meets_deadline if sure.meets_slo is None else sure.meets_slo
     if chance is None or chance < LEAST_TOLD:
         return ""

@@ -109,7 +109,7 @@ class PassWords:
         """False: memory limits the batch of a pass, not the number of requests."""
         return False
 
-    def memory_reason(self, workload: InferenceWorkload, judged: Passed, row: int, held: str, name: str) -> Reason:
+    def memory_reason(self, workload: InferenceWorkload, judged: Passed, row: int, location: str, name: str) -> Reason:
         """Sentence about the memory of an accelerator."""
         return weights_reason(
             name, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB

@@ -78,7 +78,7 @@ def sensitivity(
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row, runs)
         kept = allowed(question, again, Unread(market.accelerators))
-        return describe_effect(question.objective, workload, now, then, kept=bool(kept[row])) + better(
+        return describe_effect(question.objective, workload, now, then, within_limits=bool(kept[row])) + better(
             question, case.workload, again, kept, row, market
         )
 
@@ -189,7 +189,7 @@ def figures(objective: Objective, workload: InferenceWorkload, state: State) -> 
     return [money, time]
 
 
-def describe_effect(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, kept: bool) -> str:
+def describe_effect(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, within_limits: bool) -> str:
     """Effect of a case as text, compared with the first recommendation.
 
     Parameters:
@@ -212,11 +212,11 @@ def describe_effect(objective: Objective, workload: InferenceWorkload, now: Stat
         )
     count = f"{counted(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
     text = ", ".join((*changed, *still, count))
-    return text if kept else f"{text}, which exceeds your limits"
+    return text if within_limits else f"{text}, which exceeds your limits"
 
 
 def better(
-    question: Question, workload: InferenceWorkload, again: Options, kept: Mask, row: int, market: Snapshot
+    question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, market: Snapshot
 ) -> str:
     """The option that is then cheaper than the first recommendation by more than a near tie, as text.
 
@@ -224,16 +224,16 @@ def better(
     """
     if question.objective is not Objective.COST:
         return ""
-    if not kept.any():
+    if not within_limits.any():
         return "; no other option stays within your limits"
-    own = at(again.daily_usd_per_hour, row) if kept[row] else np.inf
+    own = at(again.daily_usd_per_hour, row) if within_limits[row] else np.inf
     most = own / (1 + question.assumptions.near_tie_share)
-    cheaper = again.take(kept & (again.daily_usd_per_hour < most))
+    cheaper = again.take(within_limits & (again.daily_usd_per_hour < most))
     if not len(cheaper):
         return ""
-    asked = replace(question, workload=workload, limit=1, trace=False, companions=())
-    found, _ = finalists_of(asked, workload, cheaper, market, Unread(market.accelerators))
-    best = found.chosen
+    case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
+    finalists, _ = finalists_of(case_question, workload, cheaper, market, Unread(market.accelerators))
+    best = finalists.chosen
     if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""
     count, name = one(best.fleet.accelerators), market.accelerators[int(best.accelerator[0])].name

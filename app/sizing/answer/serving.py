@@ -291,7 +291,7 @@ def serving_estimate(
         limits = list(reasons_of_run(workload, judged, known.runs, row))
     intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
-    held = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
+    location = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
     stored = f"{workload.model.name} in {format_name(deployment.weight_format or '')}"
     return Estimate(
         deployment=deployment,
@@ -301,7 +301,7 @@ def serving_estimate(
         bottleneck=bottleneck,
         cost=cost,
         explanation=(
-            words.memory_reason(workload, judged, row, held, stored),
+            words.memory_reason(workload, judged, row, location, stored),
             bottleneck_reason(bottleneck, shares, away=away),
             *host_weight_reasons(workload, judged, row, share_of(shares, "host")),
             *(host_reasons(judged, row) if workload.single_pass else ()),
@@ -343,7 +343,7 @@ def judge_deployments(
     plans: Plans,
     snapshot: Snapshot,
     settings: Settings,
-    asked: Deployment | None = None,
+    requested: Deployment | None = None,
     *,
     runs: SimulatedReplicas | None = None,
 ) -> tuple[Estimate, ...]:
@@ -354,7 +354,7 @@ def judge_deployments(
         requested: the deployment fields that the caller fixed.
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
-    speculative = asked.speculative if asked else None
+    speculative = requested.speculative if requested else None
     note(plans, question.assumptions)
     around = around_plans(workload, plans, snapshot.beside_stacks, question.assumptions)
     by = by_margins(question, workload, around, snapshot.spreads)

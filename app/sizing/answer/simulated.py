@@ -67,10 +67,10 @@ def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replic
 
 def class_waits(part: ClassCurve, load: float) -> ClassWaits:
     """Latencies of one request class at the load of a replica, and the largest load within the limits of that class."""
-    curve, most = part.curve, part.curve.most_within(part.of.slo, Margins.none(1), 0)
+    curve, most = part.curve, part.curve.most_within(part.traffic_class.slo, Margins.none(1), 0)
     first, token, whole = (percentiles_at(curve, wait, load) for wait in LATENCIES)
     return ClassWaits(
-        part.of.name, first, token, whole, limits_met=load <= most, within_per_s=min(most, curve.stable_below)
+        part.traffic_class.name, first, token, whole, limits_met=load <= most, within_per_s=min(most, curve.stable_below)
     )
 
 
@@ -152,8 +152,8 @@ def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Ite
     if not curve.by_class:
         yield from limits_beside(workload, workload.slo, curve, load)
     for part in curve.by_class:
-        for reason in limits_beside(workload, part.of.slo, part.curve, load):
-            yield replace(reason, text=f"{part.of.name}: {reason.text}")
+        for reason in limits_beside(workload, part.traffic_class.slo, part.curve, load):
+            yield replace(reason, text=f"{part.traffic_class.name}: {reason.text}")
 
 
 def limits_beside(workload: InferenceWorkload, slo: Slo, curve: Curve, load: float) -> Iterator[Reason]:
@@ -162,7 +162,7 @@ def limits_beside(workload: InferenceWorkload, slo: Slo, curve: Curve, load: flo
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):
             continue
-        most = curve.crossing(curve.of(name, AT_LIMIT), limit_s)
+        most = curve.crossing(curve.statistic_s(name, AT_LIMIT), limit_s)
         never = most <= 0 or most >= min(curve.stable_below, float(curve.loads[-1]))
         unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
         passes = "" if never else f" It exceeds the limit above {figure(most)} {unit} per replica."

@@ -28,7 +28,7 @@ class Standing:
     load: str  # when the replicas are needed: "at peak" or "for the load"
 
     @property
-    def left(self) -> int:
+    def surviving_replicas(self) -> int:
         """Replicas that remain after the worst failure that the redundancy covers."""
         return int(replicas_left(self.redundancy, np.array([self.placed]), np.array([self.hosts]))[0])
 
@@ -85,12 +85,12 @@ def lost_words(redundancy: Redundancy) -> str:
     return " or ".join(losses)
 
 
-def left_words(stands: Standing, left: int) -> str:
+def left_words(stands: Standing, remaining: int) -> str:
     """Remaining replicas compared with those that the load needs."""
-    if left == stands.needed:
+    if remaining == stands.needed:
         return f"leaves the {counted(stands.needed, 'replica')} needed {stands.load}"
     are = "is" if stands.needed == 1 else "are"
-    return f"leaves {counted(left, 'replica')}, but {stands.needed} {are} needed {stands.load}"
+    return f"leaves {counted(remaining, 'replica')}, but {stands.needed} {are} needed {stands.load}"
 
 
 def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> list[Reason]:
@@ -98,11 +98,11 @@ def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> lis
     stands = standing_of(workload, deployment)
     if stands is None or (not workload.redundancy.lost and workload.redundancy.zones == 1):
         return []
-    survived = f"Losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}"
+    survived = f"Losing {lost_words(stands.redundancy)} {left_words(stands, stands.surviving_replicas)}"
     if not workload.redundancy.lost:
         survived = "No redundancy was requested, so no failure is covered"
     text = f"{machines_words(stands)}. {survived}."
-    return [Reason("placement", text, "replicas_left", float(stands.left), "replicas")]
+    return [Reason("placement", text, "replicas_left", float(stands.surviving_replicas), "replicas")]
 
 
 def machine_failure_exceeds_redundancy(context: Told) -> Notice | None:
@@ -111,10 +111,10 @@ def machine_failure_exceeds_redundancy(context: Told) -> Notice | None:
         return None
     stands, redundancy = standing_of(context.serving_workload, context.estimate.deployment), context.serving_workload.redundancy
     machines = max(1, redundancy.machines_lost)
-    if stands is None or (left := stands.left_without(machines)) >= stands.needed:
+    if stands is None or (remaining := stands.left_without(machines)) >= stands.needed:
         return None
     lost = "one machine" if machines == 1 else f"{machines} machines"
-    text = f"A machine runs up to {counted(stands.on_a_host, 'replica')}. Losing {lost} {left_words(stands, left)}."
+    text = f"A machine runs up to {counted(stands.on_a_host, 'replica')}. Losing {lost} {left_words(stands, remaining)}."
     if redundancy.domain is FailureDomain.ACCELERATOR:
         text += " Redundancy covers accelerators only: set failure_domain to machine to survive a machine failure."
     else:
@@ -127,9 +127,9 @@ def zone_failure_exceeds_redundancy(context: Told) -> Notice | None:
     if context.serving_workload is None or not context.serving_workload.redundancy.zones_lost:
         return None
     stands = standing_of(context.serving_workload, context.estimate.deployment)
-    if stands is None or stands.left >= stands.needed:
+    if stands is None or stands.surviving_replicas >= stands.needed:
         return None
-    text = f"{machines_words(stands)}. Losing {lost_words(stands.redundancy)} {left_words(stands, stands.left)}."
+    text = f"{machines_words(stands)}. Losing {lost_words(stands.redundancy)} {left_words(stands, stands.surviving_replicas)}."
     return Notice("zone_failure_exceeds_redundancy", f"{text} Omit nodes and spare_replicas to size enough of them.")
 
 

@@ -17,7 +17,7 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def with_support(
-    found: Estimate,
+    estimate: Estimate,
     workload: InferenceWorkload | TrainingWorkload,
     snapshot: Snapshot,
     assumed: Assumptions,
@@ -26,16 +26,16 @@ def with_support(
 ) -> Estimate:
     """The estimate with its support level; if only rules predict support, also the rules and wider intervals."""
     if not expected:
-        return replace(found, support=Level.DOCUMENTED.value)
-    reason = expected_reason(found, workload, snapshot, assumed)
-    return replace(found, support=Level.EXPECTED.value, explanation=(*found.explanation, reason))
+        return replace(estimate, support=Level.DOCUMENTED.value)
+    reason = expected_reason(estimate, workload, snapshot, assumed)
+    return replace(estimate, support=Level.EXPECTED.value, explanation=(*estimate.explanation, reason))
 
 
 def expected_reason(
-    found: Estimate, workload: InferenceWorkload | TrainingWorkload, snapshot: Snapshot, assumed: Assumptions
+    estimate: Estimate, workload: InferenceWorkload | TrainingWorkload, snapshot: Snapshot, assumed: Assumptions
 ) -> Reason:
     """Reason that support follows from rules only, and by how much the intervals widen."""
-    d, task = found.deployment, workload.model.task
+    d, task = estimate.deployment, workload.model.task
     accelerator = snapshot.accelerators[snapshot.accelerator_index[d.accelerator]]
     engine = d.framework or d.engine or ""
     asked = _asked(workload, d.weight_format, task)

@@ -206,7 +206,7 @@ class TokenWords:
         batch = at(judged.operation.batch / judged.plans.data_parallel, row)
         return capped and batch > assumed.full_cache_share * fitting
 
-    def memory_reason(self, workload: InferenceWorkload, judged: Streamed, row: int, held: str, name: str) -> Reason:
+    def memory_reason(self, workload: InferenceWorkload, judged: Streamed, row: int, location: str, name: str) -> Reason:
         """Sentence about the memory of an accelerator: weights, KV cache and prefixes of idle sessions."""
         memory = judged.memory
         weights, usable = at(memory.weights_bytes, row) / GIB, at(memory.usable_bytes, row) / GIB
@@ -215,7 +215,7 @@ class TokenWords:
             return weights_reason(name, weights, usable)
         held_at_once = counted(math.floor(pool / longest), "sequence")
         text = (
-            f"{name} takes {weights:.1f} GiB of {usable:.1f} GiB usable memory {held}. That leaves "
+            f"{name} takes {weights:.1f} GiB of {usable:.1f} GiB usable memory {location}. That leaves "
             f"{pool / GIB:.1f} GiB for the KV cache: room for {held_at_once} of "
             f"{workload.max_context_tokens:,.0f} tokens."
         )

@@ -58,7 +58,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
 
 def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
     """Memory of a row by part, at every moment of a step, and its activations at the peak."""
-    memory, held = finalists.run.memory, finalists.held
+    memory, held = finalists.run.memory, finalists.memory_by_kind
     moments, parts = whole_moments(held, finalists.plans.stack.memory_factors), parts_at(held, memory.moment)
     return DeviceMemory(
         weights_bytes=at(memory.weights_bytes, row),

@@ -27,7 +27,7 @@ class Stake:
 
     ranked: Ranked
     sure: Level
-    found: Level
+    at_prediction: Level
     priced: bool
 
     def amount(self, level: Level) -> float | None:
@@ -39,7 +39,7 @@ class Stake:
     @property
     def of_a_run(self) -> bool:
         """Whether the cost is paid once, as the cost of a benchmark is."""
-        return self.found.usd_total is not None
+        return self.at_prediction.usd_total is not None
 
     @property
     def name(self) -> str:
@@ -78,11 +78,11 @@ def stake_of(ranked: Ranked) -> Stake | None:
     if assurance is None:
         return None
     by_level = {level.confidence: level for level in assurance.by_level}
-    sure, found = by_level.get(assurance.asked), by_level.get(PREDICTED)
-    if sure is None or found is None:
+    sure, at_prediction = by_level.get(assurance.asked), by_level.get(PREDICTED)
+    if sure is None or at_prediction is None:
         return None
-    priced = any(level.usd_per_hour is not None or level.usd_total is not None for level in (sure, found))
-    return Stake(ranked, sure, found, priced)
+    priced = any(level.usd_per_hour is not None or level.usd_total is not None for level in (sure, at_prediction))
+    return Stake(ranked, sure, at_prediction, priced)
 
 
 def saved(stake: Stake, first: Stake) -> float:
@@ -91,8 +91,8 @@ def saved(stake: Stake, first: Stake) -> float:
     Zero where the first candidate takes as many accelerators at both confidences: a benchmark then changes no
     decision.
     """
-    paid, found = first.amount(first.sure), stake.amount(stake.found)
-    alike = stake is first and stake.found.total_accelerators == stake.sure.total_accelerators
+    paid, found = first.amount(first.sure), stake.amount(stake.at_prediction)
+    alike = stake is first and stake.at_prediction.total_accelerators == stake.sure.total_accelerators
     if paid is None or found is None or alike:
         return 0.0
     return max(0.0, paid - found)
@@ -114,14 +114,14 @@ def decides(chosen: Stake, first: Stake, runner_up: Stake | None, counts: str = 
             f"recommendation stays {hardware(first)} ({percent(first.sure.confidence)} confidence)."
         )
     elif chosen is first:
-        enough = chosen.found.total_accelerators or 0
+        enough = chosen.at_prediction.total_accelerators or 0
         text = (
             f"{reached}, {counted(enough, 'accelerator')} {'is' if enough == 1 else 'are'} enough instead of "
             f"{chosen.sure.total_accelerators:,}. This saves {difference(saving, chosen)}."
         )
     else:
         text = (
-            f"{reached}, choose {hardware(chosen, chosen.found)} instead of {hardware(first)}. This saves "
+            f"{reached}, choose {hardware(chosen, chosen.at_prediction)} instead of {hardware(first)}. This saves "
             f"{difference(saving, chosen)}."
         )
     least = tied_at(value, chosen, other)
@@ -135,7 +135,7 @@ def tied_at(value: float, chosen: Stake, other: Stake | None) -> float | None:
 
     None where that speed is not between the low end of the predicted range and the prediction.
     """
-    bound, found = None if other is None else other.amount(other.sure), chosen.amount(chosen.found)
+    bound, found = None if other is None else other.amount(other.sure), chosen.amount(chosen.at_prediction)
     p, point = chosen.ranked.estimate.performance, point_of(chosen.ranked.estimate)
     if not bound or found is None or p is None or not point:
         return None

@@ -59,30 +59,30 @@ def ending(
 
 
 def with_ending(
-    question: Question, workload: InferenceWorkload, estimate: Estimate, found: Ending, row: int
+    question: Question, workload: InferenceWorkload, estimate: Estimate, outcome: Ending, row: int
 ) -> Estimate:
     """An estimate with the duration and cost of the whole volume, and the reason that states them."""
     performance, cost = estimate.performance, estimate.cost
     if performance is None or cost is None:
         return estimate
-    paid = replace(cost, usd_total=finite(at(found.usd, row)))
-    lasts, surely = (at(values, row) / SECONDS_PER_DAY for values in (found.expected_s, found.surely_s))
+    paid = replace(cost, usd_total=finite(at(outcome.usd, row)))
+    lasts, surely = (at(values, row) / SECONDS_PER_DAY for values in (outcome.expected_s, outcome.surely_s))
     lasting = replace(performance, days=lasts, surely_days=surely)
-    intervals = (*performance.intervals, *ending_intervals(found, row, lasting, paid))
+    intervals = (*performance.intervals, *ending_intervals(outcome, row, lasting, paid))
     return replace(
         estimate,
         performance=replace(lasting, intervals=intervals),
         cost=paid,
-        explanation=(ending_reason(question, workload, found, row), *estimate.explanation),
+        explanation=(ending_reason(question, workload, outcome, row), *estimate.explanation),
     )
 
 
-def ending_intervals(found: Ending, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
+def ending_intervals(outcome: Ending, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
     """Intervals of the duration and, where priced, of the cost, from the interval of the speed.
 
     The startup time has no uncertainty.
     """
-    rate, start, lasts = performance.interval, at(found.start_s, row), at(found.expected_s, row)
+    rate, start, lasts = performance.interval, at(outcome.start_s, row), at(outcome.expected_s, row)
     point = getattr(performance, rate.quantity)
     low, high = ((start + (lasts - start) * point / end) / lasts for end in (rate.high, rate.low))
     figures = {
@@ -95,9 +95,9 @@ def ending_intervals(found: Ending, row: int, performance: Performance, cost: Co
             yield Interval(name, value * low, value * high)
 
 
-def ending_reason(question: Question, workload: InferenceWorkload, found: Ending, row: int) -> Reason:
+def ending_reason(question: Question, workload: InferenceWorkload, outcome: Ending, row: int) -> Reason:
     """Share of the allowed time that the volume takes: expected, and at the requested confidence."""
-    lasts, surely, start = (at(values, row) for values in (found.expected_s, found.surely_s, found.start_s))
+    lasts, surely, start = (at(values, row) for values in (outcome.expected_s, outcome.surely_s, outcome.start_s))
     limit_s = workload.deadline_s
     in_hours = max(limit_s or 0.0, surely) <= LONGEST_IN_HOURS_S
     unit, each = ("hour", SECONDS_PER_HOUR) if in_hours else ("day", SECONDS_PER_DAY)

@@ -40,16 +40,16 @@ def warnings(question: Question, ranked: Sequence[Ranked], cheapest: Cheapest | 
     Parameters:
         cheapest: cheapest option that a search found; None for a given deployment.
     """
-    found = [of_request(question) for of_request in OF_REQUESTS]
+    notices = [of_request(question) for of_request in OF_REQUESTS]
     if ranked:
         best = Best(question, ranked[0].estimate, ranked[0].accelerator)
-        found += [
+        notices += [
             overkill(question, ranked[0], cheapest),
             price_not_firm(ranked),
             *(of_answer(best) for of_answer in OF_ANSWERS),
         ]
-        found += cautions(question, ranked)
-    return tuple(notice for notice in found if notice is not None)
+        notices += cautions(question, ranked)
+    return tuple(notice for notice in notices if notice is not None)
 
 
 def model_shape_assumed(question: Question) -> Notice | None:

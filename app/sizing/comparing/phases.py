@@ -85,8 +85,8 @@ def _elsewhere(mine: Outcome, other: Outcome, market: Snapshot) -> Elsewhere:
     assert other.accelerator is not None and mine.accelerator is not None
     slug, name = other.accelerator.slug, other.accelerator.name
     limits = replace(mine.question.constraints, accelerators=(slug,), exclude_accelerators=(), by_pattern=())
-    asked = replace(mine.question, constraints=limits, limit=1, trace=False)
-    found = outcome_of(Option(mine.name, asked), market)
+    requested = replace(mine.question, constraints=limits, limit=1, trace=False)
+    found = outcome_of(Option(mine.name, requested), market)
     if found.usd is None or not mine.usd:
         rejected = () if found.answer is None else found.answer.rejected
         why = rejected[0].text if rejected else f"not feasible on {name}."

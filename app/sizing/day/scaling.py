@@ -36,13 +36,13 @@ class Following:
 class Running:
     """Replicas in every minute of a day."""
 
-    kept: Column  # replicas that the load needs, or recently needed, at the target utilization
+    needed: Column  # replicas that the load needs, or recently needed, at the target utilization
     ordered: Column  # billed replicas, running or starting: those needed plus those ahead of the load
 
     @property
     def warm(self) -> int:
         """Most replicas that run ahead of the load."""
-        return int((self.ordered - self.kept).max())
+        return int((self.ordered - self.needed).max())
 
 
 def per_minute(peak_per_s: float, shares: Shares) -> Column:

@@ -189,7 +189,7 @@ def _lost_to_age(
     )
 
 
-def _unbacked(listings: Listings, young: Mask, kept: Mask, asked: bool, rejections: Rejections) -> None:
+def _unbacked(listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections) -> None:
     """Reject the types whose prices are all of kinds that do not count."""
     rows = rejections.left_without(listings.accelerator, kept, young)
     if not len(rows):
@@ -201,8 +201,8 @@ def _unbacked(listings: Listings, young: Mask, kept: Mask, asked: bool, rejectio
     for group, row in enumerate(first.tolist()):
         kinds = [kind for kind, has in zip(KINDS, known[row].tolist(), strict=True) if has]
         words, allow = together([IN_WORDS[kind] for kind in kinds]), ", ".join(kinds)
-        code = "no_offer" if asked else "no_firm_price"
+        code = "no_offer" if kinds_requested else "no_firm_price"
         text = f"For {{name}}, the catalog has only {words}. To allow it, set `price_kinds` to {allow}."
-        if asked:
+        if kinds_requested:
             text = f"The catalog has no price of the requested kinds for {{name}}, only {words}."
         rejections.reject(types[which == group], code, text)

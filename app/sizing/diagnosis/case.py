@@ -82,10 +82,10 @@ class Case:
 
     planned: Question
     question: Question
-    asked: Deployment
+    requested_deployment: Deployment
     market: Snapshot
     observed: Observed
-    found: Estimate
+    expected_estimate: Estimate
 
     @property
     def assumed(self) -> Assumptions:
@@ -105,7 +105,7 @@ class Case:
 
     @property
     def expected(self) -> Performance | None:
-        return self.found.performance
+        return self.expected_estimate.performance
 
     @property
     def workload(self) -> InferenceWorkload | None:
@@ -161,10 +161,10 @@ class Case:
         w, running = self.workload, self.service.running
         if w is None or w.load is not Load.OPEN or w.classes or w.trace is not None or not running:
             return None
-        flight = max(1.0, running) * (self.found.deployment.replicas or 1)
+        flight = max(1.0, running) * (self.expected_estimate.deployment.replicas or 1)
         closed = replace(w, load=Load.CLOSED, in_flight=flight, peak_per_s=0.0, average_per_s=0.0)
-        found = self.judged(self.running(), replace(self.question, workload=closed))
-        return None if found is None else found.performance
+        variant = self.judged(self.running(), replace(self.question, workload=closed))
+        return None if variant is None else variant.performance
 
     def of_a_request(self, seconds: float) -> float:
         """Share of a whole request that the given seconds take."""
@@ -190,11 +190,11 @@ class Case:
 
     def running(self, **changed: Any) -> Deployment:
         """The deployment as it runs, with some fields changed. The engine chooses its own settings again."""
-        return replace(restore_engine_defaults(self.found.deployment, self.asked), **changed)
+        return replace(restore_engine_defaults(self.expected_estimate.deployment, self.requested_deployment), **changed)
 
     def unlimited(self) -> Deployment:
         """The same deployment with the batch limit that the engine chooses by default."""
-        scheduler = self.asked.scheduler
+        scheduler = self.requested_deployment.scheduler
         return self.running(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
 
     def judged(
@@ -202,26 +202,26 @@ class Case:
     ) -> Estimate | None:
         """Estimate of a changed deployment, question or catalog; None if that deployment cannot run."""
         try:
-            found = estimate(question or self.question, deployment, market or self.market)
+            variant = estimate(question or self.question, deployment, market or self.market)
         except Conflict:
             return None
-        return found if found.fits and found.performance is not None else None
+        return variant if variant.fits and variant.performance is not None else None
 
     def gain(self, deployment: Deployment, question: Question | None = None) -> float:
         """Share of the speed after a change that the change adds, from the estimates before and after."""
-        return lost_between(self.judged(deployment, question), self.found)
+        return lost_between(self.judged(deployment, question), self.expected_estimate)
 
     def loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
         """Share of the speed that is lost if compute or links run at the given share of their rate, from two
         estimates.
         """
-        slower = self.market.slowed(self.found.deployment.accelerator, compute=compute, link=link)
-        return lost_between(self.found, self.judged(self.running(), market=slower))
+        slower = self.market.slowed(self.expected_estimate.deployment.accelerator, compute=compute, link=link)
+        return lost_between(self.expected_estimate, self.judged(self.running(), market=slower))
 
 
-def speeds(found: Estimate | None) -> tuple[float | None, ...]:
+def speeds(result: Estimate | None) -> tuple[float | None, ...]:
     """Throughput of a deployment per second: first within its limits, then without them."""
-    p = None if found is None else found.performance
+    p = None if result is None else result.performance
     if p is None:
         return (None, None)
     return p.requests_per_s_capacity, p.unstable_above_requests_per_s or p.tokens_per_s or p.samples_per_s
@@ -257,14 +257,14 @@ def case_of(question: Question, deployment: Deployment, market: Snapshot, observ
     planned = estimate(question, deployment, market)
     if not planned.fits:
         return Case(question, seen, deployment, market, observed, planned)
-    found = estimate(seen, restore_engine_defaults(planned.deployment, deployment), market)
-    return Case(question, seen, deployment, market, observed, found)
+    expected = estimate(seen, restore_engine_defaults(planned.deployment, deployment), market)
+    return Case(question, seen, deployment, market, observed, expected)
 
 
-def restore_engine_defaults(laid_out: Deployment, asked: Deployment) -> Deployment:
+def restore_engine_defaults(laid_out: Deployment, requested: Deployment) -> Deployment:
     """The complete deployment, with the scheduler settings that the caller left open left to the engine again."""
     chosen = {
-        name: getattr(asked, name) for name in ("max_batch", "max_batched_tokens", "memory_fraction", "scheduler")
+        name: getattr(requested, name) for name in ("max_batch", "max_batched_tokens", "memory_fraction", "scheduler")
     }
     return replace(laid_out, **chosen)
 

@@ -47,14 +47,14 @@ def diagnose(question: Question, deployment: Deployment, market: Snapshot, obser
     if deployment.pools is not None:
         raise Conflict("Pools for prefill and decode cannot be diagnosed together. Send the deployment of one pool.")
     case = case_of(question, deployment, market, observed)
-    if not case.found.fits:
+    if not case.expected_estimate.fits:
         raise Conflict(
-            f"The observations cannot come from this deployment: it does not run. {case.found.explanation[0].text}"
+            f"The observations cannot come from this deployment: it does not run. {case.expected_estimate.explanation[0].text}"
         )
     own = OF_SERVICES if isinstance(question.workload, InferenceWorkload) else OF_RUNS
     causes = ranked([found for look in (*own, *OF_BOTH) for found in look(case)], case.assumed)
     touched_assumptions = tuple(a for a in case.assumed.noted().touched() if a.name.startswith("diagnosed_"))
-    return Diagnosis(summary(causes), causes, case.found, touched_assumptions, not_judged(case))
+    return Diagnosis(summary(causes), causes, case.expected_estimate, touched_assumptions, not_judged(case))
 
 
 def ranked(every: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:
@@ -62,27 +62,27 @@ def ranked(every: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...
 
     A finding that others explain in part keeps only the rest of its cost.
     """
-    kept = [left for found in every if (left := unexplained(found, every, assumed)) is not None]
-    return tuple(sorted(kept, key=lambda f: (-f.cost, f.code)))
+    remaining = [left for found in every if (left := unexplained(found, every, assumed)) is not None]
+    return tuple(sorted(remaining, key=lambda f: (-f.cost, f.code)))
 
 
-def unexplained(found: Finding, every: Sequence[Finding], assumed: Assumptions) -> Finding | None:
+def unexplained(finding: Finding, every: Sequence[Finding], assumed: Assumptions) -> Finding | None:
     """The part of a finding that its causes do not explain; None if nothing is left.
 
     Nothing is left if the finding follows from another one, or if others account for enough of it. Two findings that
     explain each other are both kept.
     """
-    claimed = (*found.explains, *found.accounts_for)
-    causes = [other for other in every if other is not found and other.cost > 0 and other.code not in claimed]
-    if any(found.code in other.explains for other in causes):
+    claimed = (*finding.explains, *finding.accounts_for)
+    causes = [other for other in every if other is not finding and other.cost > 0 and other.code not in claimed]
+    if any(finding.code in other.explains for other in causes):
         return None
-    accounted = sum(other.cost for other in causes if found.code in other.accounts_for)
-    if not accounted or found.share is None:
-        return found
-    left, slower = found.share - accounted, assumed.diagnosed_slower_share
-    if left <= found.share / 2 and left < slower / (1 + slower):
+    accounted = sum(other.cost for other in causes if finding.code in other.accounts_for)
+    if not accounted or finding.share is None:
+        return finding
+    remaining_share, slower = finding.share - accounted, assumed.diagnosed_slower_share
+    if remaining_share <= finding.share / 2 and remaining_share < slower / (1 + slower):
         return None
-    return replace(found, share=left, gain=None if found.gain is None else min(found.gain, left))
+    return replace(finding, share=remaining_share, gain=None if finding.gain is None else min(finding.gain, remaining_share))
 
 
 def summary(causes: Sequence[Finding]) -> str:

@@ -43,8 +43,8 @@ def at_rate(case: Case, requests_per_s: float) -> Performance | None:
     w = case.workload
     assert isinstance(w, InferenceWorkload)
     then = replace(case.question, workload=w.busier(requests_per_s / w.peak_per_s))
-    found = case.judged(case.running(), then)
-    return None if found is None else found.performance
+    variant = case.judged(case.running(), then)
+    return None if variant is None else variant.performance
 
 
 def worst(
@@ -56,13 +56,13 @@ def worst(
     """
     if expected is None:
         return None
-    found: list[tuple[str, float, float]] = []
+    candidates: list[tuple[str, float, float]] = []
     for what, rank in product(NAMES, ranks):
         wait, usual = getattr(seen, f"{what}_{rank}_s"), getattr(getattr(expected, what), f"{rank}_s", None)
         wide = case.wide(f"{what}_s")
         if wait and usual and case.much(wait, usual * (1 if rank == "p50" else 2), wide * usual):
-            found.append((f"{what}_{rank}_ms", wait * 1e3, usual * 1e3))
-    return max(found, key=lambda f: f[1] / f[2], default=None)
+            candidates.append((f"{what}_{rank}_ms", wait * 1e3, usual * 1e3))
+    return max(candidates, key=lambda f: f[1] / f[2], default=None)
 
 
 def slow_when_light(seen: LoadSeen, what: str, wait_ms: float, usual_ms: float) -> Finding:

@@ -63,7 +63,7 @@ class Tried:
 
     gain: float
     settings: Mapping[str, Any]
-    found: Estimate
+    estimate: Estimate
 
 
 def settings(case: Case) -> Iterator[Finding]:
@@ -88,34 +88,34 @@ def try_variant(case: Case, names: tuple[str, ...], then: Deployment) -> Tried |
 
     `names`: fields whose changes become the settings of the variant.
     """
-    now = case.found.deployment
-    found = case.judged(then)
-    gain = lost_between(found, case.found)
-    if found is None or gain <= 0:
+    now = case.expected_estimate.deployment
+    variant_estimate = case.judged(then)
+    gain = lost_between(variant_estimate, case.expected_estimate)
+    if variant_estimate is None or gain <= 0:
         return None
-    changed = {name: getattr(found.deployment, name) for name in names}
-    return Tried(gain, {n: v for n, v in changed.items() if v != getattr(now, n)}, found)
+    changed = {name: getattr(variant_estimate.deployment, name) for name in names}
+    return Tried(gain, {n: v for n, v in changed.items() if v != getattr(now, n)}, variant_estimate)
 
 
 def recomputation(case: Case) -> Iterator[Finding]:
     """Activation checkpointing is on without need, or off although it would free useful memory."""
-    mode, least = case.asked.activation_checkpointing, case.assumed.diagnosed_least_share
+    mode, least = case.requested_deployment.activation_checkpointing, case.assumed.diagnosed_least_share
     if mode is None or case.workload is not None:
         return
     names = ("activation_checkpointing", "micro_batch_sequences")
     if mode != "none":
-        kept = case.found.deployment.micro_batch_sequences
+        kept = case.expected_estimate.deployment.micro_batch_sequences
         ways = [
             try_variant(case, names, case.running(activation_checkpointing=way, micro_batch_sequences=size))
             for way, size in product(("none", "selective"), (kept, None))
             if way != mode
         ]
         best = max((way for way in ways if way), key=lambda way: way.gain, default=None)
-        if best is not None and best.gain >= least and has_room(case, best.found):
+        if best is not None and best.gain >= least and has_room(case, best.estimate):
             yield spared(case, best)
         return
     more, fixed = (  # settings that the caller omitted are chosen again
-        [try_variant(case, OF_RUN, replace(case.asked, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
+        [try_variant(case, OF_RUN, replace(case.requested_deployment, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
         for ways in (("selective", "full"), ("none",))
     )
     best = max((way for way in more if way), key=lambda way: way.gain, default=None)
@@ -136,7 +136,7 @@ def recomputation(case: Case) -> Iterator[Finding]:
 
 def has_room(case: Case, then: Estimate) -> bool:
     """True if the observed memory use leaves room for the memory that the change adds."""
-    seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.found.memory
+    seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.expected_estimate.memory
     if seen is None or m is None or then.memory is None:
         return True
     return seen + then.memory.total_bytes - m.total_bytes <= m.usable_bytes
@@ -144,7 +144,7 @@ def has_room(case: Case, then: Estimate) -> bool:
 
 def memory_shown(case: Case) -> tuple[Evidence, ...]:
     """Evidence for memory: the observed use and the usable memory."""
-    seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.found.memory
+    seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.expected_estimate.memory
     if m is None:
         return ()
     return (Evidence("memory_gib", (seen or m.total_bytes) / GIB, m.usable_bytes / GIB, "GiB"),)
@@ -154,7 +154,7 @@ def spared(case: Case, best: Tried) -> Finding:
     """Activation checkpointing that the memory does not require."""
     return Finding(
         "needless_recomputation",
-        f"Activation checkpointing ({case.asked.activation_checkpointing}) is on, although activations fit in memory.",
+        f"Activation checkpointing ({case.requested_deployment.activation_checkpointing}) is on, although activations fit in memory.",
         best.gain,
         memory_shown(case),
         "The setting was made for a smaller accelerator or a larger batch.",
@@ -168,12 +168,12 @@ def spared(case: Case, best: Tried) -> Finding:
 
 def micro_batch(case: Case) -> Iterator[Finding]:
     """Micro-batches are smaller or larger than the fastest size."""
-    size = case.asked.micro_batch_sequences
+    size = case.requested_deployment.micro_batch_sequences
     if size is None or case.workload is not None:
         return
     best = try_variant(case, ("micro_batch_sequences",), case.running(micro_batch_sequences=None))
     if best is not None and best.gain >= case.assumed.diagnosed_least_share:
-        wanted = best.found.deployment.micro_batch_sequences
+        wanted = best.estimate.deployment.micro_batch_sequences
         yield Finding(
             "micro_batch",
             f"The micro-batch size is {size}. A size of {wanted} is faster and fits in memory.",
@@ -189,12 +189,12 @@ def micro_batch(case: Case) -> Iterator[Finding]:
 
 def offload(case: Case) -> Iterator[Finding]:
     """States are offloaded to host memory although the accelerators have room."""
-    asked = case.asked
-    names = tuple(name for name in KEPT if getattr(asked, name))
+    requested = case.requested_deployment
+    names = tuple(name for name in KEPT if getattr(requested, name))
     if not names or case.workload is not None:
         return
     best = try_variant(case, names, case.running(**dict.fromkeys(names, False)))
-    if best is not None and best.gain >= case.assumed.diagnosed_least_share and has_room(case, best.found):
+    if best is not None and best.gain >= case.assumed.diagnosed_least_share and has_room(case, best.estimate):
         what = together([KEPT[name] for name in names])
         yield Finding(
             "needless_offload",
@@ -214,9 +214,9 @@ def offload(case: Case) -> Iterator[Finding]:
 def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
     """The recommended layout of the same accelerators is faster, beyond the gain of single settings."""
     names = OF_RUN if case.workload is None else OF_SERVICE
-    if all(getattr(case.asked, name) is None for name in names):
+    if all(getattr(case.requested_deployment, name) is None for name in names):
         return
-    total = case.found.deployment.total_accelerators
+    total = case.expected_estimate.deployment.total_accelerators
     best = try_variant(case, names, case.running(**dict.fromkeys(names), nodes=None, total_accelerators=total))
     slower = case.assumed.diagnosed_slower_share
     if best is None or best.gain < slower / (1 + slower) or best.gain - known < 2 * case.assumed.diagnosed_least_share:
@@ -226,9 +226,9 @@ def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
         f"With another layout the same accelerators would be {figure(1 / (1 - best.gain))} times as fast.",
         best.gain,
         tuple(
-            Evidence(name, float(getattr(case.found.deployment, name)), float(value), "1")
+            Evidence(name, float(getattr(case.expected_estimate.deployment, name)), float(value), "1")
             for name, value in best.settings.items()
-            if isinstance(value, int) and isinstance(getattr(case.found.deployment, name), int)
+            if isinstance(value, int) and isinstance(getattr(case.expected_estimate.deployment, name), int)
         ),
         DEGREES if case.workload or any(name.endswith("_parallel") for name in best.settings) else MEMORY,
         f"Set {changes(best.settings)}.",

@@ -32,7 +32,7 @@ NO_FASTER = "faster accelerators: more accelerators of the same type are enough"
 
 def overloaded(case: Case) -> Iterator[Finding]:
     """More requests arrive than the deployment can serve within the limits."""
-    p, rate, d = case.expected, case.service.requests_per_s, case.found.deployment
+    p, rate, d = case.expected, case.service.requests_per_s, case.expected_estimate.deployment
     if p is None or rate is None or not p.requests_per_s_capacity or rate <= p.requests_per_s_capacity:
         return
     if within_limits(case):
@@ -69,7 +69,7 @@ def within_limits(case: Case) -> bool:
 
 def with_replicas(case: Case, count: int) -> Deployment:
     """The deployment with another number of serving replicas and the same number of spares."""
-    d = case.found.deployment
+    d = case.expected_estimate.deployment
     total = (count + (d.spare_replicas or 0)) * (d.accelerators_per_replica or 1)
     return case.running(replicas=count, nodes=None, total_accelerators=total)
 
@@ -133,7 +133,7 @@ def saturated(case: Case) -> Iterator[Finding]:
 
 def idle_fleet(case: Case) -> Iterator[Finding]:
     """The load needs fewer replicas than are running."""
-    p, rate, d, w = case.expected, case.service.requests_per_s, case.found.deployment, case.workload
+    p, rate, d, w = case.expected, case.service.requests_per_s, case.expected_estimate.deployment, case.workload
     if p is None or rate is None or w is None or not p.requests_per_s_capacity or (d.replicas or 1) < 2:
         return
     each = p.requests_per_s_capacity / (d.replicas or 1) * w.target_utilization
@@ -170,7 +170,7 @@ def longer(case: Case) -> Iterator[Finding]:
     )
     if not any(seen and case.much(seen, plan) for _, seen, plan in mean_lengths):
         return
-    share = lost_between(case.judged(case.running(), as_planned(case, w)), case.found)
+    share = lost_between(case.judged(case.running(), as_planned(case, w)), case.expected_estimate)
     for what, seen, planned in mean_lengths:
         if seen and case.much(seen, planned) and share >= case.assumed.diagnosed_least_share:
             yield Finding(

@@ -14,7 +14,7 @@ QUEUES = ("idle_fleet", "queueing", "late_first_token", "low_throughput", "early
 
 def batch_limit(case: Case) -> Iterator[Finding]:
     """Requests wait because the batch limit is too small."""
-    s, limit, p = case.service, case.asked.max_batch, case.expected
+    s, limit, p = case.service, case.requested_deployment.max_batch, case.expected
     full = case.assumed.diagnosed_full_share
     if limit is None or s.running is None or not case.waits or s.running < 0.9 * full * limit or p is None:
         return
@@ -48,7 +48,7 @@ def cache_full(case: Case) -> Iterator[Finding]:
     usual = None if p.simulation is None else p.simulation.cache_occupancy
     share = case.queued_share
     changes: list[dict[str, object]] = [{"kv_format": "fp8"}]
-    if case.asked.memory_fraction is not None:
+    if case.requested_deployment.memory_fraction is not None:
         changes.insert(0, {"memory_fraction": None})
     gains = [(case.gain(case.running(**fields)), fields) for fields in changes]
     gain, settings = max(gains, key=lambda pair: pair[0])
@@ -101,21 +101,21 @@ def prefix_misses(case: Case) -> Iterator[Finding]:
         return
     if not case.much(share_planned, seen):
         return
-    found = missed(case, share_planned, seen)
-    if found.share < case.assumed.diagnosed_least_share:
+    miss = missed(case, share_planned, seen)
+    if miss.share < case.assumed.diagnosed_least_share:
         return
     yield Finding(
         "prefix_misses",
         f"The prefix cache hit rate is {figure(100 * seen)} % (planned: {figure(100 * share_planned)} %).",
-        found.share,
+        miss.share,
         (Evidence("prefix_hit_share", seen, share_planned, "1"),),
-        found.cause,
-        found.change,
-        found.share,
+        miss.cause,
+        miss.change,
+        miss.share,
         "more accelerators",
         ("overloaded", "saturated", "late_first_token", "cache_full", *QUEUES),
         ("slow_decode",),
-        found.settings,
+        miss.settings,
     )
 
 
@@ -133,7 +133,7 @@ def missed(case: Case, planned: float, seen: float) -> Missed:
     """Explain missing hits: the cache is off, prefixes are not found in it, or it cannot keep them from turn to
     turn.
     """
-    if case.asked.scheduler is not None and case.asked.scheduler.prefix_cache is False:
+    if case.requested_deployment.scheduler is not None and case.requested_deployment.scheduler.prefix_cache is False:
         share = lost_to_misses(case, planned, seen)
         return Missed(share, "The prefix cache is off.", "Enable the prefix cache.", {"scheduler.prefix_cache": True})
     share = lost_to_misses(case, planned, seen)
@@ -147,7 +147,7 @@ def missed(case: Case, planned: float, seen: float) -> Missed:
 
 def lost_to_misses(case: Case, planned: float, seen: float, turn_gap_s: float | None = None) -> float:
     """Share of the speed that is lost with the observed instead of the planned hits, from two estimates."""
-    w, scheduler = case.workload, case.asked.scheduler
+    w, scheduler = case.workload, case.requested_deployment.scheduler
     assert w is not None
     on = case.running(scheduler=None if scheduler is None else replace(scheduler, prefix_cache=None))
     gap_s = w.turn_gap_s if turn_gap_s is None else turn_gap_s
@@ -159,7 +159,7 @@ def lost_to_misses(case: Case, planned: float, seen: float, turn_gap_s: float | 
 
 def poor_drafts(case: Case) -> Iterator[Finding]:
     """The model accepts draft tokens less often than planned."""
-    plan, seen = case.asked.speculative, case.service.acceptance_rate
+    plan, seen = case.requested_deployment.speculative, case.service.acceptance_rate
     if plan is None or seen is None or case.expected is None or not case.much(plan.acceptance_rate, seen):
         return
     share = 1 - replace(plan, acceptance_rate=seen).tokens_per_step / plan.tokens_per_step

@@ -45,8 +45,8 @@ def expected_ratio(case: Case, few: float, many: float) -> float | None:
 
     Both estimates use the same layout of a replica, or any layout that runs.
     """
-    found = [expected_each(case, count) for count in (few, many)]
-    return found[1] / found[0] if found[0] and found[1] else None
+    rates = [expected_each(case, count) for count in (few, many)]
+    return rates[1] / rates[0] if rates[0] and rates[1] else None
 
 
 def expected_each(case: Case, count: float) -> float | None:
@@ -65,8 +65,8 @@ def expected_each(case: Case, count: float) -> float | None:
         ),
     ):
         fields = {**changed, **dict.fromkeys(freed)}
-        found = case.judged(case.running(**fields, total_accelerators=round(count)))
-        p = None if found is None or found.deployment.total_accelerators != round(count) else found.performance
+        variant = case.judged(case.running(**fields, total_accelerators=round(count)))
+        p = None if variant is None or variant.deployment.total_accelerators != round(count) else variant.performance
         if p is not None and p.tokens_per_s:
             return p.tokens_per_s / count
     return None

@@ -174,7 +174,7 @@ def allocator(case: Case) -> Iterator[Finding]:
 
 def memory(case: Case) -> Iterator[Finding]:
     """The run uses more memory than expected. The cost is unknown."""
-    m, seen = case.found.memory, case.training.memory_peak_bytes
+    m, seen = case.expected_estimate.memory, case.training.memory_peak_bytes
     if m is None or seen is None or case.workload is not None:
         return
     if case.much(seen, m.total_bytes, case.high("memory_total_bytes", "mean")):

@@ -83,7 +83,7 @@ def slow_decode(case: Case) -> Iterator[Finding]:
         usual = max(usual, full.tpot.p50_s)
     if case.much(seen, usual, wide * usual):
         share = lost_to(seen, usual)
-        linked = (case.found.deployment.accelerators_per_replica or 1) > 1
+        linked = (case.expected_estimate.deployment.accelerators_per_replica or 1) > 1
         yield Finding(
             "slow_decode",
             f"The median TPOT is {figure(seen * 1e3)} ms (expected at this batch size: {figure(usual * 1e3)} ms).",
@@ -110,13 +110,13 @@ def slow_tail(case: Case) -> Iterator[Finding]:
         ("ttft", "p99", s.ttft_p50_s, s.ttft_p99_s, 0.01),
         ("tpot", "p95", s.tpot_p50_s, s.tpot_p95_s, 0.05),
     )
-    found = [f for what, rank, half, tail, of in percentiles if (f := tail_of(case, p, what, rank, half, tail, of))]
-    if found:
-        yield max(found, key=lambda f: f.cost)
+    findings = [f for what, rank, half, tail, of in percentiles if (f := tail_of(case, p, what, rank, half, tail, of))]
+    if findings:
+        yield max(findings, key=lambda f: f.cost)
 
 
 def tail_of(
-    case: Case, p: Performance, what: str, rank: str, half_s: float | None, tail_s: float | None, of: float
+    case: Case, p: Performance, what: str, rank: str, half_s: float | None, tail_s: float | None, tail_share: float
 ) -> Finding | None:
     """The finding for one percentile; None if it is as expected, or if the median is too high as well."""
     usual: Percentiles | None = getattr(p, what)
@@ -128,11 +128,11 @@ def tail_of(
         return None
     if case.much(half_s, usual.p50_s, case.high(f"{what}_s", "p50")):
         return None
-    share = of * lost_to(tail_s, expected)
+    share = tail_share * lost_to(tail_s, expected)
     name = {"ttft": "first token", "tpot": "output token"}[what]
     return Finding(
         "slow_tail",
-        f"One {name} in {figure(1 / of)} takes {figure(tail_s * 1e3)} ms or more (expected: {figure(expected * 1e3)} "
+        f"One {name} in {figure(1 / tail_share)} takes {figure(tail_s * 1e3)} ms or more (expected: {figure(expected * 1e3)} "
         f"ms). The median is as expected.",
         share,
         (Evidence(f"{what}_{rank}_ms", tail_s * 1e3, expected * 1e3, "ms"),),

@@ -49,34 +49,34 @@ class PairAnswered:
     verdict: Verdict
 
 
-def answered(asked: PairAsked, software: Software) -> list[PairAnswered]:
+def answered(query: PairAsked, software: Software) -> list[PairAnswered]:
     """Every requested verdict, in order."""
     return [
-        PairAnswered(f, work, software.verdict(asked.accelerator, asked.engine, f, work))
-        for work in _works(asked)
-        for f, work in _formats(asked, work, software)
+        PairAnswered(f, work, software.verdict(query.accelerator, query.engine, f, work))
+        for work in _works(query)
+        for f, work in _formats(query, work, software)
     ]
 
 
-def _works(asked: PairAsked) -> Iterator[Work]:
-    for phase in (asked.phase,) if asked.phase else (SERVING, SAMPLES, PRETRAINING, FINE_TUNING):
+def _works(query: PairAsked) -> Iterator[Work]:
+    for phase in (query.phase,) if query.phase else (SERVING, SAMPLES, PRETRAINING, FINE_TUNING):
         if phase in METHODS:
-            for method in (asked.method,) if asked.method else METHODS[phase]:
-                yield Work(phase, method, asked.task or ModelTask.DECODER)
-        elif not asked.method:
-            for task in (asked.task,) if asked.task else SERVED[phase]:
+            for method in (query.method,) if query.method else METHODS[phase]:
+                yield Work(phase, method, query.task or ModelTask.DECODER)
+        elif not query.method:
+            for task in (query.task,) if query.task else SERVED[phase]:
                 yield Work(SERVING if task is ModelTask.DECODER else SAMPLES, task=task)
 
 
-def _formats(asked: PairAsked, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
+def _formats(query: PairAsked, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
     """Weight formats for a piece of work. Adapters on a quantized base train in the 16-bit format of the chip."""
-    accelerator = software.accelerators[asked.accelerator]
+    accelerator = software.accelerators[query.accelerator]
     if work.method == QLORA:
         wide = "bf16" if "bf16" in generation_of(accelerator).multiplies else "fp16"
-        named = None if asked.weight_format == "nf4" else asked.weight_format
+        named = None if query.weight_format == "nf4" else query.weight_format
         yield training_work(work.phase, QLORA, named or wide, work.task)
         return
-    found = dict.fromkeys(formats_of(asked.engine, work))
-    found |= dict.fromkeys(software.documents.formats(asked.engine, accelerator.family, work.phase))
-    for f in (asked.weight_format,) if asked.weight_format else found or (USUAL,):
+    accepted = dict.fromkeys(formats_of(query.engine, work))
+    accepted |= dict.fromkeys(software.documents.formats(query.engine, accelerator.family, work.phase))
+    for f in (query.weight_format,) if query.weight_format else accepted or (USUAL,):
         yield f, work

@@ -165,8 +165,8 @@ def stack_columns(
         context_bytes=column([c.exchanged_bytes if c else 0.0 for c in context]),
         latent_contexts=flags([c is not None and c.latent for c in context]),
         evidence_stack=evidence_stack,
-        memory=MemoryRules.of([e.memory for e in of_engine]),
-        scheduling=SchedulingColumns.of([e.scheduling for e in of_engine], [s.family for s in stacks]),
+        memory=MemoryRules.from_rules([e.memory for e in of_engine]),
+        scheduling=SchedulingColumns.from_rules([e.scheduling for e in of_engine], [s.family for s in stacks]),
         achieved=achieved,
     )
 

@@ -61,7 +61,7 @@ class AcceleratorColumns(Columns):
         return {"fp32": self.fp32, "16bit": self.bit16, "fp8": self.fp8, "int8": self.int8, "fp4": self.fp4}[name]
 
     @classmethod
-    def of(cls, accelerators: Sequence[Accelerator]) -> AcceleratorColumns:
+    def from_accelerators(cls, accelerators: Sequence[Accelerator]) -> AcceleratorColumns:
         def rate(*names: str) -> Column:
             return column([next((a.flops_per_s[n] for n in names if n in a.flops_per_s), None) for a in accelerators])
 
@@ -144,7 +144,7 @@ class MemoryRules(Columns):
     graphs_inside: Mask
 
     @classmethod
-    def of(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
+    def from_rules(cls, rules: Sequence[EngineMemory]) -> MemoryRules:
         return cls(
             fraction=column([r.fraction for r in rules]),
             rule=codes([tuple(RULES).index(r.fraction_of) for r in rules]),
@@ -188,7 +188,7 @@ class SchedulingColumns(Columns):
         return reserved
 
     @classmethod
-    def of(cls, rules: Sequence[Scheduling], families: Sequence[str]) -> SchedulingColumns:
+    def from_rules(cls, rules: Sequence[Scheduling], families: Sequence[str]) -> SchedulingColumns:
         """One row for each rule on the family with the same index."""
         own = [rule.of_family(family) for rule, family in zip(rules, families, strict=True)]
         sizes = [(*some, *[some[-1]] * (MOST_STEP_SIZES - len(some))) for some in own]
@@ -251,7 +251,7 @@ class Frameworks(Columns):
     single_accelerator: Mask
 
     @classmethod
-    def of(cls, engines: Sequence[str]) -> Frameworks:
+    def from_engines(cls, engines: Sequence[str]) -> Frameworks:
         traits = [engine_named(name).framework for name in engines]
         return cls(**{f.name: flags([getattr(t, f.name) for t in traits]) for f in fields(cls)})
 

@@ -46,7 +46,7 @@ class AttentionGroup:
             >>> LLAMA_8B.attention[0].cached_elements(10)
             20480.0
         """
-        return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.kept(context_tokens)
+        return 0.0 if self.crosses else (self.kv_elements + self.index_elements) * self.cached_tokens(context_tokens)
 
     def read_elements(self, context_tokens: float) -> float:
         """Elements that one layer reads for one new token. Sparse layers scan the index of every cached token.
@@ -56,10 +56,10 @@ class AttentionGroup:
             >>> sparse.read_elements(131_072) == 2048 * 576 + 131_072 * 128
             True
         """
-        scanned = self.index_elements * self.kept(context_tokens)
+        scanned = self.index_elements * self.cached_tokens(context_tokens)
         return 0.0 if self.crosses else self.kv_elements * self.read(context_tokens) + scanned
 
-    def kept(self, context_tokens: float) -> float:
+    def cached_tokens(self, context_tokens: float) -> float:
         """Tokens in the cache at a context length, without the rounding of an engine to cache blocks.
 
         Check: a window of 4,096.
@@ -70,7 +70,7 @@ class AttentionGroup:
 
     def read(self, context_tokens: float) -> float:
         """Cached tokens that one new token reads at a context length."""
-        kept = self.kept(context_tokens)
+        kept = self.cached_tokens(context_tokens)
         return kept if self.read_tokens is None else min(kept, self.read_tokens)
 
     def mean_read(self, prompt_tokens: float) -> float:

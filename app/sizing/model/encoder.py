@@ -76,15 +76,15 @@ class ImageInput:
             return own * self._tiles(width, height)
         side = self.patch_pixels * self.merge
         across, down = max(1, round(width / side)), max(1, round(height / side))
-        found = across * down + (down if self.row_breaks else 0)
-        return found if self.max_tokens is None else min(found, self.max_tokens)
+        count = across * down + (down if self.row_breaks else 0)
+        return count if self.max_tokens is None else min(count, self.max_tokens)
 
     def patches(self, width: int, height: int) -> int:
         """Positions that the vision tower reads."""
         if self.tile_pixels is not None:
             return self.tile_patches * self._tiles(width, height)
-        found = max(1, round(width / self.patch_pixels)) * max(1, round(height / self.patch_pixels))
-        return found if self.max_tokens is None else min(found, self.max_tokens * self.merge**2)
+        count = max(1, round(width / self.patch_pixels)) * max(1, round(height / self.patch_pixels))
+        return count if self.max_tokens is None else min(count, self.max_tokens * self.merge**2)
 
 
 def tower_flops(

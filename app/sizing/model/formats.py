@@ -271,14 +271,14 @@ class NativeQuantisation:
     format: str
     bits: float
     block: int = 0
-    kept: tuple[str, ...] = ()  # regular expressions for the roles that are not quantized
+    unquantized_roles: tuple[str, ...] = ()  # regular expressions for the roles that are not quantized
     kept_bits: float = 16.0
     experts_bits: float | None = None  # bits per element of routed experts, if they differ
 
 
 def native_bits(native: NativeQuantisation, tensor: Tensor, *, scales: bool = True) -> float:
     """Total bits of one tensor in the checkpoint. Block scales are a fraction of a percent."""
-    if not tensor.quantised or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.kept):
+    if not tensor.quantised or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles):
         return tensor.size * native.kept_bits
     blocks = (
         math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block)

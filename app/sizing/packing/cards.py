@@ -77,16 +77,16 @@ class Search:
         self.descend(order, {})
         return self.best
 
-    def descend(self, left: Sequence[int], cards: Cards) -> None:
+    def descend(self, remaining: Sequence[int], cards: Cards) -> None:
         """Place the remaining models on cards, some of which already have models."""
         self.branches += 1
-        if self.best is not None and (self.branches > MOST_TRIED or self.fewest(left, cards) >= self.best.count):
+        if self.best is not None and (self.branches > MOST_TRIED or self.fewest(remaining, cards) >= self.best.count):
             return
-        if not left:
+        if not remaining:
             chosen = tuple(self.models[i].index(self.taken[i]) for i in range(len(self.models)))
             self.best = Arrangement(chosen, dict(sorted(cards.items())))
             return
-        model, rest = left[0], left[1:]
+        model, rest = remaining[0], remaining[1:]
         ways: list[tuple[int, int, int, Option, Cards]] = []
         for number, option in enumerate(self.models[model]):
             for turn, after in enumerate(self.placed(model, option, cards)):
@@ -110,7 +110,7 @@ class Search:
                 after[(model,)] = new
             yield {t: n for t, n in after.items() if n}
 
-    def fewest(self, left: Sequence[int], cards: Cards) -> int:
+    def fewest(self, remaining: Sequence[int], cards: Cards) -> int:
         """Lower bound of the cards in any arrangement: the load placed so far plus the least of every remaining
         model.
         """
@@ -118,9 +118,9 @@ class Search:
         for name in ("memory_share", "time_share"):
             most = 1.0 if self.room.parts else getattr(self.room, name)
             whole = sum(n * min(most, sum(getattr(self.taken[i], name) for i in t)) for t, n in cards.items())
-            whole += sum(min(o.cards * min(most, getattr(o, name)) for o in self.models[i]) for i in left)
+            whole += sum(min(o.cards * min(most, getattr(o, name)) for o in self.models[i]) for i in remaining)
             least = max(least, math.ceil(whole / most - ROUNDING))
-        return max([least, *(min(o.cards for o in self.models[i]) for i in left)])
+        return max([least, *(min(o.cards for o in self.models[i]) for i in remaining)])
 
 
 def least_volume(options: Sequence[Option], room: Room) -> float:
@@ -128,13 +128,13 @@ def least_volume(options: Sequence[Option], room: Room) -> float:
     return min(o.cards * max(o.memory_share / room.memory_share, o.time_share / room.time_share) for o in options)
 
 
-def spread(wanted: int, held: Sequence[int]) -> Iterator[tuple[int, ...]]:
+def spread(wanted: int, piles: Sequence[int]) -> Iterator[tuple[int, ...]]:
     """Ways to take up to `wanted` items from some piles, with as many as possible from the first pile to begin with."""
-    if not held:
+    if not piles:
         yield ()
         return
-    for count in range(min(wanted, held[0]), -1, -1):
-        for others in spread(wanted - count, held[1:]):
+    for count in range(min(wanted, piles[0]), -1, -1):
+        for others in spread(wanted - count, piles[1:]):
             yield (count, *others)
 
 

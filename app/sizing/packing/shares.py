@@ -110,16 +110,16 @@ def shares_of(question: Question, market: Snapshot, member: Member) -> list[Shar
     """Pareto-optimal ways to run a model in shares, by cards, memory and time, according to the closed formulas."""
     if not len(member.plans):
         return []
-    taken, found = memory_shares(question, member), list[Share]()
+    taken, shares = memory_shares(question, member), list[Share]()
     whole = member.placed is None
     candidates = time_shares(question, whole=whole) if shares_time(member.workload) else [1.0] * whole
     for time_share in candidates:
         at_share = sized_in(question, market, member, taken, time_share)
         if not at_share:
             break  # a smaller share of time is infeasible too
-        found += at_share
-    beaten = [any(beats(o, s, j < i) for j, o in enumerate(found) if j != i) for i, s in enumerate(found)]
-    return [s for s, worse in zip(found, beaten, strict=True) if not worse or s.option.time_share == 1]
+        shares += at_share
+    beaten = [any(beats(o, s, j < i) for j, o in enumerate(shares) if j != i) for i, s in enumerate(shares)]
+    return [s for s, worse in zip(shares, beaten, strict=True) if not worse or s.option.time_share == 1]
 
 
 def beats(other: Share, share: Share, before: bool) -> bool:
@@ -148,18 +148,18 @@ class Sized:
 
 
 def size_member_plans(
-    question: Question, market: Snapshot, member: Member, plans: Plans, asked: Settings, workload: InferenceWorkload
+    question: Question, market: Snapshot, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
 ) -> Sized:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = margins_asked(question, workload, plans, market)
     drafting = None if member.deployment is None else member.deployment.speculative
     refused = Unread(market.accelerators)
-    rows, memory, speed = able_replicas(question, workload, plans, margins, refused, asked, drafting)
+    rows, memory, speed = able_replicas(question, workload, plans, margins, refused, requested, drafting)
     serving = np.flatnonzero(speed.serves)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
-    plans, asked = plans.take(rows), asked.take(rows)
+    plans, requested = plans.take(rows), requested.take(rows)
     replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
-    settings, cards = complete(memory, speed, replicas, asked), cards_for(member, plans, workload, replicas)
+    settings, cards = complete(memory, speed, replicas, requested), cards_for(member, plans, workload, replicas)
     return Sized(member, workload, rows, plans, settings, cards)
 
 
@@ -197,10 +197,10 @@ def as_simulated(question: Question, market: Snapshot, member: Member, share: Sh
     runs = simulate_replicas(question, share.workload, plan, settings, market, member.deployment)
     if runs is None:
         return share
-    capacity, held = runs.surely(share.workload)
-    if not carries(capacity, held)[0]:
+    capacity, batch = runs.surely(share.workload)
+    if not carries(capacity, batch)[0]:
         return None
-    replicas = replicas_of(question, share.workload, plan, capacity, held, Settings())
+    replicas = replicas_of(question, share.workload, plan, capacity, batch, Settings())
     cards = at(cards_for(member, plan, share.workload, replicas), 0)
     if not np.isfinite(cards):
         return None

@@ -56,22 +56,22 @@ def cut(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[Plans, li
     """Every plan on every slice of its card, and the slice of each row."""
     count = len(slicing.slices)
     rows = np.repeat(np.arange(len(plans)), count)
-    of = list(slicing.slices) * len(plans)
-    compute = np.array([s.compute / slicing.compute for s in of])
-    memory = np.array([s.memory / slicing.memory for s in of])
+    slice_of_row = list(slicing.slices) * len(plans)
+    compute = np.array([s.compute / slicing.compute for s in slice_of_row])
+    memory = np.array([s.memory / slicing.memory for s in slice_of_row])
     whole = plans.take(rows)
     machines = looked_up(Candidates, whole.offered)
     node = looked_up(Machines, machines.node)
     node = replace(node, memory_bytes=slice_memory_bytes(node.memory_bytes, memory, assumed))
-    does = slice_compute_share(compute, assumed)
+    compute_share = slice_compute_share(compute, assumed)
     sliced = replace(
         whole,
         machines=Picked(replace(machines, node=node), np.arange(len(rows))),
-        linear_flops_per_s=whole.linear_flops_per_s * does,
-        bit16_flops_per_s=whole.bit16_flops_per_s * does,
+        linear_flops_per_s=whole.linear_flops_per_s * compute_share,
+        bit16_flops_per_s=whole.bit16_flops_per_s * compute_share,
         bytes_per_s=whole.bytes_per_s * memory,
     )
-    return sliced, of
+    return sliced, slice_of_row
 
 
 def slices_of(question: Question, market: Snapshot, member: Member, slicing: Slicing) -> list[Share]:
@@ -79,11 +79,11 @@ def slices_of(question: Question, market: Snapshot, member: Member, slicing: Sli
     single = np.flatnonzero((member.whole.accelerators_per_replica == 1) & ~member.whole.away)
     if not len(single):
         return []
-    plans, of = cut(member.whole.take(single), slicing, question.assumptions)
+    plans, slice_of_row = cut(member.whole.take(single), slicing, question.assumptions)
     found = size_member_plans(question, market, member, plans, Settings(), member.workload)
     best: dict[Slice, tuple[int, int]] = {}
     for row, count in enumerate(found.cards.tolist()):
-        slice_of = of[found.rows[row]]
+        slice_of = slice_of_row[found.rows[row]]
         if np.isfinite(count) and (slice_of not in best or count < best[slice_of][0]):
             best[slice_of] = (int(count), row)
     return [

@@ -154,8 +154,8 @@ def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Pl
     if not len(plans):
         return plans
     judged = judge(question, workload, plans, Settings())
-    does = np.where(judged.memory.fits, judged.options.capacity_per_s, 0.0)
-    order = np.lexsort((plans.stacks.rows, -does))
+    capacity = np.where(judged.memory.fits, judged.options.capacity_per_s, 0.0)
+    order = np.lexsort((plans.stacks.rows, -capacity))
     _, first = np.unique(plans.weight_format[order], return_index=True)
     return plans.take(order[np.sort(first)])
 

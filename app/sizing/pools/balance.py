@@ -21,17 +21,17 @@ def balanced(
     """
     assert prefill.performance is not None and decode.performance is not None
     reading, writing = answered_by(prefill.performance), answered_by(decode.performance)
-    held = parted(workload.in_flight, reading, writing, transfer_s)
-    first, second = (replace(workload, in_flight=count, most_personal_in_flight=0.0) for count in held)
-    return first, second, float(np.interp(held[1], *writing))
+    in_flight_by_pool = parted(workload.in_flight, reading, writing, transfer_s)
+    first, second = (replace(workload, in_flight=count, most_personal_in_flight=0.0) for count in in_flight_by_pool)
+    return first, second, float(np.interp(in_flight_by_pool[1], *writing))
 
 
 def answered_by(performance: Performance) -> tuple[Column, Column]:
     """Requests in flight in a pool and its throughput in requests/s at each, starting at zero."""
     assert performance.load_curve is not None
     points = performance.load_curve.points
-    held = [point.in_flight or 0.0 for point in points]
-    return np.array([0.0, *held]), np.array([0.0, *(point.requests_per_s for point in points)])
+    loads = [point.in_flight or 0.0 for point in points]
+    return np.array([0.0, *loads]), np.array([0.0, *(point.requests_per_s for point in points)])
 
 
 def parted(
@@ -46,8 +46,8 @@ def parted(
     """
     low, high = 0.0, in_flight
     for _ in range(HALVINGS):
-        held = (low + high) / 2
-        written = float(np.interp(held, *writing))
-        left = max(in_flight - held - written * transfer_s, 0.0)
-        low, high = (held, high) if float(np.interp(left, *reading)) > written else (low, held)
+        decode_load = (low + high) / 2
+        written = float(np.interp(decode_load, *writing))
+        prefill_load = max(in_flight - decode_load - written * transfer_s, 0.0)
+        low, high = (decode_load, high) if float(np.interp(prefill_load, *reading)) > written else (low, decode_load)
     return in_flight - low - float(np.interp(low, *writing)) * transfer_s, low

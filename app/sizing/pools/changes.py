@@ -35,7 +35,7 @@ def split_changes(
         reads, writes = (in_case(question, *each) for each in zip(of_pools, before, strict=True))
         then = in_proportion(now, both_states(workload, before), both_states(case.workload, (reads, writes)))
         kept = one_pair(reads, writes).allowed(question, market)
-        text = describe_effect(question.objective, workload, now, then, kept=bool(kept[0]))
+        text = describe_effect(question.objective, workload, now, then, within_limits=bool(kept[0]))
         yield Change(case.label, f"{text}{replica_words(before, (reads, writes))}")
 
 

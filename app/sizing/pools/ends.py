@@ -100,9 +100,9 @@ def run_of(
     return Run(lasts, count / workload.requests, burst.ttft)
 
 
-def with_first_wave(found: Estimate, run: Run) -> Estimate:
+def with_first_wave(estimate: Estimate, run: Run) -> Estimate:
     """Prefill estimate whose TTFT also includes the first wave."""
-    p = found.performance
+    p = estimate.performance
     assert p is not None and p.ttft is not None
     ttft = mixed(run.first, p.ttft, run.first_share)
 
@@ -112,7 +112,7 @@ def with_first_wave(found: Estimate, run: Run) -> Estimate:
             return interval
         return replace(interval, low=interval.low * after / before, high=interval.high * after / before)
 
-    return replace(found, performance=replace(p, ttft=ttft, intervals=tuple(map(moved, p.intervals)), load_curve=None))
+    return replace(estimate, performance=replace(p, ttft=ttft, intervals=tuple(map(moved, p.intervals)), load_curve=None))
 
 
 def mixed(first: Percentiles, later: Percentiles, share: float) -> Percentiles:

@@ -35,27 +35,27 @@ def judge_pools(question: Question, deployment: Deployment, pools: Pools, market
     """
     workload = check_pools(question, deployment, pools, SPLITTING)
 
-    def of(part: InferenceWorkload, pool: Deployment) -> Estimate:
+    def estimate_pool(part: InferenceWorkload, pool: Deployment) -> Estimate:
         allowed = replace(question.constraints, engines=SPLITTING)
         return judge(replace(question, workload=part, constraints=allowed), pool, market)
 
     later = question.assumptions.split_first_token_factor
 
     def reading_of(part: InferenceWorkload, beside_s: float, pool: Deployment) -> Estimate:
-        return handed_over(of(prefill_of(part, beside_s, later), pool), later)
+        return handed_over(estimate_pool(prefill_of(part, beside_s, later), pool), later)
 
-    asked, steady = asked_of(deployment, pools), replace(workload, requests=None)  # most of a finite run is steady
-    first = chosen(steady, asked, of, reading_of, market)
+    requested, steady = asked_of(deployment, pools), replace(workload, requests=None)  # most of a finite run is steady
+    first = chosen(steady, requested, estimate_pool, reading_of, market)
     if not (first.prefill.fits and first.decode.fits):
         return unanswered(deployment, first)
-    layouts = Pools(laid_out(first.prefill, asked.prefill), laid_out(first.decode, asked.decode))
+    layouts = Pools(laid_out(first.prefill, requested.prefill), laid_out(first.decode, requested.decode))
     transfer = between(question, workload, first, market)
     reading, writing, rate_per_s = workload, workload, None
     if workload.load is Load.CLOSED:
         reading, writing, rate_per_s = balanced(steady, first.prefill, first.decode, transfer.seconds)
     prefill = reading_of(reading, reserve_s(workload) + transfer.seconds, layouts.prefill)
     before_s = at_limit_s(prefill.performance, workload.slo.percentile) + transfer.seconds
-    decode = of(decode_of(writing, before_s), layouts.decode)
+    decode = estimate_pool(decode_of(writing, before_s), layouts.decode)
     found = Both(prefill, decode)
     again = between(question, workload, found, market)
     if again.link != transfer.link:
@@ -96,8 +96,8 @@ def asked_of(deployment: Deployment, pools: Pools) -> Pools:
 
 def chosen(
     workload: InferenceWorkload,
-    asked: Pools,
-    of: Callable[[InferenceWorkload, Deployment], Estimate],
+    requested: Pools,
+    estimate_pool: Callable[[InferenceWorkload, Deployment], Estimate],
     reading_of: Callable[[InferenceWorkload, float, Deployment], Estimate],
     market: Snapshot,
 ) -> Both:
@@ -105,15 +105,15 @@ def chosen(
 
     The engine is the decode pool's choice, or else the first engine that runs both pools.
     """
-    decode = of(decode_of(workload, 0.0), asked.decode)
-    engines = (decode.deployment.engine, *SPLITTING) if asked.prefill.engine is None else (asked.prefill.engine,)
+    decode = estimate_pool(decode_of(workload, 0.0), requested.decode)
+    engines = (decode.deployment.engine, *SPLITTING) if requested.prefill.engine is None else (requested.prefill.engine,)
     found = None
     for engine in dict.fromkeys(engines):
         if engine is None:
             continue
         if found is not None:
-            decode = of(decode_of(workload, 0.0), replace(asked.decode, engine=engine))
-        reading = replace(asked.prefill, engine=engine, kv_format=decode.deployment.kv_format)
+            decode = estimate_pool(decode_of(workload, 0.0), replace(requested.decode, engine=engine))
+        reading = replace(requested.prefill, engine=engine, kv_format=decode.deployment.kv_format)
         reading = replace(reading, max_batch=reading.max_batch or most_prompts(reading, market))
         found = Both(reading_of(workload, reserve_s(workload), reading), decode)
         if found.prefill.fits and found.decode.fits:
@@ -129,11 +129,11 @@ def most_prompts(pool: Deployment, market: Snapshot) -> int:
     return scheduling.on(accelerator.memory_bytes or 0.0, accelerator.family).max_sequences
 
 
-def laid_out(found: Estimate, asked: Deployment) -> Deployment:
+def laid_out(found: Estimate, requested: Deployment) -> Deployment:
     """A pool's chosen deployment, with its counts left open where the request left them open."""
     counts = ("replicas", "spare_replicas", "nodes", "total_accelerators")
-    open_counts = {name: getattr(asked, name) for name in counts}
-    return found.deployment if asked.fixes_hardware else replace(found.deployment, **open_counts)
+    open_counts = {name: getattr(requested, name) for name in counts}
+    return found.deployment if requested.fixes_hardware else replace(found.deployment, **open_counts)
 
 
 def between(question: Question, workload: InferenceWorkload, found: Both, market: Snapshot) -> Transfer:

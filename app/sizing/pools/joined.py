@@ -62,10 +62,10 @@ def deployment_of(asked: Deployment, both: Both) -> Deployment:
 
 def unanswered(asked: Deployment, both: Both) -> Estimate:
     """Estimate of a deployment that does not fit or run: the failing pool, and the reason."""
-    name, found = ("prefill", both.prefill) if not both.prefill.fits else ("decode", both.decode)
-    why = tuple(replace(reason, text=f"The {name} pool: {reason.text}") for reason in found.explanation)
-    deployment = asked if found.memory is None else deployment_of(asked, both)
-    return replace(found, deployment=deployment, explanation=why, alternatives=(), assurance=None)
+    name, failed = ("prefill", both.prefill) if not both.prefill.fits else ("decode", both.decode)
+    why = tuple(replace(reason, text=f"The {name} pool: {reason.text}") for reason in failed.explanation)
+    deployment = asked if failed.memory is None else deployment_of(asked, both)
+    return replace(failed, deployment=deployment, explanation=why, alternatives=(), assurance=None)
 
 
 def combine_estimates(
@@ -119,10 +119,10 @@ def capacity_of(found: Estimate) -> float:
 
 def split_of(workload: InferenceWorkload, both: Both, transfer: Transfer, rate_per_s: float | None) -> Split:
     """Capacity and utilization of each pool and of the transfer at the load."""
-    asked = workload.peak_per_s if rate_per_s is None else rate_per_s
+    load_per_s = workload.peak_per_s if rate_per_s is None else rate_per_s
 
     def used(capacity: float) -> float | None:
-        return asked / capacity if capacity > LEAST_PER_S else None
+        return load_per_s / capacity if capacity > LEAST_PER_S else None
 
     prefill, decode = (PoolLoad(used(capacity_of(found)), capacity_of(found)) for found in both.each)
     return Split(prefill, decode, replace(transfer, utilization=used(transfer.requests_per_s_capacity)))

@@ -81,7 +81,7 @@ def handed_over(found: Estimate, factor: float) -> Estimate:
     def seen(wait_s: float | None) -> float | None:
         return None if wait_s is None else one(handed_over_s(np.array([wait_s]), factor))
 
-    def of(interval: Interval) -> Interval:
+    def rescale_interval(interval: Interval) -> Interval:
         if interval.quantity != "ttft_s":
             return interval
         return replace(interval, low=interval.low * factor, high=interval.high * factor)
@@ -95,7 +95,7 @@ def handed_over(found: Estimate, factor: float) -> Estimate:
         performance=replace(
             p,
             ttft=Percentiles(*map(seen, astuple(p.ttft))),
-            intervals=tuple(map(of, p.intervals)),
+            intervals=tuple(map(rescale_interval, p.intervals)),
             load_curve=None if curve is None else replace(curve, points=tuple(map(at, curve.points))),
         ),
     )

@@ -51,8 +51,8 @@ def most_load(wait_s: Column, service_s: Column, variation: float, share: float)
     with unrecorded():
         for _ in range(HALVINGS):
             middle = (low + high) / 2
-            held = late_share(middle, wait_s, service_s, variation) <= share
-            low, high = np.where(held, middle, low), np.where(held, high, middle)
+            within_share = late_share(middle, wait_s, service_s, variation) <= share
+            low, high = np.where(within_share, middle, low), np.where(within_share, high, middle)
     return np.where(wait_s > 0, low, 0.0)
 
 

@@ -97,11 +97,11 @@ class PoolAsRun:
     def estimated(self, question: Question, market: Snapshot, asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (found,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.runs)
-        scheduler = found.deployment.scheduler
+        (estimate,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.runs)
+        scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)
-        return replace(found, deployment=replace(found.deployment, scheduler=scheduler))
+        return replace(estimate, deployment=replace(estimate.deployment, scheduler=scheduler))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +192,13 @@ def better_split(
         row = next_row(question, workload, pairs, open_pairs)
         if row is None:
             break
-        found, fails = as_run_together(question, workload, pairs.take(row), market)
-        if found is None:
+        simulated, fails = as_run_together(question, workload, pairs.take(row), market)
+        if simulated is None:
             failed_rows = pairs.of_plan[fails]
             open_pairs &= failed_rows != failed_rows[row[0]]
             continue
-        if found.score < to_beat:
-            best, to_beat = found, found.score
+        if simulated.score < to_beat:
+            best, to_beat = simulated, simulated.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= CLOSE * score[row[0]])
     return None if best is None else (pair_estimate(question, workload, best, market), best)
 
@@ -300,8 +300,8 @@ def leading(options: Options, market: Snapshot) -> Options:
         options.e2e_p50_s,
         options.fleet.accelerators / np.maximum(work, LEAST_PER_S),
     )
-    found = set[int]()
+    leading_rows = set[int]()
     for measure in measures:
         order = np.lexsort((measure, kinds))
-        found.update(order[np.unique(kinds[order], return_index=True)[1]].tolist())
-    return options.take(np.array(sorted(found), np.int64))
+        leading_rows.update(order[np.unique(kinds[order], return_index=True)[1]].tolist())
+    return options.take(np.array(sorted(leading_rows), np.int64))

@@ -28,7 +28,7 @@ def reasons(
 
     `tight` is the pool with the least free memory.
     """
-    found = [
+    explanations = [
         *(
             pool_reason(name, each, load)
             for name, each, load in zip(NAMES, both, (split.prefill, split.decode), strict=True)
@@ -38,9 +38,9 @@ def reasons(
         *limit_reasons(workload, performance),
     ]
     if workload.requests is not None and performance.days is not None:
-        found.append(run_reason(workload.requests, performance.days * SECONDS_PER_DAY))
-    found += of_pools(both, tight)
-    return tuple(found)
+        explanations.append(run_reason(workload.requests, performance.days * SECONDS_PER_DAY))
+    explanations += of_pools(both, tight)
+    return tuple(explanations)
 
 
 def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:

@@ -28,10 +28,10 @@ def relaxations(question: Question, market: Snapshot, rejected: Sequence[Rejecti
     double: list[Change] = []
     for other in alternatives(question, judged):
         ways = ways_of(other.question, market)
-        kept = ways.take(keeping(sizes, ways))
-        does = that_does(other.question, market, kept) if len(kept) else None
-        if does is not None:
-            single.append(Change(other.label, f"feasible with {named(does, market)}{other.owed}"))
+        within_limits = ways.take(keeping(sizes, ways))
+        confirmed = that_does(other.question, market, within_limits) if len(within_limits) else None
+        if confirmed is not None:
+            single.append(Change(other.label, f"feasible with {named(confirmed, market)}{other.owed}"))
             continue
         enough = of_sizes(other.question, sizes, ways, market)
         double += [
@@ -54,10 +54,10 @@ def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Snap
         rest = ways.take(keeping([other for other in sizes if other is not size], ways))
         if len(rest):
             least = size.least(rest)
-            does = least_that_does(question, market, size.allowing, one(size.needed(least)), least)
-            if does is not None:
-                value = min(does[0], one(size.needed(does[1])))  # the steps of a trial may exceed the need
-                enough[size.name] = f"feasible at {size.format_value(value)}: {named(does[1], market)}"
+            confirmed = least_that_does(question, market, size.allowing, one(size.needed(least)), least)
+            if confirmed is not None:
+                value = min(confirmed[0], one(size.needed(confirmed[1])))  # the steps of a trial may exceed the need
+                enough[size.name] = f"feasible at {size.format_value(value)}: {named(confirmed[1], market)}"
     return enough
 
 
@@ -81,10 +81,10 @@ def of_everything(question: Question, market: Snapshot, sizes: Sequence[Size]) -
     ways = ways_of(question, market)
     if not len(ways):
         return []
-    kept = ways.take(keeping(sizes, ways))
-    does = that_does(question, market, kept) if len(kept) else None
-    if does is not None:
-        return [Change("remove every latency limit", f"feasible with {named(does, market)}")]
+    within_limits = ways.take(keeping(sizes, ways))
+    confirmed = that_does(question, market, within_limits) if len(within_limits) else None
+    if confirmed is not None:
+        return [Change("remove every latency limit", f"feasible with {named(confirmed, market)}")]
     enough = of_sizes(question, sizes, ways, market)
     pairs = [Change(f"remove every latency limit, {s.label}", enough[s.name]) for s in sizes if s.name in enough]
     label = "remove every limit on latency, accelerators, money and power"

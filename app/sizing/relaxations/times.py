@@ -117,9 +117,9 @@ def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], 
     for time in times:
         enough = least_time(question, time, tuple(t for t in time.types if t in types), market, sizes)
         if enough is not None:
-            does = least_that_does(question, market, time.allowing, enough[0], cheapest(enough[1]))
-            if does is not None:
-                found.append(Change(time.label, f"feasible at {time.format_value(does[0])}: {named(does[1], market)}"))
+            confirmed = least_that_does(question, market, time.allowing, enough[0], cheapest(enough[1]))
+            if confirmed is not None:
+                found.append(Change(time.label, f"feasible at {time.format_value(confirmed[0])}: {named(confirmed[1], market)}"))
     return found
 
 

@@ -23,10 +23,10 @@ CHEAPEST_TYPES = 3  # accelerator types tried per alternative
 
 def decided(question: Question, market: Snapshot, slug: str) -> Ways:
     """The recommendation for one accelerator type; an empty table where it is infeasible."""
-    asked = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
-    assert isinstance(asked.workload, InferenceWorkload)
-    best = best_single_service(asked, asked.workload, market)
-    return no_way() if best is None else ways_from(asked.workload, best)
+    requested = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
+    assert isinstance(requested.workload, InferenceWorkload)
+    best = best_single_service(requested, requested.workload, market)
+    return no_way() if best is None else ways_from(requested.workload, best)
 
 
 def is_tried(question: Question) -> bool:

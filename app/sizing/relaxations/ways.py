@@ -157,10 +157,10 @@ def _ways_to_train(question: Question, workload: TrainingWorkload, market: Snaps
 
 def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
     """Mask of plans within the given resource limits."""
-    kept: Mask = np.ones(len(ways), bool)
+    within: Mask = np.ones(len(ways), bool)
     for size in sizes:
-        kept &= no_more(size.needed(ways), size.limit)
-    return kept
+        within &= no_more(size.needed(ways), size.limit)
+    return within
 
 
 def cheapest(ways: Ways) -> Ways:

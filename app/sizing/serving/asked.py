@@ -93,12 +93,12 @@ def check_context(d: Deployment, workload: InferenceWorkload) -> None:
 def holding(deployment: Deployment, plans: Plans) -> Mask:
     """Mask of plans whose fixed machines or accelerators hold the fixed replicas and spares."""
     wanted = (deployment.replicas or 1) + (deployment.spare_replicas or 0)
-    held: Mask = np.ones(len(plans), dtype=bool)
+    holds: Mask = np.ones(len(plans), dtype=bool)
     if deployment.nodes is not None:
-        held &= most_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
+        holds &= most_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
     if deployment.total_accelerators is not None:
-        held &= wanted * plans.accelerators_per_replica <= deployment.total_accelerators
-    return held
+        holds &= wanted * plans.accelerators_per_replica <= deployment.total_accelerators
+    return holds
 
 
 def most_on(plans: Plans, machines: Column) -> Column:

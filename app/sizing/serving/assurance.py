@@ -218,8 +218,8 @@ def slack_of(
         shares.append(within)
     else:
         shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed.alone)]
-    found: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
-    return found
+    slack: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
+    return slack
 
 
 def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
@@ -229,8 +229,8 @@ def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold
     if workload.volume_requests is None or workload.deadline_s is None:
         return np.ones(len(replicas))
     busy = run_s(workload.volume_requests, replicas, speed.capacity_per_s, speed.slo_batch, cold_start_s) - cold_start_s
-    left: Column = np.maximum(workload.deadline_s - cold_start_s, 0.0)
-    return left / busy
+    available_s: Column = np.maximum(workload.deadline_s - cold_start_s, 0.0)
+    return available_s / busy
 
 
 def sureness(standing: Column, slack: Column) -> list[float]:
@@ -238,10 +238,10 @@ def sureness(standing: Column, slack: Column) -> list[float]:
 
     Once slack is negative at a confidence, it counts as negative at all higher ones.
     """
-    left = np.minimum.accumulate(np.clip(slack, -FAR_OFF, FAR_OFF))
-    last, columns = len(standing) - 1, np.arange(left.shape[1])
-    base = np.clip((left >= 0).sum(axis=0) - 1, 0, last)
+    remaining_slack = np.minimum.accumulate(np.clip(slack, -FAR_OFF, FAR_OFF))
+    last, columns = len(standing) - 1, np.arange(remaining_slack.shape[1])
+    base = np.clip((remaining_slack >= 0).sum(axis=0) - 1, 0, last)
     before = np.minimum(base, last - 1)
-    lost = np.maximum(left[before, columns] - left[before + 1, columns], LEAST_SHARE)
-    found = standing[base] + left[base, columns] * (standing[before + 1] - standing[before]) / lost
-    return [NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in found.tolist()]
+    lost = np.maximum(remaining_slack[before, columns] - remaining_slack[before + 1, columns], LEAST_SHARE)
+    z_scores = standing[base] + remaining_slack[base, columns] * (standing[before + 1] - standing[before]) / lost
+    return [NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in z_scores.tolist()]

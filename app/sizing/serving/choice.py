@@ -69,15 +69,15 @@ def fixed_plans(
     If the layout is larger than any machine for sale, a host without a price takes their place.
     """
 
-    def found(hosts: Candidates, turned_down: Rejections) -> Plans:
+    def plans_on(hosts: Candidates, turned_down: Rejections) -> Plans:
         return plans_of(
             model, market, hosts, constraints, turned_down, assumed, phase=phase, personal=personal, fixed=deployment
         )
 
-    plans = found(machines, rejections)
+    plans = plans_on(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
-    return found(unpriced(market, deployment, assumed), Unread(market.accelerators))
+    return plans_on(unpriced(market, deployment, assumed), Unread(market.accelerators))
 
 
 def chosen(
@@ -88,11 +88,11 @@ def chosen(
 
     A complete deployment is returned unchanged.
     """
-    asked = settings_asked(deployment, plans, workload.redundancy)
-    if len(plans) == 1 and is_complete(workload, asked):
-        return Choice(plans, asked)
-    found = None if deployment.fixes_hardware else searched(question, workload, plans, deployment, market)
-    return most_capable(question, workload, plans, deployment, market) if found is None else found
+    requested = settings_asked(deployment, plans, workload.redundancy)
+    if len(plans) == 1 and is_complete(workload, requested):
+        return Choice(plans, requested)
+    recommended = None if deployment.fixes_hardware else searched(question, workload, plans, deployment, market)
+    return most_capable(question, workload, plans, deployment, market) if recommended is None else recommended
 
 
 def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
@@ -147,8 +147,8 @@ def most_capable(
     first, group_of_plan = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
     kinds, settings, rows = least_short(question, workload, plans.take(first), deployment, market)
     idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
-    does = judge(question, idle, kinds, settings, speculative=deployment.speculative).options
-    score = 1.0 / np.maximum(throughput_per_s(workload, does), LEAST_PER_S)
+    evaluated = judge(question, idle, kinds, settings, speculative=deployment.speculative).options
+    score = 1.0 / np.maximum(throughput_per_s(workload, evaluated), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
     row_of[rows[most]] = most
     tied = np.flatnonzero(row_of[group_of_plan] >= 0)
@@ -158,10 +158,10 @@ def most_capable(
         workload,
         plans,
         settings.take(of_kind),
-        slo_batch=does.slo_batch[of_kind],
-        capacity_per_s=does.capacity_per_s[of_kind],
-        rate_per_s=does.rate_per_s[of_kind],
-        e2e_p50_s=does.e2e_p50_s[of_kind],
+        slo_batch=evaluated.slo_batch[of_kind],
+        capacity_per_s=evaluated.capacity_per_s[of_kind],
+        rate_per_s=evaluated.rate_per_s[of_kind],
+        e2e_p50_s=evaluated.e2e_p50_s[of_kind],
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), rounded(options.e2e_p50_s), rounded(usd)))[:1]
@@ -177,30 +177,30 @@ def least_short(
     Memory counts first, then accelerators beyond the available number, then speed. The requested confidence applies;
     where nothing meets it, the median prediction does.
     """
-    kind, assumed, asked = (
+    kind, assumed, requested = (
         serving_backend(workload),
         question.assumptions,
         settings_asked(deployment, plans, workload.redundancy),
     )
     margins = margins_asked(question, workload, plans, market)
 
-    def found() -> tuple[Memory, Speed, Mask]:
-        memory = kind.memory(workload, plans, assumed, asked, margins)
+    def measure_remaining() -> tuple[Memory, Speed, Mask]:
+        memory = kind.memory(workload, plans, assumed, requested, margins)
         alone = kind.unloaded_latency(workload, plans, memory, assumed, deployment.speculative, margins)
         speed = kind.speed(workload, memory, alone, assumed)
         return memory, speed, able(workload, memory, speed)
 
-    memory, speed, held = found()
-    slow = np.where(held, 0.0, np.maximum(1.0, times_too_slow(workload, speed, asked)))
+    memory, speed, held = measure_remaining()
+    slow = np.where(held, 0.0, np.maximum(1.0, times_too_slow(workload, speed, requested)))
     rows: Codes = np.arange(len(plans))
-    for short in (memory.unfit, exceeds_accelerators(workload, deployment, plans, asked), slow):
+    for short in (memory.unfit, exceeds_accelerators(workload, deployment, plans, requested), slow):
         rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
-    plans, asked, margins, held = plans.take(rows), asked.take(rows), margins.take(rows), held[rows]
+    plans, requested, margins, held = plans.take(rows), requested.take(rows), margins.take(rows), held[rows]
     memory, speed = memory.take(rows), speed.take(rows)
     if not held.all():
         margins = margins.only(held)
-        memory, speed, held = found()
-    return plans, at_their_best(question, workload, plans, asked, memory, speed, held), rows
+        memory, speed, held = measure_remaining()
+    return plans, at_their_best(question, workload, plans, requested, memory, speed, held), rows
 
 
 def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:

@@ -115,7 +115,7 @@ class Curve:
         part = float(np.log(load / self.loads[low]) / np.log(self.loads[high] / self.loads[low]))
         return Place(low, high, part if self.closed else min(part, 1.0))
 
-    def of(self, wait: str, statistic: str) -> Column:
+    def statistic_s(self, wait: str, statistic: str) -> Column:
         """One statistic of a wait at every load, s."""
         values: Column = self.waits_s[:, WAITS.index(wait), TOLD.index(statistic)]
         return values
@@ -134,7 +134,7 @@ class Curve:
 
         A wait of zero at the lighter load is not extrapolated.
         """
-        at, values = self.place(load), self.of(wait, statistic)
+        at, values = self.place(load), self.statistic_s(wait, statistic)
         lighter = float(values[at.lighter])
         return lighter, float(values[at.heavier]), at.part if lighter > 0 else at.inside
 
@@ -170,9 +170,9 @@ class Curve:
         """
         if self.by_class:
             for part in self.by_class:
-                yield from part.curve.limits(part.of.slo, margins, row)
+                yield from part.curve.limits(part.traffic_class.slo, margins, row)
             return
-        first, token, whole = (self.of(name, AT_LIMIT) for name in LATENCIES)
+        first, token, whole = (self.statistic_s(name, AT_LIMIT) for name in LATENCIES)
         slower_first, slower_token = float(margins.ttft[row]), float(margins.tpot[row])
         for wait_s, limit_s in (
             (first * slower_first, slo.ttft_s),
@@ -205,7 +205,7 @@ class Curve:
 
     def knee(self) -> float:
         """Load above which the p95 of TTFT grows faster than throughput."""
-        slow = np.diff(np.log(np.maximum(self.of("ttft", "p95"), LEAST_S)))
+        slow = np.diff(np.log(np.maximum(self.statistic_s("ttft", "p95"), LEAST_S)))
         more = np.diff(np.log(np.maximum(self.answered_per_s, LEAST_S)))
         steeper = np.flatnonzero(slow > more)
         return float(self.loads[int(steeper[0]) if len(steeper) else -1])
@@ -215,7 +215,7 @@ class Curve:
 class ClassCurve:
     """Load curve of one traffic class; the loads are those of all classes together."""
 
-    of: TrafficClass
+    traffic_class: TrafficClass
     curve: Curve
 
 

@@ -164,7 +164,7 @@ def finalists_of(
     options: Options,
     market: Snapshot,
     rejections: Rejections,
-    asked: Deployment | None = None,
+    requested: Deployment | None = None,
 ) -> tuple[Finalists, int]:
     """Best option of each accelerator type, up to the requested number, and how many types can serve.
 
@@ -179,21 +179,21 @@ def finalists_of(
     # so they cannot show that another layout is better.
     trial = SimulationQueue(options, score_of(question.objective, merit), best, try_extra_layouts=workload.load is Load.OPEN)
     tables: list[Options] = []
-    found: list[SimulatedReplicas] = []
-    kept: list[Codes] = []
+    simulations: list[SimulatedReplicas] = []
+    kept_rows: list[Codes] = []
     wanted = max(question.limit, FEWEST)
     while len(rows := trial.next(max(wanted - len(trial.reached), int(trial.may_beat())))):
-        does, runs, again = simulate_candidates(question, workload, options.take(rows), market, rejections, asked)
+        passes, runs, again = simulate_candidates(question, workload, options.take(rows), market, rejections, requested)
         scores = np.full(len(rows), np.inf)
-        if does.any():
+        if passes.any():
             within = allowed(question, again, rejections)
             tables.append(again.take(within))
-            found.append(runs.take(np.flatnonzero(within)))
-            kept.append(rows[does][within])
-            does[does] = within
-            scores[does] = score_of(question.objective, measures(workload, tables[-1]))
+            simulations.append(runs.take(np.flatnonzero(within)))
+            kept_rows.append(rows[passes][within])
+            passes[passes] = within
+            scores[passes] = score_of(question.objective, measures(workload, tables[-1]))
         trial.record_scores(rows, scores)
-    ranked = merge_results(question, workload, options, tables, found, kept)
+    ranked = merge_results(question, workload, options, tables, simulations, kept_rows)
     return ranked.first(question.limit), trial.types
 
 
@@ -210,9 +210,9 @@ def simulate_candidates(
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
     runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
     assert runs is not None
-    does = meets_limits(question, workload, options, runs, rejections)
-    runs, options = runs.take(np.flatnonzero(does)), options.take(does)
-    return does, runs, size_fleet(question, workload, options, runs) if len(options) else options
+    passes = meets_limits(question, workload, options, runs, rejections)
+    runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)
+    return passes, runs, size_fleet(question, workload, options, runs) if len(options) else options
 
 
 def meets_limits(
@@ -246,21 +246,21 @@ def merge_results(
     workload: InferenceWorkload,
     options: Options,
     tables: list[Options],
-    found: list[SimulatedReplicas],
-    kept: list[Codes],
+    simulations: list[SimulatedReplicas],
+    kept_rows: list[Codes],
 ) -> Finalists:
     """Merge the sized tables into all options and rank the sized rows."""
-    if not any(map(len, kept)):
+    if not any(map(len, kept_rows)):
         none = np.zeros(0, np.int64)
         return Finalists(options, none, np.zeros(0), None)
-    rows = np.concatenate(kept)
+    rows = np.concatenate(kept_rows)
     again = write_back(apply_simulation_ratio(question, workload, options, rows, tables), rows, tables)
     merit = measures(workload, again.take(rows))
     order = best_per_accelerator(again.accelerator[rows], question.objective, merit, stable_key(again.take(rows)))
     runs = SimulatedReplicas(
-        tuple(c for part in found for c in part.curves),
-        np.concatenate([part.sequences for part in found]),
-        stacked([part.margins for part in found]),
+        tuple(c for part in simulations for c in part.curves),
+        np.concatenate([part.sequences for part in simulations]),
+        stacked([part.margins for part in simulations]),
     )
     return Finalists(again, rows[order], score_of(question.objective, merit)[order], runs.take(order))
 

@@ -127,7 +127,7 @@ class AutoregressiveServing:
         margins: Margins | None = None,
     ) -> ServingMemory:
         """Memory of every plan."""
-        found = serving_memory(
+        memory = serving_memory(
             workload.model,
             plans,
             assumed,
@@ -140,7 +140,7 @@ class AutoregressiveServing:
             unforeseen_share=None if margins is None else margins.memory_share,
         )
         prefixes = prefixes_of(workload, plans)
-        return found if prefixes is None else replace(found, prefixes=prefixes)
+        return memory if prefixes is None else replace(memory, prefixes=prefixes)
 
     def unloaded_latency(
         self,
@@ -155,16 +155,16 @@ class AutoregressiveServing:
         achieved = plans.achieved
         step, link, links = self.steps(workload, plans, achieved, assumed, speculative)
 
-        def found(asked: InferenceWorkload) -> StreamAlone:
-            prompts = self.prompts(asked, plans, achieved, link, links)
-            return unloaded_stream(asked, plans, memory, step, *prompts, margins)
+        def unloaded_with(workload_part: InferenceWorkload) -> StreamAlone:
+            prompts = self.prompts(workload_part, plans, achieved, link, links)
+            return unloaded_stream(workload_part, plans, memory, step, *prompts, margins)
 
         if memory.prefixes is None:
-            return found(workload)
+            return unloaded_with(workload)
         with trace_label("no hits"):
-            cold = found(workload.without_hits)
+            cold = unloaded_with(workload.without_hits)
         with trace_label("hits"):
-            return replace(found(workload), cold=cold)
+            return replace(unloaded_with(workload), cold=cold)
 
     def by(self, workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
         """The same unloaded latency with other margins."""
@@ -179,8 +179,8 @@ class AutoregressiveServing:
         """
         with trace_label("" if memory.prefixes is None else "hits"):
             speed = stream_speed(workload, memory, alone, assumed)
-        found = speed_with_prefixes(workload, memory, speed, assumed)
-        return found.times(found.data_parallel)
+        with_prefixes = speed_with_prefixes(workload, memory, speed, assumed)
+        return with_prefixes.times(with_prefixes.data_parallel)
 
     def steps(
         self,

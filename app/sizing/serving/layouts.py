@@ -133,8 +133,8 @@ def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, f
         return _table(model, [(1, 1, 1, 1)])
     if fixed is None or not (_given(fixed) or _hardware(fixed)):
         usual = [(t, p, 1, 1) for t, p in USUAL if p <= max(1, model.num_layers)]
-        found = _table(model, [*usual, *_beside(model)])
-        return found.take(found.divides)
+        standard_layouts = _table(model, [*usual, *_beside(model)])
+        return standard_layouts.take(standard_layouts.divides)
     most = most_of_a_replica(node, assumed, fixed)
     extra = [] if _given(fixed) else [w for w in _beside(model) if w[0] * w[1] * w[2] <= most]
     return _table(model, [degrees for degrees in [*_every(model, most, fixed), *extra] if _agrees(fixed, *degrees)])
@@ -241,10 +241,10 @@ def legal_layouts(
     legal: Mask = wired.take(row, axis=0)
     largest = _largest(layouts, wired)[row]
     if across.any():
-        asked = ~stacks.small_engine[stack]
+        allowed_across = ~stacks.small_engine[stack]
         if not layout_is_fixed:
-            asked &= _needed(weights[stack], node.memory_bytes[machine], assumed) * FEWEST_OVER_NEED > largest
-        more = across[machine] & asked[:, None] & (layout_is_fixed | (layouts.size > largest[:, None]))
+            allowed_across &= _needed(weights[stack], node.memory_bytes[machine], assumed) * FEWEST_OVER_NEED > largest
+        more = across[machine] & allowed_across[:, None] & (layout_is_fixed | (layouts.size > largest[:, None]))
         legal, largest = legal | more, np.maximum(largest, _largest(layouts, more))
     legal &= layouts.divides | stacks.pads_heads[stack][:, None]
     if wide.any():
@@ -266,8 +266,8 @@ def _needed(weights_bytes: Column, memory_bytes: Column, assumed: Assumptions) -
 
 def _largest(layouts: Layouts, among: Mask) -> Column:
     """Accelerators of the largest layout in a mask, per machine."""
-    found: Column = np.where(among, layouts.size, 0.0).max(axis=1, initial=0.0)
-    return found
+    largest: Column = np.where(among, layouts.size, 0.0).max(axis=1, initial=0.0)
+    return largest
 
 
 def _wired(
@@ -286,11 +286,11 @@ def _wired(
     whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
     known = whole[:, None] | (fixed is not None and fixed.laid_out)
     network_allowed = (known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
-    held = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
+    whole_machines = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
-    wired: Mask = ((size <= count) | (held & network_allowed)) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
+    wired: Mask = ((size <= count) | (whole_machines & network_allowed)) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
     linked, reach = pcie | (domain >= count), np.maximum(count, domain)
-    across: Mask = held & known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
+    across: Mask = whole_machines & known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
     allowed = np.ones_like(wired)
     if max_accelerators is not None:
         allowed &= nodes * count <= max_accelerators
@@ -310,7 +310,7 @@ def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
     enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
     staged = np.maximum(np.maximum(enough, need * MOST_OVER_NEED), low)
     high = np.maximum(enough * MOST_OVER_NEED, low)
-    found: Mask = (size >= low[:, None]) & (size <= high[:, None])
-    found &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
-    found &= (layouts.data_parallel == 1) | ((need[:, None] > 1) & (size <= WIDEST_OVER_NEED * need[:, None]))
-    return found
+    worthwhile: Mask = (size >= low[:, None]) & (size <= high[:, None])
+    worthwhile &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
+    worthwhile &= (layouts.data_parallel == 1) | ((need[:, None] > 1) & (size <= WIDEST_OVER_NEED * need[:, None]))
+    return worthwhile

@@ -71,7 +71,7 @@ def margins_at(
 ) -> Margins:
     """Multipliers at a z-score; z = 0 is the median prediction."""
     names = kinds_of(workload)
-    chosen = {name: spreads.of(name) for name in names}
+    chosen = {name: spreads.get_spread(name) for name in names}
     factors = {name: np.exp(spread.scale(around) * spread.quantile(standing)) for name, spread in chosen.items()}
     rate, tpot, ttft = (factors[name] for name in names)
     return Margins(rate, tpot, ttft, np.full(len(around), assumed.memory_deviation) * standing)

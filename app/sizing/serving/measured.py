@@ -189,6 +189,6 @@ def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, C
         finer[::2], finer[1::2] = points, (points[:-1] + points[1:]) / 2
         points = finer
     inner, rows = points[1:-1], np.arange(len(low))
-    held = test.holds(inner.ravel()).reshape(inner.shape)
-    cell = np.where(held.all(axis=0), len(inner), held.argmin(axis=0))
+    holds = test.holds(inner.ravel()).reshape(inner.shape)
+    cell = np.where(holds.all(axis=0), len(inner), holds.argmin(axis=0))
     return points[cell, rows], points[cell + 1, rows]

@@ -258,7 +258,7 @@ def build_plans(
     Types without a stack, a layout, a cache format or a required specification are rejected with that reason.
     """
     pairs = paired(
-        machines, stacks, accelerators, rejections, unsupported, asked=bool(constraints.weight_formats or fixed)
+        machines, stacks, accelerators, rejections, unsupported, formats_are_requested=bool(constraints.weight_formats or fixed)
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = layouts_of(model, machines.node, assumed, fixed)
@@ -303,7 +303,7 @@ def paired(
     rejections: Rejections,
     unsupported: Unsupported,
     *,
-    asked: bool,
+    formats_are_requested: bool,
 ) -> Pairs:
     """Pair machines with the stacks that run on them, and keep the pairs with known rates."""
     of_machine = machines.node.accelerator
@@ -311,7 +311,7 @@ def paired(
     machine, stack = np.divmod(np.flatnonzero(together), max(1, len(stacks)))
     unsupported.turn_down(rejections, of_machine, of_machine[machine])
     engine_on = machine * (stacks.engine.max(initial=0) + 1) + stacks.engine[stack]
-    keep = _sixteen_bit_once(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], asked)
+    keep = _sixteen_bit_once(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], formats_are_requested)
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
     rejections.without(
@@ -351,7 +351,7 @@ def stored_bytes(model: ModelArchitecture, weight_format: Codes) -> tuple[Column
     return weights[weight_format], experts[weight_format], idle[weight_format]
 
 
-def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, asked: bool) -> Mask:
+def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, formats_are_requested: bool) -> Mask:
     """Mask of the pairs to keep so that each engine and machine has one 16-bit format.
 
     BF16 needs hardware support. FP16 is dropped where the same engine runs BF16 on the same machine, unless the
@@ -359,7 +359,7 @@ def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, as
     """
     bf16 = weight_format == FORMATS.index("bf16")
     keep: Mask = ~bf16 | has_bf16
-    if not asked:
+    if not formats_are_requested:
         fp16 = weight_format == FORMATS.index("fp16")
         keep &= ~(fp16 & np.isin(engine_on, engine_on[bf16 & keep]))
     return keep
@@ -386,11 +386,11 @@ def _kv_choices(
     The default is 16 bit, or the stack's own format if it has no 16-bit cache. Requested formats replace the
     default.
     """
-    asked = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats
+    requested = (fixed.kv_format,) if fixed is not None and fixed.kv_format else constraints.kv_formats
     keeps, usual = stacks.keeps_kv, KV_NAMES.index("bf16")
-    if not asked:
+    if not requested:
         none = ~keeps.any(axis=1)
         return np.arange(len(stack)), np.where(keeps[:, usual] | none, usual, keeps.argmax(axis=1))[stack]
-    chosen = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in asked]
+    chosen = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in requested]
     rows = np.concatenate([r for r, _ in chosen])
     return rows, np.concatenate([np.full(len(r), code) for r, code in chosen])

@@ -9,7 +9,7 @@ from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 
 
-def scheduler_of(plans: Plans, memory: ServingMemory, row: int, asked: SchedulerSettings | None = None) -> Scheduler:
+def scheduler_of(plans: Plans, memory: ServingMemory, row: int, overrides: SchedulerSettings | None = None) -> Scheduler:
     """Scheduler of the plan in row `row`.
 
     Parameters:
@@ -19,4 +19,4 @@ def scheduler_of(plans: Plans, memory: ServingMemory, row: int, asked: Scheduler
     own = scheduler_at(
         plans.scheduling, row, tokens=at(memory.max_batched_tokens, row), sequences=at(memory.max_sequences, row)
     )
-    return own.with_settings(asked)
+    return own.with_settings(overrides)

@@ -134,15 +134,15 @@ def judged_of(
     return Judged(options, memory, speed, operation)
 
 
-def complete(memory: Memory, speed: Speed, replicas: Column | None, asked: Settings) -> Settings:
+def complete(memory: Memory, speed: Speed, replicas: Column | None, requested: Settings) -> Settings:
     """Complete engine settings of evaluated plans, with the machines that the request fixes."""
     return Settings(
-        max_sequences=speed.rank_batch if asked.max_sequences is None else asked.max_sequences,
+        max_sequences=speed.rank_batch if requested.max_sequences is None else requested.max_sequences,
         max_batched_tokens=getattr(memory, "max_batched_tokens", None),
         memory_fraction=memory.memory_fraction,
         replicas=replicas,
-        spare_replicas=asked.spare_replicas,
-        nodes=asked.nodes,
+        spare_replicas=requested.spare_replicas,
+        nodes=requested.nodes,
     )
 
 
@@ -262,12 +262,12 @@ def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans,
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
     around = around_stacks(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
     standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
-    found = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
+    margins = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
     if plans.on_host is None:
-        return found
+        return margins
     away = np.flatnonzero(plans.away)
     offload_margins_around = around_plans(workload, plans.take(away), market.beside_stacks, question.assumptions)
-    return with_rows(found, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions))
+    return with_rows(margins, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions))
 
 
 def able_replicas(
@@ -286,18 +286,18 @@ def able_replicas(
     kind, assumed, confidence = serving_backend(workload), question.assumptions, question.constraints.confidence
     memory = kind.memory(workload, plans, assumed, asked, margins)
     fits = memory.fits
-    gone = rejections.left_without(plans.accelerator, fits, np.ones(len(plans), bool))
+    rejected_rows = rejections.left_without(plans.accelerator, fits, np.ones(len(plans), bool))
     turn_down(
         rejections,
         confidence,
-        plans.accelerator[gone],
-        (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[gone],
+        plans.accelerator[rejected_rows],
+        (memory.needed_bytes - margins.memory_share * memory.capacity_bytes <= memory.usable_bytes)[rejected_rows],
         code="out_of_memory",
         text="{name} needs {needed} GiB on {each} in its best layout. The engine may use {available} GiB.",
-        needed=memory.needed_bytes[gone] / GIB,
-        available=memory.usable_bytes[gone] / GIB,
+        needed=memory.needed_bytes[rejected_rows] / GIB,
+        available=memory.usable_bytes[rejected_rows] / GIB,
         unit="gib",
-        count=plans.accelerators_per_replica[gone],
+        count=plans.accelerators_per_replica[rejected_rows],
         reached=Reached.MEMORY,
     )
     rows = np.flatnonzero(fits)
@@ -323,9 +323,9 @@ def turn_down_slow(
     left = np.ones(len(plans), bool)
     for limit in limits:
         met = left & limit.met & serve if limit is limits[-1] else left & limit.met
-        gone = rejections.left_without(plans.accelerator, met, left)
-        with_host = plans.away[gone]
-        for rows, text in ((gone[~with_host], limit.text), (gone[with_host], f"{limit.text} {WITH_HOST}")):
+        rejected_rows = rejections.left_without(plans.accelerator, met, left)
+        with_host = plans.away[rejected_rows]
+        for rows, text in ((rejected_rows[~with_host], limit.text), (rejected_rows[with_host], f"{limit.text} {WITH_HOST}")):
             turn_down(
                 rejections,
                 confidence,

@@ -69,7 +69,7 @@ def curves_of(
     memory: ServingMemory,
     speed: StreamSpeed,
     assumed: Assumptions,
-    asked: Deployment | None = None,
+    requested: Deployment | None = None,
     most_requests: int | None = None,
 ) -> tuple[Curve, ...]:
     """Load curve of every plan.
@@ -81,7 +81,7 @@ def curves_of(
     """
     count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
     with unrecorded():
-        replicas = [replica_at(workload, plans, memory, row, assumed, asked) for row in range(len(plans))]
+        replicas = [replica_at(workload, plans, memory, row, assumed, requested) for row in range(len(plans))]
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
             in_flight = partial(curve_in_flight, workload, count=count)
@@ -120,7 +120,7 @@ def replica_at(
     memory: ServingMemory,
     row: int,
     assumed: Assumptions,
-    asked: Deployment | None,
+    requested: Deployment | None,
 ) -> Replica:
     """Replica of a plan row, built with the functions that time its steps everywhere else."""
     plan = plans.take(np.array([row]))
@@ -130,10 +130,10 @@ def replica_at(
     replica = replica_of(
         work,
         plan.achieved,
-        scheduler_of(plans, memory, row, None if asked is None else asked.scheduler),
+        scheduler_of(plans, memory, row, None if requested is None else requested.scheduler),
         pool_bytes=at(memory.kv_pool_bytes, row),
         overlaps=bool(plans.small_engine[row]),
-        speculative=None if asked is None else asked.speculative,
+        speculative=None if requested is None else requested.speculative,
         served=served(workload.load),
     )
     return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica

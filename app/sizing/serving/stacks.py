@@ -45,14 +45,14 @@ def stacks_asked(
 ) -> Stacks:
     """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
     key = work, formats, engines
-    asked = market.stacks_known.get(key)
-    if asked is None:
+    selected = market.stacks_known.get(key)
+    if selected is None:
         if len(market.stacks_known) >= MOST_KNOWN:
             market.stacks_known.clear()
-        asked = market.stacks_known[key] = _stacks(market, work, formats, engines)
+        selected = market.stacks_known[key] = _stacks(market, work, formats, engines)
     if fixed is not None and fixed.engine is not None:
-        return market.of_version(asked, fixed.engine_version)
-    return asked
+        return market.of_version(selected, fixed.engine_version)
+    return selected
 
 
 def _stacks(market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
@@ -66,9 +66,9 @@ def _stacks(market: Snapshot, work: Work, formats: frozenset[str], engines: tupl
     keep &= level > LEVELS.index(Level.REFUSED)
     if engines:
         keep &= np.array([name in engines for name in market.engines])[stacks.engine]
-    asked = stacks.take(np.flatnonzero(keep))
-    asked = replace(asked, expected=level[keep] == LEVELS.index(Level.EXPECTED))
+    selected = stacks.take(np.flatnonzero(keep))
+    selected = replace(selected, expected=level[keep] == LEVELS.index(Level.EXPECTED))
     if not engines:
-        on = competing(asked.on, asked.expected, asked.named_only[:, TASKS.index(work.task)])
-        asked = replace(asked, on=on).take(np.flatnonzero(on.any(axis=1)))
-    return asked
+        on = competing(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
+        selected = replace(selected, on=on).take(np.flatnonzero(on.any(axis=1)))
+    return selected

@@ -32,7 +32,7 @@ class SimulationQueue:
         self.layouts: Codes = (
             plans.engine * 4096 + plans.weight_format
         ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
-        self.left: Mask = np.ones(len(options), bool)
+        self.unqueued: Mask = np.ones(len(options), bool)
         self.replacement_budget, self.extra_layouts_budget = MOST_OTHERS, MOST_BESIDE * try_extra_layouts
 
     def next(self, types: int) -> Codes:
@@ -49,9 +49,9 @@ class SimulationQueue:
         """Whether the next row would clearly beat every simulated row if formulas were exact; uses up the budget."""
         if not self.waiting or not self.reached or not self.replacement_budget:
             return False
-        found = float(self.score[self.waiting[0]]) * BETTER_BY < min(self.reached.values())
-        self.replacement_budget -= found
-        return found
+        would_win = float(self.score[self.waiting[0]]) * BETTER_BY < min(self.reached.values())
+        self.replacement_budget -= would_win
+        return would_win
 
     def record_scores(self, rows: Codes, scores: Column) -> None:
         """Record the simulated scores of rows, best first; infinite for failures."""
@@ -67,14 +67,14 @@ class SimulationQueue:
 
         Otherwise queue the best remaining layout, which is likely to score like the simulated one.
         """
-        of_type = np.flatnonzero((self.options.accelerator == kind) & self.left)
+        of_type = np.flatnonzero((self.options.accelerator == kind) & self.unqueued)
         alike = self.layouts[of_type] == self.layouts[row]
-        self.left[of_type[alike]] = False
+        self.unqueued[of_type[alike]] = False
         others = of_type[~alike]
         if not len(others):
             return
-        held, enough = self.options.slo_batch, self.reached.get(kind, np.inf) / WORSE_BY
-        abler = others[(held[others] > held[row]) & (self.score[others] < enough)]
+        batch, enough = self.options.slo_batch, self.reached.get(kind, np.inf) / WORSE_BY
+        abler = others[(batch[others] > batch[row]) & (self.score[others] < enough)]
         among = abler if len(abler) else others
         other = int(among[np.argmin(self.score[among])])
         if kind in self.reached:

@@ -131,15 +131,15 @@ class Degrees:
 
     options: Column  # degrees of every list, padded with infinity
     count: Codes  # number of degrees in each list
-    of: Codes  # list of each row
+    row_lists: Codes  # list of each row
 
     def counts(self) -> Codes:
         """Number of legal degrees of each row."""
-        return self.count[self.of]
+        return self.count[self.row_lists]
 
     def at(self, rows: Codes, place: Codes) -> Column:
         """Degree at a position in the list of each row."""
-        return self.options[self.of[rows], place]
+        return self.options[self.row_lists[rows], place]
 
 
 def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:

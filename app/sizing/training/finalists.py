@@ -27,7 +27,7 @@ class Finalists:
 
     plans: TrainingPlans
     run: Run
-    held: HeldBytes  # memory of each run at its peak, by kind, bytes
+    memory_by_kind: HeldBytes  # memory of each run at its peak, by kind, bytes
     cost: Cost
     fits: Mask  # whether each run fits, by the median prediction
     outcome: Outcome

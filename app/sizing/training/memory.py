@@ -418,18 +418,18 @@ def training_memory(
     return _at_peak(plans, held_bytes(counts, plans, rank, spread, micro), assumed)
 
 
-def _at_peak(plans: TrainingPlans, held: HeldBytes, assumed: Assumptions) -> TrainingMemory:
+def _at_peak(plans: TrainingPlans, parts: HeldBytes, assumed: Assumptions) -> TrainingMemory:
     """Return the memory parts at the peak moment."""
-    peak, capacity = peak_of(held, plans.stack.memory_factors), plans.node.memory_bytes
+    peak, capacity = peak_of(parts, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
-        weights_bytes=held.weights_bytes,
+        weights_bytes=parts.weights_bytes,
         gradient_bytes=peak.gradient_bytes,
-        optimizer_bytes=held.optimizer_bytes,
+        optimizer_bytes=parts.optimizer_bytes,
         activation_bytes=peak.activation_bytes,
         overhead_bytes=peak.overhead_bytes,
         capacity_bytes=capacity,
         usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)),
-        host_bytes=held.host_bytes,
+        host_bytes=parts.host_bytes,
         moment=peak.moment,
     )
 

@@ -72,7 +72,7 @@ class Peak(Columns):
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def at_loss_bytes(held: HeldBytes) -> Column:
+def at_loss_bytes(parts: HeldBytes) -> Column:
     """Gradients and activations at the end of forward.
 
     Parameters:
@@ -82,12 +82,12 @@ def at_loss_bytes(held: HeldBytes) -> Column:
         >>> at_loss_bytes(row(**vars(lasting), last_norm_bytes=0.2e9, loss_gathered_bytes=0.8e9)).tolist()
         [15000000000.0]
     """
-    loss = held.logits_bytes + held.last_norm_bytes + held.loss_gathered_bytes
-    return held.lasting_gradient_bytes + held.kept_bytes + loss
+    loss = parts.logits_bytes + parts.last_norm_bytes + parts.loss_gathered_bytes
+    return parts.lasting_gradient_bytes + parts.kept_bytes + loss
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def in_backward_bytes(held: HeldBytes) -> Column:
+def in_backward_bytes(parts: HeldBytes) -> Column:
     """Gradients and activations in the first layer of backward: nothing is freed yet, and the layer is recomputed.
 
     Parameters:
@@ -98,12 +98,12 @@ def in_backward_bytes(held: HeldBytes) -> Column:
         >>> in_backward_bytes(parts).tolist()
         [14000000000.0]
     """
-    gradients = held.lasting_gradient_bytes + held.head_gradient_bytes
-    return gradients + held.kept_bytes + held.working_bytes + held.backward_gathered_bytes
+    gradients = parts.lasting_gradient_bytes + parts.head_gradient_bytes
+    return gradients + parts.kept_bytes + parts.working_bytes + parts.backward_gathered_bytes
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def at_gradients_bytes(held: HeldBytes) -> Column:
+def at_gradients_bytes(parts: HeldBytes) -> Column:
     """Gradients and remaining activations at the end of backward.
 
     Parameters:
@@ -112,11 +112,11 @@ def at_gradients_bytes(held: HeldBytes) -> Column:
         >>> at_gradients_bytes(row(gradient_bytes=col(16e9), last_bytes=col(1e9))).tolist()
         [17000000000.0]
     """
-    return held.gradient_bytes + held.last_bytes
+    return parts.gradient_bytes + parts.last_bytes
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def in_update_bytes(held: HeldBytes) -> Column:
+def in_update_bytes(parts: HeldBytes) -> Column:
     """Gradients and temporary copies in the optimizer's update.
 
     Parameters:
@@ -125,7 +125,7 @@ def in_update_bytes(held: HeldBytes) -> Column:
         >>> in_update_bytes(row(gradient_bytes=col(16e9), update_bytes=col(4e9))).tolist()
         [20000000000.0]
     """
-    return held.gradient_bytes + held.update_bytes
+    return parts.gradient_bytes + parts.update_bytes
 
 
 @formula(unit="B", source="definition")
@@ -162,7 +162,7 @@ def activations_at_peak_bytes(peak_bytes: Column, gradients_at_peak_bytes: Colum
 
 
 @formula(unit="B", source="AIConfigurator's memory tables: 342 to 392 MB per NCCL communicator")
-def collective_buffer_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> Column:
+def collective_buffer_bytes(parts: HeldBytes, factors: TrainingMemoryFactors) -> Column:
     """Buffers of collectives: one communicator per group of ranks.
 
     AIConfigurator's tables have 0, 342 and 392 MB for one group of 1, 2, and 4 or 8 ranks.
@@ -174,7 +174,7 @@ def collective_buffer_bytes(held: HeldBytes, factors: TrainingMemoryFactors) -> 
         >>> collective_buffer_bytes(row(communicators=col(3)), row(training_collective_bytes=392e6)).tolist()
         [1176000000.0]
     """
-    return held.communicators * factors.training_collective_bytes
+    return parts.communicators * factors.training_collective_bytes
 
 
 @formula(unit="B", source="definition; the allocator's share is fitted to published peaks")
@@ -194,51 +194,51 @@ def overhead_bytes(peak_bytes: Column, collective_buffer_bytes: Column, factors:
     return factors.training_context_bytes + collective_buffer_bytes + slack
 
 
-def moments_of(held: HeldBytes) -> Moments:
+def moments_of(parts: HeldBytes) -> Moments:
     """Return gradients and activations at each of the four moments."""
-    return Moments(at_loss_bytes(held), in_backward_bytes(held), at_gradients_bytes(held), in_update_bytes(held))
+    return Moments(at_loss_bytes(parts), in_backward_bytes(parts), at_gradients_bytes(parts), in_update_bytes(parts))
 
 
-def gradients_at(held: HeldBytes, moment: Codes) -> Column:
+def gradients_at(parts: HeldBytes, moment: Codes) -> Column:
     """Return the gradients that exist at the moment of each row, bytes."""
-    lasting = held.lasting_gradient_bytes
-    begun = np.where(moment == BACKWARD, lasting + held.head_gradient_bytes, lasting)
-    return np.where(moment >= GRADIENTS, held.gradient_bytes, begun)
+    lasting = parts.lasting_gradient_bytes
+    begun = np.where(moment == BACKWARD, lasting + parts.head_gradient_bytes, lasting)
+    return np.where(moment >= GRADIENTS, parts.gradient_bytes, begun)
 
 
-def parts_at(held: HeldBytes, moment: Codes) -> ActivationParts:
+def parts_at(parts: HeldBytes, moment: Codes) -> ActivationParts:
     """Return the parts of the activations at the moment of each row."""
     forward = moment <= BACKWARD
-    working = np.where(moment == LOSS, held.last_norm_bytes, np.where(forward, held.working_bytes, held.last_bytes))
-    gathered = np.where(moment == LOSS, held.loss_gathered_bytes, held.backward_gathered_bytes)
+    working = np.where(moment == LOSS, parts.last_norm_bytes, np.where(forward, parts.working_bytes, parts.last_bytes))
+    gathered = np.where(moment == LOSS, parts.loss_gathered_bytes, parts.backward_gathered_bytes)
     return ActivationParts(
-        kept_bytes=np.where(forward, held.kept_bytes, 0.0),
+        kept_bytes=np.where(forward, parts.kept_bytes, 0.0),
         working_bytes=np.where(moment == UPDATE, 0.0, working),
-        logits_bytes=np.where(moment == LOSS, held.logits_bytes, 0.0),
+        logits_bytes=np.where(moment == LOSS, parts.logits_bytes, 0.0),
         gathered_bytes=np.where(forward, gathered, 0.0),
-        update_bytes=np.where(moment == UPDATE, held.update_bytes, 0.0),
+        update_bytes=np.where(moment == UPDATE, parts.update_bytes, 0.0),
     )
 
 
-def whole_moments(held: HeldBytes, factors: TrainingMemoryFactors) -> Moments:
+def whole_moments(parts: HeldBytes, factors: TrainingMemoryFactors) -> Moments:
     """Return the whole memory of an accelerator at each of the four moments, context and fragmentation included."""
-    states, moments = held.weights_bytes + held.optimizer_bytes, moments_of(held)
+    states, moments = parts.weights_bytes + parts.optimizer_bytes, moments_of(parts)
     each = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
-    buffers = collective_buffer_bytes(held, factors)
+    buffers = collective_buffer_bytes(parts, factors)
     return Moments(*(states + m + overhead_bytes(m, buffers, factors) for m in each))
 
 
-def peak_of(held: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
+def peak_of(parts: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
     """Return the highest of the four moments and its memory parts."""
-    moments = moments_of(held)
+    moments = moments_of(parts)
     every = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
     highest = peak_bytes(*every)
     late = np.where(highest == every[GRADIENTS], GRADIENTS, UPDATE)
     moment = np.where(highest == every[LOSS], LOSS, np.where(highest == every[BACKWARD], BACKWARD, late))
-    gradients = gradients_at(held, moment)
+    gradients = gradients_at(parts, moment)
     return Peak(
         gradient_bytes=gradients,
         activation_bytes=activations_at_peak_bytes(highest, gradients),
-        overhead_bytes=overhead_bytes(highest, collective_buffer_bytes(held, factors), factors),
+        overhead_bytes=overhead_bytes(highest, collective_buffer_bytes(parts, factors), factors),
         moment=moment,
     )

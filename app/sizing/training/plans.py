@@ -79,7 +79,7 @@ class TrainingPlans(Columns):
     stack: TrainingStacks  # framework stack of each plan
     stack_row: Codes  # row of the framework stack
     layout_row: Codes  # row of the original layout, unaffected by later changes
-    kept: KeepingTable  # bytes that each framework keeps, by sharding and recomputation
+    keeping_rows: KeepingTable  # bytes that each framework keeps, by sharding and recomputation
     tensor_parallel: Column  # tensor-parallel degree
     pipeline_parallel: Column  # pipeline stages
     context_parallel: Column  # context-parallel degree
@@ -100,7 +100,7 @@ class TrainingPlans(Columns):
             return keeping(
                 counts, recipe, self.zero_stage >= SHARDS_WEIGHTS, self.activation_checkpointing, flash=flash
             )
-        return late(self.kept.rows, self.kept.places(self.stack_row, self.zero_stage, self.activation_checkpointing))
+        return late(self.keeping_rows.rows, self.keeping_rows.places(self.stack_row, self.zero_stage, self.activation_checkpointing))
 
     @property
     def offered(self) -> Candidates:
@@ -193,7 +193,7 @@ def build_training_plans(
         stack=late(_as_asked(stacks, requested), stack),
         stack_row=stack,
         layout_row=layout_row,
-        kept=keeping_table(counts_of(workload), stacks.recipe, flash=flash),
+        keeping_rows=keeping_table(counts_of(workload), stacks.recipe, flash=flash),
         tensor_parallel=columns["tensor_parallel"],
         pipeline_parallel=columns["pipeline_parallel"],
         context_parallel=columns["context_parallel"],

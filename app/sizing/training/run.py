@@ -62,7 +62,7 @@ class Parts(Columns):
     """Intermediate results that are the same at every data-parallel degree."""
 
     rank: RankParams  # parameters per rank
-    held: MicroBatchMemory  # activations per micro-batch
+    activations: MicroBatchMemory  # activations per micro-batch
     time: MicroBatchTime  # time per micro-batch
 
 
@@ -322,7 +322,7 @@ def run_at(
     stall, interval = losses.checkpoint_stall_s, losses.checkpoint_interval_s
     wall = wall_s(counts, spread.batch, step.step_s, stall, interval, losses.lost_share, assumed)
     if memory is None:
-        memory = training_memory(counts, plans, parts.rank, spread, parts.held, assumed)
+        memory = training_memory(counts, plans, parts.rank, spread, parts.activations, assumed)
     return Run(
         data_parallel=data_parallel,
         accelerators=spread.accelerators,

@@ -172,7 +172,7 @@ def _recipes(workload: TrainingWorkload, snapshot: Snapshot, trainers: Trainers,
     else:
         names = [snapshot.engines[engine] for engine in trainers.engine.tolist()]
         requested_recipes = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
-        recipes = Recipes.of([as_said(recipe, fixed.recipe) for recipe in requested_recipes])
+        recipes = Recipes.from_recipes([as_said(recipe, fixed.recipe) for recipe in requested_recipes])
     return in_16_bit(recipes) if PRECISIONS[workload.precision].only_16_bit else recipes
 
 
@@ -204,7 +204,7 @@ def _margins(
     neighbourhood = snapshot.surroundings[pool_of(time)].index_stacks(keys).around(shape)
     neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = snapshot.spreads
-    return margins_of(confidence, (spreads.of(time), neighbourhood), spreads.of("training_memory"), recipe_known)
+    return margins_of(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def turn_down(
     )
     memory = attempts.memory
     needed, hosted = memory.total_bytes, host_holds(attempts.layouts, memory, assumed)
-    fitting, likely = attempts.held & hosted, memory.fits & hosted
+    fitting, likely = attempts.fits_at_confidence & hosted, memory.fits & hosted
     needed[judged], fitting[judged], likely[judged] = run.memory.total_bytes, False, False
     fitting[judged[run_fits]] = likely[judged[run_fits]] = True
     _too_large(attempts, needed, fitting, likely, rejections)

@@ -36,7 +36,7 @@ class Attempts:
     places: Codes  # position of each layout's largest degree
     largest: Column  # largest degree of each layout
     memory: TrainingMemory  # memory at that degree
-    held: Mask  # whether it fits at the requested confidence
+    fits_at_confidence: Mask  # whether it fits at the requested confidence
     wall_s: Column  # wall time, seconds; infinite if it does not fit
     able: Codes  # rows of the feasible layouts
     plans: TrainingPlans  # plans of the feasible layouts
@@ -72,7 +72,7 @@ def attempted(
     places, memory = at_largest.places, at_largest.memory
     degree = degrees.at(rows, places)
     fitting = np.flatnonzero(at_largest.surely)
-    fitting_plans, group = plans.take(fitting), at_largest.of[fitting]
+    fitting_plans, group = plans.take(fitting), at_largest.group_of_row[fitting]
     parts = Parts(late(at_largest.rank, group), late(at_largest.micro, group), micro_batch_time_of(counts, fitting_plans, assumed))
     largest = run_at(counts, fitting_plans, degree[fitting], assumed, parts, memory.take(fitting))
     wall = np.full(len(plans), np.inf)
@@ -85,7 +85,7 @@ def attempted(
         places=places,
         largest=degree,
         memory=memory,
-        held=at_largest.surely,
+        fits_at_confidence=at_largest.surely,
         wall_s=wall,
         able=fitting[timely],
         plans=fitting_plans.take(timely),
@@ -100,7 +100,7 @@ class _Held:
     places: Codes  # position of each row's degree
     memory: TrainingMemory  # memory at that degree
     surely: Mask  # whether it fits at the requested confidence
-    of: Codes  # computed group of each row
+    group_of_row: Codes  # computed group of each row
     rank: RankParams  # parameters per rank of each group, the same at every degree
     micro: MicroBatchMemory  # activations per micro-batch of each group
 
@@ -128,7 +128,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     retried = np.flatnonzero(~surely & (states <= memory.usable_bytes))
     kind = np.unique(group_of_row[retried])
     two = counts.global_batch / (AT_LEAST_TWO * examples.micro_batch_sequences[kind])
-    smaller = (degrees.options[degrees.of[lists[kind]]] <= two[:, None]).sum(axis=1) - 1
+    smaller = (degrees.options[degrees.row_lists[lists[kind]]] <= two[:, None]).sum(axis=1) - 1
     able = (smaller >= 0) & (smaller < largest[kind])
     kind, smaller = kind[able], smaller[able]
     at = np.full(len(examples), -1)
@@ -167,7 +167,7 @@ def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes)
     """Return (rows that leave part of their only machine idle, position of the degree that uses most of it)."""
     count = plans.accelerators_per_node
     idle = np.flatnonzero(plans.ranks * degrees.at(rows, places) < count)
-    options = degrees.options[degrees.of[rows[idle]]]
+    options = degrees.options[degrees.row_lists[rows[idle]]]
     most = (options * plans.ranks[idle, None] <= count[idle, None]).sum(axis=1) - 1
     more = most > places[idle]
     return idle[more], most[more]
@@ -192,43 +192,43 @@ def _smallest(
         counts, plans.micro_batch_sequences, plans.ranks, parts.time.compute_s + parts.time.exposed_s
     )
     least = busy_s * plans.stack.margins.time_factor / (plans.ranks * deadline_s)
-    low = np.minimum((degrees.options[degrees.of[rows]] < least[:, None]).sum(axis=1), largest)
+    low = np.minimum((degrees.options[degrees.row_lists[rows]] < least[:, None]).sum(axis=1), largest)
 
-    def does(which: Codes, tried: Codes) -> Mask:
+    def meets_limits(which: Codes, tried: Codes) -> Mask:
         near = plans.take(which)
         run = run_at(counts, near, degrees.at(rows[which], tried), assumed, parts.take(which))
         return surely_held(near, run.memory) & surely_in_time(near.stack.margins, run.wall_s, deadline_s)
 
-    return bisected(low, largest, does)
+    return bisected(low, largest, meets_limits)
 
 
-def bisected(low: Codes, high: Codes, does: Does) -> Codes:
+def bisected(low: Codes, high: Codes, is_feasible: Does) -> Codes:
     """Return the lowest feasible position of each row, by bisection between `low` and `high`; `high` must be feasible.
 
     As soon as few positions remain, they are all evaluated together and the bisection continues on the results.
     """
-    tried, judge = low, does
+    tried, judge = low, is_feasible
     while True:
         at = np.flatnonzero(low < high)
         if not len(at):
             return high
-        if judge is does and (high - low).sum() <= AT_ONCE:
-            judge = _known(low, high, does)
+        if judge is is_feasible and (high - low).sum() <= AT_ONCE:
+            judge = _known(low, high, is_feasible)
         good = np.zeros(len(low), dtype=bool)
         good[at] = judge(at, tried[at])
         high, low = np.where(good, tried, high), np.where(good | (low >= high), low, tried + 1)
         tried = (low + high) // 2
 
 
-def _known(low: Codes, high: Codes, does: Does) -> Does:
+def _known(low: Codes, high: Codes, is_feasible: Does) -> Does:
     """Evaluate every position from `low` to `high` once, and return a test that looks up the results."""
     count = high - low
     start = np.cumsum(count) - count - low
     which = np.repeat(np.arange(len(low)), count)
-    known = does(which, np.arange(len(which)) - start[which])
+    known = is_feasible(which, np.arange(len(which)) - start[which])
 
-    def found(at: Codes, tried: Codes) -> Mask:
+    def look_up(at: Codes, tried: Codes) -> Mask:
         good: Mask = known[start[at] + tried]
         return good
 
-    return found
+    return look_up

@@ -40,9 +40,9 @@ class Population:
     input_tokens: Lengths
     output_tokens: Lengths
 
-    def holds(self, of: TrafficClass) -> bool:
+    def holds(self, traffic_class: TrafficClass) -> bool:
         """True if requests of the class belong to this population."""
-        return (self.input_tokens, self.output_tokens) == (of.input_tokens, of.output_tokens)
+        return (self.input_tokens, self.output_tokens) == (traffic_class.input_tokens, traffic_class.output_tokens)
 
 
 def populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
@@ -52,8 +52,8 @@ def populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
         lengths = each.input_tokens, each.output_tokens
         rates[lengths] = rates.get(lengths, 0.0) + each.peak_per_s
     total = sum(sorted(rates.values()))
-    found = (Population(rate / total, *lengths) for lengths, rate in rates.items())
-    return tuple(sorted(found, key=lambda p: (p.input_tokens.mean, p.output_tokens.mean, repr(p.input_tokens))))
+    groups = (Population(rate / total, *lengths) for lengths, rate in rates.items())
+    return tuple(sorted(groups, key=lambda p: (p.input_tokens.mean, p.output_tokens.mean, repr(p.input_tokens))))
 
 
 def population_of(classes: Sequence[TrafficClass], chances: Column) -> Codes:

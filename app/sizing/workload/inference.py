@@ -98,18 +98,18 @@ class InferenceWorkload:
         read = np.minimum(read, window - 1)
         return read, np.minimum(written, window - read)
 
-    def single_class_workload(self, of: TrafficClass) -> InferenceWorkload:
+    def single_class_workload(self, traffic_class: TrafficClass) -> InferenceWorkload:
         """Workload of one class on a service of its own."""
         return replace(
             self,
-            peak_per_s=of.peak_per_s,
-            average_per_s=of.average_per_s,
-            burstiness=of.burstiness,
-            input_tokens=of.input_tokens,
-            output_tokens=of.output_tokens,
-            slo=of.slo,
-            max_context_tokens=of.max_context_tokens,
-            derived=of.derived,
+            peak_per_s=traffic_class.peak_per_s,
+            average_per_s=traffic_class.average_per_s,
+            burstiness=traffic_class.burstiness,
+            input_tokens=traffic_class.input_tokens,
+            output_tokens=traffic_class.output_tokens,
+            slo=traffic_class.slo,
+            max_context_tokens=traffic_class.max_context_tokens,
+            derived=traffic_class.derived,
             classes=(),
         )
 
@@ -180,7 +180,7 @@ def inference_workload(
     """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
     model, prompt, image_flops = with_images(model, prompt, images)
-    asked, hits, personal = limits or Limits(), hits or Hits(), arrivals.personal(assumed)
+    requested_limits, hits, personal = limits or Limits(), hits or Hits(), arrivals.personal(assumed)
     longest = Longest(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
     workload = InferenceWorkload(
         model=model,
@@ -195,7 +195,7 @@ def inference_workload(
         shared_prefix_fraction=hits.shared_fraction,
         turn_gap_s=hits.gap_s(arrivals.load, assumed),
         max_context_tokens=context_tokens(model, arrivals, longest, max_context_tokens, assumed),
-        slo=slo_of(asked, model, arrivals.load, prompt.mean, assumed, personal=personal),
+        slo=slo_of(requested_limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
@@ -206,9 +206,9 @@ def inference_workload(
         hourly_shares=arrivals.hourly_shares,
     )
     lengths = explicit_fields(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
-    given = availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
-    limited = limits_told(asked, workload.slo, personal=personal)
-    return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, given), *limited))
+    explicit_names = availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
+    limited = limits_told(requested_limits, workload.slo, personal=personal)
+    return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))
 
 
 def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
@@ -251,14 +251,14 @@ def explicit_fields(**parts: object) -> frozenset[str]:
     return frozenset(name for name, value in parts.items() if value is not None)
 
 
-def traffic_assumptions(w: InferenceWorkload, given: frozenset[str]) -> tuple[Assumed, ...]:
+def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) -> tuple[Assumed, ...]:
     """Assumptions about the traffic, as an answer lists them.
 
     Names in `given` come from the request; the other values are defaults.
     """
 
     def figure(name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]) -> Assumed:
-        return Assumed(name, value, unit, reason, source, bounds, asked=name in given)
+        return Assumed(name, value, unit, reason, source, bounds, asked=name in explicit_names)
 
     prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MOST_TOKENS
     shown: list[Assumed] = []
@@ -279,8 +279,8 @@ def traffic_assumptions(w: InferenceWorkload, given: frozenset[str]) -> tuple[As
         shown.append(figure("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, LONGEST_TURN_GAP_S)))
     spare = w.redundancy
     kept = "spare capacity for failures"
-    shown.append(Assumed("redundancy", spare.label, "text", kept, "assumed", asked="redundancy" in given))
+    shown.append(Assumed("redundancy", spare.label, "text", kept, "assumed", asked="redundancy" in explicit_names))
     if spare.label != "none":
         lost, named = "what can fail at once", "failure_domain"
-        shown.append(Assumed(named, spare.domain.value, "text", lost, "assumed: usual failure", asked=named in given))
+        shown.append(Assumed(named, spare.domain.value, "text", lost, "assumed: usual failure", asked=named in explicit_names))
     return tuple(shown)

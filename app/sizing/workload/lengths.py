@@ -61,11 +61,11 @@ class Lengths:
             150.0
         """
         counted = sorted((value, weight) for value, weight in zip(values, weights, strict=True) if weight > 0)
-        found, shares = zip(*counted, strict=True)
+        values_found, shares = zip(*counted, strict=True)
         total = math.fsum(shares)
         upto = [share / total for share in accumulate(shares)]
         mean = math.fsum(value * share for value, share in counted) / total
-        return cls(mean, values=found, upto=(*upto[:-1], 1.0))
+        return cls(mean, values=values_found, upto=(*upto[:-1], 1.0))
 
     @classmethod
     def mixed(cls, parts: Sequence[tuple[float, Lengths]]) -> Lengths:
@@ -127,15 +127,15 @@ class Lengths:
         """Integer lengths at the given quantiles (0 to 1), identical on every machine; at least one token."""
         if self.bounds is not None:
             low, high = self.bounds
-            found = np.minimum(low + np.floor(uniforms * (high - low + 1)), high)
+            lengths = np.minimum(low + np.floor(uniforms * (high - low + 1)), high)
         elif self.values:
             place = np.searchsorted(column(self.upto), uniforms, side="right")
-            found = column(self.values)[np.minimum(place, len(self.values) - 1)]
+            lengths = column(self.values)[np.minimum(place, len(self.values) - 1)]
         elif sigma := self.sigma:
             z, shares = normal_grid()
-            found = np.rint(between(uniforms, shares, self.mean * exp_of(sigma * z - sigma * sigma / 2)))
+            lengths = np.rint(between(uniforms, shares, self.mean * exp_of(sigma * z - sigma * sigma / 2)))
         else:
-            found = np.full(len(uniforms), np.rint(self.mean))
+            lengths = np.full(len(uniforms), np.rint(self.mean))
         least = 1.0 if self.mean > 0 else 0.0
-        whole: Codes = np.maximum(found, least).astype(np.int64)
+        whole: Codes = np.maximum(lengths, least).astype(np.int64)
         return whole

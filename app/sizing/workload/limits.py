@@ -76,15 +76,15 @@ def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
 
 
 def slo_of(
-    asked: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions, *, personal: bool
+    requested: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions, *, personal: bool
 ) -> Slo:
     """The requested limits, or defaults for interactive work. Offline and batch work has no limits.
 
     For personal use the defaults only require output at reading speed.
     """
-    percentile = assumed.default_percentile if asked.percentile is None else asked.percentile
-    if asked.any_time:
-        return Slo(asked.ttft_s, asked.tpot_s, asked.e2e_s, percentile)
+    percentile = assumed.default_percentile if requested.percentile is None else requested.percentile
+    if requested.any_time:
+        return Slo(requested.ttft_s, requested.tpot_s, requested.e2e_s, percentile)
     if load in (Load.BATCH, Load.OFFLINE):
         return Slo(None, None, None, percentile)
     if model.kind is not ModelKind.DECODER:
@@ -95,7 +95,7 @@ def slo_of(
     return Slo(ttft_s, assumed.default_tpot_ms / 1e3, None, percentile)
 
 
-def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
+def limits_told(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
     """The limits as an answer lists them."""
     first, token = ("personal_ttft_ms", "personal_tpot_ms") if personal else ("default_ttft_ms", "default_tpot_ms")
     times = (
@@ -104,7 +104,7 @@ def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ..
         ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
     )
     assumptions = tuple(
-        Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.bounds(bounded), asked=asked.any_time)
+        Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.bounds(bounded), asked=requested.any_time)
         for name, limit_s, of, source, bounded in times
         if limit_s is not None
     )
@@ -117,6 +117,6 @@ def limits_told(asked: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ..
         "share of requests that must meet the limits",
         "default_percentile",
         Assumptions.bounds("default_percentile"),
-        asked=asked.percentile is not None,
+        asked=requested.percentile is not None,
     )
     return (*assumptions, share)

@@ -47,7 +47,7 @@ def whole(tokens: float) -> float:
 
 
 def context_tokens(
-    model: ModelArchitecture, arrivals: Arrivals, longest: Longest, asked: float | None, assumed: Assumptions
+    model: ModelArchitecture, arrivals: Arrivals, longest: Longest, requested: float | None, assumed: Assumptions
 ) -> float:
     """Maximum tokens of a sequence: as requested, or from the lengths.
 
@@ -63,13 +63,13 @@ def context_tokens(
         raise Unanswerable(
             "samples_per_s applies only to models that process samples. Use peak_requests_per_s for this model."
         )
-    if asked is not None and asked < longest.prompt.mean + (longest.output.mean if generates else 0):
+    if requested is not None and requested < longest.prompt.mean + (longest.output.mean if generates else 0):
         raise Unanswerable(
             "max_context_tokens is smaller than the sum of mean input and output tokens. Increase it or omit it."
         )
-    tokens = longest.tokens(model, arrivals, assumed) if asked is None else float(asked)
+    tokens = longest.tokens(model, arrivals, assumed) if requested is None else float(requested)
     if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
-        origin = "requested" if asked is not None else "needed for long prompts and answers"
+        origin = "requested" if requested is not None else "needed for long prompts and answers"
         raise Unanswerable(
             f"The context of {tokens:,.0f} tokens {origin} is too long: {model.name} takes at most "
             f"{model.max_context_tokens:,} tokens."

@@ -38,27 +38,27 @@ def recorded_workload(
 
     Raises Unanswerable if they contradict one another.
     """
-    found = planned(trace, assumed)
+    window = planned(trace, assumed)
     if model.kind is ModelKind.DECODER and trace.output_tokens.min() < 1:
         raise Unanswerable("Every request of the trace needs at least one output token: the model generates tokens.")
     if max_context_tokens is not None and max_context_tokens < trace.longest_tokens:
         raise Unanswerable(
             f"max_context_tokens is smaller than the longest request of the trace, {trace.longest_tokens:,.0f} tokens."
         )
-    if average_per_s is not None and average_per_s > found.peak_per_s:
+    if average_per_s is not None and average_per_s > window.peak_per_s:
         raise Unanswerable(
-            f"average_requests_per_s exceeds the trace's busiest window, {found.peak_per_s:.4g} requests/s."
+            f"average_requests_per_s exceeds the trace's busiest window, {window.peak_per_s:.4g} requests/s."
         )
     if turn_gap_s is not None and not trace.cached_fraction:
         raise Unanswerable("turn_gap_s requires a trace with prefix_tokens. Add prefix_tokens or omit turn_gap_s.")
     workload = inference_workload(
         model,
-        Arrivals(Load.OPEN, peak_per_s=found.peak_per_s, derived=rates_told(found, trace)),
+        Arrivals(Load.OPEN, peak_per_s=window.peak_per_s, derived=rates_told(window, trace)),
         assumed,
         input_tokens=trace.prompts,
         output_tokens=trace.answers,
-        average_per_s=found.average_per_s if average_per_s is None else average_per_s,
-        burstiness=found.burstiness,
+        average_per_s=window.average_per_s if average_per_s is None else average_per_s,
+        burstiness=window.burstiness,
         hits=Hits(trace.cached_fraction, turn_gap_s=turn_gap_s),
         max_context_tokens=trace.longest_tokens if max_context_tokens is None else max_context_tokens,
         **options,

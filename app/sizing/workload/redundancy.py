@@ -38,14 +38,14 @@ class Redundancy:
         Raises Unanswerable if no zone would be left.
         """
         spare = int(label.removeprefix("n+")) if label.startswith("n+") else 0
-        of = FailureDomain(domain or FailureDomain.MACHINE)
-        found = cls(spare=spare, double=label == "2n", zones=zones, domain=of)
-        if found.lost and of is FailureDomain.ZONE and zones <= found.lost:
+        failure_domain = FailureDomain(domain or FailureDomain.MACHINE)
+        redundancy = cls(spare=spare, double=label == "2n", zones=zones, domain=failure_domain)
+        if redundancy.lost and failure_domain is FailureDomain.ZONE and zones <= redundancy.lost:
             raise Unanswerable(
                 f"Redundancy {label} with failure_domain zone leaves no zone of {zones}. Set zones to at least "
-                f"{found.lost + 1}, or set failure_domain to machine."
+                f"{redundancy.lost + 1}, or set failure_domain to machine."
             )
-        return found
+        return redundancy
 
     @property
     def label(self) -> str:

@@ -11,13 +11,13 @@ from app.sizing.model.sample import SampleShape
 from app.sizing.model.tensors import Per
 
 
-def resize_samples(model: ModelArchitecture, given: Mapping[str, Any]) -> ModelArchitecture:
+def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> ModelArchitecture:
     """The model for samples of the given size.
 
     Raises Unanswerable for a size that the model does not depend on.
     """
     accepted = model.law.sizes if model.law is not None else ()
-    for name in given:
+    for name in requested:
         if name not in accepted:
             hint = (
                 f"accepted fields are {', '.join(accepted)}"
@@ -25,7 +25,7 @@ def resize_samples(model: ModelArchitecture, given: Mapping[str, Any]) -> ModelA
                 else "its work does not depend on the size of a sample"
             )
             raise Unanswerable(f"sample.{name} does not apply to {model.name}: {hint}.")
-    return model.with_sample_shape(SampleShape(**given))
+    return model.with_sample_shape(SampleShape(**requested))
 
 
 def adapted_matrices(model: ModelArchitecture, target_modules: str | Sequence[str]) -> str | tuple[str, ...]:

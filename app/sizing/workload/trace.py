@@ -93,14 +93,14 @@ def burstiness_of(at_s: Column) -> float:
     return float(np.minimum(gaps.std() / gaps.mean(), MOST_BURSTINESS))
 
 
-def rates_told(found: Planned, trace: Trace) -> tuple[Assumed, ...]:
+def rates_told(window: Planned, trace: Trace) -> tuple[Assumed, ...]:
     """Rates and burstiness of a trace, as an answer lists them."""
-    reason, source = f"busiest {found.stretch_s:g} s of the trace", "trace"
+    reason, source = f"busiest {window.stretch_s:g} s of the trace", "trace"
     each = len(trace) / Assumptions.bounds("trace_window_s")[0]
     even = "variation of the times between arrivals in that window"
     hits = "share of prompt tokens found in the prefix cache"
     return (
-        Assumed("peak_requests_per_s", found.peak_per_s, "1/s", reason, source, (found.average_per_s, each)),
-        Assumed("burstiness", found.burstiness, "1", even, source, (0.0, MOST_BURSTINESS)),
+        Assumed("peak_requests_per_s", window.peak_per_s, "1/s", reason, source, (window.average_per_s, each)),
+        Assumed("burstiness", window.burstiness, "1", even, source, (0.0, MOST_BURSTINESS)),
         Assumed("cached_prefix_fraction", trace.cached_fraction, "1", hits, source, (0.0, 1.0)),
     )

@@ -121,7 +121,7 @@ def training_workload(
     requested_batch = batch.size(length, in_samples=in_samples)
     size, limit_s = requested_batch or usual_batch(model, phase, length, assumed), deadline_s or usual_deadline_s(phase, assumed)
     named = {"batch": requested_batch, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
-    given = {name for name, value in named.items() if value is not None}
+    explicit_names = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
         model=model,
         phase=phase,
@@ -141,19 +141,19 @@ def training_workload(
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
         batch_asked=requested_batch is not None,
-        derived=(*_figures(size, length, limit_s, given, in_samples=in_samples), *_texts(precision, optimizer)),
+        derived=(*_figures(size, length, limit_s, explicit_names, in_samples=in_samples), *_texts(precision, optimizer)),
     )
 
 
-def _figures(size: int, length: int, limit_s: float, given: set[str], *, in_samples: bool) -> Iterator[Assumed]:
+def _figures(size: int, length: int, limit_s: float, explicit_names: set[str], *, in_samples: bool) -> Iterator[Assumed]:
     """Batch size, sequence length and deadline with the names of a request, given or default."""
-    unit, asked = ("samples" if in_samples else "sequences"), "batch" in given
-    yield Assumed(f"global_batch_{unit}", size, unit, "size of each step", "published batches", (1.0, 1e7), asked)
+    unit, batch_given = ("samples" if in_samples else "sequences"), "batch" in explicit_names
+    yield Assumed(f"global_batch_{unit}", size, unit, "size of each step", "published batches", (1.0, 1e7), batch_given)
     if not in_samples:
-        known = "sequence_length" in given
+        known = "sequence_length" in explicit_names
         reason = "length of a training sequence", "default_sequence_tokens"
         yield Assumed("sequence_length", length, "tokens", *reason, (1.0, 1e7), known)
-    known = "deadline_days" in given
+    known = "deadline_days" in explicit_names
     days = limit_s / SECONDS_PER_DAY
     yield Assumed("deadline_days", days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
 
@@ -165,9 +165,9 @@ def _texts(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:
     )
 
 
-def _text(name: str, given: str | None, usual: str, reason: str) -> Assumed:
+def _text(name: str, requested: str | None, usual: str, reason: str) -> Assumed:
     """A name from the request, or the default."""
-    return Assumed(name, given or usual, "text", reason, "assumed: usual value", asked=given is not None)
+    return Assumed(name, requested or usual, "text", reason, "assumed: usual value", asked=requested is not None)
 
 
 def _with_source(model: ModelArchitecture) -> ModelArchitecture:

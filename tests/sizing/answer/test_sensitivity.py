@@ -114,7 +114,7 @@ def test_a_change_of_load_is_what_the_same_deployment_would_do(objective: Object
     if kinds[0] == kinds[1] and all(getattr(now.deployment, n, 0) == getattr(then.deployment, n, 0) for n in alike):
         states = state_of(now), state_of(then)
         assert all(states)
-        assert describe_effect(objective, BUSY, *states, kept=True) == effect  # type: ignore[arg-type]
+        assert describe_effect(objective, BUSY, *states, within_limits=True) == effect  # type: ignore[arg-type]
 
 
 def test_a_request_with_a_spare_shows_the_savings_without_it() -> None:
@@ -203,8 +203,8 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
     ],
 )
 def test_a_case_in_words(objective: Objective, then: dict[str, Any], text: str) -> None:
-    assert describe_effect(objective, CHAT, NOW, replace(NOW, **then), kept=True) == text
-    over = describe_effect(objective, CHAT, NOW, replace(NOW, **then), kept=False)
+    assert describe_effect(objective, CHAT, NOW, replace(NOW, **then), within_limits=True) == text
+    over = describe_effect(objective, CHAT, NOW, replace(NOW, **then), within_limits=False)
     assert over in (text, f"{text}, which exceeds your limits")
 
 

@@ -122,7 +122,7 @@ def test_a_caller_may_have_fewer_machines_than_zones() -> None:
     stands = standing_of(service("n+1", 3), replace(DEPLOYMENT, **placed(3, 1, 1)))
     assert stands is not None
     assert machines_words(stands) == "1 machine across 3 zones (1, 0, 0) with 4 replicas"
-    assert stands.left == 0
+    assert stands.surviving_replicas == 0
 
 
 @pytest.mark.parametrize(

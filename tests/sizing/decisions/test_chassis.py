@@ -28,7 +28,7 @@ HOT = varied(DESK, slug="hot", power_w=575.0, segment=Segment.CONSUMER)
 CHIP = varied(DESK, slug="chip", kind=WHOLE_MACHINE, power_w=60.0, memory_is_shared=True)
 CPU = varied(CARD, slug="cpu", kind=SOCKET, memory_bytes=None)
 TYPES = (BIG, CARD, DESK, HOT, CHIP, CPU)
-KINDS = AcceleratorColumns.of(TYPES)
+KINDS = AcceleratorColumns.from_accelerators(TYPES)
 
 
 def machine(accelerator: Accelerator, count: float, *, workstation: bool = False, power_w: float = np.nan) -> Machines:

@@ -22,7 +22,7 @@ def case_training(asked: Deployment = RUNS, **seen: Any) -> Case:
 
 
 def test_the_layout_is_that_of_the_load_planned_whatever_was_seen() -> None:
-    layouts = {case_serving(requests_per_s=rate).found.deployment.tensor_parallel for rate in (1.0, 30.0, 90.0)}
+    layouts = {case_serving(requests_per_s=rate).expected_estimate.deployment.tensor_parallel for rate in (1.0, 30.0, 90.0)}
     assert layouts == {expected(True).deployment.tensor_parallel}
 
 

@@ -20,7 +20,7 @@ from app.sizing.hardware.tables import (
 from app.sizing.units import GIB
 from tests.sizing.small import BIG, CARD, DESK, RARE, SMALL
 
-COLUMNS = AcceleratorColumns.of((BIG, CARD, DESK, RARE))
+COLUMNS = AcceleratorColumns.from_accelerators((BIG, CARD, DESK, RARE))
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_rate_that_is_missing_stays_missing(rate: str, expected: list[float]) 
 def test_a_card_without_bf16_multiplies_in_fp16() -> None:
     assert COLUMNS.has_bf16.tolist() == [True, True, False, True]
     assert COLUMNS.bit16[2] == 1e14
-    assert AcceleratorColumns.of((replace(BIG, flops_per_s={"fp32": 1.0, "tf32": 2.0}),)).fp32[0] == 2.0
+    assert AcceleratorColumns.from_accelerators((replace(BIG, flops_per_s={"fp32": 1.0, "tf32": 2.0}),)).fp32[0] == 2.0
 
 
 def test_parts_are_distinguished_by_their_use() -> None:
@@ -60,7 +60,7 @@ def test_machines_alike_within_and_across() -> None:
 def test_schedulers_as_columns_say_what_their_records_say() -> None:
     rules = [engine_named(name).scheduling for name in ("vllm", "vllm", "sglang", "tensorrt-llm", "lmdeploy")]
     families = ["nvidia_hopper", "nvidia_ampere", "amd_cdna3", "nvidia_hopper", "nvidia_ampere"]
-    table = SchedulingColumns.of(rules, families)
+    table = SchedulingColumns.from_rules(rules, families)
     for memory_gib in (16.0, 44.0, 79.2, 191.0):
         memory = np.full(len(rules), memory_gib * GIB)
         for offline in (False, True):
@@ -72,7 +72,7 @@ def test_schedulers_as_columns_say_what_their_records_say() -> None:
 
 
 def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
-    table = SchedulingColumns.of([engine_named("vllm").scheduling, engine_named("sglang").scheduling], ["", ""])
+    table = SchedulingColumns.from_rules([engine_named("vllm").scheduling, engine_named("sglang").scheduling], ["", ""])
     picked = late(table, np.array([1, 1, 0]))
     tokens, sequences = step_sizes(picked, np.array([200.0, 24.0, 200.0]) * GIB, offline=False)
     assert tokens.tolist() == [16384, 2048, 8192] and sequences.tolist() == [2048, 2048, 1024]

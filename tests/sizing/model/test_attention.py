@@ -26,7 +26,7 @@ SPARSE = replace(FULL, read_tokens=50.0, index_elements=8.0)
 def test_what_is_kept_and_read_at_a_context(
     group: AttentionGroup, kept: float, read: float, held: float, read_elements: float
 ) -> None:
-    assert (group.kept(400), group.read(400)) == (kept, read)
+    assert (group.cached_tokens(400), group.read(400)) == (kept, read)
     assert (group.held_elements(400), group.read_elements(400)) == (held, read_elements)
 
 

@@ -77,7 +77,7 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     assert known.widened.tolist() == [1] * len(plans)
     by_rules = replace(plans, stacks=Picked(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
     found = around_plans(STEADY, by_rules, evidence, assumed)
-    spread = SPREADS.of("tpot")
+    spread = SPREADS.get_spread("tpot")
     assert spread.scale(found).tolist() == pytest.approx((1.3 * spread.scale(known)).tolist())
 
 

@@ -42,8 +42,8 @@ def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_lo
     curve = found(varied(**SPREAD))
     assert curve.loads / curve.stable_below == pytest.approx(SHARES)
     for wait in WAITS:
-        assert (np.diff(curve.of(wait, "p95")) >= 0).all(), wait
-        assert (curve.of(wait, "p95") >= curve.of(wait, "p50")).all(), wait
+        assert (np.diff(curve.statistic_s(wait, "p95")) >= 0).all(), wait
+        assert (curve.statistic_s(wait, "p95") >= curve.statistic_s(wait, "p50")).all(), wait
     assert (np.diff(curve.goodput_share) <= 0).all()
     assert curve.running[-1] > curve.running[0]
 
@@ -58,7 +58,7 @@ def test_the_same_question_is_simulated_to_the_same_bytes() -> None:
 
 def test_littles_law_holds_at_every_stable_rate() -> None:
     curve = found(varied(**SPREAD))
-    inside = curve.loads * (curve.of("e2e", "mean") - curve.of("queue", "mean"))
+    inside = curve.loads * (curve.statistic_s("e2e", "mean") - curve.statistic_s("queue", "mean"))
     assert curve.running[:3] == pytest.approx(inside[:3], rel=0.05)
 
 
@@ -99,7 +99,7 @@ def test_a_trace_goes_to_one_in_so_many_replicas() -> None:
     recorded = varied(peak_per_s=20.0, trace=trace, burstiness=1.0)
     curve = found(recorded)
     assert curve.loads / curve.stable_below == pytest.approx(SHARES)
-    assert (np.diff(curve.of("ttft", "p95")) >= 0).all()
+    assert (np.diff(curve.statistic_s("ttft", "p95")) >= 0).all()
 
 
 def test_what_a_caller_sets_of_the_scheduler_is_simulated() -> None:

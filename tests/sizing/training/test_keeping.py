@@ -17,7 +17,7 @@ EVERY = TrainingRecipe("pytorch", kernels="fused", selective="every_second_layer
 @pytest.mark.parametrize("stage", [0.0, 1.0, 3.0])
 @pytest.mark.parametrize("checkpointing", [0, 1, 2])
 def test_a_plan_finds_what_would_be_counted_for_it(stack: int, stage: float, checkpointing: int) -> None:
-    recipes = Recipes.of([SHARDED, EVERY])
+    recipes = Recipes.from_recipes([SHARDED, EVERY])
     table = keeping_table(PRETRAIN_COUNTS, recipes, flash=True)
     place = table.places(np.array([stack]), col(stage), np.array([checkpointing]))
     found, own = table.rows.take(place), recipes.take(np.array([stack]))
@@ -29,7 +29,7 @@ def test_a_plan_finds_what_would_be_counted_for_it(stack: int, stage: float, che
 
 def test_every_second_layer_keeps_half_of_all_and_half_of_the_inputs() -> None:
     def kept(checkpointing: int) -> float:
-        rows = keeping(PRETRAIN_COUNTS, Recipes.of([EVERY]), np.array([False]), np.array([checkpointing]), flash=True)
+        rows = keeping(PRETRAIN_COUNTS, Recipes.from_recipes([EVERY]), np.array([False]), np.array([checkpointing]), flash=True)
         return float((rows.layer.kept_hidden + rows.layer.kept_split)[0])
 
     assert kept(1) == pytest.approx((kept(0) + kept(2)) / 2)

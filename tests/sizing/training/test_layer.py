@@ -32,7 +32,7 @@ def layer(
 ) -> LayerBytes:
     """What one recipe keeps of a layer."""
     counts = counts_of(replace(PRETRAIN, model=model, **(workload or {})))
-    said = Recipes.of([TrainingRecipe("pytorch", **recipe)])
+    said = Recipes.from_recipes([TrainingRecipe("pytorch", **recipe)])
     return keeping(counts, said, np.array([sharded]), np.array([checkpointing]), flash=flash).layer
 
 

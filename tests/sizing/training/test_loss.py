@@ -19,7 +19,7 @@ STREAM = 17.0
 
 def loss(**said: Any) -> LossBytes:
     """Of 1000 tokens on a quarter of the matrices."""
-    recipe = Recipes.of([TrainingRecipe("pytorch", **said)])
+    recipe = Recipes.from_recipes([TrainingRecipe("pytorch", **said)])
     plans = layout()
     plans.stack = row(recipe=recipe)
     return loss_bytes(COUNTS, plans, col(TOKENS), col(4), col(STREAM))
@@ -32,14 +32,14 @@ def test_logits_by_kind(kind: str, per_logit: float) -> None:
 
 def test_the_heads_own_gradient_may_be_more() -> None:
     plans = layout()
-    plans.stack = row(recipe=Recipes.of([TrainingRecipe("pytorch", loss="compiled")]))
+    plans.stack = row(recipe=Recipes.from_recipes([TrainingRecipe("pytorch", loss="compiled")]))
     found = loss_bytes(COUNTS, plans, col(10), col(4), col(STREAM))
     assert found.logits_bytes.tolist() == [2 * 10 * VOCAB / 4 + HEAD + STREAM]
     assert found.head_gradient_bytes.tolist() == [HEAD]
 
 
 def test_a_fused_loss_takes_a_power_of_two_of_tokens() -> None:
-    recipe = Recipes.of([TrainingRecipe("pytorch", loss="fused")])
+    recipe = Recipes.from_recipes([TrainingRecipe("pytorch", loss="fused")])
     # 1000 * 100 / 5000 tokens are twenty: 32
     found = logits_at_a_time(COUNTS, layout(), recipe, col(TOKENS), np.array([TOKENS * VOCAB / 4]))
     assert found.tolist() == [32 * VOCAB / 4]

@@ -44,7 +44,7 @@ class _Plan:
         self.optimizer_offload = self.parameter_offload = self.activation_offload = no
         self.sequence_parallel = self.interleaved_pipeline = no
         self.selective = recomputation not in ("none", "full")
-        self.recipe = Recipes.of([replace(recipe, selective=recomputation if self.selective else "operators")])
+        self.recipe = Recipes.from_recipes([replace(recipe, selective=recomputation if self.selective else "operators")])
         self.stack = row(recipe=self.recipe)
         self.activation_checkpointing = np.array([1 if self.selective else 2 * (recomputation == "full")])
 

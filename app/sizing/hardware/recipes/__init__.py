@@ -62,7 +62,7 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
 def recipes_today(frameworks: Sequence[str]) -> Mapping[str, Recipes]:
     """Current recipe of each framework, one row each, by training method."""
     return {
-        method: Recipes.of([recipe_of_framework(name, None, method) for name in frameworks])
+        method: Recipes.from_recipes([recipe_of_framework(name, None, method) for name in frameworks])
         for method in (FULL, *ADAPTERS)
     }
 

@@ -40,7 +40,7 @@ class Recipes(Columns):
     sent_copies: Column  # copies of tokens in transit to and from experts
 
     @classmethod
-    def of(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
+    def from_recipes(cls, recipes: Sequence[TrainingRecipe]) -> Recipes:
         losses = [LOSSES[r.loss] for r in recipes]
         return cls(
             record=codes([PLACES[r.key] for r in recipes]),

@@ -14,7 +14,7 @@ BUILDS: Mapping[str, tuple[Build, ...]] = MappingProxyType(
 )
 
 
-def does(build: Build, work: Work) -> bool:
+def supports_work(build: Build, work: Work) -> bool:
     """Whether a build supports a piece of work in some format."""
     if work.trains:
         return work.method in build.methods and work.task in build.trains
@@ -26,10 +26,10 @@ def served(engine: str, work: Work) -> bool:
     supports it.
     """
     builds = BUILDS.get(engine, ())
-    return not builds or any(does(b, work) for b in builds)
+    return not builds or any(supports_work(b, work) for b in builds)
 
 
 def formats_of(engine: str, work: Work) -> tuple[str, ...]:
     """Every format that some build of an engine accepts for a piece of work."""
-    found = (f for b in BUILDS.get(engine, ()) if does(b, work) for f in (*b.multiplies, *b.unpacks))
+    found = (f for b in BUILDS.get(engine, ()) if supports_work(b, work) for f in (*b.multiplies, *b.unpacks))
     return tuple(dict.fromkeys(found))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, does
+from app.sizing.hardware.support.builds import BUILDS, supports_work
 from app.sizing.hardware.support.generations import RUNTIMES, generation_of
 from app.sizing.hardware.support.records import Verdict, Work
 from app.sizing.hardware.support.verdicts import Documents, verdict
@@ -22,7 +22,7 @@ def refusal(
     """
     runtimes = set(generation_of(accelerator).runtimes)
     asked = tuple(engines) or tuple(
-        name for name, builds in BUILDS.items() if any(does(b, work) and runtimes & set(b.runtimes) for b in builds)
+        name for name, builds in BUILDS.items() if any(supports_work(b, work) and runtimes & set(b.runtimes) for b in builds)
     )
     found = [verdict(accelerator, engine, f, work, documents) for f in sorted(formats) for engine in asked]
     return max(found, key=lambda v: (v.runs, v.far), default=None)

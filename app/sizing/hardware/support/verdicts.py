@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, does, served
+from app.sizing.hardware.support.builds import BUILDS, supports_work, served
 from app.sizing.hardware.support.forbidden import FORBIDDEN
 from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, format_words
 from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
@@ -183,7 +183,7 @@ def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -
     if not own:
         on = " or ".join(RUNTIMES[r].display_name for r in generation.runtimes) or "{name}"
         return Ruling(None, f"{product_name(engine)} has no known build for {on}.", builds[0].source, far=_RUNTIME)
-    doing = [b for b in own if does(b, work)]
+    doing = [b for b in own if supports_work(b, work)]
     found = [_by_build(generation, b, weight_format, work) for b in doing or own]
     return max(found, key=lambda r: (r.says is True, r.native, r.far))
 
@@ -197,7 +197,7 @@ def _by_build(generation: Generation, build: Build, weight_format: str, work: Wo
         of_family = any(g.name in build.on for g in _relatives(generation.family))
         text = f"{engine} supports this only on {', '.join(build.on)}; {{name}} {_identity_text(generation)}."
         return Ruling(False if of_family else None, text, source, far=_CHIP)
-    if not does(build, work):
+    if not supports_work(build, work):
         return Ruling(None, f"{not_done(build.engine, work)}.", source, far=_WORK)
     return _by_format(generation, build, weight_format, work)
 

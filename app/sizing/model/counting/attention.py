@@ -277,9 +277,9 @@ def compressed(
     inventory.vector("sinks", part, n, layers)
     window = window_tokens(reader, "deepseek_v4")
     macs = 2.0 * n * d
-    found = [AttentionGroup(len(layers), float(d), 1, macs, macs, window_tokens=window)]
+    groups_found = [AttentionGroup(len(layers), float(d), 1, macs, macs, window_tokens=window)]
     if not ratio:
-        return tuple(found)
+        return tuple(groups_found)
     indexed = ratio < 64
     width = (2 if indexed else 1) * d
     inventory.linear("compressor.kv_proj", part, h, width, layers)
@@ -294,7 +294,7 @@ def compressed(
         inventory.linear("indexer.weights_proj", part, h, index_heads, layers)
         inventory.vector("indexer.position_bias", part, ratio * 2 * size, layers)
         inventory.vector("indexer.kv_norm", Part.NORMS, size, layers)
-    found.append(
+    groups_found.append(
         AttentionGroup(
             len(layers),
             d / ratio,
@@ -306,4 +306,4 @@ def compressed(
             index_macs=float(index_heads * size) / ratio if indexed else 0.0,
         )
     )
-    return tuple(found)
+    return tuple(groups_found)

@@ -68,8 +68,8 @@ _B0 = (
 
 def _rounded(width: float, divisor: int) -> int:
     """The width rounded to a multiple of the divisor, at most 10 % narrower."""
-    found = max(divisor, int(width + divisor / 2) // divisor * divisor)
-    return found + divisor if found < 0.9 * width else found
+    rounded = max(divisor, int(width + divisor / 2) // divisor * divisor)
+    return rounded + divisor if rounded < 0.9 * width else rounded
 
 
 def read_efficientnet(config: Config, name: str) -> ModelArchitecture:

@@ -27,7 +27,7 @@ class Signal:
 
     channels: int
     size: tuple[int, ...]
-    kept: bool = False
+    is_saved: bool = False
 
     @property
     def places(self) -> float:
@@ -50,7 +50,7 @@ class Counted:
     trained_macs: float = 0.0  # multiply-adds, with those of frozen layers counted at one third
     tiled_macs: float = 0.0  # trained multiply-adds with output channels rounded up to a tile
     layers: int = 0
-    kept: float = 0.0  # elements kept for backward
+    saved_elements: float = 0.0  # elements kept for backward
     places_kept: float = 0.0  # indices that max pooling keeps for backward, the same size in every precision
     matrix: float = 0.0  # elements that ungrouped convolutions and matrices read and write
     elementwise: float = 0.0  # elements that kernels between the matrices read and write
@@ -61,7 +61,7 @@ class Counted:
     frozen: bool = False  # whether the following layers are not trained
 
     def keep(self, elements: float) -> None:
-        self.kept += 0.0 if self.frozen else elements
+        self.saved_elements += 0.0 if self.frozen else elements
 
     def between(self, elements: float, kernels: float = 1.0) -> None:
         """Count kernels between the matrices, and the elements that they read and write."""
@@ -76,10 +76,10 @@ class Counted:
                 "and the network at most 1e15 parameters.",
                 key="stages",
             )
-        if not self.signal.kept:
+        if not self.signal.is_saved:
             self.keep(self.signal.elements)
-            self.signal.kept = True
-        outputs.kept = False
+            self.signal.is_saved = True
+        outputs.is_saved = False
         moved = self.signal.elements + outputs.elements
         self.convolution_params += weights
         self.macs += macs
@@ -90,7 +90,7 @@ class Counted:
         self.grouped += moved if grouped else 0.0
         self.operations += 1.0
         self.layers += 1
-        self.peak = max(self.peak, self.kept + self.signal.elements + outputs.elements)
+        self.peak = max(self.peak, self.saved_elements + self.signal.elements + outputs.elements)
         self.signal = outputs
 
     def convolve(
@@ -128,11 +128,11 @@ class Counted:
 
     def normalise(self) -> None:
         """Count a norm over a batch or a channel, which keeps its input and writes a new output."""
-        if not self.signal.kept:
+        if not self.signal.is_saved:
             self.keep(self.signal.elements)
         self.norm_params += 2 * self.signal.channels
         self.between(2 * self.signal.elements, 2.0)
-        self.signal.kept = False
+        self.signal.is_saved = False
 
     def activate(self, act: str) -> None:
         """Count an activation: a rectifier keeps its output, every other activation its input."""
@@ -141,26 +141,26 @@ class Counted:
         if act == "none":
             return
         self.between((2 if act == "relu" else 4) * self.signal.elements, 1.0 if act == "relu" else 2.0)
-        if not self.signal.kept:
+        if not self.signal.is_saved:
             self.keep(self.signal.elements)
-        self.signal.kept = act == "relu"
+        self.signal.is_saved = act == "relu"
 
     def squeeze(self, inner: int) -> None:
         """Count squeeze and excitation, which scales each channel by a weight computed from all channels."""
         n, c = self.signal.elements, self.signal.channels
-        if not self.signal.kept:
+        if not self.signal.is_saved:
             self.keep(n)
         self.convolution_params += 2 * c * inner + inner + c
         self.macs += 2.0 * c * inner
         self.trained_macs += 2.0 * c * inner
         self.layers += 2
         self.between(3 * n, 7.0)
-        self.signal.kept = False
+        self.signal.is_saved = False
 
     def add(self, act: str = "none") -> None:
         """Count the addition of a shortcut to the signal."""
         self.between(3 * self.signal.elements)
-        self.signal.kept = False
+        self.signal.is_saved = False
         self.activate(act)
 
     def pool(self, kernel: int, stride: int, *, valid: bool = False) -> None:
@@ -168,7 +168,7 @@ class Counted:
         before = self.signal
         size = tuple(max(1, -(-s // stride)) if not valid else max(1, (s - kernel) // stride + 1) for s in before.size)
         after = Signal(before.channels, size)
-        if not before.kept:
+        if not before.is_saved:
             self.keep(before.elements)
         self.places_kept += 0.0 if self.frozen else after.elements
         self.between(before.elements + after.elements * (1 + MASK_BYTES / HALF))
@@ -191,7 +191,7 @@ class Counted:
         """The training footprint of one sample."""
         return Footprint(
             flops=2 * self.trained_macs,
-            kept_bytes=HALF * self.kept + MASK_BYTES * self.places_kept,
+            kept_bytes=HALF * self.saved_elements + MASK_BYTES * self.places_kept,
             kept_wide_bytes=MASK_BYTES * self.places_kept,
             matrix_bytes=HALF * self.matrix,
             elementwise_bytes=HALF * self.elementwise,
@@ -199,5 +199,5 @@ class Counted:
             grouped_bytes=HALF * self.grouped,
             tiled_flops=2 * self.tiled_macs,
             grouped_taps=self.taps,
-            working_bytes=HALF * max(0.0, self.peak - self.kept),
+            working_bytes=HALF * max(0.0, self.peak - self.saved_elements),
         )

@@ -21,14 +21,14 @@ def _whole(value: Any, default: int) -> int:
 def _kept(patterns: Any) -> tuple[str, ...]:
     """Roles that a list of module names excludes from quantization."""
     text = " ".join(str(p) for p in patterns) if isinstance(patterns, list) else ""
-    found = []
+    roles = []
     if "self_attn" in text or "attention" in text:
-        found.append(_ATTENTION)
+        roles.append(_ATTENTION)
     if "shared_expert" in text:
-        found.append(_SHARED)
+        roles.append(_SHARED)
     if "mlp\\.(gate" in text or "mlp.gate_proj" in text or ".mlp.down_proj" in text:
-        found.append(_DENSE)
-    return tuple(found)
+        roles.append(_DENSE)
+    return tuple(roles)
 
 
 def native_quantisation(config: Config) -> NativeQuantisation | None:
@@ -42,7 +42,7 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
         return None
     method = str(stated.get("quant_method", stated.get("quant_algo", ""))).lower()
     group, bits = _whole(stated.get("group_size"), 128), _whole(stated.get("bits", stated.get("num_bits")), 4)
-    kept = _kept(
+    unquantized_roles = _kept(
         stated.get("modules_to_not_convert")
         or stated.get("ignore")
         or stated.get("ignored_layers")
@@ -52,14 +52,14 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
         block = stated.get("weight_block_size")
         side = _whole(block[0], 0) if isinstance(block, list) and block else 0
         experts_in_4 = str(config.get("expert_dtype", "")) == "fp4"
-        return NativeQuantisation("fp8", 8.0, block=side, kept=kept, experts_bits=MXFP4_BITS if experts_in_4 else None)
+        return NativeQuantisation("fp8", 8.0, block=side, unquantized_roles=unquantized_roles, experts_bits=MXFP4_BITS if experts_in_4 else None)
     if method == "mxfp4":
-        return NativeQuantisation("mxfp4", MXFP4_BITS, kept=(*kept, _ATTENTION, _DENSE))
+        return NativeQuantisation("mxfp4", MXFP4_BITS, unquantized_roles=(*unquantized_roles, _ATTENTION, _DENSE))
     if method == "awq":
-        return NativeQuantisation("int4-awq", bits + 16 / group + bits / group, kept=kept)
+        return NativeQuantisation("int4-awq", bits + 16 / group + bits / group, unquantized_roles=unquantized_roles)
     if method == "gptq":
         name = "int4-gptq" if bits <= 4 else "int8"
-        return NativeQuantisation(name, bits + 16 / group + bits / group, kept=kept)
+        return NativeQuantisation(name, bits + 16 / group + bits / group, unquantized_roles=unquantized_roles)
     if method == "bitsandbytes":
         four = bool(stated.get("load_in_4bit") or stated.get("_load_in_4bit"))
         double = bool(stated.get("bnb_4bit_use_double_quant"))
@@ -69,15 +69,15 @@ def native_quantisation(config: Config) -> NativeQuantisation | None:
             else NativeQuantisation("int8", 8.0)
         )
     if method == "compressed-tensors":
-        return _compressed(stated, kept)
+        return _compressed(stated, unquantized_roles)
     if "modelopt" in method or method == "nvfp4":
-        return _modelopt(stated, kept)
+        return _modelopt(stated, unquantized_roles)
     if not method:
         return None
-    return NativeQuantisation("int8" if bits >= 8 else "int4-gptq", bits + 16 / group, kept=kept)
+    return NativeQuantisation("int8" if bits >= 8 else "int4-gptq", bits + 16 / group, unquantized_roles=unquantized_roles)
 
 
-def _compressed(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuantisation:
+def _compressed(stated: Mapping[str, Any], unquantized_roles: tuple[str, ...]) -> NativeQuantisation:
     """Quantization of compressed-tensors: the weights of the first group state width, type and scales."""
     weights: Any = stated
     groups = stated.get("config_groups")
@@ -89,19 +89,19 @@ def _compressed(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuant
     floating = weights.get("type") == "float"
     if bits == 4 and floating:
         mx = "mx" in str(stated.get("format", "")) or group == 32
-        return NativeQuantisation("mxfp4" if mx else "nvfp4", MXFP4_BITS if mx else NVFP4_BITS, kept=kept)
+        return NativeQuantisation("mxfp4" if mx else "nvfp4", MXFP4_BITS if mx else NVFP4_BITS, unquantized_roles=unquantized_roles)
     if bits == 8:
-        return NativeQuantisation("fp8" if floating else "int8", 8.0, kept=kept)
-    return NativeQuantisation("int4-awq", bits + (16 / group if group else 0.0), kept=kept)
+        return NativeQuantisation("fp8" if floating else "int8", 8.0, unquantized_roles=unquantized_roles)
+    return NativeQuantisation("int4-awq", bits + (16 / group if group else 0.0), unquantized_roles=unquantized_roles)
 
 
-def _modelopt(stated: Mapping[str, Any], kept: tuple[str, ...]) -> NativeQuantisation:
+def _modelopt(stated: Mapping[str, Any], unquantized_roles: tuple[str, ...]) -> NativeQuantisation:
     inner = stated.get("quantization")
     algorithm = str(
         stated.get("quant_algo") or (inner.get("quant_algo") if isinstance(inner, Mapping) else "") or ""
     ).upper()
     return (
-        NativeQuantisation("nvfp4", NVFP4_BITS, kept=kept)
+        NativeQuantisation("nvfp4", NVFP4_BITS, unquantized_roles=unquantized_roles)
         if "FP4" in algorithm
-        else NativeQuantisation("fp8", 8.0, kept=kept)
+        else NativeQuantisation("fp8", 8.0, unquantized_roles=unquantized_roles)
     )

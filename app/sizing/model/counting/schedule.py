@@ -168,15 +168,15 @@ def _nas(reader: Reader, layers: int) -> list[Layer]:
             "nemotron-nas needs 'block_configs' with one entry per layer.", key="block_configs"
         )
     h, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
-    found = []
+    layers_found = []
     for block in blocks:
         attention, ffn = block.get("attention") or {}, block.get("ffn") or {}
         mixer = "" if attention.get("no_op") else "matrix" if attention.get("replace_with_linear") else "full"
         group = attention.get("n_heads_in_group") or 1
         after = "" if ffn.get("no_op") else "matrix" if ffn.get("replace_with_linear") else "mlp"
         width = 256 * -(-int(2 * float(ffn.get("ffn_mult") or 0) * h / 3) // 256)
-        found.append(Layer(mixer, after, heads // int(group) if mixer == "full" else 0, width))
-    return found
+        layers_found.append(Layer(mixer, after, heads // int(group) if mixer == "full" else 0, width))
+    return layers_found
 
 
 def _mimo_v2(reader: Reader, layers: int) -> list[Layer]:
@@ -267,7 +267,7 @@ def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[La
 
 def group_layers(layers: list[Layer], key: Callable[[Layer], Any]) -> dict[Any, tuple[int, ...]]:
     """Layer indices grouped by the value of `key`, in order of first appearance."""
-    found: dict[Any, list[int]] = {}
+    indices_by_key: dict[Any, list[int]] = {}
     for i, layer in enumerate(layers):
-        found.setdefault(key(layer), []).append(i)
-    return {k: tuple(v) for k, v in found.items()}
+        indices_by_key.setdefault(key(layer), []).append(i)
+    return {k: tuple(v) for k, v in indices_by_key.items()}

@@ -161,7 +161,7 @@ def _joined(net: Counted, joins: Sequence[int]) -> None:
     """Count earlier signals that are projected to the current channels and added."""
     own = net.signal
     for channels in joins:
-        net.signal = Signal(int(channels), own.size, kept=True)
+        net.signal = Signal(int(channels), own.size, is_saved=True)
         net.convolve(own.channels, 1, act="none")
         net.signal = own
         net.add()
@@ -206,7 +206,7 @@ def _moved(net: Counted, s: Stage) -> None:
         size = (s.number("size"),) * len(own.size)
     channels = s.number("in", own.channels)
     if size != own.size:
-        net.signal = Signal(channels, size, kept=True)
+        net.signal = Signal(channels, size, is_saved=True)
     elif channels != own.channels:
         net.signal = Signal(channels, size)
         net.between(2 * net.signal.elements)

@@ -304,10 +304,10 @@ KINDS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
 HINTS = MappingProxyType({record: tuple(get_type_hints(record).values()) for record in (Replica, Requests)})
 
 
-def settled(given: Given) -> Given:
+def settled(record: Given) -> Given:
     """The same record with every field converted to its declared type, for which the loop is compiled."""
-    types = HINTS[type(given)]
-    return type(given)(*(KINDS[kind](value) for kind, value in zip(types, given, strict=True)))
+    types = HINTS[type(record)]
+    return type(record)(*(KINDS[kind](value) for kind, value in zip(types, record, strict=True)))
 
 
 def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:

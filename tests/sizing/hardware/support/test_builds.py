@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.builds import BUILDS, does, formats_of, served
+from app.sizing.hardware.support.builds import BUILDS, supports_work, formats_of, served
 from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.tasks import ModelTask
@@ -16,9 +16,9 @@ def test_runtimes_and_generations_of_builds_are_known() -> None:
 
 def test_what_builds_do() -> None:
     (cuda, *_) = BUILDS["vllm"]
-    assert does(cuda, Work("inference"))
-    assert not does(cuda, Work("sample_inference", task=ModelTask.DIFFUSION))
-    assert not does(cuda, Work("training", "full"))
+    assert supports_work(cuda, Work("inference"))
+    assert not supports_work(cuda, Work("sample_inference", task=ModelTask.DIFFUSION))
+    assert not supports_work(cuda, Work("training", "full"))
     assert not served("text-embeddings-inference", Work("inference"))
     assert served("unlisted", Work("inference"))
     assert "gguf-q4_k_m" in formats_of("llama.cpp", Work("inference"))

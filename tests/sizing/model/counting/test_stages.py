@@ -72,15 +72,15 @@ def net(*stages: dict[str, Any], size: tuple[int, ...] = (32, 32), channels: int
 def test_a_convolution_keeps_its_input_its_norm_and_what_its_rectifier_leaves() -> None:
     found = net({"block": "conv", "out": 16, "stride": 2})
     assert found.macs == 8 * 16 * 9 * 16 * 16
-    assert found.kept == 8 * 32 * 32 + 2 * 16 * 16 * 16
+    assert found.saved_elements == 8 * 32 * 32 + 2 * 16 * 16 * 16
     assert (found.matrix, found.elementwise) == (8 * 1024 + 16 * 256, 4 * 16 * 256)
     again = net({"block": "conv", "out": 16, "stride": 2}, {"block": "conv", "out": 16})
-    assert again.kept - found.kept == 2 * 16 * 256  # its input is kept already
+    assert again.saved_elements - found.saved_elements == 2 * 16 * 256  # its input is kept already
 
 
 def test_a_frozen_stage_keeps_nothing_and_has_no_backward() -> None:
     found, frozen = (net({"block": "conv", "out": 16, "frozen": frozen}) for frozen in (False, True))
-    assert frozen.kept == 0
+    assert frozen.saved_elements == 0
     assert 3 * frozen.trained_macs == found.trained_macs
     assert frozen.macs == found.macs
 
