@@ -24,7 +24,7 @@ from app.calibration.tracing.requests import setup_of
 from app.calibration.tracing.setups import Setup, Traced
 from app.catalog.outbox import DeliveryStore
 from app.catalog.queries import list_compared
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import ModelRow
 from app.command import lists, sizing
 from app.command.agents import mcp
@@ -122,7 +122,7 @@ def trace_memory(
 
 def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
     """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
-    snapshots = SnapshotStore(sessions, check_s=3600)
+    snapshots = CatalogStore(sessions, check_s=3600)
     answer: dict[str, Any] = orjson.loads(estimated(raw, snapshots, datetime.now(UTC).date()).body)
     request = orjson.loads(raw)
     model = request["workload"]["model"]

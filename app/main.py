@@ -40,7 +40,7 @@ from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
 from app.catalog.retention import Keeping, Pruner
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation, engine_version
 from app.config import Settings
 from app.db import Patience, make_engine
@@ -92,7 +92,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.pruner = Pruner(engine, Keeping(settings.keep_days, settings.keep_bytes))
     app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
-    app.state.snapshots = SnapshotStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
+    app.state.snapshots = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.admission, app.state.long_admission = admission(settings, "short"), admission(settings, "long")
     app.state.traces = traces.provider_of()
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
@@ -135,7 +135,7 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
     delivery.
     """
     courier: Courier | None = app.state.courier
-    snapshots: SnapshotStore = app.state.snapshots
+    snapshots: CatalogStore = app.state.snapshots
     refresher = threading.Thread(target=snapshots.keep, name="catalogue", daemon=True)
     refresher.start()
     app.state.pruner.start()

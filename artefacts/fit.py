@@ -20,9 +20,9 @@ from app.calibration.serving.problem import published
 from app.calibration.training.cases import read_training_cases
 from app.catalog.files import rows_of
 from app.catalog.seed import seed
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from artefacts.parts import PARTS, Digests, digest, sources, stamped
 
 # Modules that turn predictions into factors and figures; the predictions show changes of all others.
@@ -39,7 +39,7 @@ OWN = (
 ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change
 
 
-def behaviour(market: Snapshot, store: SnapshotStore) -> Iterator[str]:
+def behaviour(market: Catalog, store: CatalogStore) -> Iterator[str]:
     """Everything that the fit depends on: every case, and its predictions at two settings of all factors."""
     serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
     training, training_left_out = read_training_cases(list(rows_of("measurements_training.csv")), market, store.model)
@@ -67,7 +67,7 @@ def fingerprint() -> str:
         Base.metadata.create_all(engine)
         with Session(engine) as session:
             seed(session)
-        store = SnapshotStore(sessionmaker(engine), check_s=3600)
+        store = CatalogStore(sessionmaker(engine), check_s=3600)
         with np.errstate(all="ignore"):
             found = "\n".join(behaviour(store.market(), store))
         engine.dispose()

@@ -27,7 +27,7 @@ from app.calibration.case import NotCompared, figure
 from app.calibration.serving.runs import LOADS, Start
 from app.calibration.training.cases import TrainingCases
 from app.catalog.files import rows_of
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from app.errors import AppError
@@ -35,7 +35,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 
 
@@ -137,7 +137,7 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     )
 
 
-def run_figures(row: MeasurementRow, builder: TrainingCases, market: Snapshot) -> list[Compared]:
+def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) -> list[Compared]:
     """Figures of a training row as /estimate answers them: speed, peak memory, and hours of a whole run."""
     said = published_runs()[row.id]
     asked = builder.read_question(said)
@@ -173,7 +173,7 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Snapshot) -
     return found
 
 
-def compared(row: MeasurementRow, store: SnapshotStore, builder: TrainingCases) -> list[Compared]:
+def compared(row: MeasurementRow, store: CatalogStore, builder: TrainingCases) -> list[Compared]:
     """The figures of one row with the engine's; raises NotCompared if the row is incomplete or the engine declines."""
     market = store.market()
     if row.accelerator is None or row.num_accelerators is None:
@@ -184,7 +184,7 @@ def compared(row: MeasurementRow, store: SnapshotStore, builder: TrainingCases) 
         raise NotCompared(f"declined: {error.code}") from None
 
 
-def sample_figures(row: MeasurementRow, store: SnapshotStore, market: Snapshot) -> list[Compared]:
+def sample_figures(row: MeasurementRow, store: CatalogStore, market: Catalog) -> list[Compared]:
     """Figures of a serving row for encoders, images and speech."""
     try:
         model = store.model(row.model or "")
@@ -221,7 +221,7 @@ def speed_rows(session: Session) -> list[MeasurementRow]:
     return list(session.scalars(chosen))
 
 
-def compare_all(rows: list[MeasurementRow], store: SnapshotStore) -> tuple[list[Compared], Counter[tuple[str, str]]]:
+def compare_all(rows: list[MeasurementRow], store: CatalogStore) -> tuple[list[Compared], Counter[tuple[str, str]]]:
     """The figures of all rows, and the rows left out by (kind, reason)."""
     found: list[Compared] = []
     left_out: Counter[tuple[str, str]] = Counter()
@@ -276,7 +276,7 @@ def main() -> None:
         engine = make_engine(url)
         with Session(engine) as session:
             rows = speed_rows(session)
-        report(*compare_all(rows, SnapshotStore(sessionmaker(engine), check_s=3600)))
+        report(*compare_all(rows, CatalogStore(sessionmaker(engine), check_s=3600)))
         engine.dispose()
 
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from sqlalchemy.orm import sessionmaker
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
 from tests.sizing.serving.simulation.agreement import Compared, apart, cases, compared
 
@@ -40,7 +40,7 @@ def main() -> None:
         url = f"sqlite:///{folder}/agreement.sqlite3"
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url})
-        market = SnapshotStore(sessionmaker(make_engine(url)), check_s=3600).market()
+        market = CatalogStore(sessionmaker(make_engine(url)), check_s=3600).market()
     found = [compared(case) for case in cases(market, asked.count, seed=asked.seed)]
     print(f"{'difference: median (p90), %':28}{'':>5}" + "".join(f"{name:>15}" for name in FIGURES))
     for name, belongs in GROUPS.items():

@@ -22,13 +22,13 @@ from sqlalchemy.orm import sessionmaker
 
 from app.api.questions import recommend_question
 from app.api.schemas.requests import RecommendRequest
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
 from app.db import make_engine
 from app.sizing.question import Question
 from app.sizing.recommend import recommend
 from app.sizing.serving import trial
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from benchmarks.databases import prepared
 
 # Models with a typical TPOT limit, ms.
@@ -74,14 +74,14 @@ def bodies(chance: random.Random) -> Iterator[dict[str, Any]]:
         yield {"workload": {**workload, **safe}, **({"constraints": limits} if limits else {})}
 
 
-def questions(snapshots: SnapshotStore, count: int, seed: int) -> list[Question]:
-    directory, today = snapshots.directory(), datetime.now(UTC).date()
+def questions(catalog_store: CatalogStore, count: int, seed: int) -> list[Question]:
+    directory, today = catalog_store.directory(), datetime.now(UTC).date()
     made = bodies(random.Random(seed))
     asked = [RecommendRequest.model_validate_json(json.dumps(next(made)), strict=True) for _ in range(count)]
-    return [replace(recommend_question(each, directory, snapshots, today), briefly=True) for each in asked]
+    return [replace(recommend_question(each, directory, catalog_store, today), briefly=True) for each in asked]
 
 
-def answers(asked: list[Question], market: Snapshot) -> list[Found]:
+def answers(asked: list[Question], market: Catalog) -> list[Found]:
     found = []
     for question in asked:
         began = time.process_time()
@@ -118,7 +118,7 @@ def main() -> None:
     compile_simulation()
     with prepared("sqlite") as (environment, _):
         engine = make_engine(environment["HEADROOM_DATABASE_URL"])
-        snapshots = SnapshotStore(sessionmaker(engine), check_s=3600)
+        snapshots = CatalogStore(sessionmaker(engine), check_s=3600)
         asked = questions(snapshots, options.count, options.seed)
         answers(asked[:1], snapshots.market())
         found = answers(asked, snapshots.market())

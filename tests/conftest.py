@@ -19,13 +19,13 @@ from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
 
 from app.catalog.seed import seed
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
 from app.migrating import alembic_config
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from artefacts.running import serve_app
 from artefacts.service import DAY
 
@@ -124,14 +124,14 @@ def postgres_url(postgres_server: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def snapshots(sqlite_url: str) -> Iterator[SnapshotStore]:
+def snapshots(sqlite_url: str) -> Iterator[CatalogStore]:
     engine = make_engine(sqlite_url)
-    yield SnapshotStore(sessionmaker(engine), check_s=3600)
+    yield CatalogStore(sessionmaker(engine), check_s=3600)
     engine.dispose()
 
 
 @pytest.fixture(scope="session")
-def market(snapshots: SnapshotStore) -> Snapshot:
+def market(snapshots: CatalogStore) -> Catalog:
     return snapshots.market()
 
 

@@ -16,17 +16,17 @@ from app.api.schemas.conversion import answer_json, notice_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.supply import supply_json
 from app.api.sized import Document, json_bytes, within_size
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore, Kept
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.compiled import engine_version
 from app.errors import Unanswerable
 from app.export.goods import title_of
 from app.sizing.question import Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.work import stage
 
 NOT_STORED = {"Headroom-Stored": "false"}
@@ -69,21 +69,21 @@ def request_of(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
 
 
 def answer_to(
-    request: RecommendRequest, directory: Directory, snapshots: SnapshotStore, answers: AnswerStore, today: date
+    request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, answers: AnswerStore, today: date
 ) -> Kept:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    market = directory.market
+    market = catalog_index.market
     identity, canonical = identity_of(request, market.version, today)
     known = answers.known(identity)
     if known is not None:
         return Kept(known, stored=True)
 
     with stage("read"):
-        question = recommend_question(request, directory, snapshots, today)
+        question = recommend_question(request, catalog_index, catalog_store, today)
 
     answer = recommend(question, market)
 
-    return kept_answer(request, identity, canonical, question, answer, directory, answers)
+    return kept_answer(request, identity, canonical, question, answer, catalog_index, answers)
 
 
 def kept_answer(
@@ -92,11 +92,11 @@ def kept_answer(
     canonical: bytes,
     question: Question,
     answer: Answer,
-    directory: Directory,
+    catalog_index: CatalogIndex,
     answers: AnswerStore,
 ) -> Kept:
     """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
-    market = directory.market
+    market = catalog_index.market
     with stage("words"):
         document = answer_json(
             answer,
@@ -110,7 +110,7 @@ def kept_answer(
         document = with_doubts(document, request)
         by_default = request.rejected_limit is None and not request.trace
         body = within_size(document) if by_default else json_bytes(document)
-        supply = supply_json(question, answer, market, directory.purchasing)
+        supply = supply_json(question, answer, market, catalog_index.purchasing)
     filing = Filing(
         label=request.label,
         reference=request.reference,
@@ -133,7 +133,7 @@ def _first(supply: Document) -> dict[str, str | None]:
     return {"accelerators": " ".join(types) or None, "option": title_of(lots) or None}
 
 
-def catalog_json(market: Snapshot) -> dict[str, str]:
+def catalog_json(market: Catalog) -> dict[str, str]:
     """Returns the catalog version and price date that an answer is based on."""
     return {"snapshot": market.version, "prices_as_of": market.prices_as_of}
 

@@ -16,9 +16,9 @@ from app.api.problems import validation_errors
 from app.api.questions import estimate_question, recommend_question
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.catalog.names import quoted
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import OWN_WORDS
 from app.sizing.comparing.outcomes import Option
@@ -41,7 +41,7 @@ class Asked:
 
 
 def asked_options(
-    document: Part, request: CompareRequest, directory: Directory, snapshots: SnapshotStore, today: date
+    document: Part, request: CompareRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> list[Asked]:
     """Returns every option as a complete question. Errors carry the pointer into the compare request."""
     options = []
@@ -50,9 +50,9 @@ def asked_options(
         try:
             whole = model.model_validate_json(orjson.dumps(body), strict=True)
             if isinstance(whole, EstimateRequest):
-                option = Option(name, *estimate_question(whole, directory, snapshots, today))
+                option = Option(name, *estimate_question(whole, catalog_index, catalog_store, today))
             else:
-                option = Option(name, recommend_question(whole, directory, snapshots, today))
+                option = Option(name, recommend_question(whole, catalog_index, catalog_store, today))
         except ValidationError as error:
             errors = placed(validation_errors(error.errors(include_url=False), body, model), pointer, own)
             detail = f"{quoted(name)}: {errors[0]['detail']}"

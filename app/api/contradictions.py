@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.api.naming import listed
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.errors import Conflict
 from app.sizing.hardware.parts import Environment, PricingModel
 
@@ -16,12 +16,12 @@ def contradiction(pointer: str, detail: str) -> Conflict:
     return Conflict(detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
-def check_sets(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], directory: Directory) -> None:
+def check_sets(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], catalog_index: CatalogIndex) -> None:
     """Raises Conflict if constraints contradict each other. `written` are the constraints as the caller wrote them."""
-    _accelerators(c, written, by_pattern, directory)
-    _ways(c, directory)
-    if c.providers and c.regions and (c.environments == [CLOUD] or _rents_only(c.providers, directory)):
-        served = {region for provider in c.providers for region in directory.sold_in.get(provider, ())}
+    _accelerators(c, written, by_pattern, catalog_index)
+    _ways(c, catalog_index)
+    if c.providers and c.regions and (c.environments == [CLOUD] or _rents_only(c.providers, catalog_index)):
+        served = {region for provider in c.providers for region in catalog_index.sold_in.get(provider, ())}
         if served and served.isdisjoint(c.regions):
             raise contradiction(
                 "#/constraints/regions",
@@ -31,7 +31,7 @@ def check_sets(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[s
 
 
 def _accelerators(
-    c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], directory: Directory
+    c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], catalog_index: CatalogIndex
 ) -> None:
     outright = [slug for slug in c.accelerators if slug not in by_pattern]
     both = [slug for slug in outright if slug in c.exclude_accelerators]
@@ -45,14 +45,14 @@ def _accelerators(
             "#/constraints/exclude_accelerators",
             "exclude_accelerators excludes every entry of accelerators. Remove at least one of them.",
         )
-    segments_of = {a.slug: a.segments for a in directory.market.accelerators}
+    segments_of = {a.slug: a.segments for a in catalog_index.market.accelerators}
     if c.accelerators and c.segments and all({*c.segments}.isdisjoint(segments_of[slug]) for slug in c.accelerators):
         sold = listed(sorted({segment for slug in c.accelerators for segment in segments_of[slug]}))
         raise contradiction(
             "#/constraints/segments",
             f"No accelerator in accelerators is sold in segment {listed(c.segments)}. Their segments: {sold}.",
         )
-    vendor_of = {a.slug: a.vendor.lower() for a in directory.market.accelerators}
+    vendor_of = {a.slug: a.vendor.lower() for a in catalog_index.market.accelerators}
     others = [slug for slug in outright if c.vendors and vendor_of[slug] not in c.vendors]
     if others:
         raise contradiction(
@@ -65,12 +65,12 @@ def _accelerators(
         )
 
 
-def _rents_only(providers: list[str], directory: Directory) -> bool:
+def _rents_only(providers: list[str], catalog_index: CatalogIndex) -> bool:
     """True if none of these providers sells machines."""
-    return not any(s.provider in providers for s in directory.market.systems.values() if s.environment == ON_PREM)
+    return not any(s.provider in providers for s in catalog_index.market.systems.values() if s.environment == ON_PREM)
 
 
-def _ways(c: ConstraintsSpec, directory: Directory) -> None:
+def _ways(c: ConstraintsSpec, catalog_index: CatalogIndex) -> None:
     """Checks that environments, pricing models and providers can be combined: cloud or owned, rented or sold."""
     if c.environments == [CLOUD] and c.pricing_models == [OWNED]:
         raise contradiction(
@@ -84,40 +84,40 @@ def _ways(c: ConstraintsSpec, directory: Directory) -> None:
         )
     if not c.providers:
         return
-    rents = any(provider in directory.sold_in for provider in c.providers)
+    rents = any(provider in catalog_index.sold_in for provider in c.providers)
     if c.environments == [CLOUD] and not rents:
         raise contradiction(
             "#/constraints/providers",
             f"{listed(c.providers)} does not rent out machines, but environments is cloud. Change one of them.",
         )
-    if c.environments == [ON_PREM] and _rents_only(c.providers, directory):
+    if c.environments == [ON_PREM] and _rents_only(c.providers, catalog_index):
         raise contradiction(
             "#/constraints/providers",
             f"{listed(c.providers)} does not sell machines, but environments is on_prem. Change one of them.",
         )
 
 
-def check_deployment(d: DeploymentSpec, directory: Directory) -> None:
+def check_deployment(d: DeploymentSpec, catalog_index: CatalogIndex) -> None:
     """Raises Conflict if a deployment's offer does not match its provider, region or accelerator."""
     offer = d.offer
     if offer is None:
         return
     at, provider = "#/deployment/offer", offer.provider
     owned = offer.pricing_model == OWNED
-    if owned and provider is not None and _rents_only([provider], directory):
+    if owned and provider is not None and _rents_only([provider], catalog_index):
         raise contradiction(
             f"{at}/pricing_model",
             f"{provider} does not sell machines. For pricing_model owned, name a seller or omit the provider.",
         )
-    if provider is not None and provider in directory.sold_in and not owned and offer.region is not None:
-        served = directory.sold_in[provider]
+    if provider is not None and provider in catalog_index.sold_in and not owned and offer.region is not None:
+        served = catalog_index.sold_in[provider]
         if offer.region not in (ON_PREM, *served):
             raise contradiction(
                 f"{at}/region",
                 f"{provider} has no offers in {offer.region}. Available regions: {listed(sorted(served))}.",
             )
     if offer.instance_type is not None:
-        carried = {o.accelerator for o in directory.market.offers if o.instance_type == offer.instance_type}
+        carried = {o.accelerator for o in catalog_index.market.offers if o.instance_type == offer.instance_type}
         if carried and d.accelerator not in carried:
             raise contradiction(
                 f"{at}/instance_type",

@@ -13,7 +13,7 @@ from app.api.body import read_body, read_pasted_body
 from app.api.schemas.model import ConfigModel, SizedModel
 from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import Conflict, NotFound
 from app.procurement.desk import Desk
 from app.sizing.assumptions import Assumptions
@@ -26,8 +26,8 @@ async def _sessions(request: Request) -> sessionmaker[Session]:
     return made
 
 
-async def _store(request: Request) -> SnapshotStore:
-    store: SnapshotStore = request.app.state.snapshots
+async def _store(request: Request) -> CatalogStore:
+    store: CatalogStore = request.app.state.snapshots
     return store
 
 
@@ -60,7 +60,7 @@ async def _today(request: Request) -> date:
 
 
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
-Snapshots = Annotated[SnapshotStore, Depends(_store)]
+Snapshots = Annotated[CatalogStore, Depends(_store)]
 AtTurn = Annotated[Turn, Depends(_turn)]
 AtLongTurn = Annotated[Turn, Depends(_long_turn)]  # for answers that evaluate many questions or read long texts
 Answers = Annotated[AnswerStore, Depends(_answers)]
@@ -73,7 +73,7 @@ RawPastedBody = Annotated[bytes, Depends(read_pasted_body)]
 
 def resolve_model(
     reference: str | ConfigModel | SizedModel,
-    snapshots: SnapshotStore,
+    catalog_store: CatalogStore,
     assumed: Assumptions,
     *,
     pointer: str = "#/workload/model",
@@ -83,7 +83,7 @@ def resolve_model(
     """
     if isinstance(reference, str):
         try:
-            return snapshots.model(reference)
+            return catalog_store.model(reference)
         except (NotFound, Conflict) as error:
             error.facts.setdefault("errors", [{"pointer": pointer, "detail": error.detail}])
             raise

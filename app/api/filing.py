@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from app.api.schemas.filing import RecommendationFilter
 from app.catalog.filing import Sought
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import Stale, Unguarded
 
 OF_LISTS = ("limit", "cursor", "model", "accelerator")
 
 
-def sought(asked: RecommendationFilter, snapshots: SnapshotStore) -> Sought:
+def sought(asked: RecommendationFilter, catalog_store: CatalogStore) -> Sought:
     """Returns the search to run. Models and accelerators match under the name as typed and under their catalog name."""
     criteria = asked.model_dump(exclude=set(OF_LISTS))
     if asked.model is not None:
-        criteria["models"] = {asked.model, snapshots.identity(asked.model)}
+        criteria["models"] = {asked.model, catalog_store.identity(asked.model)}
     if asked.accelerator is not None:
-        criteria["accelerators"] = {asked.accelerator, *snapshots.directory().named(asked.accelerator).accelerators}
+        criteria["accelerators"] = {asked.accelerator, *catalog_store.directory().named(asked.accelerator).accelerators}
     return Sought(**criteria)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from app.api.naming import did_you_mean, listed
-from app.catalog.directory import WILD, Directory, close_to, machine_key, run_together
+from app.catalog.directory import WILD, CatalogIndex, close_to, machine_key, run_together
 from app.catalog.lists import column_values
 from app.catalog.names import engine_slug, quoted
 from app.errors import UnknownName
@@ -16,22 +16,22 @@ Values = tuple[str, ...]
 
 
 def values_of(
-    session: Session, what: str, filters: Mapping[str, str | None], directory: Directory
+    session: Session, what: str, filters: Mapping[str, str | None], catalog_index: CatalogIndex
 ) -> dict[str, Values]:
     """Returns the matching row values for each filter that is set. Raises UnknownName if no row can match."""
     return {
-        name: _value_of(session, what, name, typed, directory) for name, typed in filters.items() if typed is not None
+        name: _value_of(session, what, name, typed, catalog_index) for name, typed in filters.items() if typed is not None
     }
 
 
-def _value_of(session: Session, what: str, name: str, typed: str, directory: Directory) -> Values:
+def _value_of(session: Session, what: str, name: str, typed: str, catalog_index: CatalogIndex) -> Values:
     if name == "accelerator":
-        values = directory.matching(typed) if WILD.search(typed) else directory.named(typed).accelerators
-        close = () if values else directory.nearest(typed)
+        values = catalog_index.matching(typed) if WILD.search(typed) else catalog_index.named(typed).accelerators
+        close = () if values else catalog_index.nearest(typed)
         known: Sequence[str] = ()
     else:
         known = column_values(session, what, name)
-        values = meant(name, typed, known, directory)
+        values = meant(name, typed, known, catalog_index)
         close = () if values else close_to(typed, known)
     if not values:
         hint = did_you_mean(close) if close else f" Accepted: {listed(known)}." if known else ""
@@ -40,7 +40,7 @@ def _value_of(session: Session, what: str, name: str, typed: str, directory: Dir
     return values
 
 
-def meant(name: str, typed: str, known: Sequence[str], directory: Directory) -> Values:
+def meant(name: str, typed: str, known: Sequence[str], catalog_index: CatalogIndex) -> Values:
     """Returns the values of a column that a name matches: exactly, in another spelling, or by an alias.
 
     Check: "Reserved 1Y" matches reserved_1y, the provider "Amazon" matches aws, the engine "trt-llm" matches
@@ -48,9 +48,9 @@ def meant(name: str, typed: str, known: Sequence[str], directory: Directory) -> 
     """
     if typed in known:
         return (typed,)
-    if name == "region" and (regions := directory.regions_named(typed)):
+    if name == "region" and (regions := catalog_index.regions_named(typed)):
         return regions
-    also = {"provider": directory.providers, "vendor": directory.vendors}.get(name, {})
+    also = {"provider": catalog_index.providers, "vendor": catalog_index.vendors}.get(name, {})
     aliased = engine_slug(typed) if name == "engine" else also.get(run_together(typed), typed)
     key = machine_key if name == "instance_type" else run_together
     return tuple(value for value in known if key(value) == key(aliased)) if key(aliased) else ()

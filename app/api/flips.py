@@ -15,8 +15,8 @@ from app.api.knobs import Knob, knobs_of
 from app.api.merging import merged
 from app.api.questions import recommend_question
 from app.api.schemas.requests import RecommendRequest
-from app.catalog.directory import Directory
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.directory import CatalogIndex
+from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
 from app.sizing.answer.money import price_words
 from app.sizing.product_names import format_name
@@ -69,8 +69,8 @@ class Asker:
     """Answers a request with one part changed and caches the results."""
 
     request: RecommendRequest
-    directory: Directory
-    snapshots: SnapshotStore
+    catalog_index: CatalogIndex
+    catalog_store: CatalogStore
     today: date
     known: dict[bytes, First] = field(default_factory=dict)
 
@@ -88,8 +88,8 @@ class Asker:
         body = merged(self.request.model_dump(mode="json", exclude_unset=True), patch)
         body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
         changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
-        question = recommend_question(changed, self.directory, self.snapshots, self.today)
-        return recommend(replace(question, briefly=True), self.directory.market)
+        question = recommend_question(changed, self.catalog_index, self.catalog_store, self.today)
+        return recommend(replace(question, briefly=True), self.catalog_index.market)
 
     def answered(self, patch: Part) -> Answer | None:
         """Returns the recommendation for the request with a patch; None if it is invalid or no option meets the
@@ -116,7 +116,7 @@ class Asker:
 def flips_of(asker: Asker, rivals: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
     """Returns the current first option, every breakpoint found, and the ranges in which nothing changes."""
     now = asker.first({})
-    question = recommend_question(asker.request, asker.directory, asker.snapshots, asker.today)
+    question = recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
     flips: list[Flip] = []
     holds: list[Hold] = []
     for knob in knobs_of(asker.request, question, rivals):

@@ -11,7 +11,7 @@ from app.api.doubts import doubted
 from app.api.problems import escaped
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
-from app.catalog.directory import WILD, Directory, Named, close_to, machine_key, run_together
+from app.catalog.directory import WILD, CatalogIndex, Named, close_to, machine_key, run_together
 from app.catalog.names import engine_slug, quoted
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
@@ -65,9 +65,9 @@ class Misnamed:
 class Naming:
     """Resolves names and collects the errors."""
 
-    def __init__(self, directory: Directory) -> None:
-        self.directory = directory
-        self.market = directory.market
+    def __init__(self, catalog_index: CatalogIndex) -> None:
+        self.directory = catalog_index
+        self.market = catalog_index.market
         self.engines = engines_known(self.market.engines)
         self.problems: list[Misnamed] = []
 
@@ -310,9 +310,9 @@ def economics_named(spec: EconomicsSpec, naming: Naming) -> EconomicsSpec:
     return spec.model_copy(update={"discounts": fitting | named})
 
 
-def recommend_named(request: RecommendRequest, directory: Directory) -> tuple[RecommendRequest, tuple[str, ...]]:
+def recommend_named(request: RecommendRequest, catalog_index: CatalogIndex) -> tuple[RecommendRequest, tuple[str, ...]]:
     """Returns the request with catalog names, and the accelerators that only a pattern matched."""
-    naming = Naming(directory)
+    naming = Naming(catalog_index)
     constraints, by_pattern = constraints_named(request.constraints, naming, "#/constraints")
     economics = economics_named(request.economics, naming)
     naming.assumptions(request.assumptions)
@@ -320,9 +320,9 @@ def recommend_named(request: RecommendRequest, directory: Directory) -> tuple[Re
     return request.model_copy(update={"constraints": constraints, "economics": economics}), by_pattern
 
 
-def estimate_named(request: EstimateRequest, directory: Directory) -> EstimateRequest:
+def estimate_named(request: EstimateRequest, catalog_index: CatalogIndex) -> EstimateRequest:
     """Returns the request with catalog names."""
-    naming = Naming(directory)
+    naming = Naming(catalog_index)
     deployment = deployment_named(request.deployment, naming, "#/deployment")
     economics = economics_named(request.economics, naming)
     naming.assumptions(request.assumptions)

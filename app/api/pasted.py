@@ -16,7 +16,7 @@ from app.observed.read import metrics
 from app.sizing.diagnosis.observed import Observed
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.words import figure
 from app.sizing.workload import InferenceWorkload
 
@@ -42,7 +42,7 @@ class Pasted:
         return {} if self.reading is None else reading_json(self.reading, self.notes, GROUPS)
 
 
-def observed_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Snapshot) -> Pasted:
+def observed_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Pasted:
     """Returns the figures given by the caller and those read from pasted text. Errors carry the location of the
     text.
     """
@@ -89,7 +89,7 @@ def check_phase_of(reading: Reading, question: Question) -> None:
         raise refused(field, f"The text describes a {other} ({wrong.source}), but the workload is a {kind}.")
 
 
-def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Snapshot) -> Runs:
+def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Runs:
     """Returns the run that the text can describe: the complete deployment and one step of the workload."""
     result = estimate(question, deployment, market)
     d, p = result.deployment, result.performance

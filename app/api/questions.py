@@ -15,9 +15,9 @@ from app.api.recipes import check_recipe
 from app.api.schedulers import check_scheduler
 from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
 from app.api.schemas.workload import InferenceSpec
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.catalog.names import formats_in, quoted
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelKind
@@ -28,23 +28,23 @@ from app.sizing.workload.companions import Companion
 
 
 def recommend_question(
-    request: RecommendRequest, directory: Directory, snapshots: SnapshotStore, today: date
+    request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> Question:
     """Returns the question of a recommend request with catalog names. Raises every error of the request."""
     check_phase(request)
-    named, by_pattern = recommend_named(request, directory)
-    check_sets(named.constraints, request.constraints, by_pattern, directory)
+    named, by_pattern = recommend_named(request, catalog_index)
+    check_sets(named.constraints, request.constraints, by_pattern, catalog_index)
     assumed = assumed_in(named)
-    model = resolve_model(named.workload.model, snapshots, assumed)
+    model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model)
     question = named.to_question(model, assumed, today)
     question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
-    question = replace(question, companions=companions_of(request, snapshots, assumed))
+    question = replace(question, companions=companions_of(request, catalog_store, assumed))
     return in_the_format_named(question, named)
 
 
 def estimate_question(
-    request: EstimateRequest, directory: Directory, snapshots: SnapshotStore, today: date
+    request: EstimateRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> tuple[Question, Deployment]:
     """Returns the question and the deployment of an estimate request with catalog names. Raises every error of the
     request.
@@ -52,18 +52,18 @@ def estimate_question(
     check_phase(request)
     check_recipe(request)
     check_scheduler(request)
-    named = estimate_named(request, directory)
-    check_deployment(named.deployment, directory)
+    named = estimate_named(request, catalog_index)
+    check_deployment(named.deployment, catalog_index)
     assumed = assumed_in(named)
-    model = resolve_model(named.workload.model, snapshots, assumed)
+    model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model, named.deployment)
     question = in_the_format_named(named.to_question(model, assumed, today), named)
-    question = replace(question, companions=companions_of(request, snapshots, assumed))
+    question = replace(question, companions=companions_of(request, catalog_store, assumed))
     return question, named.deployment.to_deployment()
 
 
 def companions_of(
-    request: RecommendRequest | EstimateRequest, snapshots: SnapshotStore, assumed: Assumptions
+    request: RecommendRequest | EstimateRequest, catalog_store: CatalogStore, assumed: Assumptions
 ) -> tuple[Companion, ...]:
     """Returns the models that share the accelerators with the main model, under unique names."""
     if not isinstance(request.workload, InferenceSpec):
@@ -71,7 +71,7 @@ def companions_of(
     companions: dict[str, Companion] = {}
     for i, spec in enumerate(request.workload.companions):
         pointer = f"#/workload/companions/{i}"
-        model = resolve_model(spec.model, snapshots, assumed, pointer=f"{pointer}/model")
+        model = resolve_model(spec.model, catalog_store, assumed, pointer=f"{pointer}/model")
         check_units(spec.to_inference_spec, model, at=pointer)
         name = spec.name or model.name
         if name in companions:

@@ -15,8 +15,8 @@ from app.api.questions import estimate_question
 from app.api.schemas.conversion import estimate_json
 from app.api.schemas.requests import EstimateRequest
 from app.api.schemas.supply import estimate_supply
-from app.catalog.directory import Directory
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.directory import CatalogIndex
+from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
 from app.export.goods import bill_of
 from app.export.lines import Bill
@@ -39,20 +39,20 @@ class MachinesToday:
 
 
 def machines_today(
-    stored: Document, rank: int, directory: Directory, snapshots: SnapshotStore, today: date
+    stored: Document, rank: int, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> MachinesToday:
     """Returns today's price of the option at `rank`: with its original offer, or without it if the offer has ended."""
     deployment = stored["recommendations"][rank - 1]["deployment"]
     refused = ""
     for which, listing in enumerate(listings(deployment)):
         try:
-            question, result = _judged(stored, listing, directory, snapshots, today)
+            question, result = _judged(stored, listing, catalog_index, catalog_store, today)
         except AppError as error:
             refused = refused or error.detail
             continue
         if result.cost is not None and result.cost.usd_per_hour is not None:
             text = "" if which == 0 else "The original offer has ended. These are the cheapest equivalent machines."
-            return MachinesToday(_bill(stored, question, result, directory, today), text)
+            return MachinesToday(_bill(stored, question, result, catalog_index, today), text)
     return MachinesToday(None, refused or "No current price exists for these machines.")
 
 
@@ -74,7 +74,7 @@ def without(deployment: Document, of_offer: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _judged(
-    stored: Document, deployment: Document, directory: Directory, snapshots: SnapshotStore, today: date
+    stored: Document, deployment: Document, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> tuple[Question, Estimate]:
     stored_request = stored["request"]
     body = {name: stored_request[name] for name in ("workload", "economics", "assumptions") if name in stored_request}
@@ -84,13 +84,13 @@ def _judged(
         request = EstimateRequest.model_validate_json(orjson.dumps(whole), strict=True)
     except ValidationError:
         raise NoLongerAsked("This version of the service no longer accepts the stored deployment.") from None
-    question, named = estimate_question(request, directory, snapshots, today)
-    return question, estimate(question, named, directory.market)
+    question, named = estimate_question(request, catalog_index, catalog_store, today)
+    return question, estimate(question, named, catalog_index.market)
 
 
-def _bill(stored: Document, question: Question, result: Estimate, directory: Directory, today: date) -> Bill:
+def _bill(stored: Document, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date) -> Bill:
     """Returns the bill of a deployment as today's answer would show it."""
-    market = directory.market
+    market = catalog_index.market
     document = {
         "id": stored["id"],
         "created_at": market.created_at,
@@ -99,5 +99,5 @@ def _bill(stored: Document, question: Question, result: Estimate, directory: Dir
         "request": stored["request"],
         "recommendations": [estimate_json(result, trace=False)],
     }
-    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, market, directory.purchasing)))
+    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, market, catalog_index.purchasing)))
     return replace(bill_of(document, supply, 1, Settlement()), rank=1)

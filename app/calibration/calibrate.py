@@ -35,11 +35,11 @@ from app.calibration.training.peaks import Peaks, every_peak, every_run
 from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
 from app.catalog.files import rows_of
 from app.catalog.seed import seed
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared, nearness
 from app.sizing.hardware.achieved import CoefficientTable, Factor
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import LEVELS, Spread
 
 DATA = Path(__file__).resolve().parent.parent / "catalog" / "data"
@@ -116,7 +116,7 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
     return fit.factors(solution), compared
 
 
-def calibrate(market: Snapshot, store: SnapshotStore) -> Calibration:
+def calibrate(market: Catalog, store: CatalogStore) -> Calibration:
     """Fits and compares serving, training and training memory, and compares the memory logs."""
     serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
     trained = list(rows_of("measurements_training.csv"))
@@ -240,7 +240,7 @@ def calibrated() -> Calibration:
         Base.metadata.create_all(engine)
         with Session(engine) as session:
             seed(session)
-        store = SnapshotStore(sessionmaker(engine), check_s=3600)
+        store = CatalogStore(sessionmaker(engine), check_s=3600)
         found = calibrate(store.market(), store)
         engine.dispose()
     return found

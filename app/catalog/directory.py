@@ -15,7 +15,7 @@ from app.catalog.places import COUNTRIES, countries_named
 from app.catalog.purchasing import Purchasing
 from app.catalog.spellings import ALSO, MODIFIERS, NOISE, OF_VENDOR, PROVIDERS, RESPELT, TITLES, VENDORS
 from app.sizing.hardware.parts import PROCESSORS, Accelerator
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import GB, GIB
 
 LONGEST_NAME = 120
@@ -88,13 +88,13 @@ def machine_key(name: str) -> str:
     return respelt(run_together(name)).removeprefix("standard")
 
 
-class Directory:
+class CatalogIndex:
     """Names of one catalog version. `countries` maps its regions to ISO country codes; `purchasing` holds the product
     codes and part numbers that procurement systems use.
     """
 
     def __init__(
-        self, market: Snapshot, countries: Mapping[str, str] | None = None, purchasing: Purchasing | None = None
+        self, market: Catalog, countries: Mapping[str, str] | None = None, purchasing: Purchasing | None = None
     ) -> None:
         self.purchasing = purchasing or Purchasing()
         memory = defaultdict(set)
@@ -270,7 +270,7 @@ _NO_FAMILY = frozenset(("gpu", "vm", "bm", "vmgpu", "bmgpu", "standard", "ml", "
 _NUMBER = re.compile(r"\d*x?")
 
 
-def _machines(market: Snapshot) -> tuple[dict[str, str], dict[str, set[str]]]:
+def _machines(market: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
     """Returns the accelerator of each machine by name and slug, and the accelerators of each instance family."""
     of: dict[str, str] = {}
     families: dict[str, set[str]] = defaultdict(set)
@@ -292,7 +292,7 @@ def _by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, st
     return MappingProxyType({**{alias: n for alias, n in aliases.items() if n in own.values()}, **own})
 
 
-def _sold_in(market: Snapshot) -> Mapping[str, frozenset[str]]:
+def _sold_in(market: Catalog) -> Mapping[str, frozenset[str]]:
     """Returns the regions in which each provider rents out machines."""
     regions: dict[str, set[str]] = defaultdict(set)
     for offer in market.offers:

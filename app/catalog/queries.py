@@ -35,7 +35,7 @@ from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import LEVELS, Spread
 from app.sizing.values.hosted import HostedPrice
 
@@ -188,10 +188,10 @@ def list_compared(session: Session) -> list[Compared]:
     return _listed(session, _compared, columns, MeasurementRow.id == PredictionRow.measurement)
 
 
-def load_snapshot(session: Session, digest: str, published_at: str) -> Snapshot:
+def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
     """Returns the whole catalog as one immutable value."""
     offers = list_offers(session)
-    return Snapshot(
+    return Catalog(
         accelerators=list_accelerators(session),
         systems=list_systems(session),
         offers=offers,

@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy.orm import Session, sessionmaker
 
 from app import telemetry
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.catalog.fetched import store_fetched_model
 from app.catalog.hub import MODEL_ID, HubUnavailable, MissingModel, ModelHub
 from app.catalog.lists import fetched_models
@@ -22,7 +22,7 @@ from app.causes import cause
 from app.db import DatabaseError, at_one_moment
 from app.errors import Conflict, NotFound, Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 MODELS_KEPT = 512
 FIRST_S = 10.0  # longest wait of a request for the first catalog
@@ -41,7 +41,7 @@ class AtHand:
     """A catalog version in memory, with everything that requests read from it."""
 
     version: tuple[int, str, str]  # id, digest and publication time in the database
-    directory: Directory
+    catalog_index: CatalogIndex
     models: Models
     fetched: int  # number of models that came from a hub
 
@@ -50,12 +50,12 @@ class AtHand:
 class Standing:
     """State of the catalog: the version in memory if any, and its problem if any."""
 
-    market: Snapshot | None
+    market: Catalog | None
     why_not: str  # reason why the catalog is not ready; empty if it is
     loading: bool  # no check for a catalog has finished yet
 
 
-class SnapshotStore:
+class CatalogStore:
     """Provides the newest catalog; queries the database at most every `check_s` seconds.
 
     One caller at a time builds a newer catalog and then swaps it in (the background refresh does so for all); others
@@ -89,16 +89,16 @@ class SnapshotStore:
         """Makes `refresh_periodically` return."""
         self._ended.set()
 
-    def market(self) -> Snapshot:
+    def market(self) -> Catalog:
         """Returns the newest published catalog.
 
         Raises EmptyCatalog before the first load, and the database's own error if no catalog is in memory.
         """
         return self.directory().market
 
-    def directory(self) -> Directory:
+    def directory(self) -> CatalogIndex:
         """Returns the name index of the newest published catalog. Raises the same errors as `catalog`."""
-        return self._newest().directory
+        return self._newest().catalog_index
 
     def standing(self) -> Standing:
         """Returns the current state of the catalog without waiting."""
@@ -109,7 +109,7 @@ class SnapshotStore:
             why = "it is being loaded" if self._checked < 0 else "it is empty. Run `headroom prepare`"
         else:
             why = ""
-        return Standing(None if at is None else at.directory.market, why, loading=self._checked < 0)
+        return Standing(None if at is None else at.catalog_index.market, why, loading=self._checked < 0)
 
     def _newest(self) -> AtHand:
         if self._at_hand is None or time.monotonic() - self._checked >= self._check_s:
@@ -146,7 +146,7 @@ class SnapshotStore:
             if newest is None or (self._at_hand is not None and newest == self._at_hand.version):
                 return
             market = load_snapshot(session, newest[1], newest[2])
-            directory = Directory(market, region_countries(session), load_purchasing(session))
+            directory = CatalogIndex(market, region_countries(session), load_purchasing(session))
             loaded = AtHand(newest, directory, load_models(session), fetched_models(session))
         with self._lock:
             self._at_hand = loaded
@@ -177,7 +177,7 @@ class SnapshotStore:
             else:
                 raise
         with self._lock:
-            if self._at_hand is not None and self._at_hand.directory is at.directory:
+            if self._at_hand is not None and self._at_hand.catalog_index is at.catalog_index:
                 self._models[name] = model
             while len(self._models) > MODELS_KEPT:
                 self._models.popitem(last=False)

@@ -7,7 +7,7 @@ from app.sizing.columns import at
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.serving.alone import best_single_service
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.classes import Apart, SharedFleet, total_usd_per_hour
 from app.sizing.values.latencies import ClassWaits
 from app.sizing.words import counted
@@ -16,7 +16,7 @@ from app.sizing.workload import InferenceWorkload, TrafficClass
 TOGETHER, APART = "together", "apart"
 
 
-def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> SharedFleet | None:
+def shared_fleet(question: Question, market: Catalog, found: Estimate) -> SharedFleet | None:
     """All classes on one deployment compared with the best service for each.
 
     None where the workload has no classes or the deployment does not run.
@@ -39,7 +39,7 @@ def shared_fleet(question: Question, market: Snapshot, found: Estimate) -> Share
     )
 
 
-def apart_of(question: Question, market: Snapshot, workload: InferenceWorkload, traffic_class: TrafficClass) -> Apart:
+def apart_of(question: Question, market: Catalog, workload: InferenceWorkload, traffic_class: TrafficClass) -> Apart:
     """Best service for one class alone, under the same constraints."""
     best = best_single_service(question, workload.single_class_workload(traffic_class), market)
     if best is None:

@@ -32,7 +32,7 @@ from app.sizing.serving.choice import Choice, chosen, fixed_plans
 from app.sizing.serving.finalists import simulate_replicas, carrying
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import with_host_weights
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.finalists import judge as judge_runs
 from app.sizing.training.given import any_fits, chosen_run, size_asked
@@ -46,7 +46,7 @@ from app.sizing.values.runs import Maximum
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def estimate(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
+def estimate(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """Judge one deployment; fields that it leaves open are chosen as a recommendation would choose them.
 
     Raises Conflict for a deployment that contradicts itself or the catalog.
@@ -75,7 +75,7 @@ def as_launched(
     return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
 
 
-def judge_deployment(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
+def judge_deployment(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
     if deployment.pools is not None:
         without_companions = replace(question, companions=())
@@ -95,14 +95,14 @@ def judge_deployment(question: Question, deployment: Deployment, market: Snapsho
     return other if found is None or other.fits else found
 
 
-def judged_on(machines: Candidates, question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
+def judged_on(machines: Candidates, question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """Judge the deployment on one of these machines."""
     if isinstance(question.workload, TrainingWorkload):
         return estimate_training(question, question.workload, deployment, machines, market)
     return estimate_inference(question, question.workload, deployment, machines, market)
 
 
-def refused(deployment: Deployment, model: ModelArchitecture, market: Snapshot, rejections: Rejections) -> Estimate:
+def refused(deployment: Deployment, model: ModelArchitecture, market: Catalog, rejections: Rejections) -> Estimate:
     """Estimate of a deployment without a supported combination or layout."""
     index = market.accelerator_index[deployment.accelerator]
     return impossible(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
@@ -149,7 +149,7 @@ def check_ranks(d: Deployment) -> None:
 
 
 def estimate_inference(
-    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
+    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Catalog
 ) -> Estimate:
     """Choose the open fields among the plans of this accelerator, then judge the complete deployment."""
     check_experts(deployment, workload)
@@ -213,7 +213,7 @@ def choice_reasons(question: Question, requested: Deployment, choice: Choice, ta
 
 
 def estimate_training(
-    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Snapshot
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Catalog
 ) -> Estimate:
     """Judge the requested layout, or the best on the requested accelerators, at the maximum where one is requested."""
     check_layout(workload, deployment)
@@ -242,7 +242,7 @@ def estimate_training(
 
 
 def framework_beside(
-    workload: TrainingWorkload, counts: Counts, runs: Judged, question: Question, market: Snapshot
+    workload: TrainingWorkload, counts: Counts, runs: Judged, question: Question, market: Catalog
 ) -> Rival | None:
     """The best framework that was not chosen, where it is feasible and almost as good."""
     plans, compared = runs.plans, compared_by(counts, runs, question)
@@ -279,7 +279,7 @@ def at_maximum(
     workload: TrainingWorkload,
     deployment: Deployment,
     machines: Candidates,
-    market: Snapshot,
+    market: Catalog,
 ) -> tuple[TrainingWorkload, Deployment, Maximum]:
     """The question at the largest value of a quantity that fits.
 

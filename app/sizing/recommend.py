@@ -45,7 +45,7 @@ from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.batch import with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import judge
@@ -73,7 +73,7 @@ class Found:
     cheaper_if: tuple[Cheaper, ...] = ()
 
 
-def recommend(question: Question, market: Snapshot) -> Answer:
+def recommend(question: Question, market: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.noted())
     rejections = Rejections(market.accelerators)
@@ -107,7 +107,7 @@ def recommend(question: Question, market: Snapshot) -> Answer:
     )
 
 
-def with_classes(question: Question, market: Snapshot, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+def with_classes(question: Question, market: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Add to the first recommendation the comparison with a separate service per traffic class."""
     if not ranked:
         return ()
@@ -116,7 +116,7 @@ def with_classes(question: Question, market: Snapshot, ranked: tuple[Ranked, ...
     return replace(first, estimate=estimate), *others
 
 
-def in_order(result: Found, market: Snapshot) -> tuple[Ranked, ...]:
+def in_order(result: Found, market: Catalog) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
     best = result.scores[0] if result.scores else 0.0
     return tuple(
@@ -131,14 +131,14 @@ def in_order(result: Found, market: Snapshot) -> tuple[Ranked, ...]:
     )
 
 
-def find(question: Question, market: Snapshot, rejections: Rejections) -> Found:
+def find(question: Question, market: Catalog, rejections: Rejections) -> Found:
     """Find the finalists for either kind of workload."""
     if isinstance(question.workload, TrainingWorkload):
         return find_training(question, question.workload, market, rejections)
     return find_inference(question, question.workload, market, rejections)
 
 
-def find_inference(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Found:
+def find_inference(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     plans = plans_to_serve(question, workload, market, rejections)
     options = search(question, workload, plans, market, rejections)
@@ -181,7 +181,7 @@ def with_split(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Snapshot,
+    market: Catalog,
     result: Found,
     types: Codes,
     expected_at: float = np.inf,
@@ -217,14 +217,14 @@ def usd_per_hour_of(estimate: Estimate) -> float:
     return mean_usd_per_hour(estimate.cost) or 0.0
 
 
-def cheapest_of(options: Options, market: Snapshot) -> Cheapest:
+def cheapest_of(options: Options, market: Catalog) -> Cheapest:
     """The feasible option with the lowest mean cost per hour over a day."""
     row = int(np.argmin(options.daily_usd_per_hour))
     name = market.accelerators[int(options.accelerator[row])].name
     return Cheapest(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
 
 
-def find_training(question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections) -> Found:
+def find_training(question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
     counts = counts_of(workload)
     layouts = layouts_sought(question, workload, market, rejections)

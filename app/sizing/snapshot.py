@@ -76,7 +76,7 @@ def measured_of(evidence: Evidence, engines: Container[str]) -> Iterator[Measure
             yield Measured(s.engine, s.family, s.format_class, pool_of(r.kind) != SERVING)
 
 
-class Snapshot:
+class Catalog:
     """The catalog as sizing reads it. Built once per catalog version; never changed."""
 
     def __init__(
@@ -196,7 +196,7 @@ class Snapshot:
 
         return Achieved(**{name: values(name)[rows] for name in names_of(Achieved)})
 
-    def slowed(self, accelerator: str, *, compute: float = 1.0, link: float = 1.0) -> Snapshot:
+    def slowed(self, accelerator: str, *, compute: float = 1.0, link: float = 1.0) -> Catalog:
         """A copy in which one accelerator type computes, or reaches others over its PCIe slot, at a share of its
         rate.
         """

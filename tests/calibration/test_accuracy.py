@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from app.calibration.case import NotCompared
 from app.calibration.training.cases import TrainingCases
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from benchmarks.accuracy import compare_all, compared, line, speed_rows
@@ -25,7 +25,7 @@ def rows(sqlite_url: str) -> list[MeasurementRow]:
 
 
 @pytest.mark.slow
-def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
+def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
     sample = rows[::40]
     found, left_out = compare_all(sample, snapshots)
     assert all(c.ratio > 0 and c.source for c in found)
@@ -36,7 +36,7 @@ def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementR
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["training tokens/s", "samples/s, resnet"])
-def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
+def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
     """A wrong unit would be off by a thousand, a wrong count of accelerators by eight; the model itself by less than
     two.
     """
@@ -46,7 +46,7 @@ def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: Sna
     assert 0.5 < statistics.median(ratios) < 2
 
 
-def test_what_cannot_be_asked_is_said(snapshots: SnapshotStore) -> None:
+def test_what_cannot_be_asked_is_said(snapshots: CatalogStore) -> None:
     builder = TrainingCases(snapshots.market(), snapshots.model)
     nameless = MeasurementRow(id="x", kind="inference", accelerator=None, num_accelerators=1.0, payload={}, source="s")
     with pytest.raises(NotCompared, match="accelerator"):
@@ -64,7 +64,7 @@ def test_what_cannot_be_asked_is_said(snapshots: SnapshotStore) -> None:
         compared(unknown, snapshots, builder)
 
 
-def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], snapshots: SnapshotStore) -> None:
+def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
     found, _ = compare_all(rows[::60], snapshots)
     text = line("all", found)
     assert str(len(found)) in text.split()

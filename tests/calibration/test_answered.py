@@ -10,14 +10,14 @@ from app.calibration.case import NotCompared
 from app.calibration.training.answered import answered, every_answer, misfits
 from app.calibration.training.cases import TrainingCases
 from app.catalog.files import rows_of
-from app.catalog.snapshot import SnapshotStore
-from app.sizing.snapshot import Snapshot
+from app.catalog.snapshot import CatalogStore
+from app.sizing.snapshot import Catalog
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
 
 
 @pytest.fixture(scope="module")
-def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
+def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
     return TrainingCases(market, snapshots.model)
 
 

@@ -10,7 +10,7 @@ from app.calibration.back_test import FLEET, back_test, done
 from app.calibration.spreads import GROUPS, add_interval, unseen
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.published import result
 
 
@@ -55,7 +55,7 @@ def test_shares_are_counted_by_quantity_and_a_family_needs_results_enough() -> N
 
 @pytest.mark.parametrize("group", [GROUPS[1], GROUPS[3]], ids=lambda group: str(group[0]))
 def test_the_committed_intervals_are_of_spreads_that_never_saw_the_source(
-    group: tuple[str, ...], market: Snapshot
+    group: tuple[str, ...], market: Catalog
 ) -> None:
     for row, spread in unseen([r for r in market.evidence.rows if r.kind in group]):
         again = add_interval(row, spread)

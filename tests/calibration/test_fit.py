@@ -13,13 +13,13 @@ from app.calibration.serving.formulas import by_formulas, table_of
 from app.calibration.serving.problem import SERVING
 from app.catalog.files import data_text
 from app.sizing.hardware.achieved import ideal
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 FORMULAS = replace(SERVING, as_taken=None)  # without the runs
 FACTORS = list(csv.DictReader(data_text("factors.csv").splitlines()))
 
 
-def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Snapshot) -> None:
+def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Catalog) -> None:
     fit = Fit(SERVING, cases, market.coefficients)
     rng = np.random.default_rng(7)
     for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
@@ -29,7 +29,7 @@ def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market
             assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
 
 
-def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Snapshot) -> None:
+def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: Catalog) -> None:
     """Measurements made by the formulas with known factors are predicted by the fit to them."""
     fit = Fit(FORMULAS, cases, market.coefficients)
     truth = fit.center + np.random.default_rng(3).normal(0, 1, fit.size) * fit.spread
@@ -44,7 +44,7 @@ def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: S
     assert points_of(remade) == [point for point, _ in found]
 
 
-def test_the_fit_is_deterministic(cases: list[ServingCase], market: Snapshot) -> None:
+def test_the_fit_is_deterministic(cases: list[ServingCase], market: Catalog) -> None:
     assert solved(SERVING, cases[:40], market.coefficients) == solved(SERVING, cases[:40], market.coefficients)
 
 

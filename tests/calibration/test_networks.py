@@ -11,9 +11,9 @@ from app.calibration.case import NotCompared
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.networks import NAMES, completed, kernels_of, sample_shape
 from app.catalog.files import rows_of
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.model.architecture import ModelKind
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 A100, V100 = "nvidia-a100-sxm4-80gb", "nvidia-v100-sxm2-32gb"
 
@@ -67,7 +67,7 @@ def test_other_work_is_not_compared(model: str) -> None:
 
 
 def test_every_name_leads_to_a_model_and_nearly_every_network_to_a_case(
-    market: Snapshot, snapshots: SnapshotStore
+    market: Catalog, snapshots: CatalogStore
 ) -> None:
     training_cases = TrainingCases(market, snapshots.model)
     assert [name for name in NAMES.values() if training_cases.model_named(name) is None] == []

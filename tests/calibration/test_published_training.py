@@ -17,9 +17,9 @@ from app.calibration.training.published import (
     with_layers,
 )
 from app.catalog.files import rows_of
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.model.tasks import ModelTask
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
@@ -29,7 +29,7 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
 @pytest.fixture(scope="module")
-def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
+def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
     return TrainingCases(market, snapshots.model)
 
 
@@ -66,7 +66,7 @@ def test_precisions_and_optimizers_are_read(row: dict[str, str], precision: str 
     ],
 )
 def test_frameworks_are_named_as_the_catalogue_does(
-    market: Snapshot, framework: str, accelerator: str, method: Method, name: str
+    market: Catalog, framework: str, accelerator: str, method: Method, name: str
 ) -> None:
     row = {**EMPTY, "framework": framework, "accelerator": accelerator}
     phase = "training" if method is Method.FULL else "fine_tuning"
@@ -93,7 +93,7 @@ def test_networks_are_read(interconnect: str, bytes_per_s: float | None) -> None
     assert Run.from_row(row).network_bytes_per_s == bytes_per_s
 
 
-def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
+def test_shapes_stand_in_for_names(snapshots: CatalogStore) -> None:
     shape = {"hidden": "12288", "layers": "96", "heads": "96", "kv_heads": "96", "ffn": "49152", "vocab": "51200"}
     gpt = shape_of({**EMPTY, "model": "GPT 175B (x)", **shape}, lambda _: None)
     assert gpt is not None
@@ -113,7 +113,7 @@ def test_shapes_stand_in_for_names(snapshots: SnapshotStore) -> None:
     assert with_layers(whole, 126).total_params == whole.total_params
 
 
-def test_a_base_model_has_the_shape_of_its_tuned_sibling(snapshots: SnapshotStore) -> None:
+def test_a_base_model_has_the_shape_of_its_tuned_sibling(snapshots: CatalogStore) -> None:
     """Read from its row alone, experts would be left out: 39 billion parameters in place of a thousand."""
     known = {"moonshotai/Kimi-K2-Instruct": snapshots.model("moonshotai/Kimi-K2-Instruct")}
     found = shape_of({**EMPTY, "model": "moonshotai/Kimi-K2-Base", "hidden": "7168"}, known.get)

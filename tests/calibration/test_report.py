@@ -28,11 +28,11 @@ from app.calibration.report import (
 )
 from app.catalog.files import data_text
 from app.sizing.evidence import is_cost
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.published import result
 
 
-def test_committed_errors_keep_the_promises(market: Snapshot) -> None:
+def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     found = headline(market.evidence.rows)
     for kind, committed in json.loads(data_text("accuracy.json"))["headline"].items():
         assert found[kind] == pytest.approx(committed, abs=3e-4)
@@ -45,7 +45,7 @@ def test_committed_errors_keep_the_promises(market: Snapshot) -> None:
     assert found["ttft"]["in_sample"] <= 0.30
 
 
-def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market: Snapshot) -> None:
+def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market: Catalog) -> None:
     found = headline(market.evidence.rows)
     assert risen(found, found) == []
     for name in ("held_out", "interval_score"):
@@ -58,7 +58,7 @@ def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market:
         assert said == f"tpot: 80 % intervals hold {100 * coverage:.0f} % of results, outside 70 % to 90 %"
 
 
-def test_the_limits_quote_the_committed_errors(market: Snapshot) -> None:
+def test_the_limits_quote_the_committed_errors(market: Catalog) -> None:
     said = re.findall(r"(\d+)\s+%\s+\((\d+)\s+%\)", (Path(__file__).parents[2] / "docs" / "limits.md").read_text())
     found = headline(market.evidence.rows)
     shown = [
@@ -92,7 +92,7 @@ HELD = {
 }
 
 
-def test_intervals_and_promises_hold_for_unseen_sources_and_are_sharp(market: Snapshot) -> None:
+def test_intervals_and_promises_hold_for_unseen_sources_and_are_sharp(market: Catalog) -> None:
     report = report_on(market.evidence.rows)
     held = {s.metric: s.intervals for s in report.overall}
     for quantity, (least, most, widest) in HELD.items():
@@ -148,7 +148,7 @@ def test_the_back_test_is_printed_a_line_a_family() -> None:
     assert line.split() == ["tpot,", "apple", "50%", "81%", "90%", "100%"]
 
 
-def test_every_prediction_stands_in_its_interval(market: Snapshot) -> None:
+def test_every_prediction_stands_in_its_interval(market: Catalog) -> None:
     for r in market.evidence.rows:
         assert r.low < r.held_out < r.high, r.measurement
         assert r.low < r.promised < r.high, r.measurement

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
 from benchmarks.accuracy import compare_all, speed_rows
 
@@ -27,7 +27,7 @@ FAMILIES = {
 @pytest.fixture(scope="module")
 def by_type(sqlite_url: str) -> Iterator[dict[str, list[float]]]:
     engine = make_engine(sqlite_url)
-    store = SnapshotStore(sessionmaker(engine), check_s=3600)
+    store = CatalogStore(sessionmaker(engine), check_s=3600)
     with Session(engine) as session:
         rows = [r for r in speed_rows(session) if r.kind == "inference" and not r.payload.get("ttft_ms_mean")]
     found, _ = compare_all(rows, store)

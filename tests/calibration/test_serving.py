@@ -16,19 +16,19 @@ from app.calibration.serving.measured import GENERATED_ONLY, measured_figures
 from app.calibration.serving.problem import possible
 from app.calibration.serving.runs import Start, run_of
 from app.catalog.files import data_text
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate
 from app.sizing.hardware.achieved import ideal
 from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.calibration.conftest import ROWS
 
 ALONE = (Start.SINGLE, Start.STATIC)  # runs that no simulation tells better than the formulas
 
 
-def asked(row: dict[str, Any], builder: ServingCases, snapshots: SnapshotStore) -> tuple[Question, Deployment]:
+def asked(row: dict[str, Any], builder: ServingCases, snapshots: CatalogStore) -> tuple[Question, Deployment]:
     """A row as a caller would ask it."""
     model, run = snapshots.model(row["model"]), run_of(row)
     inputs, outputs = (run.spread.about(max(1.0, float(row[name]))) for name in ("input_len", "output_len"))
@@ -53,7 +53,7 @@ def asked(row: dict[str, Any], builder: ServingCases, snapshots: SnapshotStore) 
 
 @pytest.mark.slow
 def test_estimate_answers_what_the_committed_predictions_say(
-    builder: ServingCases, snapshots: SnapshotStore, market: Snapshot
+    builder: ServingCases, snapshots: CatalogStore, market: Catalog
 ) -> None:
     """The files of the fit and the engine that answers requests cannot drift apart."""
     same = []

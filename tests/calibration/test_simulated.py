@@ -14,7 +14,7 @@ from app.calibration.serving.problem import SERVING
 from app.calibration.serving.runs import Start, Statistic
 from app.calibration.serving.simulated import as_taken, meets, sent_to, simulated
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.calibration.conftest import ROWS
 
 SWEEP = "inferencex-aiconfigurator-0855"  # a burst through a server
@@ -25,13 +25,13 @@ def burst(builder: ServingCases) -> ServingCase:
     return builder.case(ROWS[SWEEP])
 
 
-def achieved(case: ServingCase, market: Snapshot) -> Achieved:
+def achieved(case: ServingCase, market: Catalog) -> Achieved:
     fit = Fit(SERVING, [case], market.coefficients)
     found: Achieved = fit.achieved(fit.center)
     return found
 
 
-def test_a_case_predicts_what_its_run_gives(burst: ServingCase, market: Snapshot) -> None:
+def test_a_case_predicts_what_its_run_gives(burst: ServingCase, market: Catalog) -> None:
     at = achieved(burst, market)
     run = simulated(burst, at)
     found = predict(table_of(as_taken([burst], at)), at)
@@ -49,7 +49,7 @@ def test_a_run_is_what_its_row_says(burst: ServingCase) -> None:
     assert sent.requests.input_tokens.max() <= nominal
 
 
-def test_a_burst_weighs_more_in_the_mean_and_in_a_short_run(burst: ServingCase, market: Snapshot) -> None:
+def test_a_burst_weighs_more_in_the_mean_and_in_a_short_run(burst: ServingCase, market: Catalog) -> None:
     at = achieved(burst, market)
 
     def first(statistic: Statistic, rounds: int) -> float:
@@ -60,13 +60,13 @@ def test_a_burst_weighs_more_in_the_mean_and_in_a_short_run(burst: ServingCase, 
     assert first(Statistic.MEAN, 2) > first(Statistic.MEAN, 20)
 
 
-def test_a_run_of_one_request_at_a_time_is_left_to_the_formulas(burst: ServingCase, market: Snapshot) -> None:
+def test_a_run_of_one_request_at_a_time_is_left_to_the_formulas(burst: ServingCase, market: Catalog) -> None:
     alone = replace(burst, run=replace(burst.run, start=Start.SINGLE), wanted=1.0)
     assert not meets(alone)
     assert as_taken([alone], achieved(alone, market)) == [alone]
 
 
-def test_formulas_and_simulation_agree_where_nothing_meets(burst: ServingCase, market: Snapshot) -> None:
+def test_formulas_and_simulation_agree_where_nothing_meets(burst: ServingCase, market: Catalog) -> None:
     """Two requests in flight with prompts much shorter than the answers: the simulation adds little."""
     at = achieved(burst, market)
     calm = replace(burst, wanted=2.0, run=replace(burst.run, requests=400))
@@ -75,7 +75,7 @@ def test_formulas_and_simulation_agree_where_nothing_meets(burst: ServingCase, m
     assert run["output_tokens_per_s"] == pytest.approx(formulas["output_tokens_per_s"][0], rel=0.1)
 
 
-def test_a_rate_is_simulated_at_its_arrivals(builder: ServingCases, market: Snapshot) -> None:
+def test_a_rate_is_simulated_at_its_arrivals(builder: ServingCases, market: Catalog) -> None:
     case = builder.case(ROWS["mi100-vllm-bench-0002"])
     assert (case.run.start, case.rate_per_s) == (Start.POISSON, 0.5)
     arrivals = sent_to(case).requests.arrival_s

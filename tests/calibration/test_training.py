@@ -15,10 +15,10 @@ from app.calibration.scale_ups import scale_ups, summary
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.problem import predict_memory, predict_tokens
 from app.catalog.files import data_text, rows_of
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.columns import column, names_of
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
 
@@ -27,12 +27,12 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
 @pytest.fixture(scope="module")
-def builder(market: Snapshot, snapshots: SnapshotStore) -> TrainingCases:
+def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
     return TrainingCases(market, snapshots.model)
 
 
 @pytest.mark.slow
-def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, market: Snapshot) -> None:
+def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, market: Catalog) -> None:
     """The factors in the catalogue, through the formulas that answer /estimate, give the figures in the files."""
     same = []
     chosen = [r for r in market.evidence.rows if r.metric in ("training_tokens_per_s", "peak_memory_bytes")]
@@ -53,7 +53,7 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
     assert np.mean(same) >= 0.95  # the rest leave their layout open, and the fitted factors choose another
 
 
-def test_committed_errors_keep_the_promises(market: Snapshot) -> None:
+def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     rows = market.evidence.rows
     found = headline(rows)
     assert found["training"]["held_out"] <= 0.18

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.catalog.families import sizeless
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from app.catalog.snapshot import SnapshotStore
     ],
 )
 def test_the_next_smaller_of_a_family_is_named_alike(
-    snapshots: SnapshotStore, identity: str, smaller: str | None
+    snapshots: CatalogStore, identity: str, smaller: str | None
 ) -> None:
     assert snapshots.smaller_model(identity) == smaller
 

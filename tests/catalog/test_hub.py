@@ -22,7 +22,7 @@ from app.catalog import hub as hubs
 from app.catalog.hub import GatedModel, HubUnavailable, MissingModel, ModelHub
 from app.catalog.queries import count
 from app.catalog.seed import model_entries, seed
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import CatalogVersionRow, ModelAliasRow, ModelRow
 from app.db import Base, make_engine
 from app.errors import UnknownModel, UnreadableConfiguration
@@ -303,7 +303,7 @@ def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessi
         going.wait(10)
         return httpx2.Response(200, json=LLAMA_8B_CONFIG)
 
-    store = SnapshotStore(sessions, check_s=0.0, hub=hub_of(handler))
+    store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
     with heard_by(Clock(10.0)):
         with pytest.raises(Elsewhere) as wanted:
             store.model("acme/Llama-Own")
@@ -332,7 +332,7 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
         return httpx2.Response(200, json=LLAMA_8B_CONFIG)
 
     for _ in range(2):
-        store = SnapshotStore(sessions, check_s=0.0, hub=hub_of(handler))
+        store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
         assert store.model("acme/Llama-Own").total_params == LLAMA_8B.total_params
     assert len(asked) == 1
     with sessions() as session:
@@ -351,7 +351,7 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
 
 @pytest.mark.slow
 def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Session]) -> None:
-    store = SnapshotStore(sessions, check_s=0.0, hub=hub_of(gives({"model_type": "quantum"})))
+    store = CatalogStore(sessions, check_s=0.0, hub=hub_of(gives({"model_type": "quantum"})))
     with pytest.raises(UnreadableConfiguration, match="quantum"):
         store.model("acme/strange")
     with sessions() as session:
@@ -363,7 +363,7 @@ def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions:
     def handler(_: httpx2.Request) -> httpx2.Response:
         return httpx2.Response(404)
 
-    store = SnapshotStore(sessions, check_s=0.0, hub=hub_of(handler))
+    store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
     assert store.model("meta-llama/Llama-3.1-8B").total_params == LLAMA_8B.total_params
     repackaged = store.model("somebody/Llama-3.1-8B-Instruct-AWQ")
     assert repackaged.total_params == LLAMA_8B.total_params
@@ -376,4 +376,4 @@ def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions:
 @pytest.mark.slow
 def test_without_a_hub_nothing_is_asked(sessions: sessionmaker[Session]) -> None:
     with pytest.raises(UnknownModel, match="in the catalog"):
-        SnapshotStore(sessions, check_s=0.0).model("acme/nothing-like-it")
+        CatalogStore(sessions, check_s=0.0).model("acme/nothing-like-it")

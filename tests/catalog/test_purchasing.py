@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.export.goods import BOUGHT, MONTHLY
 from tests.catalogued import rows
 
@@ -20,13 +20,13 @@ def test_codes_are_of_their_form_and_sourced() -> None:
         assert row["as_of"]
 
 
-def test_every_kind_of_line_has_codes(snapshots: SnapshotStore) -> None:
+def test_every_kind_of_line_has_codes(snapshots: CatalogStore) -> None:
     known = snapshots.directory().purchasing.codes
     kinds = {good.goods for good in (*BOUGHT.values(), *MONTHLY.values())} | {"cloud", "installation", "storage"}
     assert kinds <= known.keys()
 
 
-def test_part_numbers_are_of_things_that_exist(snapshots: SnapshotStore) -> None:
+def test_part_numbers_are_of_things_that_exist(snapshots: CatalogStore) -> None:
     directory = snapshots.directory()
     numbers = directory.purchasing.part_numbers
     assert len(numbers) == len(rows("part_numbers.csv")) > 0

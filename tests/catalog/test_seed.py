@@ -13,7 +13,7 @@ from app.catalog import seed as seeding
 from app.catalog.files import rows_of
 from app.catalog.models import load_models
 from app.catalog.queries import count, list_compared, list_spreads, load_snapshot, newest_version
-from app.catalog.snapshot import EmptyCatalog, SnapshotStore
+from app.catalog.snapshot import EmptyCatalog, CatalogStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
 from app.errors import AmbiguousModel, UnknownModel
@@ -109,7 +109,7 @@ def test_an_empty_database_says_so(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/e.sqlite3")
     Base.metadata.create_all(engine)
     with pytest.raises(EmptyCatalog):
-        SnapshotStore(sessionmaker(engine), check_s=0).market()
+        CatalogStore(sessionmaker(engine), check_s=0).market()
     engine.dispose()
 
 
@@ -120,7 +120,7 @@ def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
     Base.metadata.create_all(engine)
     with Session(engine) as session:
         seeding.seed(session)
-    store = SnapshotStore(sessionmaker(engine), check_s=0)
+    store = CatalogStore(sessionmaker(engine), check_s=0)
     before = store.market()
     Base.metadata.drop_all(engine)
     assert store.market() is before
@@ -133,7 +133,7 @@ def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
     Base.metadata.create_all(engine)
     with Session(engine) as session:
         seeding.seed(session)
-    store = SnapshotStore(sessionmaker(engine), check_s=0)
+    store = CatalogStore(sessionmaker(engine), check_s=0)
     before = store.market()
     with Session(engine) as session:
         session.execute(update(CatalogVersionRow).values(digest="older"))

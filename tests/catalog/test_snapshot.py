@@ -14,9 +14,9 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.catalog import snapshot as snapshots
 from app.catalog.queries import load_snapshot
 from app.catalog.seed import model_entries
-from app.catalog.snapshot import EmptyCatalog, SnapshotStore
+from app.catalog.snapshot import EmptyCatalog, CatalogStore
 from app.db import DatabaseError, make_engine
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.conftest import copied
 from tests.outages import Outage
 
@@ -45,7 +45,7 @@ def soon(true: Callable[[], object], within_s: float = 10.0) -> bool:
 def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str, tmp_path: Path) -> None:
     folder = tmp_path / "later"
     engine = make_engine(f"sqlite:///{folder}/own.sqlite3")
-    store = SnapshotStore(sessionmaker(engine), check_s=0.1)
+    store = CatalogStore(sessionmaker(engine), check_s=0.1)
     keeping = threading.Thread(target=store.keep)
     keeping.start()
     try:
@@ -66,11 +66,11 @@ def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str
 
 @pytest.mark.slow
 def test_a_newer_catalog_is_built_in_the_background(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = SnapshotStore(sessionmaker(engine), check_s=0.0)
+    store = CatalogStore(sessionmaker(engine), check_s=0.0)
     old = store.market()
     building, go_on = threading.Event(), threading.Event()
 
-    def slowly(session: Session, digest: str, published_at: str) -> Snapshot:
+    def slowly(session: Session, digest: str, published_at: str) -> Catalog:
         building.set()
         assert go_on.wait(10)
         return load_snapshot(session, digest, published_at)
@@ -99,16 +99,16 @@ def test_a_catalog_is_of_one_moment_even_if_another_is_published_while_it_loads(
     url = request.getfixturevalue(database)
     engine = make_engine(copied(url, tmp_path / "own.sqlite3") if url.startswith("sqlite") else url)
     rename = text("update accelerators set name = :name where slug = 'nvidia-t4'")
-    before = SnapshotStore(sessionmaker(engine), check_s=0.0).market()
+    before = CatalogStore(sessionmaker(engine), check_s=0.0).market()
 
-    def renamed(session: Session, digest: str, published_at: str) -> Snapshot:
+    def renamed(session: Session, digest: str, published_at: str) -> Catalog:
         with engine.begin() as publishing:
             publishing.execute(rename, {"name": "another"})
         return load_snapshot(session, digest, published_at)
 
     monkeypatch.setattr(snapshots, "load_snapshot", renamed)
     try:
-        market = SnapshotStore(sessionmaker(engine), check_s=0.0).market()
+        market = CatalogStore(sessionmaker(engine), check_s=0.0).market()
     finally:
         with engine.begin() as connection:
             connection.execute(rename, {"name": of_t4(before)})
@@ -116,14 +116,14 @@ def test_a_catalog_is_of_one_moment_even_if_another_is_published_while_it_loads(
     assert of_t4(market) == of_t4(before)
 
 
-def of_t4(market: Snapshot) -> str:
+def of_t4(market: Catalog) -> str:
     return market.accelerators[market.accelerator_index["nvidia-t4"]].name
 
 
 @pytest.mark.slow
 def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None:
     outage = Outage(engine)
-    store = SnapshotStore(sessionmaker(engine), check_s=0.0)
+    store = CatalogStore(sessionmaker(engine), check_s=0.0)
     market = store.market()
     with outage.refused():
         for entry in model_entries()[::25]:
@@ -138,7 +138,7 @@ def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None
 def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
     with engine.begin() as connection:
         connection.execute(text("delete from catalog_versions"))
-    store = SnapshotStore(sessionmaker(engine), check_s=0.0)
+    store = CatalogStore(sessionmaker(engine), check_s=0.0)
     with pytest.raises(EmptyCatalog):
         store.market()
     assert "headroom prepare" in store.standing().why_not

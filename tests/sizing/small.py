@@ -16,7 +16,7 @@ from app.sizing.hardware.achieved import (
 from app.sizing.hardware.parts import Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import Spread
 from app.sizing.units import GIB
 from app.sizing.values.hosted import HostedPrice
@@ -236,9 +236,9 @@ def snapshot(
     published: Sequence[Compared] = (),
     hosted: Sequence[HostedPrice] = (),
     **changed: float,
-) -> Snapshot:
+) -> Catalog:
     """The small catalogue, with other rows or coefficients where a test says so."""
-    return Snapshot(
+    return Catalog(
         accelerators=accelerators,
         systems=systems,
         offers=offers,

@@ -19,7 +19,7 @@ from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find
 from app.sizing.serving.plans import default_weight_formats
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training import search
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
@@ -83,7 +83,7 @@ ALL = Constraints(price_kinds=KNOWN)
 
 
 @st.composite
-def parts(draw: Any, market: Snapshot, formats: tuple[str, ...]) -> Constraints:
+def parts(draw: Any, market: Catalog, formats: tuple[str, ...]) -> Constraints:
     """Some of what a market has, one kind of it at the least, at prices of one kind at the least."""
 
     def some(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ def parts(draw: Any, market: Snapshot, formats: tuple[str, ...]) -> Constraints:
     return Constraints(**drawn, price_kinds=draw(st.sampled_from([KNOWN, some(KNOWN)])))
 
 
-def best(question: Question, market: Snapshot, *, documented: bool = False) -> float:
+def best(question: Question, market: Catalog, *, documented: bool = False) -> float:
     """The figure that the winner is ranked by; infinite where there is none, or none whose software is documented."""
     found = find(replace(question, limit=1), market, Unread(market.accelerators))
     wanted = found.estimates and (not documented or found.estimates[0].support == "documented")
@@ -110,7 +110,7 @@ def best(question: Question, market: Snapshot, *, documented: bool = False) -> f
 
 
 def never_worse(
-    workload: InferenceWorkload | TrainingWorkload, objective: Objective, market: Snapshot, data: Any
+    workload: InferenceWorkload | TrainingWorkload, objective: Objective, market: Catalog, data: Any
 ) -> None:
     """All allowed options, and a drawn part of them. A request that names engines or formats may get ones that only
     rules support, which do not compete with documented ones.
@@ -128,14 +128,14 @@ def never_worse(
 @pytest.mark.slow
 @given(SERVICES, st.sampled_from(Objective), st.data())
 def test_a_service_of_everything_allowed_is_never_worse(
-    market: Snapshot, workload: InferenceWorkload, objective: Objective, data: Any
+    market: Catalog, workload: InferenceWorkload, objective: Objective, data: Any
 ) -> None:
     never_worse(workload, objective, market, data)
 
 
 @given(RUNS, st.sampled_from(Objective), st.data())
 def test_a_run_on_everything_allowed_is_never_worse(
-    market: Snapshot, workload: TrainingWorkload, objective: Objective, data: Any
+    market: Catalog, workload: TrainingWorkload, objective: Objective, data: Any
 ) -> None:
     never_worse(workload, objective, market, data)
 
@@ -163,7 +163,7 @@ def test_without_kinds_named_it_is_the_firm_ones(
     assert known <= firm * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
 
 
-def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Snapshot) -> None:
+def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Catalog) -> None:
     """The near tie of a recommendation is found again if the request allows only its engine. Only the recommendation
     is simulated, and the other engine comes near in closed form.
     """
@@ -180,7 +180,7 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(m
 @pytest.mark.slow
 @given(RUNS, st.sampled_from(Objective), st.sampled_from([None, 8, 64]))
 def test_runs_that_are_not_sized_could_not_have_won_or_tied(
-    market: Snapshot, workload: TrainingWorkload, objective: Objective, most: int | None
+    market: Catalog, workload: TrainingWorkload, objective: Objective, most: int | None
 ) -> None:
     question = Question(workload, Constraints(max_accelerators=most), objective=objective, limit=50)
     found = find(question, market, Rejections(market.accelerators))
@@ -191,7 +191,7 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
 @pytest.mark.slow
 @given(SERVICES, st.sampled_from(Objective))
 def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
-    market: Snapshot, workload: InferenceWorkload, objective: Objective
+    market: Catalog, workload: InferenceWorkload, objective: Objective
 ) -> None:
     question = Question(workload, objective=objective, limit=50)
     stacks, task = market.stacks, TASKS.index(workload.model.task)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.day import Day
 from app.sizing.workload import HOURS, InferenceWorkload, Load, Redundancy
 from tests.sizing.test_relations import SERVICES
@@ -23,7 +23,7 @@ HOURLY = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.6, 1.0]), min_size=HOURS - 1
 SURVIVED = st.sampled_from([Redundancy(), Redundancy(spare=1), Redundancy(spare=1, zones=3)])
 
 
-def first_day(workload: InferenceWorkload, market: Snapshot, constraints: Constraints) -> Day | None:
+def first_day(workload: InferenceWorkload, market: Catalog, constraints: Constraints) -> Day | None:
     """The day of the first recommendation, which posted back is the same; None where nothing does."""
     question = Question(workload, constraints=constraints)
     ranked = recommend(question, market).recommendations
@@ -39,7 +39,7 @@ def first_day(workload: InferenceWorkload, market: Snapshot, constraints: Constr
 @SLOW
 @given(SERVICES, HOURLY, SURVIVED, st.sampled_from([Constraints(), Constraints(accelerators=("nvidia-l4-24gb",))]))
 def test_a_day_agrees_with_itself(
-    market: Snapshot, workload: InferenceWorkload, shares: tuple[float, ...], survived: Redundancy, within: Constraints
+    market: Catalog, workload: InferenceWorkload, shares: tuple[float, ...], survived: Redundancy, within: Constraints
 ) -> None:
     daily = replace(workload, load=Load.OPEN, volume_requests=None, deadline_s=None, redundancy=survived)
     day = first_day(replace(daily, hourly_shares=shares, average_per_s=daily.peak_per_s / 2), market, within)
@@ -71,7 +71,7 @@ def test_a_day_agrees_with_itself(
 @SLOW
 @given(SERVICES, HOURLY, st.integers(1, HOURS - 1))
 def test_a_busier_hour_never_takes_fewer_hours_of_replicas(
-    market: Snapshot, workload: InferenceWorkload, shares: tuple[float, ...], hour: int
+    market: Catalog, workload: InferenceWorkload, shares: tuple[float, ...], hour: int
 ) -> None:
     """Of one deployment: which is the first goes by the money of the day, and another may be."""
     daily = replace(workload, load=Load.OPEN, volume_requests=None, deadline_s=None)

@@ -12,7 +12,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
 from app.sizing.serving.batch import work_of
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, registered
 
@@ -65,7 +65,7 @@ ROUNDING = 1 + 1e-6
 
 
 def performance(
-    workload: InferenceWorkload, accelerator: str, market: Snapshot, assumed: Assumptions | None = None
+    workload: InferenceWorkload, accelerator: str, market: Catalog, assumed: Assumptions | None = None
 ) -> Performance | None:
     """What one replica does; None where it does not run or fit."""
     question = Question(workload, assumptions=assumed or Assumptions())
@@ -78,7 +78,7 @@ def rate(found: Performance | None) -> float:
 
 @given(ASKED, ACCELERATORS)
 def test_no_replica_beats_its_cores_its_server_or_its_device(
-    market: Snapshot, workload: InferenceWorkload, accelerator: str
+    market: Catalog, workload: InferenceWorkload, accelerator: str
 ) -> None:
     found = rate(performance(workload, accelerator, market))
     assumed, work = Assumptions(), work_of(workload)
@@ -94,7 +94,7 @@ def test_no_replica_beats_its_cores_its_server_or_its_device(
 
 @given(ASKED, ACCELERATORS, QUICKER)
 def test_a_quicker_host_never_does_less_and_never_takes_longer(
-    market: Snapshot, workload: InferenceWorkload, accelerator: str, quicker: tuple[str, float]
+    market: Catalog, workload: InferenceWorkload, accelerator: str, quicker: tuple[str, float]
 ) -> None:
     name, times = quicker
     usual = Assumptions()
@@ -108,7 +108,7 @@ def test_a_quicker_host_never_does_less_and_never_takes_longer(
 
 @given(ASKED, ACCELERATORS, st.floats(1.1, 4))
 def test_longer_and_more_mixed_texts_are_never_quicker(
-    market: Snapshot, workload: InferenceWorkload, accelerator: str, times: float
+    market: Catalog, workload: InferenceWorkload, accelerator: str, times: float
 ) -> None:
     mean = workload.input_tokens.mean
     one, longer, mixed = (

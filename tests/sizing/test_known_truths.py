@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 
@@ -27,29 +27,29 @@ IDLE = replace(
 )
 
 
-def fits(market: Snapshot, workload: InferenceWorkload, **deployment: object) -> bool:
+def fits(market: Catalog, workload: InferenceWorkload, **deployment: object) -> bool:
     return estimate(Question(workload), Deployment(**deployment), market).fits  # type: ignore[arg-type]
 
 
-def train(market: Snapshot, workload: TrainingWorkload, **deployment: object) -> Estimate:
+def train(market: Catalog, workload: TrainingWorkload, **deployment: object) -> Estimate:
     return estimate(Question(workload), Deployment(**deployment), market)  # type: ignore[arg-type]
 
 
-def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Snapshot) -> None:
+def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Catalog) -> None:
     small = replace(CHAT, peak_per_s=0.4, average_per_s=0.13, slo=Slo(1.5, 0.06, None, 95))
     first = recommend(Question(small), market).recommendations[0].estimate
     assert (first.deployment.total_accelerators or 0) < 8
     assert first.deployment.accelerator != "nvidia-h100-sxm5-80gb"
 
 
-def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Snapshot, snapshots: SnapshotStore) -> None:
+def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Catalog, snapshots: CatalogStore) -> None:
     workload = replace(IDLE, model=snapshots.model("deepseek-ai/DeepSeek-V3"))
     layout = {"tensor_parallel": 8, "weight_format": "fp8", "engine": "vllm"}
     assert fits(market, workload, accelerator="nvidia-h200-sxm-141gb", **layout)
     assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", **layout)
 
 
-def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(market: Snapshot) -> None:
+def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(market: Catalog) -> None:
     workload = replace(IDLE, model=LLAMA_70B)
     one = {"accelerators_per_replica": 1, "engine": "vllm"}
     assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", weight_format="bf16", **one)
@@ -58,7 +58,7 @@ def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(mar
 
 
 def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
-    market: Snapshot, snapshots: SnapshotStore
+    market: Catalog, snapshots: CatalogStore
 ) -> None:
     workload = replace(
         PRETRAIN,
@@ -79,7 +79,7 @@ def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
     assert "activation checkpointing" in saved.explanation[0].text
 
 
-def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Snapshot) -> None:
+def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Catalog) -> None:
     workload = replace(
         PRETRAIN,
         model=LLAMA_70B,
@@ -95,7 +95,7 @@ def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Snapshot) -> None
     assert not train(market, workload, accelerator="nvidia-rtx-4090", accelerators_per_replica=1).fits
 
 
-def test_a_t4_never_trains_a_70b(market: Snapshot) -> None:
+def test_a_t4_never_trains_a_70b(market: Catalog) -> None:
     """It has no BF16, and inference-class parts are not built into the clusters that FP16 would take."""
     runs = [
         ("bf16", p, m)
@@ -109,7 +109,7 @@ def test_a_t4_never_trains_a_70b(market: Snapshot) -> None:
 
 
 def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
-    market: Snapshot, snapshots: SnapshotStore
+    market: Catalog, snapshots: CatalogStore
 ) -> None:
     workload = replace(
         PRETRAIN,
@@ -132,7 +132,7 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
     assert "within a machine" in layout.text
 
 
-def test_phase_decides_the_hardware(market: Snapshot) -> None:
+def test_phase_decides_the_hardware(market: Catalog) -> None:
     """The same model gets different hardware to serve a person and to be trained."""
     serving = recommend(Question(IDLE), market).recommendations[0].estimate.deployment
     training = recommend(Question(PRETRAIN), market).recommendations[0].estimate.deployment
@@ -141,14 +141,14 @@ def test_phase_decides_the_hardware(market: Snapshot) -> None:
     assert trained_on.training_class
 
 
-def test_hardware_without_a_rate_is_refused_with_that_reason(market: Snapshot) -> None:
+def test_hardware_without_a_rate_is_refused_with_that_reason(market: Catalog) -> None:
     answer = recommend(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), market)
     reasons = {r.accelerator: r.code for r in answer.rejected}
     assert reasons["apple-m5"] == "missing_data"
     assert reasons["groq-lpu-v1"] in {"no_engine", "no_offer", "no_firm_price"}
 
 
-def test_cpus_tpus_and_apple_machines_compete(market: Snapshot) -> None:
+def test_cpus_tpus_and_apple_machines_compete(market: Catalog) -> None:
     limits = Constraints(max_price_age_days=5000)
     asked = Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limits, limit=200, today=market.prices_as_of)
     answer = recommend(asked, market)
@@ -159,7 +159,7 @@ def test_cpus_tpus_and_apple_machines_compete(market: Snapshot) -> None:
     assert {"gpu", "cpu", "soc", "tpu", "asic"} <= kinds
 
 
-def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Snapshot) -> None:
+def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Catalog) -> None:
     refused = estimate(
         Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market
     )
@@ -170,7 +170,7 @@ def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Snapshot) -
 
 @pytest.mark.parametrize("tokens", [16, 128, 512])
 def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
-    market: Snapshot, snapshots: SnapshotStore, tokens: int
+    market: Catalog, snapshots: CatalogStore, tokens: int
 ) -> None:
     """A Xeon does not embed 95,000 sentences a second, whatever its matrix units promise."""
     model = snapshots.model("sentence-transformers/all-MiniLM-L6-v2")
@@ -189,7 +189,7 @@ def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
             assert each <= 0.25 * peak / (2 * model.matmul_params * tokens)
 
 
-def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Snapshot, snapshots: SnapshotStore) -> None:
+def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Catalog, snapshots: CatalogStore) -> None:
     for name in ("BAAI/bge-m3", "stabilityai/stable-diffusion-xl-base-1.0"):
         asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
         found = recommend(Question(asked), market).recommendations
@@ -206,7 +206,7 @@ def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Snapshot, s
     ],
 )
 def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
-    market: Snapshot, snapshots: SnapshotStore, name: str, run: str, not_run: str
+    market: Catalog, snapshots: CatalogStore, name: str, run: str, not_run: str
 ) -> None:
     """The others are judged where they are named."""
     asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))

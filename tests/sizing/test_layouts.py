@@ -18,7 +18,7 @@ from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
 from app.sizing.serving.stacks import stacks_asked
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 from tests.sizing.test_competition import CROWDED
@@ -63,7 +63,7 @@ def asked(workload: InferenceWorkload, confidence: float = 0.5, **other: Any) ->
     return Question(workload, Constraints(confidence=confidence), **other)
 
 
-def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: float, market: Snapshot) -> None:
+def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: float, market: Catalog) -> None:
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
     one = estimate(question, hardware, market)
@@ -90,12 +90,12 @@ def test_capacity_of_hardware_does_not_depend_on_the_load_asked(
 @WHOLE_MARKET
 @given(OPEN, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.floats(0.01, 1e5))
 def test_capacity_of_hardware_on_sale_does_not_depend_on_the_load_asked(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
+    market: Catalog, workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
 ) -> None:
     capacity_is_of_the_hardware(asked(workload, confidence), Deployment(slug, total_accelerators=total), peak, market)
 
 
-def by_hand(hardware: Deployment, market: Snapshot) -> Iterator[Deployment]:
+def by_hand(hardware: Deployment, market: Catalog) -> Iterator[Deployment]:
     """Layouts, engines and machines that somebody may write down for the same accelerators."""
     total = hardware.total_accelerators or 0
     for tensor in (1, 2, 3, 4, 8, 16):
@@ -109,7 +109,7 @@ def by_hand(hardware: Deployment, market: Snapshot) -> Iterator[Deployment]:
             yield replace(hardware, system=system.slug)
 
 
-def competing(question: Question, hardware: Deployment, market: Snapshot) -> set[str]:
+def competing(question: Question, hardware: Deployment, market: Catalog) -> set[str]:
     """Engines that are judged on an accelerator if the request names none."""
     work = Work(SERVING, task=question.workload.model.task)
     stacks = stacks_asked(market, work, frozenset(market.formats), (), None)
@@ -122,7 +122,7 @@ def firm(found: Estimate) -> bool:
     return price is not None and price.terms.kind in FIRM
 
 
-def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, market: Snapshot) -> None:
+def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, market: Catalog) -> None:
     """Where a layout by hand takes no more accelerators, states its network and meets the limits as well."""
     try:
         hand = estimate(question, written, market)
@@ -161,14 +161,14 @@ def test_what_is_left_open_is_never_worse_than_by_hand(
 @WHOLE_MARKET
 @given(SERVICES, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.data())
 def test_on_sale_what_is_left_open_is_never_worse_than_by_hand(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
+    market: Catalog, workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
 ) -> None:
     hardware = Deployment(slug, total_accelerators=total)
     written = data.draw(st.sampled_from(list(by_hand(hardware, market))))
     never_worse_than_by_hand(asked(workload, confidence), hardware, written, market)
 
 
-def is_the_recommendation(question: Question, slug: str, market: Snapshot) -> Estimate | None:
+def is_the_recommendation(question: Question, slug: str, market: Catalog) -> Estimate | None:
     """An estimate of an open size equals the recommendation for the accelerator; posted back it stays the same."""
     only = replace(question.constraints, accelerators=(slug,))
     ranked = recommend(replace(question, constraints=only), market).recommendations
@@ -189,7 +189,7 @@ def spent(found: Estimate) -> float:
     return found.cost.usd_per_hour or 0.0
 
 
-def never_beaten(question: Question, slug: str, market: Snapshot) -> None:
+def never_beaten(question: Question, slug: str, market: Catalog) -> None:
     """Nor is a recommendation dearer than what an estimate makes of as many accelerators for the same load."""
     best = is_the_recommendation(question, slug, market)
     if best is None or best.deployment.total_accelerators is None:
@@ -215,6 +215,6 @@ def test_an_estimate_that_leaves_the_size_open_is_what_is_recommended(
 @WHOLE_MARKET
 @given(SERVICES, CONFIDENCES, st.sampled_from(TYPES))
 def test_on_sale_no_estimate_beats_the_recommendation_on_its_own_hardware(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, slug: str
+    market: Catalog, workload: InferenceWorkload, confidence: float, slug: str
 ) -> None:
     never_beaten(asked(workload, confidence), slug, market)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
 from app.sizing.estimate import estimate
 from app.sizing.hardware.parts import Environment, Offer, PricingModel
@@ -21,7 +21,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import POOLS
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
@@ -61,7 +61,7 @@ def cheapest(answer: Answer) -> float:
 
 @pytest.mark.slow
 @given(WORKLOADS, st.floats(1.01, 4))
-def test_more_traffic_is_never_cheaper(market: Snapshot, workload: InferenceWorkload, factor: float) -> None:
+def test_more_traffic_is_never_cheaper(market: Catalog, workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
     assert (
         cheapest(recommend(Question(busier, limit=1), market))
@@ -71,7 +71,7 @@ def test_more_traffic_is_never_cheaper(market: Snapshot, workload: InferenceWork
 
 @pytest.mark.slow
 @given(WORKLOADS, st.floats(1.01, 4))
-def test_a_looser_slo_is_never_dearer(market: Snapshot, workload: InferenceWorkload, factor: float) -> None:
+def test_a_looser_slo_is_never_dearer(market: Catalog, workload: InferenceWorkload, factor: float) -> None:
     slo = workload.slo
     loose = replace(workload, slo=replace(slo, ttft_s=(slo.ttft_s or 1) * factor, tpot_s=(slo.tpot_s or 1) * factor))
     found, tight = (cheapest(recommend(Question(w, limit=1), market)) for w in (loose, workload))
@@ -80,7 +80,7 @@ def test_a_looser_slo_is_never_dearer(market: Snapshot, workload: InferenceWorkl
 
 @pytest.mark.slow
 @given(WORKLOADS)
-def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Snapshot, workload: InferenceWorkload) -> None:
+def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Catalog, workload: InferenceWorkload) -> None:
     answer = recommend(Question(workload, limit=50), market)
     for ranked in answer.recommendations:
         memory = ranked.estimate.memory
@@ -112,7 +112,7 @@ LIMITS = st.builds(
 @pytest.mark.slow
 @given(WORKLOADS, LIMITS)
 def test_every_type_is_ranked_or_turned_down(
-    market: Snapshot, workload: InferenceWorkload, limits: Constraints
+    market: Catalog, workload: InferenceWorkload, limits: Constraints
 ) -> None:
     answer = recommend(Question(workload, limits, limit=50), market)
     for ranked in answer.recommendations:
@@ -132,7 +132,7 @@ def test_every_type_is_ranked_or_turned_down(
 
 @pytest.mark.slow
 @given(WORKLOADS)
-def test_every_ranked_plan_meets_the_limits_it_was_given(market: Snapshot, workload: InferenceWorkload) -> None:
+def test_every_ranked_plan_meets_the_limits_it_was_given(market: Catalog, workload: InferenceWorkload) -> None:
     answer = recommend(Question(workload, limit=5), market)
     for ranked in answer.recommendations:
         performance = ranked.estimate.performance
@@ -149,7 +149,7 @@ def test_every_ranked_plan_meets_the_limits_it_was_given(market: Snapshot, workl
 @pytest.mark.slow
 @given(WORKLOADS, st.booleans())
 def test_an_estimate_of_a_recommendation_gives_its_numbers(
-    market: Snapshot, workload: InferenceWorkload, trace: bool
+    market: Catalog, workload: InferenceWorkload, trace: bool
 ) -> None:
     for ranked in recommend(Question(workload, limit=3), market).recommendations:
         again = estimate(Question(workload, trace=trace), ranked.estimate.deployment, market)
@@ -178,7 +178,7 @@ RUNS = st.builds(
 
 @pytest.mark.slow
 @given(RUNS)
-def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Snapshot, workload: TrainingWorkload) -> None:
+def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, workload: TrainingWorkload) -> None:
     answer = recommend(Question(workload, limit=3), market)
     for ranked in answer.recommendations:
         memory, performance, d = ranked.estimate.memory, ranked.estimate.performance, ranked.estimate.deployment
@@ -199,7 +199,7 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Snapshot, w
 
 @pytest.mark.slow
 @given(RUNS, st.floats(1.01, 5))
-def test_a_longer_run_is_never_cheaper(market: Snapshot, workload: TrainingWorkload, factor: float) -> None:
+def test_a_longer_run_is_never_cheaper(market: Catalog, workload: TrainingWorkload, factor: float) -> None:
     def total(w: TrainingWorkload) -> float:
         found = recommend(Question(w, limit=1), market).recommendations
         cost = found[0].estimate.cost if found else None
@@ -212,7 +212,7 @@ T = TypeVar("T")
 QUANTITIES = ("throughput", "single_stream", "tpot", "e2e", "ttft", "prefill", *POOLS)
 
 
-def rebuilt(market: Snapshot, offers: list[Offer], *, shuffle: int | None = None) -> Snapshot:
+def rebuilt(market: Catalog, offers: list[Offer], *, shuffle: int | None = None) -> Catalog:
     """The same catalogue with other offers, rows in another order."""
     rng = None if shuffle is None else random.Random(shuffle)
 
@@ -223,7 +223,7 @@ def rebuilt(market: Snapshot, offers: list[Offer], *, shuffle: int | None = None
         return listed
 
     coefficients = mixed(market.coefficients.rows.values())
-    return Snapshot(
+    return Catalog(
         accelerators=mixed(market.accelerators),
         systems=mixed(s for s in market.systems.values() if not s.slug.startswith("host-")),
         offers=mixed(offers),
@@ -240,7 +240,7 @@ def rebuilt(market: Snapshot, offers: list[Offer], *, shuffle: int | None = None
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_order_of_rows_changes_nothing(market: Snapshot, seed: int) -> None:
+def test_the_order_of_rows_changes_nothing(market: Catalog, seed: int) -> None:
     shuffled = rebuilt(market, list(market.offers), shuffle=seed)
     for workload in (CHAT, PRETRAIN):
         assert recommend(Question(workload, trace=True), shuffled) == recommend(Question(workload, trace=True), market)
@@ -254,7 +254,7 @@ def test_the_order_of_rows_changes_nothing(market: Snapshot, seed: int) -> None:
     st.floats(0.01, 100),
 )
 def test_adding_an_offer_never_worsens_the_best(
-    market: Snapshot, workload: InferenceWorkload, accelerator: str, count: float, price: float
+    market: Catalog, workload: InferenceWorkload, accelerator: str, count: float, price: float
 ) -> None:
     offer = Offer(
         "new", "eu-1", f"new-{count:g}", None, accelerator, count, PricingModel.ON_DEMAND, price, "a test", "2026-01-01"
@@ -268,7 +268,7 @@ def test_adding_an_offer_never_worsens_the_best(
 
 @pytest.mark.slow
 def test_every_model_of_the_catalogue_is_sized_without_error(
-    market: Snapshot, snapshots: SnapshotStore, sqlite_url: str
+    market: Catalog, snapshots: CatalogStore, sqlite_url: str
 ) -> None:
     from sqlalchemy import select  # noqa: PLC0415
 
@@ -298,7 +298,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(
         assert np.isfinite(performance.interval.low)
 
 
-def test_load_kinds_agree_on_the_same_operating_point(market: Snapshot) -> None:
+def test_load_kinds_agree_on_the_same_operating_point(market: Catalog) -> None:
     """64 in flight for ever and the rate that this comes to keep as many sequences running."""
     from app.sizing.question import Deployment  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer, CostSummary, Estimate, Ranked
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Redundancy, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN, col, services_of
 from tests.sizing.small import SMALL
@@ -71,7 +71,7 @@ MEASURES: dict[Objective, Callable[[Estimate], float]] = {
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_every_objective_ranks_by_its_own_measure(market: Snapshot, objective: Objective) -> None:
+def test_every_objective_ranks_by_its_own_measure(market: Catalog, objective: Objective) -> None:
     as_predicted = Question(CHAT, Constraints(confidence=0.5), objective=objective, limit=200)
     ranked = recommend(as_predicted, market).recommendations
     measured = [MEASURES[objective](r.estimate) for r in ranked]
@@ -87,7 +87,7 @@ def test_every_objective_ranks_by_its_own_measure(market: Snapshot, objective: O
 
 @pytest.mark.parametrize("workload", [CHAT, PRETRAIN, replace(CHAT, slo=Slo(1e-4, 1e-4, None, 95))])
 def test_a_brief_request_has_the_same_ranking_and_no_extras(
-    market: Snapshot, workload: InferenceWorkload | TrainingWorkload
+    market: Catalog, workload: InferenceWorkload | TrainingWorkload
 ) -> None:
     whole = recommend(Question(workload, limit=3), market)
     brief = recommend(Question(workload, limit=3, briefly=True), market)
@@ -128,7 +128,7 @@ def test_limits_hold_and_a_tighter_one_never_improves_the_best(
 
 
 @pytest.mark.parametrize("watts", [300.0, 3_000.0, 30_000.0])
-def test_power_is_limited_in_watts_of_the_whole_fleet(market: Snapshot, watts: float) -> None:
+def test_power_is_limited_in_watts_of_the_whole_fleet(market: Catalog, watts: float) -> None:
     """Rated power is at least the drawn power; a fleet within the limit is offered, one beyond it is not."""
     busy = replace(CHAT, peak_per_s=40.0)
     found = recommend(Question(busy, Constraints(max_power_w=watts), limit=200), market)
@@ -209,7 +209,7 @@ def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
         assert usd(free) <= usd(only.estimate) * (1 + 1e-9)
 
 
-def test_every_objective_of_training_ranks_by_its_own_measure(market: Snapshot) -> None:
+def test_every_objective_of_training_ranks_by_its_own_measure(market: Catalog) -> None:
     def total(e: Estimate) -> float:
         return (e.cost and e.cost.usd_total) or float("inf")
 

@@ -19,7 +19,7 @@ from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.result import Answer, Level
 from app.sizing.serving.simulated import is_simulated
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
 
@@ -98,7 +98,7 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def of_question(question: Question, market: Snapshot, **constraints: Any) -> float:
+def of_question(question: Question, market: Catalog, **constraints: Any) -> float:
     """What the best is ranked by; infinite where there is none."""
     asked = replace(question, limit=1, constraints=replace(question.constraints, **constraints))
     return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
@@ -139,7 +139,7 @@ def is_plain(answer: Answer) -> None:
 @SLOW
 @given(QUESTIONS)
 def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
-    market: Snapshot, question: Question
+    market: Catalog, question: Question
 ) -> None:
     """The requirement of the first at another confidence is a candidate of the search for that confidence, and a higher
     confidence costs no less.
@@ -164,7 +164,7 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
 @SLOW
 @given(st.one_of(SERVICES, RUNS), st.sampled_from(["pricing_models", "engines"]))
 def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
-    market: Snapshot, workload: InferenceWorkload | TrainingWorkload, kind: str
+    market: Catalog, workload: InferenceWorkload | TrainingWorkload, kind: str
 ) -> None:
     """No option hides another: spot does not hide on-demand capacity, nor an engine with BF16 one with FP16 only.
 

@@ -17,7 +17,7 @@ from app.sizing.estimate import estimate
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import find, recommend
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered, services_of
 
@@ -79,7 +79,7 @@ def least_left(hosts: list[tuple[int, int]], redundancy: Redundancy) -> int:
 @SLOW
 @given(LOADS, SURVIVED, WHERE)
 def test_any_loss_leaves_what_was_promised(
-    market: Snapshot, workload: InferenceWorkload, redundancy: Redundancy, where: tuple[Environment, ...]
+    market: Catalog, workload: InferenceWorkload, redundancy: Redundancy, where: tuple[Environment, ...]
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), Constraints(environments=where), limit=30)
     for ranked in recommend(question, market).recommendations:
@@ -107,7 +107,7 @@ def test_a_plan_that_survives_less_would_be_noticed() -> None:
 @SLOW
 @given(LOADS, st.integers(1, 4), st.sampled_from([FailureDomain.ACCELERATOR, FailureDomain.MACHINE]), WHERE)
 def test_more_redundancy_or_load_never_costs_less(
-    market: Snapshot,
+    market: Catalog,
     workload: InferenceWorkload,
     zones: int,
     domain: FailureDomain,
@@ -138,7 +138,7 @@ def test_more_redundancy_or_load_never_costs_less(
 @SLOW
 @given(LOADS, SURVIVED)
 def test_what_is_recommended_and_posted_back_stands_the_same(
-    market: Snapshot, workload: InferenceWorkload, redundancy: Redundancy
+    market: Catalog, workload: InferenceWorkload, redundancy: Redundancy
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), limit=2)
     for ranked in recommend(question, market).recommendations:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Drafting, Objective, Question, Speculative
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.latencies import Percentiles
 from app.sizing.workload import (
     FailureDomain,
@@ -45,7 +45,7 @@ ENGINES = ("vllm", "sglang", "tensorrt-llm")
 DRAFTED = Speculative(Drafting.EAGLE, 3, 0.7)
 
 
-def model_named(snapshots: SnapshotStore, name: str) -> ModelArchitecture:
+def model_named(snapshots: CatalogStore, name: str) -> ModelArchitecture:
     return {"8b": LLAMA_8B, "70b": LLAMA_70B}.get(name) or snapshots.model(name)
 
 
@@ -140,8 +140,8 @@ def check_estimate(found: Estimate) -> None:
 @pytest.mark.slow
 @given(asked=st.one_of(workloads("8b", "70b", *STREAMING), workloads(*PASSING)), objective=st.sampled_from(Objective))
 def test_every_line_of_a_recommendation(
-    market: Snapshot,
-    snapshots: SnapshotStore,
+    market: Catalog,
+    snapshots: CatalogStore,
     asked: tuple[str, InferenceWorkload],
     objective: Objective,
 ) -> None:
@@ -159,8 +159,8 @@ def test_every_line_of_a_recommendation(
     replicas=st.sampled_from((None, 1)),
 )
 def test_every_line_of_a_fixed_deployment(
-    market: Snapshot,
-    snapshots: SnapshotStore,
+    market: Catalog,
+    snapshots: CatalogStore,
     asked: tuple[str, InferenceWorkload],
     accelerator: str,
     engine: str | None,
@@ -173,7 +173,7 @@ def test_every_line_of_a_fixed_deployment(
     check_estimate(estimate(question, deployment, market))
 
 
-def test_a_trace_goes_from_weights_to_money(market: Snapshot) -> None:
+def test_a_trace_goes_from_weights_to_money(market: Catalog) -> None:
     best = recommend(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
     wanted = {
         *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
@@ -193,7 +193,7 @@ def test_a_wrong_line_would_be_noticed() -> None:
         evaluate("a.real", {"a": 1.0})
 
 
-def test_steps_of_training_and_fine_tuning(market: Snapshot) -> None:
+def test_steps_of_training_and_fine_tuning(market: Catalog) -> None:
     def steps(workload: TrainingWorkload) -> set[str]:
         found = recommend(Question(workload, trace=True), market).recommendations
         for ranked in found:

@@ -21,7 +21,7 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.operation import crowd
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefixes import idle_sessions, prefix_bytes
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo, z_score
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 from tests.sizing.serving.given import planned
@@ -78,7 +78,7 @@ SERVICES = st.builds(
 )
 
 
-def usd(workload: InferenceWorkload, market: Snapshot = CROWDED) -> float:
+def usd(workload: InferenceWorkload, market: Catalog = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
     scores = find(Question(workload, limit=1), market, Unread(market.accelerators)).scores
     return scores[0] if scores else float("inf")
@@ -95,7 +95,7 @@ def digits(value: Any) -> Any:
 
 @pytest.mark.slow
 @given(SERVICES, st.sampled_from([0.3, 1.0, 2.0]))
-def test_what_is_recommended_is_as_sure_as_asked(market: Snapshot, workload: InferenceWorkload, ttft_s: float) -> None:
+def test_what_is_recommended_is_as_sure_as_asked(market: Catalog, workload: InferenceWorkload, ttft_s: float) -> None:
     """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
     for estimate_ in find(asked, market, Unread(market.accelerators)).estimates:
@@ -202,7 +202,7 @@ def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkloa
 @pytest.mark.slow
 @settings(max_examples=12)
 @given(SERVICES)
-def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot, workload: InferenceWorkload) -> None:
+def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Catalog, workload: InferenceWorkload) -> None:
     workload = replace(workload, model=LLAMA_8B)
     for ranked in recommend(Question(workload, limit=2), market).recommendations:
         found = estimate(Question(workload), ranked.estimate.deployment, market)
@@ -214,12 +214,12 @@ def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Snapshot
 @settings(max_examples=8)
 @given(SERVICES)
 @example(session(GPT_OSS_120B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 1.0))  # some layouts compute on the host
-def test_every_line_of_its_trace_recomputes(market: Snapshot, workload: InferenceWorkload) -> None:
+def test_every_line_of_its_trace_recomputes(market: Catalog, workload: InferenceWorkload) -> None:
     for ranked in recommend(Question(workload, limit=2, trace=True), market).recommendations:
         check_estimate(ranked.estimate)
 
 
-def test_a_trace_shows_sessions_and_what_they_fill(market: Snapshot) -> None:
+def test_a_trace_shows_sessions_and_what_they_fill(market: Catalog) -> None:
     workload = replace(CHAT, cached_prefix_fraction=0.9, turn_gap_s=5.0)
     (best,) = recommend(Question(workload, limit=1, trace=True), market).recommendations
     lines = {s.name: s.value for s in best.estimate.trace}
@@ -232,7 +232,7 @@ def test_a_trace_shows_sessions_and_what_they_fill(market: Snapshot) -> None:
     assert {"capacity_with_hits_per_s (with hits, with idle prefixes)", "hits_counted"} <= set(lines)
 
 
-def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Snapshot) -> None:
+def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Catalog) -> None:
     layout: dict[str, Any] = {"tensor_parallel": 4, "pipeline_parallel": 1, "weight_format": "fp8", "kv_format": "bf16"}
     deployment = Deployment("nvidia-h100-sxm5-80gb", engine="vllm", replicas=1, **layout)
     agents = replace(

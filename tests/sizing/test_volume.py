@@ -14,7 +14,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
 
@@ -45,13 +45,13 @@ BOARDS = ("nvidia-h100-sxm5-80gb", "nvidia-h200-sxm-141gb", "amd-mi300x")  # mos
 TYPES = st.sampled_from([(), BOARDS])
 
 
-def score(question: Question, market: Snapshot) -> float:
+def score(question: Question, market: Catalog) -> float:
     """What the best is ranked by, USD of the whole volume; infinite where nothing is done in time."""
     found = find(replace(question, limit=1), market, Unread(market.accelerators))
     return next(iter(found.scores), math.inf)
 
 
-def best(question: Question, market: Snapshot) -> Estimate:
+def best(question: Question, market: Catalog) -> Estimate:
     """The first recommendation of a question that has one."""
     found = find(replace(question, limit=1), market, Unread(market.accelerators)).estimates
     assume(found)
@@ -82,7 +82,7 @@ def taken(e: Estimate) -> tuple[float, float]:
 @SLOW
 @given(VOLUMES, CONFIDENCES, st.floats(1, 4))
 def test_more_volume_never_costs_less_and_more_time_never_costs_more(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, factor: float
+    market: Catalog, workload: InferenceWorkload, confidence: float, factor: float
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence))
     usd, rounding = score(question, market), 1 + 1e-9
@@ -94,7 +94,7 @@ def test_more_volume_never_costs_less_and_more_time_never_costs_more(
 @SLOW
 @given(VOLUMES, CONFIDENCES, TYPES)
 def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, types: tuple[str, ...]
+    market: Catalog, workload: InferenceWorkload, confidence: float, types: tuple[str, ...]
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence, accelerators=types))
     units = 1.0 if workload.model.sample is not None else workload.tokens_per_request
@@ -121,7 +121,7 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
 @SLOW
 @given(VOLUMES, CONFIDENCES, st.integers(2, 6))
 def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_same_fleet(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, factor: int
+    market: Catalog, workload: InferenceWorkload, confidence: float, factor: int
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence))
     found = best(question, market)
@@ -141,7 +141,7 @@ def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_
 @SLOW
 @given(VOLUMES, st.integers(1, 40), TYPES)
 def test_no_other_number_of_replicas_is_in_time_for_less(
-    market: Snapshot, workload: InferenceWorkload, replicas: int, types: tuple[str, ...]
+    market: Catalog, workload: InferenceWorkload, replicas: int, types: tuple[str, ...]
 ) -> None:
     """As predicted, on the same machines in the same layout."""
     question = Question(workload, Constraints(confidence=0.5, accelerators=types))
@@ -154,7 +154,7 @@ def test_no_other_number_of_replicas_is_in_time_for_less(
 @SLOW
 @given(VOLUMES, st.sampled_from(Objective))
 def test_limits_are_kept_and_lifting_them_is_never_worse(
-    market: Snapshot, workload: InferenceWorkload, objective: Objective
+    market: Catalog, workload: InferenceWorkload, objective: Objective
 ) -> None:
     limited = Question(workload, Constraints(max_accelerators=8, max_usd_per_hour=20.0), objective=objective)
     assert score(replace(limited, constraints=Constraints()), market) <= score(limited, market) * (1 + 1e-9)
@@ -167,14 +167,14 @@ def test_limits_are_kept_and_lifting_them_is_never_worse(
 @SLOW
 @given(VOLUMES, CONFIDENCES, st.sampled_from(BOARDS))
 def test_a_type_with_everything_open_is_what_is_recommended_of_it(
-    market: Snapshot, workload: InferenceWorkload, confidence: float, accelerator: str
+    market: Catalog, workload: InferenceWorkload, confidence: float, accelerator: str
 ) -> None:
     found = best(Question(workload, Constraints(confidence=confidence, accelerators=(accelerator,))), market)
     other = estimate(Question(workload, Constraints(confidence=confidence)), Deployment(accelerator), market)
     assert (other.deployment, other.performance, other.cost) == (found.deployment, found.performance, found.cost)
 
 
-def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(market: Snapshot) -> None:
+def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(market: Catalog) -> None:
     limits = Slo(None, None, None, 95)
     workload = replace(CHAT, load=Load.OFFLINE, slo=limits, volume_requests=5e6, deadline_s=24 * HOUR_S)
     found = estimate(Question(workload), Deployment("nvidia-h100-sxm5-80gb"), market)

@@ -13,13 +13,13 @@ from app.api.openapi import problems
 from app.api.schemas.accuracy import AccuracyResponse, accuracy_json
 from app.calibration.report import report_on
 from app.catalog.queries import calibration_notes
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 router = APIRouter(tags=["accuracy"])
 
 
 @lru_cache(maxsize=1)
-def accuracy_body(market: Snapshot) -> bytes:
+def accuracy_body(market: Catalog) -> bytes:
     """Returns the response for one catalog version. It is cached because it is large and the same for every client."""
     return orjson.dumps(accuracy_json(market.version, report_on(market.evidence.rows), calibration_notes()))
 
@@ -31,7 +31,7 @@ def accuracy_body(market: Snapshot) -> bytes:
     responses=problems(503),
     summary="Get prediction errors against published measurements",
 )
-def get_accuracy(snapshots: Snapshots) -> Response:
+def get_accuracy(catalog_store: Snapshots) -> Response:
     """Returns prediction errors by metric, engine, accelerator family, format, model size, load and source. Each figure
     is
     given twice: for sources that were not used in calibration, and in sample. The response also includes the bias,
@@ -39,5 +39,5 @@ def get_accuracy(snapshots: Snapshots) -> Response:
     share of results inside their 80 % interval, and the rows with the largest errors.
     """
     return Response(
-        accuracy_body(snapshots.market()), media_type="application/json", headers={"Cache-Control": "no-cache"}
+        accuracy_body(catalog_store.market()), media_type="application/json", headers={"Cache-Control": "no-cache"}
     )

@@ -23,7 +23,7 @@ from app.api.schemas.inspect import InspectResponse, inspection
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.lists import LISTS, page
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.counts import usual_contexts
 from app.sizing.workload import adapted_matrices
@@ -50,13 +50,13 @@ def after(cursor: str | None, *, whole: bool) -> Any:
 
 def _listed(
     sessions: Sessions,
-    snapshots: Snapshots,
+    catalog_store: Snapshots,
     filters: wire.Page,
     what: str,
     convert: wire.RowJson,
 ) -> Response:
     """Returns one page of a catalog list as JSON."""
-    directory = snapshots.directory()
+    directory = catalog_store.directory()
     given = filters.model_dump(exclude={"limit", "cursor", "q"})
     search = getattr(filters, "q", None)
     last = after(filters.cursor, whole=LISTS[what].counts)
@@ -84,10 +84,10 @@ def page_of(items: Sequence[Any], following: str | None) -> Response:
     responses=LIST_PROBLEMS,
 )
 def list_accelerators(
-    filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, snapshots: Snapshots
+    filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, catalog_store: Snapshots
 ) -> Response:
     """Lists accelerator types with dense compute rates, usable memory, interconnect, power and price range."""
-    return _listed(sessions, snapshots, filters, "accelerators", wire.accelerator_json)
+    return _listed(sessions, catalog_store, filters, "accelerators", wire.accelerator_json)
 
 
 @router.get(
@@ -97,9 +97,9 @@ def list_accelerators(
     response_model=wire.SystemList,
     responses=LIST_PROBLEMS,
 )
-def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists servers, workstations, instance types and pod slices that contain accelerators."""
-    return _listed(sessions, snapshots, filters, "systems", wire.system_json)
+    return _listed(sessions, catalog_store, filters, "systems", wire.system_json)
 
 
 @router.get(
@@ -109,9 +109,9 @@ def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessi
     response_model=wire.OfferList,
     responses=LIST_PROBLEMS,
 )
-def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists current prices by provider, region, instance type and pricing model."""
-    return _listed(sessions, snapshots, filters, "offers", wire.offer_json)
+    return _listed(sessions, catalog_store, filters, "offers", wire.offer_json)
 
 
 @router.get(
@@ -121,9 +121,9 @@ def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Session
     response_model=wire.PriceList,
     responses=LIST_PROBLEMS,
 )
-def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists earlier prices as observed at the time."""
-    return _listed(sessions, snapshots, filters, "prices", wire.price_json)
+    return _listed(sessions, catalog_store, filters, "prices", wire.price_json)
 
 
 @router.get(
@@ -133,9 +133,9 @@ def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Session
     response_model=wire.ModelList,
     responses=LIST_PROBLEMS,
 )
-def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists models with their parameter counts and the aliases under which they can be requested."""
-    return _listed(sessions, snapshots, filters, "models", wire.model_json)
+    return _listed(sessions, catalog_store, filters, "models", wire.model_json)
 
 
 @router.get(
@@ -145,9 +145,9 @@ def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Session
     response_model=wire.EngineList,
     responses=LIST_PROBLEMS,
 )
-def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, snapshots: Snapshots) -> Response:
+def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists engines and frameworks by accelerator family and phase, with the formats that they support end to end."""
-    return _listed(sessions, snapshots, filters, "engines", wire.engine_json)
+    return _listed(sessions, catalog_store, filters, "engines", wire.engine_json)
 
 
 @router.get(
@@ -176,17 +176,17 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     openapi_extra=body_of(InspectRequest),
     responses=problems(400, 404, 413, 415, 422, 429, 503),
 )
-async def inspect_model(raw: RawBody, snapshots: Snapshots, turn: AtTurn) -> Response:
+async def inspect_model(raw: RawBody, catalog_store: Snapshots, turn: AtTurn) -> Response:
     """Returns all counts of a model given by name, by pasted configuration or by size."""
-    return await turn.shared(inspected, raw, snapshots)
+    return await turn.shared(inspected, raw, catalog_store)
 
 
-def inspected(raw: bytes, snapshots: SnapshotStore) -> Response:
+def inspected(raw: bytes, catalog_store: CatalogStore) -> Response:
     """Computes the counts of a model."""
     request = parsed(raw, InspectRequest)
-    snapshots.market()
+    catalog_store.market()
     assumed = Assumptions()
-    model = resolve_model(request.model, snapshots, assumed, pointer="#/model")
+    model = resolve_model(request.model, catalog_store, assumed, pointer="#/model")
     if request.sample is not None:
         model = request.sample.applied_to(model)
     targets = adapted_matrices(model, request.lora.target_modules)

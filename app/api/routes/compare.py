@@ -15,13 +15,13 @@ from app.api.openapi import body_of, problems
 from app.api.schemas.compare import CompareRequest, CompareResponse, comparison_json
 from app.api.schemas.requests import RecommendRequest
 from app.api.sized import json_bytes
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
 from app.sizing.comparing.compare import Comparison, compare
 from app.sizing.comparing.outcomes import Outcome, outcome_of
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 router = APIRouter(tags=["sizing"])
 
@@ -35,22 +35,22 @@ router = APIRouter(tags=["sizing"])
     summary="Compare deployments, constraints or phases",
 )
 async def post_compare(
-    raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtLongTurn, today: Today
+    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: AtLongTurn, today: Today
 ) -> Response:
     """Compares one workload on several deployments or under several constraints, or one model in several phases. The
     response
     lists every figure side by side, the factors that explain each difference in cost, and the month in which buying,
     renting, committing or a hosted API becomes the cheapest. Recommended options are stored as by POST /recommend.
     """
-    return await turn.shared(compared, raw, answers, snapshots, today)
+    return await turn.shared(compared, raw, answers, catalog_store, today)
 
 
-def compared(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
+def compared(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
     """Computes and compares the options."""
     request = parsed(raw, CompareRequest)
-    directory = snapshots.directory()
+    directory = catalog_store.directory()
     market = directory.market
-    options = asked_options(document_of(raw), request, directory, snapshots, today)
+    options = asked_options(document_of(raw), request, directory, catalog_store, today)
 
     comparison = compare([outcome(asked, market) for asked in options], market, phases=request.phases is not None)
 
@@ -59,7 +59,7 @@ def compared(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: 
     return Response(json_bytes({**head, **comparison_json(comparison, ids)}), media_type="application/json")
 
 
-def outcome(asked: Asked, market: Snapshot) -> Outcome:
+def outcome(asked: Asked, market: Catalog) -> Outcome:
     """Returns the result of one option. Errors name the option."""
     try:
         return outcome_of(asked.option, market)
@@ -68,14 +68,14 @@ def outcome(asked: Asked, market: Snapshot) -> Outcome:
 
 
 def stored(
-    options: list[Asked], comparison: Comparison, directory: Directory, answers: AnswerStore, today: date
+    options: list[Asked], comparison: Comparison, catalog_index: CatalogIndex, answers: AnswerStore, today: date
 ) -> dict[str, str]:
     """Stores the recommended options as POST /recommend does and returns their ids by option name."""
     ids = {}
     for asked, result in zip(options, comparison.outcomes, strict=True):
         if result.answer is None or not isinstance(asked.request, RecommendRequest):
             continue
-        identity, canonical = identity_of(asked.request, directory.market.version, today)
-        kept_answer(asked.request, identity, canonical, result.question, result.answer, directory, answers)
+        identity, canonical = identity_of(asked.request, catalog_index.market.version, today)
+        kept_answer(asked.request, identity, canonical, result.question, result.answer, catalog_index, answers)
         ids[result.name] = identity
     return ids

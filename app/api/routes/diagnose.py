@@ -15,7 +15,7 @@ from app.api.questions import estimate_question
 from app.api.schemas.diagnose import DiagnoseRequest, DiagnoseResponse, diagnosis_json
 from app.api.schemas.pasted import PASTED
 from app.api.sized import json_bytes
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import Unanswerable
 from app.sizing.diagnosis.diagnose import diagnose
 
@@ -30,20 +30,20 @@ router = APIRouter(tags=["sizing"])
     responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="Diagnose a running service or training run",
 )
-async def post_diagnose(raw: RawPastedBody, snapshots: Snapshots, turn: AtLongTurn, today: Today) -> Response:
+async def post_diagnose(raw: RawPastedBody, catalog_store: Snapshots, turn: AtLongTurn, today: Today) -> Response:
     """Compares observed figures of a service or training run with those expected of its hardware at the same load.
     Returns
     findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
     """
-    return await turn.shared(diagnosed, raw, snapshots, today)
+    return await turn.shared(diagnosed, raw, catalog_store, today)
 
 
-def diagnosed(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
+def diagnosed(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
     """Computes the diagnosis of one deployment."""
     request = parsed(raw, DiagnoseRequest, PASTED)
     check_observed(request)
-    directory = snapshots.directory()
-    question, deployment = estimate_question(request, directory, snapshots, today)
+    directory = catalog_store.directory()
+    question, deployment = estimate_question(request, directory, catalog_store, today)
     pasted = observed_of(request.observed, question, deployment, directory.market)
     diagnosis = diagnose(question, deployment, directory.market, pasted.observed)
     return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.shown}), media_type="application/json")

@@ -35,13 +35,13 @@ IfMatch = Annotated[
     summary="List stored answers, newest first",
 )
 def list_recommendations(
-    sought: Annotated[wire.RecommendationFilter, Query()], sessions: Sessions, snapshots: Snapshots
+    sought: Annotated[wire.RecommendationFilter, Query()], sessions: Sessions, catalog_store: Snapshots
 ) -> Response:
     """Searches stored answers by label, reference or cost center, status, model, first-ranked accelerator and time of
     storage.
     """
     with sessions() as session:
-        search = filing.sought(sought, snapshots)
+        search = filing.sought(sought, catalog_store)
         rows, more = list_filings(session, search, after=_after(sought.cursor), limit=sought.limit)
         items = [wire.filed_json(row) for row in rows]
     return page_of(items, _key(rows[-1]) if more else None)

@@ -43,16 +43,16 @@ async def livez() -> JSONResponse:
     responses=problems(503),
     summary="Check service readiness",
 )
-async def readyz(request: Request, snapshots: Snapshots) -> Response:
+async def readyz(request: Request, catalog_store: Snapshots) -> Response:
     """Returns ok if the process can take traffic: a catalog is loaded and its database answered the last query."""
     if getattr(request.state, "draining", False):
         detail = "This process is shutting down and accepts no new requests."
         return problem(503, code="draining", detail=detail, headers={"Retry-After": "2"})
     for _ in range(FIRST_LOOKS):
-        if not snapshots.standing().loading:
+        if not catalog_store.standing().loading:
             break
         await asyncio.sleep(LOOK_S)
-    standing = snapshots.standing()
+    standing = catalog_store.standing()
     if standing.market is None or standing.why_not:
         log.warning("not_ready", cause=standing.why_not)
         detail = f"The catalog is not ready: {standing.why_not}."

@@ -14,16 +14,16 @@ from app.api.routes.catalog import after, page_of
 from app.api.schemas import lists as wire
 from app.api.schemas import schedulers
 from app.api.schemas.catalog import Page
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problems(400, 422, 503)
 
 
-def _page(page: Page, directory: Directory, key: str, items: Callable[[Directory], wire.Items]) -> Response:
+def _page(page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], wire.Items]) -> Response:
     """Returns one page of a list, ordered by `key`."""
     last = after(page.cursor, whole=False)
-    rest = [item for item in items(directory) if last is None or str(item[key]) > last]
+    rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]
     shown = rest[: page.limit]
     return page_of(shown, str(shown[-1][key]) if len(rest) > page.limit else None)
 
@@ -35,11 +35,11 @@ def _page(page: Page, directory: Directory, key: str, items: Callable[[Directory
     response_model=wire.ProviderList,
     responses=LIST_PROBLEMS,
 )
-def list_providers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_providers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the providers that rent out or sell machines: the values of constraints.providers and of a deployment's
     offer.
     """
-    return _page(page, snapshots.directory(), "provider", wire.providers_json)
+    return _page(page, catalog_store.directory(), "provider", wire.providers_json)
 
 
 @router.get(
@@ -49,9 +49,9 @@ def list_providers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Resp
     response_model=wire.RegionList,
     responses=LIST_PROBLEMS,
 )
-def list_regions(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_regions(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the providers' regions with their country: the values of constraints.regions."""
-    return _page(page, snapshots.directory(), "region", wire.regions_json)
+    return _page(page, catalog_store.directory(), "region", wire.regions_json)
 
 
 @router.get(
@@ -61,9 +61,9 @@ def list_regions(page: Annotated[Page, Query()], snapshots: Snapshots) -> Respon
     response_model=wire.FrameworkList,
     responses=LIST_PROBLEMS,
 )
-def list_frameworks(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_frameworks(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists training frameworks with their methods, runtimes and supported kinds of model."""
-    return _page(page, snapshots.directory(), "framework", wire.frameworks_json)
+    return _page(page, catalog_store.directory(), "framework", wire.frameworks_json)
 
 
 @router.get(
@@ -73,6 +73,6 @@ def list_frameworks(page: Annotated[Page, Query()], snapshots: Snapshots) -> Res
     response_model=schedulers.SchedulerList,
     responses=LIST_PROBLEMS,
 )
-def list_schedulers(page: Annotated[Page, Query()], snapshots: Snapshots) -> Response:
+def list_schedulers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the default scheduler settings of each engine version: step sizes, policy, preemption and source."""
-    return _page(page, snapshots.directory(), "engine", schedulers.schedulers_json)
+    return _page(page, catalog_store.directory(), "engine", schedulers.schedulers_json)

@@ -19,7 +19,7 @@ from app.api.schemas.conversion import estimate_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate
 
 router = APIRouter(tags=["sizing"])
@@ -33,20 +33,20 @@ router = APIRouter(tags=["sizing"])
     responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="Recommend hardware for a workload",
 )
-async def post_recommend(raw: RawBody, answers: Answers, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
+async def post_recommend(raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: AtTurn, today: Today) -> Response:
     """Returns ranked hardware options with quantity, layout, performance, cost and confidence, and the reasons for
     every
     rejected option. The answer is stored under its id. The same request on the same catalog version and day returns
     the
     same bytes.
     """
-    return await turn.shared(recommended, raw, answers, snapshots, today)
+    return await turn.shared(recommended, raw, answers, catalog_store, today)
 
 
-def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
+def recommended(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
     """Returns the stored answer to a request, or computes a new one."""
     request = parsed(raw, RecommendRequest)
-    kept = answer_to(request, snapshots.directory(), snapshots, answers, today)
+    kept = answer_to(request, catalog_store.directory(), catalog_store, answers, today)
     return Response(kept.body, media_type="application/json", headers=NOT_STORED if not kept.stored else None)
 
 
@@ -58,18 +58,18 @@ def recommended(raw: bytes, answers: AnswerStore, snapshots: SnapshotStore, toda
     responses=problems(400, 404, 413, 415, 422, 429, 503),
     summary="Estimate one deployment",
 )
-async def post_estimate(raw: RawBody, snapshots: Snapshots, turn: AtTurn, today: Today) -> Response:
+async def post_estimate(raw: RawBody, catalog_store: Snapshots, turn: AtTurn, today: Today) -> Response:
     """Returns memory, throughput, latency, energy and cost of a workload on one deployment. A deployment copied from a
     recommendation reproduces its figures. Settings that you omit are chosen for you and returned.
     """
-    return await turn.shared(estimated, raw, snapshots, today)
+    return await turn.shared(estimated, raw, catalog_store, today)
 
 
-def estimated(raw: bytes, snapshots: SnapshotStore, today: date) -> Response:
+def estimated(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
     """Computes the estimate of one deployment."""
-    directory = snapshots.directory()
+    directory = catalog_store.directory()
     request = parsed(raw, EstimateRequest)
-    question, deployment = estimate_question(request, directory, snapshots, today)
+    question, deployment = estimate_question(request, directory, catalog_store, today)
 
     document = with_doubts(
         estimate_json(estimate(question, deployment, directory.market), trace=request.trace), request

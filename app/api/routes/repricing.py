@@ -17,7 +17,7 @@ from app.api.repricing import machines_today
 from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.export.first_place import places, stays, why
 from app.export.goods import bill_of
 from app.export.money import Settlement
@@ -37,7 +37,7 @@ async def post_reprice(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     asked: Annotated[RepriceQuery, Query()],
     answers: Answers,
-    snapshots: Snapshots,
+    catalog_store: Snapshots,
     turn: AtTurn,
     today: Today,
 ) -> Response:
@@ -46,19 +46,19 @@ async def post_reprice(
     request, which is stored. The old answer and its status do not change. Repeated calls on one day return the same
     result. The call takes no body.
     """
-    return await turn.shared(repriced, id, asked.rank, answers, snapshots, today)
+    return await turn.shared(repriced, id, asked.rank, answers, catalog_store, today)
 
 
-def repriced(identity: str, rank: int, answers: AnswerStore, snapshots: SnapshotStore, today: date) -> Response:
+def repriced(identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.whole(identity))
-    directory = snapshots.directory()
+    directory = catalog_store.directory()
     machines = {}
     if stored["recommendations"] or rank > 1:
         then = bill_of(stored, supply, rank, Settlement())
-        machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, snapshots, today))}
+        machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
 
-    kept = answer_to(request_of(stored, as_of=None), directory, snapshots, answers, today)
+    kept = answer_to(request_of(stored, as_of=None), directory, catalog_store, answers, today)
 
     now = orjson.loads(kept.body)
     names = {a.slug: a.name for a in directory.market.accelerators}

@@ -18,7 +18,7 @@ from app.api.questions import recommend_question
 from app.api.schemas.flips import SensitivityShown, sensitivity_json
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 
 router = APIRouter(tags=["sizing"])
 
@@ -33,7 +33,7 @@ router = APIRouter(tags=["sizing"])
 async def get_sensitivity(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     answers: Answers,
-    snapshots: Snapshots,
+    catalog_store: Snapshots,
     turn: AtLongTurn,
 ) -> Response:
     """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
@@ -42,24 +42,24 @@ async def get_sensitivity(
     seconds.
     Uses today's prices; their age counts to the date of the answer.
     """
-    return await turn.shared(moved, id, answers, snapshots)
+    return await turn.shared(moved, id, answers, catalog_store)
 
 
 def cheaper_patterns(asker: Asker) -> tuple[list[Saving], int]:
     """Returns the open patterns that save money, and the number of patterns tested."""
-    question = recommend_question(asker.request, asker.directory, asker.snapshots, asker.today)
-    patterns = list(patterns_of(asker.request, question, asker.snapshots.smaller_model))
+    question = recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
+    patterns = list(patterns_of(asker.request, question, asker.catalog_store.smaller_model))
     now = asker.answered({})
     usd = None if now is None else usd_of(now)
     return savings_of(patterns, usd, asker.answered, question.assumptions.near_tie_share), len(patterns)
 
 
-def moved(identity: str, answers: AnswerStore, snapshots: SnapshotStore) -> Response:
+def moved(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get(identity)[0])
     request = request_of(stored)
-    directory = snapshots.directory()
-    asker = Asker(request, directory, snapshots, date.fromisoformat(stored["as_of"]))
+    directory = catalog_store.directory()
+    asker = Asker(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
     names = {a.slug: a.name for a in directory.market.accelerators}
     first, flips, holds = flips_of(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])

@@ -19,7 +19,7 @@ from app.api.routes.recommendations import recommended
 from app.catalog.filing import Sought, Status, list_filings
 from app.catalog.punchouts import Visit
 from app.catalog.recommendations import AnswerStore
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.db import DatabaseError
 from app.errors import AppError, NotAllowed, NotFound
 from app.export.goods import bill_of
@@ -56,7 +56,7 @@ async def post_session(
     token: str,
     desk: AtDesk,
     answers: Answers,
-    snapshots: Snapshots,
+    catalog_store: Snapshots,
     sessions: Sessions,
     turn: AtTurn,
     today: Today,
@@ -65,7 +65,7 @@ async def post_session(
     try:
         fields = await read_form(request)
         if "model" in fields:
-            return await turn.answer_exclusively(answer_form, desk, token, fields, answers, snapshots, sessions, today)
+            return await turn.answer_exclusively(answer_form, desk, token, fields, answers, catalog_store, sessions, today)
         if not {"recommendation", "leave"} & set(fields):
             return page_of(
                 refused_page("Invalid form", "The form contains no basket, no question and no leave field."), status=400
@@ -137,14 +137,14 @@ def answer_form(
     token: str,
     fields: Fields,
     answers: AnswerStore,
-    snapshots: SnapshotStore,
+    catalog_store: CatalogStore,
     sessions: Sessions,
     today: date,
 ) -> Response:
     """Answers the form and stores the answer. On an error, returns the form with the error above it."""
     visit, buyer = _there(desk).visit(token, now=datetime.now(UTC))
     try:
-        sent = recommended(orjson.dumps(_question(fields)), answers, snapshots, today)
+        sent = recommended(orjson.dumps(_question(fields)), answers, catalog_store, today)
     except Invalid as error:
         wrong = "; ".join(sentence(e, error.model) for e in error.error.errors(include_url=False)[:3])
     except (AppError, Malformed) as error:

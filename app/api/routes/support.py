@@ -25,12 +25,12 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
     response_model=SupportAnswer,
     responses=problems(404, 422, 503),
 )
-def get_support(query: Annotated[SupportQuery, Query()], snapshots: Snapshots) -> Response:
+def get_support(query: Annotated[SupportQuery, Query()], catalog_store: Snapshots) -> Response:
     """Returns whether the software runs: `documented` (a source says so), `expected` (derived from rules) or `refused`
     (a rule
     forbids it). Omitted filters (format, phase, method, kind of model) return every value.
     """
-    naming = Naming(snapshots.directory())
+    naming = Naming(catalog_store.directory())
     engine, named = naming.engine(query.engine, "engine"), naming.accelerator(query.accelerator, "accelerator")
     naming.raise_problems()
     assert named is not None

@@ -11,7 +11,7 @@ from pydantic import Field
 from app.api.schemas.base import Shown
 from app.api.schemas.names import PriceKindName, PricingName
 from app.api.schemas.recipe import RecipeListed, listed_json
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.parts import Environment
 from app.sizing.hardware.recipes import recipes_of_framework
@@ -80,14 +80,14 @@ class FrameworkList(Shown):
 Items = list[dict[str, Any]]
 
 
-def providers_json(directory: Directory) -> Items:
+def providers_json(catalog_index: CatalogIndex) -> Items:
     """Every provider as JSON, by name."""
-    market = directory.market
+    market = catalog_index.market
     offers = defaultdict(list)
     for offer in market.offers:
         offers[offer.provider].append(offer)
     sells = {s.provider for s in market.systems.values() if s.environment is Environment.ON_PREM}
-    aliases = _also_called(directory.providers)
+    aliases = _also_called(catalog_index.providers)
     return [
         {
             "provider": name,
@@ -104,15 +104,15 @@ def providers_json(directory: Directory) -> Items:
     ]
 
 
-def regions_json(directory: Directory) -> Items:
+def regions_json(catalog_index: CatalogIndex) -> Items:
     """Every region as JSON, by name."""
     offers = defaultdict(list)
-    for offer in directory.market.offers:
+    for offer in catalog_index.market.offers:
         offers[offer.region].append(offer)
     return [
         {
             "region": name,
-            "country": directory.country_of(name),
+            "country": catalog_index.country_of(name),
             "providers": sorted({o.provider for o in offers[name]}),
             "accelerators": len({o.accelerator for o in offers[name]}),
             "offers": len(offers[name]),
@@ -121,7 +121,7 @@ def regions_json(directory: Directory) -> Items:
     ]
 
 
-def frameworks_json(_: Directory) -> Items:
+def frameworks_json(_: CatalogIndex) -> Items:
     """Every training framework as JSON, by name."""
     items = []
     for name in sorted(BUILDS):

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from app.api.schemas.base import Shown
 from app.api.schemas.names import PolicyName
-from app.catalog.directory import Directory
+from app.catalog.directory import CatalogIndex
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.engines.record import Engine
 from app.sizing.hardware.engines.scheduling import Scheduling, StepSize
@@ -71,7 +71,7 @@ class SchedulerList(Shown):
     next_cursor: str | None
 
 
-def schedulers_json(_: Directory) -> list[dict[str, Any]]:
+def schedulers_json(_: CatalogIndex) -> list[dict[str, Any]]:
     """Every engine with known scheduler defaults as JSON, by name."""
     return [
         {

@@ -20,7 +20,7 @@ from app.sizing.hardware.parts import Accelerator, System
 from app.sizing.hardware.prices import PriceKind, Terms
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Answer, Estimate, Part
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import GBIT, GIB
 
 DIGITS = 12  # keeps cents exact for the largest fleets
@@ -41,7 +41,7 @@ LAST_OF_A_BILL = "horizon_hours"
 Document = dict[str, Any]
 
 
-def supply_json(question: Question, answer: Answer, market: Snapshot, purchasing: Purchasing) -> Document:
+def supply_json(question: Question, answer: Answer, market: Catalog, purchasing: Purchasing) -> Document:
     """The lots and launch configurations of every rank in order, the sources of assumed prices, and the codes of the
     goods.
     """
@@ -52,7 +52,7 @@ def supply_json(question: Question, answer: Answer, market: Snapshot, purchasing
     }
 
 
-def estimate_supply(estimate: Estimate, question: Question, market: Snapshot, purchasing: Purchasing) -> Document:
+def estimate_supply(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> Document:
     """The export data of one deployment in the format of an answer with one rank, without launch configurations."""
     return {"ranks": [lots(estimate, question, market, purchasing)], **_behind(estimate.assumptions, purchasing)}
 
@@ -80,7 +80,7 @@ def start_json(start: Start) -> Document:
     }
 
 
-def lots(estimate: Estimate, question: Question, market: Snapshot, purchasing: Purchasing) -> list[Document]:
+def lots(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> list[Document]:
     """The lots to buy: the whole deployment, or one lot per pool."""
     discounts = dict(question.economics.discounts)
     return [
@@ -89,7 +89,7 @@ def lots(estimate: Estimate, question: Question, market: Snapshot, purchasing: P
     ]
 
 
-def _sold(estimate: Estimate, market: Snapshot, purchasing: Purchasing) -> list[tuple[Deployment, Document]]:
+def _sold(estimate: Estimate, market: Catalog, purchasing: Purchasing) -> list[tuple[Deployment, Document]]:
     """Each lot with the deployment or pool that it is for."""
     whole, cost = estimate.deployment, estimate.cost
     parts = bills(() if cost is None else cost.parts)
@@ -118,7 +118,7 @@ def bills(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
 
 
 def lot(
-    d: Deployment, parts: tuple[Part, ...], market: Snapshot, purchasing: Purchasing, terms: Terms | None
+    d: Deployment, parts: tuple[Part, ...], market: Catalog, purchasing: Purchasing, terms: Terms | None
 ) -> Document:
     """A number of identical machines, their components, and the amount of each bill line."""
     accelerator = market.accelerators[market.accelerator_index[d.accelerator]]
@@ -180,7 +180,7 @@ def _price(t: Terms) -> Document:
     }
 
 
-def _terms(pool: Deployment, market: Snapshot) -> Terms | None:
+def _terms(pool: Deployment, market: Catalog) -> Terms | None:
     """Price terms of a pool's machines, or None if the catalog has none."""
     system = market.systems.get(pool.system or "")
     if pool.instance_type is None:

@@ -43,7 +43,7 @@ from app.sizing.serving.plans import KV_NAMES, Plans
 from app.sizing.serving.prefill import PrefillWork, prefill_work
 from app.sizing.serving.simulation.tables import ReplicaWork, replica_work
 from app.sizing.serving.step import StepWork, step_work
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Lengths, Load
 
 EXCHANGES = "data-parallel ranks that exchange tokens: the exchange is not fitted"
@@ -142,7 +142,7 @@ class Asked:
 class ServingCases:
     """Builds cases from rows against one catalog."""
 
-    def __init__(self, market: Snapshot, model_named: Callable[[str], ModelArchitecture]) -> None:
+    def __init__(self, market: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
         self.model_named = cache(model_named)
         self.machines = cache(self._machines)
@@ -327,7 +327,7 @@ def ranks_of(row: Mapping[str, Any], model: ModelArchitecture, total: int, tenso
 
 
 def read_cases(
-    rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase], Counter[str]]:
     """Cases of all rows, and the number of other rows by reason."""
     builder = ServingCases(market, model_named)

@@ -26,7 +26,7 @@ from app.calibration.serving.split import (
 from app.sizing.columns import Column
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 # What a coefficient varies with, and the prior standard deviation of the logarithm of each factor.
 LEVELS: Levels = MappingProxyType(
@@ -145,7 +145,7 @@ def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
 
 
 def published(
-    rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase | SplitCase], Counter[str]]:
     """Cases of all rows, with one pool or two, and the number of other rows by reason; impossible figures are left
     out.

@@ -32,7 +32,7 @@ from app.sizing.serving.load import occupancy_s
 from app.sizing.serving.pace import idle_first_token_s, later_tokens
 from app.sizing.serving.prefill import prefill_terms, prompt_s
 from app.sizing.serving.step import step_s, step_terms
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 POOLS_APART = "separate prefill and decode pools: the transfer between them is not fitted"
 HALVINGS = 40
@@ -141,7 +141,7 @@ def sent_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) 
 
 
 def read_split_cases(
-    rows: Sequence[Row], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Row], market: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[SplitCase], Counter[str]]:
     """Cases of all rows with two pools, and the number of other rows by reason."""
     builder = ServingCases(market, model_named)

@@ -40,7 +40,7 @@ from app.sizing.hardware.prices import KINDS
 from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.degrees import degree_of
 from app.sizing.training.layouts import FULL
@@ -133,7 +133,7 @@ def trained(row: Mapping[str, Any]) -> Mapping[str, Any]:
 class TrainingCases:
     """Builds cases from rows against one catalog."""
 
-    def __init__(self, market: Snapshot, model_named: Callable[[str], ModelArchitecture]) -> None:
+    def __init__(self, market: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
         self._named = model_named
         self.model_named = cache(self._model_named)
@@ -368,7 +368,7 @@ def memory_table(asked: Asked, counts: Counts, plans: TrainingPlans, degree: Col
 
 
 def read_training_cases(
-    rows: Sequence[Mapping[str, Any]], market: Snapshot, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[TrainingCase], Counter[str]]:
     """Cases of all rows, and the number of other rows by reason."""
     return gathered(rows, TrainingCases(market, model_named).cases)

@@ -22,7 +22,7 @@ from app.sizing.model.counting.size import assumed_architecture
 from app.sizing.model.tasks import ModelTask
 from app.sizing.model.tensors import ONCE
 from app.sizing.question import Deployment
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.recipes import PRECISIONS
 from app.sizing.units import GIB
 from app.sizing.workload import Method, TrainingWorkload
@@ -103,7 +103,7 @@ def published_trainer(framework: str) -> str | None:
 
 
 def trainer_of(
-    row: Mapping[str, Any], phase: str, method: Method, precision: str, task: ModelTask, market: Snapshot
+    row: Mapping[str, Any], phase: str, method: Method, precision: str, task: ModelTask, market: Catalog
 ) -> str | None:
     """The catalog's framework; None if open, or if it is not known to train this way on the family."""
     name = published_trainer(row.get("framework") or "")
@@ -335,7 +335,7 @@ class Run:
         return said if said is not None or known.said is None else known.said.layout
 
     def units_per_s_per_accelerator(
-        self, model: ModelArchitecture, workload: TrainingWorkload, market: Snapshot, precision: str
+        self, model: ModelArchitecture, workload: TrainingWorkload, market: Catalog, precision: str
     ) -> float | None:
         """Tokens (or samples) per second of one accelerator, from any rate in the row; None if the row has none."""
         row = self.row
@@ -362,7 +362,7 @@ class Run:
         wide = model.num_heads * model.head_dim
         return useful / (6 * model.matmul_params + 12 * model.num_layers * wide * workload.units_per_sequence)
 
-    def _peak(self, market: Snapshot, precision: str) -> float:
+    def _peak(self, market: Catalog, precision: str) -> float:
         rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
         names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[
             PRECISIONS[precision].format_class

@@ -19,7 +19,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
 from app.sizing.serving.options import Judged
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
 from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spread, Spreads
@@ -126,7 +126,7 @@ RATES = frozenset({"throughput", "single_stream", "prefill", "samples", "trainin
 
 def certainty_of(
     setting: Setting,
-    snapshot: Snapshot,
+    catalog: Catalog,
     assumed: Assumptions,
     *,
     training: bool = False,
@@ -137,10 +137,10 @@ def certainty_of(
     Parameters:
         neighbourhood: evidence by pool of results, if already computed.
     """
-    evidence = snapshot.evidence
+    evidence = catalog.evidence
     near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
     key = StackKey(setting.engine, setting.family, setting.format_class)
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
     if around is None:
-        around = {pool: results.index_stacks([key]).around(shape) for pool, results in snapshot.surroundings.items()}
-    return Certainty(snapshot.spreads, around, setting, near, neighbours, assumed, training)
+        around = {pool: results.index_stacks([key]).around(shape) for pool, results in catalog.surroundings.items()}
+    return Certainty(catalog.spreads, around, setting, near, neighbours, assumed, training)

@@ -7,7 +7,7 @@ from app.sizing.decisions.hosted import hosted_costs, open_to_hosts, pays_from_p
 from app.sizing.product_names import provider_name
 from app.sizing.question import Question
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S, SECONDS_PER_HOUR
 from app.sizing.values.hosted import HostedApi, HostedCost
 from app.sizing.words import figure
@@ -16,7 +16,7 @@ from app.sizing.workload import InferenceWorkload, Load
 THEIRS = "Check the host's speed, rate limits and data location."
 
 
-def hosted_api(question: Question, market: Snapshot, estimate: Estimate | None) -> HostedApi | None:
+def hosted_api(question: Question, market: Catalog, estimate: Estimate | None) -> HostedApi | None:
     """Prices of hosted APIs for the same traffic, compared with this deployment where there is one.
 
     None if no host offers the model or the question excludes hosts.

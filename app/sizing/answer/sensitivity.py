@@ -22,7 +22,7 @@ from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, finalists_of
 from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.search import judge, with_replica_count
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_DAY
 from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload, Load
@@ -60,7 +60,7 @@ def sensitivity(
     options: Options,
     row: int,
     first: Estimate,
-    market: Snapshot,
+    market: Catalog,
     runs: SimulatedReplicas | None = None,
 ) -> tuple[Change, ...]:
     """Changes of the first recommendation with more load, other redundancy or more reserve, and renting or buying.
@@ -216,7 +216,7 @@ def describe_effect(objective: Objective, workload: InferenceWorkload, now: Stat
 
 
 def better(
-    question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, market: Snapshot
+    question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, market: Catalog
 ) -> str:
     """The option that is then cheaper than the first recommendation by more than a near tie, as text.
 

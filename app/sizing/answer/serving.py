@@ -40,7 +40,7 @@ from app.sizing.serving.offload import note
 from app.sizing.serving.options import Judged, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import judged_of, replicas_of, within_service
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Around
 from app.sizing.units import GIB
@@ -64,7 +64,7 @@ WORDS: Mapping[str, TokenWords | PassWords] = {AUTOREGRESSIVE.phase: TokenWords(
 class Known:
     """Context shared by all rows of a table of deployments: catalog, published results, ideal performance and bills."""
 
-    snapshot: Snapshot
+    catalog: Catalog
     around: Around  # the published results nearest to each row
     best: Best  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
@@ -78,7 +78,7 @@ def answer_writer(workload: InferenceWorkload) -> TokenWords | PassWords:
 
 
 def deployment_of(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, snapshot: Snapshot
+    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, catalog: Catalog
 ) -> Deployment:
     """Complete deployment of a row, as the answer echoes it. A client can post it back unchanged."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
@@ -101,8 +101,8 @@ def deployment_of(
         data_parallel=data if data > 1 else None,
         context_parallel=context if context > 1 else None,
         expert_parallel=int(at(plans.stage_accelerators, row)) if data > 1 else 1,
-        engine=snapshot.engines[int(plans.engine[row])],
-        weight_format=snapshot.formats[int(plans.weight_format[row])],
+        engine=catalog.engines[int(plans.engine[row])],
+        weight_format=catalog.formats[int(plans.weight_format[row])],
         max_batch=int(at(most, row)),
         memory_fraction=at(judged.memory.memory_fraction, row),
         **answer_writer(workload).engine_settings(workload, judged, row),
@@ -113,7 +113,7 @@ def certainty_around(
     workload: InferenceWorkload,
     setting: Setting,
     around: Around,
-    snapshot: Snapshot,
+    catalog: Catalog,
     assumed: Assumptions,
     *,
     skip_evidence: bool = False,
@@ -126,8 +126,8 @@ def certainty_around(
     """
     pools = {SERVING: around}
     if skip_evidence or serving_backend(workload) is SINGLE_PASSES:
-        return Certainty(snapshot.spreads, pools, setting, Near.FAR, (), assumed)
-    return certainty_of(setting, snapshot, assumed, around=pools)
+        return Certainty(catalog.spreads, pools, setting, Near.FAR, (), assumed)
+    return certainty_of(setting, catalog, assumed, around=pools)
 
 
 def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
@@ -271,8 +271,8 @@ def serving_estimate(
     A plan that does not fit has no performance and no cost, only the reason.
     """
     words, only = answer_writer(workload), np.array([row])
-    snapshot, shares = known.snapshot, {name: at(share, row) for name, share in known.shares.items()}
-    deployment, memory = deployment_of(workload, judged, row, at_sale, snapshot), words.memory(workload, judged, row)
+    catalog, shares = known.catalog, {name: at(share, row) for name, share in known.shares.items()}
+    deployment, memory = deployment_of(workload, judged, row, at_sale, catalog), words.memory(workload, judged, row)
     if not judged.memory.fits[row]:
         reasons = (out_of_host_memory(judged, row) or out_of_memory(judged, row),)
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
@@ -282,7 +282,7 @@ def serving_estimate(
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.away[row])
     around = known.around.take(only)
-    sure = certainty_around(workload, setting, around, snapshot, question.assumptions, skip_evidence=away)
+    sure = certainty_around(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
     performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
     limits = limit_reasons(workload, judged, row)
@@ -324,7 +324,7 @@ def known_of(
     question: Question,
     workload: InferenceWorkload,
     judged: Judged[Any, Any, Any],
-    snapshot: Snapshot,
+    catalog: Catalog,
     around: Around,
     speculative: Speculative | None,
     runs: SimulatedReplicas | None,
@@ -334,14 +334,14 @@ def known_of(
     best = serving_backend(workload).best(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
     billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
-    return Known(snapshot, around, best, answer_writer(workload).shares(workload, judged), billed, runs)
+    return Known(catalog, around, best, answer_writer(workload).shares(workload, judged), billed, runs)
 
 
 def judge_deployments(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    snapshot: Snapshot,
+    catalog: Catalog,
     settings: Settings,
     requested: Deployment | None = None,
     *,
@@ -356,8 +356,8 @@ def judge_deployments(
     """
     speculative = requested.speculative if requested else None
     note(plans, question.assumptions)
-    around = around_plans(workload, plans, snapshot.beside_stacks, question.assumptions)
-    by = by_margins(question, workload, around, snapshot.spreads)
+    around = around_plans(workload, plans, catalog.beside_stacks, question.assumptions)
+    by = by_margins(question, workload, around, catalog.spreads)
     with recording(wanted=question.trace) as trace:
         memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.predicted), speed.take(by.predicted)
@@ -369,16 +369,16 @@ def judge_deployments(
         replicas_of(question, workload, plans, sure_capacity, sure_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-        ends = ending(question, workload, judged, around, snapshot.spreads)
+        ends = ending(question, workload, judged, around, catalog.spreads)
     sure = assurance_from_simulation(question, workload, judged, by, memory, speed, runs)
-    known = known_of(question, workload, judged, snapshot, around, speculative, runs)
-    at_sale = sold(snapshot, judged.plans.offered, question.today, question.economics.discounts)
+    known = known_of(question, workload, judged, catalog, around, speculative, runs)
+    at_sale = sold(catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:
         estimates = [with_ending(question, workload, each, ends, row) for row, each in enumerate(estimates)]
     estimates = with_days(question, workload, estimates, judged, sure_capacity)
-    others = alternatives(question, snapshot, deployed(judged))
-    support_context = (workload, snapshot, question.assumptions)
+    others = alternatives(question, catalog, deployed(judged))
+    support_context = (workload, catalog, question.assumptions)
     with_expected = zip(estimates, plans.expected.tolist(), strict=True)
     estimates = [with_support(each, *support_context, expected=expected) for each, expected in with_expected]
     return tuple(

@@ -29,7 +29,7 @@ from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Link
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Change, ClusterNeeds, DeviceMemory, Estimate, Performance, Reason
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.alternatives import Alternative
 from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
@@ -249,27 +249,27 @@ def storage_reason(performance: Performance) -> Reason:
 
 
 def training_estimates(
-    workload: TrainingWorkload, finalists: Finalists, snapshot: Snapshot, question: Question
+    workload: TrainingWorkload, finalists: Finalists, catalog: Catalog, question: Question
 ) -> tuple[Estimate, ...]:
     """Estimates of all finalists."""
-    offers = sold(snapshot, finalists.plans.offered, question.today, question.economics.discounts)
+    offers = sold(catalog, finalists.plans.offered, question.today, question.economics.discounts)
     assumed = question.assumptions
-    frameworks = [snapshot.engines[code] for code in finalists.plans.framework.tolist()]
+    frameworks = [catalog.engines[code] for code in finalists.plans.framework.tolist()]
     accelerators = finalists.run.accelerators.tolist()
     settings = [
         training_setting(workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    sure = [certainty_of(setting, snapshot, assumed, training=True) for setting in settings]
+    sure = [certainty_of(setting, catalog, assumed, training=True) for setting in settings]
     estimates = [
         training_estimate(workload, finalists, row, offer, sure[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
     ]
     expected = finalists.plans.stack.expected.tolist()
     supported = [
-        with_support(each, workload, snapshot, assumed, expected=e) for each, e in zip(estimates, expected, strict=True)
+        with_support(each, workload, catalog, assumed, expected=e) for each, e in zip(estimates, expected, strict=True)
     ]
-    others = alternatives(question, snapshot, deployed(finalists.plans, finalists.run, finalists.cost))
+    others = alternatives(question, catalog, deployed(finalists.plans, finalists.run, finalists.cost))
     return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(supported, others, strict=True))
 
 

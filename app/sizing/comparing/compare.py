@@ -12,7 +12,7 @@ from app.sizing.comparing.months import Spending, spending
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import Elsewhere, Priority, elsewhere, priority
 from app.sizing.comparing.told import cheapest, phases_told, summarize_comparison
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 OF_MONTHS = ("rent_decline_per_year", "resale_decline_per_year")
 
@@ -31,7 +31,7 @@ class Comparison:
     elsewhere: tuple[Elsewhere, ...] = ()
 
 
-def compare(outcomes: Sequence[Outcome], market: Snapshot, *, phases: bool = False) -> Comparison:
+def compare(outcomes: Sequence[Outcome], market: Catalog, *, phases: bool = False) -> Comparison:
     """Compare outcomes. With `phases`, the outcomes are different phases of work on one model."""
     outcomes = tuple(outcomes)
     lines = table(outcomes, judged=not phases)

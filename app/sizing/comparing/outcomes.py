@@ -9,7 +9,7 @@ from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Answer, Estimate, Level
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.hosted import HostedApi
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -101,7 +101,7 @@ class Outcome:
         return None
 
 
-def outcome_of(option: Option, market: Snapshot) -> Outcome:
+def outcome_of(option: Option, market: Catalog) -> Outcome:
     """Evaluate the deployment of an option, or recommend one, as /estimate and /recommend do.
 
     Raises Conflict where /estimate does.

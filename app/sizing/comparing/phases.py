@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from app.sizing.comparing.outcomes import Option, Outcome, outcome_of
 from app.sizing.result import DeviceMemory
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.words import percent, together
 
 # Resource that hardware should be chosen for, by bottleneck.
@@ -70,7 +70,7 @@ def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
     return {name: held / m.total_bytes for name, held in ordered if held > 0}
 
 
-def elsewhere(outcomes: Sequence[Outcome], market: Snapshot) -> tuple[Elsewhere, ...]:
+def elsewhere(outcomes: Sequence[Outcome], market: Catalog) -> tuple[Elsewhere, ...]:
     """Every phase on each accelerator that another phase chose."""
     return tuple(
         _elsewhere(mine, other, market)
@@ -80,7 +80,7 @@ def elsewhere(outcomes: Sequence[Outcome], market: Snapshot) -> tuple[Elsewhere,
     )
 
 
-def _elsewhere(mine: Outcome, other: Outcome, market: Snapshot) -> Elsewhere:
+def _elsewhere(mine: Outcome, other: Outcome, market: Catalog) -> Elsewhere:
     """One phase on the accelerator of another, with everything else as requested."""
     assert other.accelerator is not None and mine.accelerator is not None
     slug, name = other.accelerator.slug, other.accelerator.name

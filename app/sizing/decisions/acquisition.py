@@ -24,7 +24,7 @@ from app.sizing.formula import formula, unrecorded
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.prices import FIRM, KINDS
 from app.sizing.question import Constraints, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
 from app.sizing.values.ways import WAY_OF, Alternative, Way
 from app.sizing.workload import InferenceWorkload
@@ -83,7 +83,7 @@ class Deployed(Columns):
     host_bytes: Column  # host memory used on each machine, bytes
 
 
-def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tuple[tuple[Alternative, ...], ...]:
+def alternatives(question: Question, market: Catalog, deployed: Deployed) -> tuple[tuple[Alternative, ...], ...]:
     """For each deployment, the cheapest equivalent listing of every other acquisition option.
 
     Listings with a firm price are preferred: a price without a seller is used only where the option has no firm one.
@@ -119,7 +119,7 @@ def alternatives(question: Question, market: Snapshot, deployed: Deployed) -> tu
     return tuple(map(tuple, by_deployment))
 
 
-def _on_sale(question: Question, market: Snapshot, offered: Candidates) -> Mask:
+def _on_sale(question: Question, market: Catalog, offered: Candidates) -> Mask:
     """Listings of the given accelerators that the request's filters allow, with any kind of price."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
@@ -131,12 +131,12 @@ def _on_sale(question: Question, market: Snapshot, offered: Candidates) -> Mask:
     return keep
 
 
-def _firm_and_cheap_first(market: Snapshot, rows: Codes, usd_per_hour: Column) -> Codes:
+def _firm_and_cheap_first(market: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:
     """The given listings, firm prices first, then by price."""
     return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[market.listings.kind[rows]]))]
 
 
-def _of_each_way(market: Snapshot, deployed: Deployed, rows: Codes) -> tuple[Codes, Codes, Codes]:
+def _of_each_way(market: Catalog, deployed: Deployed, rows: Codes) -> tuple[Codes, Codes, Codes]:
     """(deployment, option, listing) of the first equivalent listing of each option other than the deployment's own."""
     listings, offered = market.listings, deployed.offered
     ways, own = WAY_CODES[listings.pricing[rows]], WAY_CODES[listings.pricing[offered.listing]]
@@ -146,7 +146,7 @@ def _of_each_way(market: Snapshot, deployed: Deployed, rows: Codes) -> tuple[Cod
     return of, way, rows[each[of, way].argmax(axis=1)] if len(of) else of
 
 
-def as_good(market: Snapshot, deployed: Deployed, rows: Codes) -> Mask:
+def as_good(market: Catalog, deployed: Deployed, rows: Codes) -> Mask:
     """Which listings (columns) sell the same count of each deployment's accelerator (rows) in an equal or better
     machine.
     """
@@ -178,7 +178,7 @@ def _within(limits: Constraints, cost: Cost) -> Mask:
     return kept
 
 
-def _worth_it(market: Snapshot, deployed: Deployed, others: Cost, of: Codes, way: Codes) -> Mask:
+def _worth_it(market: Catalog, deployed: Deployed, others: Cost, of: Codes, way: Codes) -> Mask:
     """All rows except commitments and spot capacity that cost at least as much as the same machines on demand."""
     own = WAY_CODES[market.listings.pricing[deployed.offered.listing]]
     plain = np.where(own == ON_DEMAND, deployed.cost.usd_per_hour, np.inf)

@@ -10,12 +10,12 @@ from app.sizing.decisions.prices import UNINTERRUPTED
 from app.sizing.decisions.rejections import Unread
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def machines_for(
-    question: Question, deployment: Deployment, market: Snapshot, kinds: tuple[PriceKind, ...] = ()
+    question: Question, deployment: Deployment, market: Catalog, kinds: tuple[PriceKind, ...] = ()
 ) -> Candidates:
     """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
 
@@ -55,7 +55,7 @@ def of_size(machines: Candidates, question: Question, deployment: Deployment) ->
     return machines.take(np.flatnonzero(held == deployment.total_accelerators))
 
 
-def unsold(market: Snapshot, deployment: Deployment, question: Question) -> Candidates:
+def unsold(market: Catalog, deployment: Deployment, question: Question) -> Candidates:
     """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1

@@ -17,7 +17,7 @@ from app.sizing.decisions.ownership import (
     reckoned_parts,
 )
 from app.sizing.question import Economics
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,36 +31,36 @@ class Priced(Columns):
     paid_share: Column  # share of the price that the buyer pays after the discount
 
 
-def listing_prices(snapshot: Snapshot, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
+def listing_prices(catalog: Catalog, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
     """Rent, or the hourly cost of owning over the horizon, of the listings to keep, and the power of their machines."""
-    listings, rows, paid = snapshot.listings, np.flatnonzero(keep), paid_share(snapshot, economics)
+    listings, rows, paid = catalog.listings, np.flatnonzero(keep), paid_share(catalog, economics)
     rated, draw, purchase = np.full((3, len(listings)), np.nan)
-    rated[rows] = rated_power_w(snapshot.machines.take(listings.machine[rows]), snapshot.columns, assumed)
+    rated[rows] = rated_power_w(catalog.machines.take(listings.machine[rows]), catalog.columns, assumed)
     draw[rows], hourly = draw_w(rated[rows], assumed), listings.usd_per_hour * paid
     bought = np.flatnonzero(keep & listings.owned)
     if not len(bought):
         return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
-    machines = snapshot.machines.take(listings.machine[bought])
-    parts = parts_paid(snapshot, bought, assumed, paid[bought])
+    machines = catalog.machines.take(listings.machine[bought])
+    parts = parts_paid(catalog, bought, assumed, paid[bought])
     purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought] * paid[bought])
     hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
     return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
 
 
-def paid_share(snapshot: Snapshot, economics: Economics) -> Column:
+def paid_share(catalog: Catalog, economics: Economics) -> Column:
     """Share of its price that the buyer pays for each listing: 1 minus the discount on its accelerator."""
-    share = np.ones(len(snapshot.accelerators))
+    share = np.ones(len(catalog.accelerators))
     for slug, discount in economics.discounts:
-        share[snapshot.accelerator_index[slug]] = 1 - discount
-    of_listings: Column = share[snapshot.listings.accelerator]
+        share[catalog.accelerator_index[slug]] = 1 - discount
+    of_listings: Column = share[catalog.listings.accelerator]
     return of_listings
 
 
-def parts_paid(snapshot: Snapshot, rows: Codes, assumed: Assumptions, paid: Column) -> Parts:
+def parts_paid(catalog: Catalog, rows: Codes, assumed: Assumptions, paid: Column) -> Parts:
     """Parts of the machines of some listings, at the share of their price that the buyer pays.
 
     All NaN for rented machines and those with a price of their own.
     """
-    listings = snapshot.listings
-    machines, derived = snapshot.machines.take(listings.machine[rows]), listings.reckoned[rows]
-    return reckoned_parts(machines, snapshot.columns, listings.ram_bytes[rows], derived, assumed).at(paid)
+    listings = catalog.listings
+    machines, derived = catalog.machines.take(listings.machine[rows]), listings.reckoned[rows]
+    return reckoned_parts(machines, catalog.columns, listings.ram_bytes[rows], derived, assumed).at(paid)

@@ -27,7 +27,7 @@ from app.sizing.hardware.parts import BY_THE_HOUR, Environment, PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.result import Reached
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 # Regions in price lists that name no real region.
 UNNAMED_REGIONS = ("unspecified", "global")
@@ -63,7 +63,7 @@ class Candidates(Columns):
 
 
 def candidates(
-    snapshot: Snapshot,
+    catalog: Catalog,
     constraints: Constraints,
     economics: Economics,
     assumed: Assumptions,
@@ -86,36 +86,36 @@ def candidates(
     `serves_many`, consumer parts are rejected. If the work `reads_host`, machines with different host processors are
     separate rows. If it `gives_back` idle machines, those rented by the hour are separate rows.
     """
-    named = types_named(snapshot, constraints.outright)
-    allowed = types_left(snapshot, constraints, named, assumed, rejections, serves_many=serves_many)
-    listings = snapshot.listings
+    named = types_named(catalog, constraints.outright)
+    allowed = types_left(catalog, constraints, named, assumed, rejections, serves_many=serves_many)
+    listings = catalog.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
-    placed = listings_allowed(snapshot, constraints, fixed)
+    placed = listings_allowed(catalog, constraints, fixed)
     keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing] & placed
-    keep = backed(snapshot, constraints, keep, named, today, assumed, rejections)
-    keep &= ~outdone(snapshot, keep)
+    keep = backed(catalog, constraints, keep, named, today, assumed, rejections)
+    keep &= ~outdone(catalog, keep)
     with unrecorded():
-        priced = listing_prices(snapshot, keep, assumed, economics)
+        priced = listing_prices(catalog, keep, assumed, economics)
     if constraints.max_purchase_usd is not None:
-        keep &= _bought_within(constraints.max_purchase_usd, snapshot, priced.purchase_usd, keep, rejections)
+        keep &= _bought_within(constraints.max_purchase_usd, catalog, priced.purchase_usd, keep, rejections)
     if zones > 1:
-        keep = _kept_in_named_regions(snapshot, keep, zones, rejections)
+        keep = _kept_in_named_regions(catalog, keep, zones, rejections)
     kept = np.flatnonzero(keep)
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
     kinds = machine_kinds(listings.machine, listings.pricing, vcpus, gives_back=gives_back)
     first = cheapest_each(kinds, priced.usd_per_hour, kept)
-    unoffered(snapshot, constraints, allowed, placed, listings.accelerator[first], rejections)
+    unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
     with unrecorded():
-        return candidates_at(snapshot, priced, first, vcpus, assumed)
+        return candidates_at(catalog, priced, first, vcpus, assumed)
 
 
 def _bought_within(
-    most_usd: float, snapshot: Snapshot, purchase_usd: Column, keep: Mask, rejections: Rejections
+    most_usd: float, catalog: Catalog, purchase_usd: Column, keep: Mask, rejections: Rejections
 ) -> Mask:
     """Listings that are rented, or whose single machine fits the purchase budget; types left without any are
     rejected.
     """
-    listings = snapshot.listings
+    listings = catalog.listings
     owned = keep & listings.owned
     payable: Mask = ~listings.owned | no_more(purchase_usd, most_usd)
     within = np.unique(listings.accelerator[keep & payable])
@@ -128,32 +128,32 @@ def _bought_within(
         needed=purchase_usd[owned],
         available=np.full(len(accelerator), most_usd),
         unit="usd",
-        count=snapshot.machines.accelerators_per_node[listings.machine[owned]],
+        count=catalog.machines.accelerators_per_node[listings.machine[owned]],
         reached=Reached.OFFERS,
     )
     return payable
 
 
-def outdone(snapshot: Snapshot, keep: Mask) -> Mask:
+def outdone(catalog: Catalog, keep: Mask) -> Mask:
     """Listings with a derived price where another of the same accelerator and count has a price of its own."""
-    listings, count = snapshot.listings, snapshot.machines.accelerators_per_node
+    listings, count = catalog.listings, catalog.machines.accelerators_per_node
     key = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
     priced = key[keep & listings.owned & ~listings.reckoned]
     superseded: Mask = listings.reckoned & np.isin(key, priced)
     return superseded
 
 
-def in_named_regions(snapshot: Snapshot) -> Mask:
+def in_named_regions(catalog: Catalog) -> Mask:
     """Listings that can span several zones: owned ones, and rented ones in a named region."""
-    listings = snapshot.listings
-    found: Mask = listings.owned | ~_among(snapshot.regions, UNNAMED_REGIONS)[listings.region]
+    listings = catalog.listings
+    found: Mask = listings.owned | ~_among(catalog.regions, UNNAMED_REGIONS)[listings.region]
     return found
 
 
-def _kept_in_named_regions(snapshot: Snapshot, keep: Mask, zones: int, rejections: Rejections) -> Mask:
+def _kept_in_named_regions(catalog: Catalog, keep: Mask, zones: int, rejections: Rejections) -> Mask:
     """The kept listings that can span several zones; types left without any are rejected."""
-    listings = snapshot.listings
-    named: Mask = keep & in_named_regions(snapshot)
+    listings = catalog.listings
+    named: Mask = keep & in_named_regions(catalog)
     text = f"The catalog lists {{name}} for rent only without a named region; {zones} zones require named regions."
     rejections.without(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
     return named
@@ -166,7 +166,7 @@ def _spot(pricing: Codes) -> Mask:
 
 
 def types_left(
-    snapshot: Snapshot,
+    catalog: Catalog,
     constraints: Constraints,
     named: Mask,
     assumed: Assumptions,
@@ -175,37 +175,37 @@ def types_left(
     serves_many: bool,
 ) -> Mask:
     """Types that the request allows and that suit the work; the others are rejected."""
-    allowed = types_allowed(snapshot, constraints)
+    allowed = types_allowed(catalog, constraints)
     text = "The vendor, segment and accelerator filters exclude {name}."
     rejections.reject(np.flatnonzero(~allowed), "excluded", text, Reached.LEFT_OUT)
-    return usual_parts(snapshot, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
+    return usual_parts(catalog, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
 
 
-def types_allowed(snapshot: Snapshot, constraints: Constraints) -> Mask:
+def types_allowed(catalog: Catalog, constraints: Constraints) -> Mask:
     """Accelerator types that pass the vendor, segment and name filters."""
-    allowed = np.ones(len(snapshot.accelerators), dtype=bool)
+    allowed = np.ones(len(catalog.accelerators), dtype=bool)
     if constraints.vendors:
-        allowed &= _among(snapshot.vendors, {v.lower() for v in constraints.vendors})[snapshot.vendor_of]
+        allowed &= _among(catalog.vendors, {v.lower() for v in constraints.vendors})[catalog.vendor_of]
     if constraints.segments:
-        allowed &= np.array([not {*constraints.segments}.isdisjoint(a.segments) for a in snapshot.accelerators])
+        allowed &= np.array([not {*constraints.segments}.isdisjoint(a.segments) for a in catalog.accelerators])
     if constraints.accelerators:
-        allowed &= types_named(snapshot, constraints.accelerators)
+        allowed &= types_named(catalog, constraints.accelerators)
     if constraints.exclude_accelerators:
-        allowed &= ~types_named(snapshot, constraints.exclude_accelerators)
+        allowed &= ~types_named(catalog, constraints.exclude_accelerators)
     return allowed
 
 
-def types_named(snapshot: Snapshot, names: Iterable[str]) -> Mask:
+def types_named(catalog: Catalog, names: Iterable[str]) -> Mask:
     """Mask of the accelerator types with these slugs; unknown slugs are ignored."""
-    index = snapshot.accelerator_index
-    named: Mask = np.zeros(len(snapshot.accelerators), dtype=bool)
+    index = catalog.accelerator_index
+    named: Mask = np.zeros(len(catalog.accelerators), dtype=bool)
     named[[index[name] for name in names if name in index]] = True
     return named
 
 
-def listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deployment | None) -> Mask:
+def listings_allowed(catalog: Catalog, constraints: Constraints, fixed: Deployment | None) -> Mask:
     """Listings of the requested environments, providers and regions, and of the fixed deployment if one is given."""
-    listings = snapshot.listings
+    listings = catalog.listings
     owned = listings.owned
     keep = np.ones(len(listings), dtype=bool)
     if constraints.environments:
@@ -213,20 +213,20 @@ def listings_allowed(snapshot: Snapshot, constraints: Constraints, fixed: Deploy
             ~owned & (Environment.CLOUD in constraints.environments)
         )
     if constraints.providers:
-        keep &= _among(snapshot.providers, constraints.providers)[listings.provider]
+        keep &= _among(catalog.providers, constraints.providers)[listings.provider]
     if constraints.regions:
         regions = re.compile("|".join(translate(p.lower()) for p in constraints.regions))
-        regional = np.array([regions.match(r.lower()) is not None for r in snapshot.regions], dtype=bool)
+        regional = np.array([regions.match(r.lower()) is not None for r in catalog.regions], dtype=bool)
         keep &= regional[listings.region] | owned
     if fixed is not None:
         if fixed.instance_type is None and fixed.system is None:
-            keep &= snapshot.machines.share[listings.machine] == 1  # a named accelerator means a whole one
+            keep &= catalog.machines.share[listings.machine] == 1  # a named accelerator means a whole one
         for named, names, column_of in (
-            (fixed.system, snapshot.system_slugs, listings.system),
-            (fixed.provider, snapshot.providers, listings.provider),
-            (fixed.region, snapshot.regions, listings.region),
+            (fixed.system, catalog.system_slugs, listings.system),
+            (fixed.provider, catalog.providers, listings.provider),
+            (fixed.region, catalog.regions, listings.region),
             (fixed.pricing_model, PRICING, listings.pricing),
-            (fixed.instance_type, snapshot.instance_types, listings.instance_type),
+            (fixed.instance_type, catalog.instance_types, listings.instance_type),
         ):
             if named is not None:
                 keep &= column_of == (names.index(named) if named in names else NOWHERE)
@@ -258,13 +258,13 @@ def cheapest_each(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     return last[last >= 0]
 
 
-def candidates_at(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
+def candidates_at(catalog: Catalog, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
     """Candidates of the listings at the given rows."""
-    listings = snapshot.listings
+    listings = catalog.listings
     return Candidates(
         machine=listings.machine[rows],
         listing=rows,
-        node=snapshot.machines.take(listings.machine[rows]),
+        node=catalog.machines.take(listings.machine[rows]),
         spot=_spot(listings.pricing[rows]),
         by_the_hour=_among(PRICING, BY_THE_HOUR)[listings.pricing[rows]],
         usd_per_hour=priced.usd_per_hour[rows],
@@ -273,7 +273,7 @@ def candidates_at(snapshot: Snapshot, priced: Priced, rows: Codes, vcpus: Column
         rated_w=priced.rated_w[rows],
         ram_bytes=listings.ram_bytes[rows],
         vcpus=vcpus[rows],
-        parts=parts_paid(snapshot, rows, assumed, priced.paid_share[rows]),
+        parts=parts_paid(catalog, rows, assumed, priced.paid_share[rows]),
     )
 
 
@@ -327,10 +327,10 @@ def _pairs(key: Column) -> tuple[Codes, Codes]:
     return order[row], order[other]
 
 
-def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -> Candidates:
+def unpriced(catalog: Catalog, deployment: Deployment, assumed: Assumptions) -> Candidates:
     """A machine of the accelerator's usual size without a price, for accelerators that no listing sells."""
-    index = snapshot.accelerator_index[deployment.accelerator]
-    accelerator = snapshot.accelerators[index]
+    index = catalog.accelerator_index[deployment.accelerator]
+    accelerator = catalog.accelerators[index]
     usual = accelerator.typical_node_size
     wanted = deployment.accelerators_per_replica or deployment.total_accelerators or 1
     count = float(wanted if usual < wanted <= assumed.largest_host_accelerators else usual)
@@ -352,7 +352,7 @@ def unpriced(snapshot: Snapshot, deployment: Deployment, assumed: Assumptions) -
         workstation=np.array([False]),
     )
     with unrecorded():
-        rated = rated_power_w(machine, snapshot.columns, assumed)
+        rated = rated_power_w(machine, catalog.columns, assumed)
         draw = draw_w(rated, assumed)
     return Candidates(
         machine=np.array([-1]),

@@ -15,7 +15,7 @@ from app.sizing.hardware.prices import FIRM, IN_WORDS, KINDS, Commitment, PriceK
 from app.sizing.hardware.tables import Listings
 from app.sizing.question import Constraints
 from app.sizing.result import Reached
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.words import together
 
 # Pricing models without a commitment. Spot capacity can be reclaimed, capacity blocks end, and commitments bind the
@@ -67,7 +67,7 @@ OVERDUE = (
 
 
 def backed(
-    snapshot: Snapshot,
+    catalog: Catalog,
     constraints: Constraints,
     among: Mask,
     named: Mask,
@@ -81,11 +81,11 @@ def backed(
     maximum age, providers or vendors, rents much older than the newest price in the catalog are dropped. An
     accelerator that the request names and that has no such price keeps its other prices.
     """
-    listings, usual, most_days = snapshot.listings, not constraints.price_kinds, constraints.max_price_age_days
+    listings, usual, most_days = catalog.listings, not constraints.price_kinds, constraints.max_price_age_days
     allowed = among & no_older(listings, most_days, today)
     young = allowed
     if usual and most_days is None and not (constraints.providers or constraints.vendors):
-        young = allowed & ~overdue(snapshot, assumed)
+        young = allowed & ~overdue(catalog, assumed)
     kept = young & _of_kinds(_wanted(constraints))[listings.kind]
     if usual and named.any():
         without = named.copy()
@@ -94,16 +94,16 @@ def backed(
     if most_days is not None:
         _lost_to_age(listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections)
     elif young is not allowed:
-        behind = age_days(listings.observed_days, snapshot.prices_as_of)
+        behind = age_days(listings.observed_days, catalog.prices_as_of)
         _lost_to_age(listings, allowed, young | kept, behind, assumed.stale_price_days, OVERDUE, rejections)
     _unbacked(listings, young, kept, not usual, rejections)
     return kept
 
 
-def overdue(snapshot: Snapshot, assumed: Assumptions) -> Mask:
+def overdue(catalog: Catalog, assumed: Assumptions) -> Mask:
     """Rents much older than the newest price in the catalog."""
-    listings = snapshot.listings
-    behind = age_days(listings.observed_days, snapshot.prices_as_of)
+    listings = catalog.listings
+    behind = age_days(listings.observed_days, catalog.prices_as_of)
     found: Mask = ~listings.owned & (behind > assumed.stale_price_days)
     return found
 
@@ -116,14 +116,14 @@ def _wanted(constraints: Constraints) -> set[PriceKind]:
 
 
 def unoffered(
-    snapshot: Snapshot, constraints: Constraints, allowed: Mask, placed: Mask, had: Codes, rejections: Rejections
+    catalog: Catalog, constraints: Constraints, allowed: Mask, placed: Mask, had: Codes, rejections: Rejections
 ) -> None:
     """Reject the types without a remaining listing.
 
     These are types without any price, types available only with another pricing model, and types not available where
     requested.
     """
-    listings = snapshot.listings
+    listings = catalog.listings
     unpriced = allowed.copy()
     unpriced[listings.accelerator] = False
     code = "no_offer"

@@ -10,7 +10,7 @@ from app.sizing.columns import Codes, Column, Mask
 from app.sizing.formula import formula
 from app.sizing.question import Objective, Question
 from app.sizing.result import Rival
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 
 LEAST_PRODUCT = 1e-300  # lower bound of the product, so that free plans do not all score 0
@@ -104,7 +104,7 @@ def best_of_others(accelerator: Codes, engine: Codes, score: Column, chosen: Cod
 
 def rivals(
     question: Question,
-    market: Snapshot,
+    market: Catalog,
     accelerator: Codes,
     engine: Codes,
     score: Column,

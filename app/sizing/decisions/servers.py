@@ -9,11 +9,11 @@ from app.sizing.columns import Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints
 from app.sizing.result import Reached
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 
 def usual_parts(
-    snapshot: Snapshot,
+    catalog: Catalog,
     constraints: Constraints,
     allowed: Mask,
     named: Mask,
@@ -31,7 +31,7 @@ def usual_parts(
     most_w = constraints.max_power_w
     if constraints.segments or (most_w is not None and most_w < assumed.least_server_power_w):
         return allowed
-    unusual = snapshot.columns.beneath_servers if serves_many else snapshot.columns.edge
+    unusual = catalog.columns.beneath_servers if serves_many else catalog.columns.edge
     kept: Mask = allowed & (named | ~unusual)
     if not kept.any():
         return allowed

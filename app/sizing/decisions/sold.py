@@ -11,7 +11,7 @@ from app.sizing.decisions.prices import age_days
 from app.sizing.hardware.listings import PRICING, bought_on
 from app.sizing.hardware.parts import Accelerator, PricingModel, System
 from app.sizing.result import Price
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,13 +28,13 @@ class Sold:
 
 
 def sold(
-    snapshot: Snapshot, found: Candidates, today: str = "", discounts: tuple[tuple[str, float], ...] = ()
+    catalog: Catalog, found: Candidates, today: str = "", discounts: tuple[tuple[str, float], ...] = ()
 ) -> tuple[Sold, ...]:
     """Every row of a table of machines as it is sold; price ages count to `today`."""
     off = dict(discounts)
     return tuple(
         discounted(
-            _sold(snapshot, snapshot.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)),
+            _sold(catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)),
             off,
         )
         for accelerator, listing, usd_per_hour in zip(
@@ -51,20 +51,20 @@ def discounted(at_sale: Sold, discounts: Mapping[str, float]) -> Sold:
     return replace(at_sale, price=replace(at_sale.price, discount=off))
 
 
-def _sold(snapshot: Snapshot, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> Sold:
+def _sold(catalog: Catalog, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> Sold:
     if listing < 0:
         return Sold(accelerator)
-    row = snapshot.listings
-    system = snapshot.systems[snapshot.system_slugs[row.system[listing]]] if row.system[listing] >= 0 else None
-    offer = snapshot.offers[row.offer[listing]] if row.offer[listing] >= 0 else None
+    row = catalog.listings
+    system = catalog.systems[catalog.system_slugs[row.system[listing]]] if row.system[listing] >= 0 else None
+    offer = catalog.offers[row.offer[listing]] if row.offer[listing] >= 0 else None
     pricing = PRICING[row.pricing[listing]]
     terms = offer.terms if offer is not None else None if system is None else bought_on(system, accelerator)
     age = age_days(row.observed_days[[listing]], today)[0]
     return Sold(
         accelerator=accelerator,
         system=system,
-        provider=snapshot.providers[row.provider[listing]],
-        region=snapshot.regions[row.region[listing]],
+        provider=catalog.providers[row.provider[listing]],
+        region=catalog.regions[row.region[listing]],
         pricing_model=pricing,
         instance_type=None if offer is None else offer.instance_type,
         price=None

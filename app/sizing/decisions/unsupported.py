@@ -11,14 +11,14 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.support.words import not_done
 from app.sizing.product_names import format_name, product_name
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
     """The requested engines, weight formats and kind of work; without engines, any engine counts."""
 
-    market: Snapshot
+    market: Catalog
     engines: tuple[str, ...]
     formats: frozenset[str]
     work: Work

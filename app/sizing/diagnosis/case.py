@@ -13,7 +13,7 @@ from app.sizing.diagnosis.observed import DevicesObserved, Observed, ServiceObse
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate, Performance
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 from app.sizing.workload.lengths import Lengths
 
@@ -83,7 +83,7 @@ class Case:
     planned: Question
     question: Question
     requested_deployment: Deployment
-    market: Snapshot
+    market: Catalog
     observed: Observed
     expected_estimate: Estimate
 
@@ -198,7 +198,7 @@ class Case:
         return self.running(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
 
     def judged(
-        self, deployment: Deployment, question: Question | None = None, market: Snapshot | None = None
+        self, deployment: Deployment, question: Question | None = None, market: Catalog | None = None
     ) -> Estimate | None:
         """Estimate of a changed deployment, question or catalog; None if that deployment cannot run."""
         try:
@@ -246,7 +246,7 @@ def lost_between(fast: Estimate | None, slow: Estimate | None) -> float:
     return next((lost_to(more, less) for more, less in both if more and less), 0.0)
 
 
-def case_of(question: Question, deployment: Deployment, market: Snapshot, observed: Observed) -> Case:
+def case_of(question: Question, deployment: Deployment, market: Catalog, observed: Observed) -> Case:
     """Build a case: lay the deployment out for the planned load, then estimate it at the observed load."""
     assumed = question.assumptions.noted()
     question = replace(question, assumptions=assumed)

@@ -14,7 +14,7 @@ from app.sizing.diagnosis.case import Finding, case_of, not_judged
 from app.sizing.diagnosis.observed import Observed
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.words import counted, figure
 from app.sizing.workload import InferenceWorkload
 
@@ -39,7 +39,7 @@ class Diagnosis:
         return tuple(dict.fromkeys(f.do_not_buy for f in self.findings if f.do_not_buy))
 
 
-def diagnose(question: Question, deployment: Deployment, market: Snapshot, observed: Observed) -> Diagnosis:
+def diagnose(question: Question, deployment: Deployment, market: Catalog, observed: Observed) -> Diagnosis:
     """Diagnose a running deployment.
 
     Raises Conflict if the deployment cannot run at all or cannot be diagnosed.

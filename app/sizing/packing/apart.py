@@ -7,17 +7,17 @@ from dataclasses import replace
 from app.sizing.columns import at
 from app.sizing.question import Objective, Question
 from app.sizing.serving.alone import best_single_service
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 
-def companions_usd(question: Question, market: Snapshot) -> float | None:
+def companions_usd(question: Question, market: Catalog) -> float | None:
     """Cost of all companions, each on the cheapest machines of its own, USD/h; None where one is infeasible."""
     each = [usd_per_hour_apart(question, c.workload, market) for c in question.companions]
     return None if None in each else sum(usd for usd in each if usd is not None)
 
 
-def usd_per_hour_apart(question: Question, workload: InferenceWorkload, market: Snapshot) -> float | None:
+def usd_per_hour_apart(question: Question, workload: InferenceWorkload, market: Catalog) -> float | None:
     """Cost of the cheapest machines that carry a load within its limits, USD/h; None where it is infeasible."""
     best = best_single_service(replace(question, objective=Objective.COST), workload, market)
     return None if best is None else at(best.cost.usd_per_hour, 0)

@@ -16,7 +16,7 @@ from app.sizing.packing.together import apart_usd, packing_of, total_usd
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.plans import Plans
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 
@@ -40,7 +40,7 @@ def with_companions(
     estimates: Sequence[Estimate],
     plans: Plans,
     scores: Column,
-    market: Snapshot,
+    market: Catalog,
 ) -> tuple[tuple[Estimate, ...], Codes, Column]:
     """Estimates with companions packed onto their cards, the order of the total cost, and the ranking values.
 

@@ -18,7 +18,7 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import capacity_bytes
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import able_replicas, complete, margins_asked, replicas_of
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
 LEAST_SHARE = 1e-4  # shares of memory are rounded up to multiples of this
@@ -106,7 +106,7 @@ def time_shares(question: Question, *, whole: bool) -> list[float]:
     return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
 
 
-def shares_of(question: Question, market: Snapshot, member: Member) -> list[Share]:
+def shares_of(question: Question, market: Catalog, member: Member) -> list[Share]:
     """Pareto-optimal ways to run a model in shares, by cards, memory and time, according to the closed formulas."""
     if not len(member.plans):
         return []
@@ -148,7 +148,7 @@ class Sized:
 
 
 def size_member_plans(
-    question: Question, market: Snapshot, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
+    question: Question, market: Catalog, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
 ) -> Sized:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = margins_asked(question, workload, plans, market)
@@ -163,7 +163,7 @@ def size_member_plans(
     return Sized(member, workload, rows, plans, settings, cards)
 
 
-def sized_in(question: Question, market: Snapshot, member: Member, taken: Column, time_share: float) -> list[Share]:
+def sized_in(question: Question, market: Catalog, member: Member, taken: Column, time_share: float) -> list[Share]:
     """At one share of time: for each number of cards the least memory, and on a whole card also the most."""
     workload = slowed(member.workload, time_share)
     found = size_member_plans(question, market, member, member.plans, member.settings, workload)
@@ -189,7 +189,7 @@ def cards_for(member: Member, plans: Plans, workload: InferenceWorkload, replica
     return np.where(needed <= settled, settled, np.inf)
 
 
-def as_simulated(question: Question, market: Snapshot, member: Member, share: Share) -> Share | None:
+def as_simulated(question: Question, market: Catalog, member: Member, share: Share) -> Share | None:
     """The share with the cards that it needs in a simulation; None where the limits cannot be met."""
     plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
     if plan is None or settings is None:

@@ -17,7 +17,7 @@ from app.sizing.packing.shares import Member, Share, size_member_plans
 from app.sizing.question import Question
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.plans import Plans
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 
 @formula(unit="B", source="output of nvidia-smi mig -lgip on A100 and H100")
@@ -74,7 +74,7 @@ def cut(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[Plans, li
     return sliced, slice_of_row
 
 
-def slices_of(question: Question, market: Snapshot, member: Member, slicing: Slicing) -> list[Share]:
+def slices_of(question: Question, market: Catalog, member: Member, slicing: Slicing) -> list[Share]:
     """For each slice, the plan that needs the fewest cards, by the closed formulas."""
     single = np.flatnonzero((member.whole.accelerators_per_replica == 1) & ~member.whole.away)
     if not len(single):

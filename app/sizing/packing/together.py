@@ -24,7 +24,7 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import STATIC
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import judge, plans_of
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.packing import Packed, Packing, Placed
 from app.sizing.words import counted
 from app.sizing.workload import InferenceWorkload
@@ -32,7 +32,7 @@ from app.sizing.workload.companions import Companion
 
 
 def with_packing(
-    question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Snapshot
+    question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Catalog
 ) -> Estimate:
     """An estimate with its companions packed onto its cards; unchanged without companions or where it does not fit.
 
@@ -45,7 +45,7 @@ def with_packing(
         return replace(found, packing=packing_of(question, workload, found, plan, market, companion_usd))
 
 
-def beside_pools(question: Question, found: Estimate, market: Snapshot) -> Estimate:
+def beside_pools(question: Question, found: Estimate, market: Catalog) -> Estimate:
     """A deployment in prefill and decode pools, with its companions on separate machines; pools share no cards."""
     if not question.companions or not found.fits or found.cost is None:
         return found
@@ -74,7 +74,7 @@ def packing_of(
     workload: InferenceWorkload,
     found: Estimate,
     plan: Plans,
-    market: Snapshot,
+    market: Catalog,
     companion_usd: float | None,
 ) -> Packing:
     """All models on cards of the deployment's type and machines, compared with separate deployments."""
@@ -107,7 +107,7 @@ def packing_of(
     )
 
 
-def ways_of(question: Question, market: Snapshot, member: Member, slicing: Slicing | None) -> list[Share]:
+def ways_of(question: Question, market: Catalog, member: Member, slicing: Slicing | None) -> list[Share]:
     """Candidate shares of a model on these cards: slices first, which isolate models from each other, then time
     shares.
     """
@@ -127,7 +127,7 @@ def own_member(question: Question, workload: InferenceWorkload, found: Estimate,
     return Member(workload.model.name, workload, plans, settings, plan, d, placed)
 
 
-def member_of(question: Question, companion: Companion, plan: Plans, market: Snapshot) -> Member:
+def member_of(question: Question, companion: Companion, plan: Plans, market: Catalog) -> Member:
     """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
     unread, constraints = Unread(market.accelerators), question.constraints
@@ -186,7 +186,7 @@ def as_judged(found: Estimate, workload: InferenceWorkload) -> Share:
 
 
 def simulated(
-    question: Question, market: Snapshot, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
+    question: Question, market: Catalog, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
 ) -> tuple[Arrangement, list[Share]] | None:
     """The arrangement with the fewest cards in which every share meets its limits in a simulation.
 
@@ -237,7 +237,7 @@ def placed(
     return tuple(found)
 
 
-def running(member: Member, share: Share, found: Estimate, market: Snapshot) -> Packed:
+def running(member: Member, share: Share, found: Estimate, market: Catalog) -> Packed:
     """Engine, weight format and replicas of a packed model."""
     engine, stored = found.deployment.engine or "", found.deployment.weight_format or ""
     if member.deployment is None and share.plan is not None:

@@ -15,14 +15,14 @@ from app.sizing.question import Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import with_expected_performance
 from app.sizing.serving.options import served_per_s, units_per_request
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 NAMES = ("prefill", "decode")
 
 
 def split_changes(
-    question: Question, workload: InferenceWorkload, answer: Estimate, pair: PairAsRun, market: Snapshot
+    question: Question, workload: InferenceWorkload, answer: Estimate, pair: PairAsRun, market: Catalog
 ) -> Iterator[Change]:
     """Effects of more load, other redundancy or more headroom on a split; `answer` is the estimate that the user
     sees.

@@ -19,16 +19,16 @@ from app.sizing.pools.parts import at_limit_s, decode_of, handed_over, prefill_o
 from app.sizing.pools.transfer import plan_of, transfer_of
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-Judge = Callable[[Question, Deployment, Snapshot], Estimate]
+Judge = Callable[[Question, Deployment, Catalog], Estimate]
 SPLITTING = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
 MIXED = SchedulerSettings(policy=Policy.MIXED)  # for the decode pool: transferred prompts need no prefill step
 
 
-def judge_pools(question: Question, deployment: Deployment, pools: Pools, market: Snapshot, judge: Judge) -> Estimate:
+def judge_pools(question: Question, deployment: Deployment, pools: Pools, market: Catalog, judge: Judge) -> Estimate:
     """Estimate of both pools and the transfer between them; `judge` estimates one deployment.
 
     Raises Conflict for pools that contradict one another or the rest of the deployment.
@@ -99,7 +99,7 @@ def chosen(
     requested: Pools,
     estimate_pool: Callable[[InferenceWorkload, Deployment], Estimate],
     reading_of: Callable[[InferenceWorkload, float, Deployment], Estimate],
-    market: Snapshot,
+    market: Catalog,
 ) -> Both:
     """Estimates of both pools, each chosen separately, on one engine and with one KV cache format.
 
@@ -122,7 +122,7 @@ def chosen(
     return found
 
 
-def most_prompts(pool: Deployment, market: Snapshot) -> int:
+def most_prompts(pool: Deployment, market: Catalog) -> int:
     """Default limit of concurrent prompts in a prefill pool: the engine's `max_num_seqs`, because no prompt stays."""
     accelerator = market.accelerators[market.accelerator_index[pool.accelerator]]
     scheduling = engine_named(pool.engine or "").scheduling_at(pool.engine_version)
@@ -136,7 +136,7 @@ def laid_out(found: Estimate, requested: Deployment) -> Deployment:
     return found.deployment if requested.fixes_hardware else replace(found.deployment, **open_counts)
 
 
-def between(question: Question, workload: InferenceWorkload, found: Both, market: Snapshot) -> Transfer:
+def between(question: Question, workload: InferenceWorkload, found: Both, market: Catalog) -> Transfer:
     """KV cache transfer between both pools with their current deployments."""
     prefill, decode = found.prefill.deployment, found.decode.deployment
     plans = plan_of(question, workload, prefill, market), plan_of(question, workload, decode, market)

@@ -17,7 +17,7 @@ from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.options import Options, allowed
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import margins_asked, replicas_of, with_replica_count, search
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Slo
 
@@ -57,7 +57,7 @@ def most_load(wait_s: Column, service_s: Column, variation: float, share: float)
 
 
 def readers(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, turned_down: Rejections
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, turned_down: Rejections
 ) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
     slo, prompt = workload.slo, workload.input_tokens

@@ -30,7 +30,7 @@ from app.sizing.serving.layouts import splits_of
 from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
@@ -70,7 +70,7 @@ class Pairs:
             (reads.cost.power_w + writes.cost.power_w) / np.maximum(served, LEAST_PER_S),
         )
 
-    def allowed(self, question: Question, market: Snapshot) -> Mask:
+    def allowed(self, question: Question, market: Catalog) -> Mask:
         """Mask of pairs within the limits on accelerators, cost and power."""
         reads, writes = self.reads, self.writes
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
@@ -94,7 +94,7 @@ class PoolAsRun:
         wait_s = at(waits[f"ttft_{shown_at(percentile)}_s"], 0)
         return wait_s if np.isfinite(wait_s) else 0.0
 
-    def estimated(self, question: Question, market: Snapshot, asked: Deployment | None = None) -> Estimate:
+    def estimated(self, question: Question, market: Catalog, asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
         (estimate,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.runs)
@@ -125,7 +125,7 @@ def may_split(question: Question, workload: InferenceWorkload) -> bool:
     return streams and workload.output_tokens.mean > 1 and not question.constraints.kv_formats
 
 
-def splitting(plans: Plans, market: Snapshot, types: Codes) -> Plans:
+def splitting(plans: Plans, market: Catalog, types: Codes) -> Plans:
     """Plans of these types on engines with disaggregated serving and on machines with a known network bandwidth.
 
     Plans with weights in host memory are left out. An empty `types` allows all types. An unknown bandwidth for the
@@ -139,7 +139,7 @@ def splitting(plans: Plans, market: Snapshot, types: Codes) -> Plans:
 
 
 def ranked_pairs(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot, types: Codes
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, types: Codes
 ) -> Pairs | None:
     """Pairs of pools, best first by formulas; None where no two pools can serve."""
     able = splitting(plans, market, types[:MOST_TYPES])
@@ -168,7 +168,7 @@ def better_split(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Snapshot,
+    market: Catalog,
     types: Codes,
     *,
     ranked_at: float = np.inf,
@@ -219,7 +219,7 @@ def is_carried(workload: InferenceWorkload, way: Transfer) -> bool:
 
 
 def as_run_together(
-    question: Question, workload: InferenceWorkload, pair: Pairs, market: Snapshot
+    question: Question, workload: InferenceWorkload, pair: Pairs, market: Catalog
 ) -> tuple[PairAsRun | None, int]:
     """Simulated pair, sized by the simulation; or None and the index of the pool that cannot serve."""
     transfer = way_between(workload, pair, question)
@@ -242,7 +242,7 @@ def as_run_together(
     return PairAsRun(first, second, way, at(score, 0)), 1
 
 
-def pair_estimate(question: Question, workload: InferenceWorkload, pair: PairAsRun, market: Snapshot) -> Estimate:
+def pair_estimate(question: Question, workload: InferenceWorkload, pair: PairAsRun, market: Catalog) -> Estimate:
     """Combined estimate of a simulated pair."""
     reads = handed_over(pair.reads.estimated(question, market), question.assumptions.split_first_token_factor)
     both = Both(reads, pair.writes.estimated(question, market, DECODES))
@@ -256,14 +256,14 @@ def way_between(workload: InferenceWorkload, pair: Pairs, question: Question) ->
     return transfer_of(workload, pair.reads.plans, pair.writes.plans, replicas, total, question.assumptions)
 
 
-def named(plan: Plans, market: Snapshot) -> Deployment:
+def named(plan: Plans, market: Catalog) -> Deployment:
     """Deployment with the accelerator and engine of a plan."""
     code, engine = int(plan.accelerator[0]), int(plan.engine[0])
     return Deployment(market.accelerators[code].slug, engine=market.engines[engine])
 
 
 def as_simulated(
-    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, asked: Deployment | None = None
+    question: Question, workload: InferenceWorkload, options: Options, market: Catalog, asked: Deployment | None = None
 ) -> PoolAsRun | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
     runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
@@ -272,14 +272,14 @@ def as_simulated(
     return PoolAsRun(workload, size_fleet(question, workload, options, runs), runs)
 
 
-def places(plans: Plans, market: Snapshot) -> Codes:
+def places(plans: Plans, market: Catalog) -> Codes:
     """Location of each plan's machines: a code of provider and region, or -1 for the buyer's own site."""
     table, sold = market.listings, plans.offered.listing
     rented = table.provider[sold] * len(market.regions) + table.region[sold]
     return np.where(table.offer[sold] < 0, -1, rented)
 
 
-def joinable(reads: Plans, writes: Plans, market: Snapshot) -> Mask:
+def joinable(reads: Plans, writes: Plans, market: Catalog) -> Mask:
     """Mask of compatible pairs: the same engine, KV cache format and location.
 
     The location must be the same because network bandwidth between locations is not modeled.
@@ -289,7 +289,7 @@ def joinable(reads: Plans, writes: Plans, market: Snapshot) -> Mask:
     return together
 
 
-def leading(options: Options, market: Snapshot) -> Options:
+def leading(options: Options, market: Catalog) -> Options:
     """The best plans by each ranking measure, per accelerator type, engine, KV cache format and location."""
     plans, work = options.plans, options.fleet.replicas * options.capacity_per_s
     kinds = (plans.accelerator * (plans.engine.max() + 1) + plans.engine) * 16 + plans.kv

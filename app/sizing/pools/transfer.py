@@ -18,7 +18,7 @@ from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.choice import fixed_plans
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.plans import Plans
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload
 
@@ -111,7 +111,7 @@ def transfer_of(
     )
 
 
-def plan_of(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Snapshot) -> Plans:
+def plan_of(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Catalog) -> Plans:
     """The single plan of a complete deployment."""
     return fixed_plans(
         workload.model,

@@ -13,12 +13,12 @@ from app.sizing.relaxations.times import of_times, without_latencies
 from app.sizing.relaxations.tried import least_that_does, that_does
 from app.sizing.relaxations.ways import Size, Ways, keeping, named, sizes_asked, ways_of
 from app.sizing.result import Change, Reached, Rejection
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 NOTHING = "still not feasible"
 
 
-def relaxations(question: Question, market: Snapshot, rejected: Sequence[Rejection]) -> tuple[Change, ...]:
+def relaxations(question: Question, market: Catalog, rejected: Sequence[Rejection]) -> tuple[Change, ...]:
     """Changes that would make an infeasible question feasible, each with the smallest sufficient value."""
     sizes = sizes_asked(question.constraints)
     judged = [r for r in rejected if r.reached is not Reached.LEFT_OUT]
@@ -44,7 +44,7 @@ def relaxations(question: Question, market: Snapshot, rejected: Sequence[Rejecti
     return tuple(single)
 
 
-def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Snapshot) -> dict[str, str]:
+def of_sizes(question: Question, sizes: Sequence[Size], ways: Ways, market: Catalog) -> dict[str, str]:
     """For each resource limit that is enough to relax alone: the smallest feasible value and the plan that uses it.
 
     The keys are the names of the limits.
@@ -73,7 +73,7 @@ def helped_by_size(limits: Constraints, judged: Sequence[Rejection]) -> tuple[st
     return tuple(r.accelerator for r in judged if r.reached >= Reached.MEMORY or r.code in ("no_layout", "over_budget"))
 
 
-def of_everything(question: Question, market: Snapshot, sizes: Sequence[Size]) -> list[Change]:
+def of_everything(question: Question, market: Catalog, sizes: Sequence[Size]) -> list[Change]:
     """Last resort where two changes are not enough: remove every latency limit, then also relax one resource limit, or
     all.
     """

@@ -42,7 +42,7 @@ from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.options import Options, measures, stable_key
 from app.sizing.serving.search import plans_of, search
 from app.sizing.serving.simulated import is_simulated
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
 from app.sizing.training.margins import surely_in_time
 from app.sizing.training.plans import TrainingMachines
@@ -81,7 +81,7 @@ class Priced(Columns):
     usd: Column  # cost that rows are compared by, USD or USD/h
 
 
-def accepting_for(question: Question, market: Snapshot) -> Codes:
+def accepting_for(question: Question, market: Catalog) -> Codes:
     """Code of the one thing that a buyer must accept to use each listing; NOT_ACCEPTABLE where none or more than one is
     needed.
     """
@@ -98,7 +98,7 @@ def accepting_for(question: Question, market: Snapshot) -> Codes:
     return found
 
 
-def _not_for_servers(question: Question, market: Snapshot) -> Mask:
+def _not_for_servers(question: Question, market: Catalog) -> Mask:
     """Accelerator types that are allowed but that the workload does not use unless the request names them."""
     limits, workload, unread = question.constraints, question.workload, Unread(market.accelerators)
     many = isinstance(workload, InferenceWorkload) and workload.serves_many
@@ -123,7 +123,7 @@ def may_be_named(question: Question) -> tuple[int, ...]:
 
 
 def left_out(
-    question: Question, market: Snapshot, accepting: Codes, zones: int, most_usd_per_hour: float
+    question: Question, market: Catalog, accepting: Codes, zones: int, most_usd_per_hour: float
 ) -> Candidates:
     """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
     limits, workload, listings = question.constraints, question.workload, market.listings
@@ -144,7 +144,7 @@ def left_out(
 
 
 def cheaper_services(
-    question: Question, workload: InferenceWorkload, options: Options, best: int, market: Snapshot
+    question: Question, workload: InferenceWorkload, options: Options, best: int, market: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest feasible service where it costs less than the best accepted one."""
     with unrecorded():
@@ -174,7 +174,7 @@ def _least_machines(workload: InferenceWorkload) -> float:
 
 
 def cheaper_runs(
-    question: Question, counts: Counts, deadline_s: float, chosen: Judged, market: Snapshot
+    question: Question, counts: Counts, deadline_s: float, chosen: Judged, market: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest training run where it costs less than the best accepted one.
 
@@ -211,7 +211,7 @@ def _on(machines: Candidates, runs: Judged, counts: Counts, question: Question) 
     return Judged(runs.row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
 
 
-def _kinds(market: Snapshot, machines: Candidates) -> Codes:
+def _kinds(market: Catalog, machines: Candidates) -> Codes:
     """Key of each machine; replicas and their number per machine are the same for equal keys."""
     count, vcpus = machines.node.accelerators_per_node, np.nan_to_num(machines.vcpus)
     kind: Codes = (market.alike[1][machines.machine] * MOST + count.astype(np.int64)) * MOST + vcpus.astype(np.int64)
@@ -222,7 +222,7 @@ def _repriced(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    market: Snapshot,
+    market: Catalog,
     machines: Candidates,
     accepting: Codes,
 ) -> Priced:
@@ -259,7 +259,7 @@ def _proven(workload: InferenceWorkload, options: Options) -> Codes:
 def _searched(
     question: Question,
     workload: InferenceWorkload,
-    market: Snapshot,
+    market: Catalog,
     machines: Candidates,
     accepting: Codes,
     proven: Codes,
@@ -286,7 +286,7 @@ def _searched(
 
 
 def _as_simulated(
-    question: Question, workload: InferenceWorkload, options: Options, market: Snapshot, accepted: Codes, unread: Unread
+    question: Question, workload: InferenceWorkload, options: Options, market: Catalog, accepted: Codes, unread: Unread
 ) -> Options:
     """The cheapest option of each acceptance code with its simulated performance, without those that fail in
     simulation.
@@ -298,7 +298,7 @@ def _as_simulated(
     return found
 
 
-def _told(question: Question, market: Snapshot, found: Priced, usd: float) -> tuple[Cheaper, ...]:
+def _told(question: Question, market: Catalog, found: Priced, usd: float) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest option where it saves more than a near tie. `usd` is the cost to beat."""
     found = found.take(found.usd < usd * (1 - question.assumptions.near_tie_share))
     order = np.lexsort((found.accelerators, found.usd, found.accepting))

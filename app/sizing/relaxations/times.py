@@ -11,7 +11,7 @@ from app.sizing.question import Question
 from app.sizing.relaxations.tried import least_that_does
 from app.sizing.relaxations.ways import Size, Ways, cheapest, keeping, named, types_of, ways_of
 from app.sizing.result import Change, Reached, Rejection
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import at_least, figure, span
 from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_limit
@@ -100,7 +100,7 @@ def without_latencies(question: Question) -> Question:
     return question
 
 
-def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], sizes: Sequence[Size]) -> list[Change]:
+def of_times(question: Question, market: Catalog, judged: Sequence[Rejection], sizes: Sequence[Size]) -> list[Change]:
     """Latency limits and deadlines that are enough to relax alone, each with its smallest feasible value.
 
     With resource limits in the request, only types that meet them under much wider time limits are searched.
@@ -124,7 +124,7 @@ def of_times(question: Question, market: Snapshot, judged: Sequence[Rejection], 
 
 
 def least_time(
-    question: Question, time: Time, types: tuple[str, ...], market: Snapshot, sizes: Sequence[Size]
+    question: Question, time: Time, types: tuple[str, ...], market: Catalog, sizes: Sequence[Size]
 ) -> tuple[float, Ways] | None:
     """Smallest feasible value of a time limit in seconds, and the plans that meet it.
 

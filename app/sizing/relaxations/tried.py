@@ -12,7 +12,7 @@ from app.sizing.question import Objective, Question
 from app.sizing.relaxations.ways import Ways, cheapest, no_way, only, ways_from
 from app.sizing.serving.alone import best_single_service
 from app.sizing.serving.simulated import is_simulated
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.words import at_least
 from app.sizing.workload import InferenceWorkload
 
@@ -21,7 +21,7 @@ STEPS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
 CHEAPEST_TYPES = 3  # accelerator types tried per alternative
 
 
-def decided(question: Question, market: Snapshot, slug: str) -> Ways:
+def decided(question: Question, market: Catalog, slug: str) -> Ways:
     """The recommendation for one accelerator type; an empty table where it is infeasible."""
     requested = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
     assert isinstance(requested.workload, InferenceWorkload)
@@ -36,7 +36,7 @@ def is_tried(question: Question) -> bool:
 
 def least_that_does(
     question: Question,
-    market: Snapshot,
+    market: Catalog,
     allowing: Callable[[Question, float], Question],
     value: float,
     ways: Ways,
@@ -58,7 +58,7 @@ def least_that_does(
     return None
 
 
-def that_does(question: Question, market: Snapshot, ways: Ways) -> Ways | None:
+def that_does(question: Question, market: Catalog, ways: Ways) -> Ways | None:
     """The cheapest plan that is confirmed feasible, trying the cheapest accelerator types in turn."""
     if not is_tried(question):
         return cheapest(ways)

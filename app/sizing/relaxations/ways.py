@@ -20,7 +20,7 @@ from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.search import search
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import every_run, layouts_sought
 from app.sizing.words import at_least, counted, figure
@@ -105,7 +105,7 @@ def without_sizes(question: Question) -> Question:
     return replace(question, constraints=free, objective=Objective.COST, trace=False)
 
 
-def ways_of(question: Question, market: Snapshot, types: tuple[str, ...] | None = None) -> Ways:
+def ways_of(question: Question, market: Catalog, types: tuple[str, ...] | None = None) -> Ways:
     """Every plan that fits and meets the time limits, optionally only of some accelerator types."""
     question = without_sizes(question)
     if types is not None:
@@ -129,7 +129,7 @@ def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
     return replace(limits, accelerators=types, by_pattern=unnamed, vendors=(), exclude_accelerators=())
 
 
-def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot) -> Ways:
+def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Catalog) -> Ways:
     """Every serving plan that meets the latency limits."""
     unread = Unread(market.accelerators)
     plans = plans_to_serve(question, workload, market, unread)
@@ -145,7 +145,7 @@ def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
     return Ways(options.accelerator, fleet, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
 
 
-def _ways_to_train(question: Question, workload: TrainingWorkload, market: Snapshot) -> Ways:
+def _ways_to_train(question: Question, workload: TrainingWorkload, market: Catalog) -> Ways:
     """Every training layout at the smallest size that meets the deadline."""
     layouts = layouts_sought(question, workload, market, Unread(market.accelerators))
     runs = every_run(workload, counts_of(workload), layouts, question)
@@ -168,7 +168,7 @@ def cheapest(ways: Ways) -> Ways:
     return ways.take(np.lexsort((ways.accelerators, ways.price))[:1])
 
 
-def named(ways: Ways, market: Snapshot) -> str:
+def named(ways: Ways, market: Catalog) -> str:
     """The cheapest plan as text: "8 x NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
     best = cheapest(ways)
     name = market.accelerators[int(best.accelerator[0])].name
@@ -178,6 +178,6 @@ def named(ways: Ways, market: Snapshot) -> str:
     return f"{one(best.accelerators):,.0f} x {name} ({price}{upfront})"
 
 
-def types_of(ways: Ways, market: Snapshot) -> tuple[str, ...]:
+def types_of(ways: Ways, market: Catalog) -> tuple[str, ...]:
     """Slugs of the accelerator types in a table of plans."""
     return tuple(market.accelerators[i].slug for i in np.unique(ways.accelerator).tolist())

@@ -10,11 +10,11 @@ from app.sizing.serving.finalists import finalists_of
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import search
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 
-def best_single_service(question: Question, workload: InferenceWorkload, market: Snapshot) -> Options | None:
+def best_single_service(question: Question, workload: InferenceWorkload, market: Catalog) -> Options | None:
     """The option that ranks first for this workload without other services; None if no option is feasible."""
     single = replace(question, workload=workload, limit=1, trace=False, companions=())
     unread = Unread(market.accelerators)

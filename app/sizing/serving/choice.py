@@ -37,7 +37,7 @@ from app.sizing.serving.search import (
     with_replica_count,
     search,
 )
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -54,7 +54,7 @@ class Choice:
 
 def fixed_plans(
     model: ModelArchitecture,
-    market: Snapshot,
+    market: Catalog,
     machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
@@ -81,7 +81,7 @@ def fixed_plans(
 
 
 def chosen(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
 ) -> Choice:
     """The plan that the search ranks first if the size is open; otherwise, or if the search finds none, the most
     capable.
@@ -102,7 +102,7 @@ def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
 
 
 def searched(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
 ) -> Choice | None:
     """The recommended plan among these; None if the search finds none."""
     unread = Unread(market.accelerators)
@@ -130,13 +130,13 @@ def with_replicas(question: Question, workload: InferenceWorkload, options: Opti
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def near_engine(question: Question, market: Snapshot, plans: Plans, score: Column, row: Codes) -> Rival | None:
+def near_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> Rival | None:
     """Runner-up: another engine whose best plan has a similar score."""
     return rivals(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
 
 def most_capable(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
 ) -> Choice:
     """The plan with the highest throughput within the limits at the requested confidence.
 
@@ -170,7 +170,7 @@ def most_capable(
 
 
 def least_short(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Snapshot
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
 ) -> tuple[Plans, Settings, Codes]:
     """Plans with the smallest shortfall, their settings and their row indices.
 

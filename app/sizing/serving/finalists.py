@@ -32,7 +32,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import margins_asked, measured, replicas_of, with_replica_count, turn_down
 from app.sizing.serving.simulated import curves_of, is_simulated
 from app.sizing.serving.trial import SimulationQueue
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
 FEWEST = 3  # minimum number of accelerator types whose best plan is simulated, even if fewer are shown
@@ -86,7 +86,7 @@ def simulate_replicas(
     workload: InferenceWorkload,
     plans: Plans,
     settings: Settings,
-    market: Snapshot,
+    market: Catalog,
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
@@ -162,7 +162,7 @@ def finalists_of(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    market: Snapshot,
+    market: Catalog,
     rejections: Rejections,
     requested: Deployment | None = None,
 ) -> tuple[Finalists, int]:
@@ -201,7 +201,7 @@ def simulate_candidates(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    market: Snapshot,
+    market: Catalog,
     rejections: Rejections,
     asked: Deployment | None = None,
     *,

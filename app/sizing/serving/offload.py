@@ -28,7 +28,7 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import alike_for_a_replica, margins_asked, plans_sought
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import GB, GIB
 from app.sizing.workload import InferenceWorkload
 
@@ -39,7 +39,7 @@ EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
 ROUNDING = 1e-9
 
 
-def plans_to_serve(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
+def plans_to_serve(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
     """All plans that the search evaluates, including those with weights in host memory."""
     return with_host_weights(question, workload, plans_sought(question, workload, market, rejections), market)
 
@@ -48,7 +48,7 @@ def with_host_weights(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Snapshot,
+    market: Catalog,
     fixed: Deployment | None = None,
 ) -> Plans:
     """The plans, with part of the weights in host memory where needed or requested.
@@ -81,7 +81,7 @@ def note(plans: Plans, assumed: Assumptions) -> None:
             getattr(assumed, name)
 
 
-def places(plans: Plans, market: Snapshot) -> Codes:
+def places(plans: Plans, market: Catalog) -> Codes:
     """What each plan's engine computes from host memory: an index into OFFLOAD_TARGETS."""
     return np.array([PLACES.index(engine_named(name).on_host) for name in market.engines])[plans.engine]
 
@@ -96,7 +96,7 @@ def may_share(plans: Plans) -> Mask:
     return able
 
 
-def as_asked(plans: Plans, place: Codes, able: Mask, share: float, market: Snapshot, assumed: Assumptions) -> Plans:
+def as_asked(plans: Plans, place: Codes, able: Mask, share: float, market: Catalog, assumed: Assumptions) -> Plans:
     """Plans with the requested share in host memory, for the engines and accelerators that support it."""
     if not able.any():
         able_engines = ", ".join(product_name(name) for name in market.engines if engine_named(name).on_host)
@@ -124,7 +124,7 @@ def as_needed(
     plans: Plans,
     place: Codes,
     able: Mask,
-    market: Snapshot,
+    market: Catalog,
     fixed: Deployment | None,
 ) -> Plans:
     """Plans with the least share in host memory that makes them fit, on accelerators where nothing else fits.
@@ -196,7 +196,7 @@ def least_share(
     return np.clip(share, 0.0, 1.0)
 
 
-def on_host_of(plans: Plans, place: Codes, share: Column, market: Snapshot, assumed: Assumptions) -> OnHost:
+def on_host_of(plans: Plans, place: Codes, share: Column, market: Catalog, assumed: Assumptions) -> OnHost:
     """Placement in host memory for a share of the weights."""
     weights, experts, first = plans.weights_bytes, plans.expert_bytes, place != LAYERS
     of_experts = experts_on_host(share, weights, experts, first)
@@ -229,7 +229,7 @@ def laid_apart(plans: Plans, rows: Codes, on: OnHost) -> Plans:
     )
 
 
-def host_of(plans: Plans, market: Snapshot, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
+def host_of(plans: Plans, market: Catalog, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
     """Host resources of a replica: memory, B; its data-sheet bandwidth, B/s; compute, FLOP/s; bandwidth to the
     accelerators, B/s.
 

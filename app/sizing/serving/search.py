@@ -33,7 +33,7 @@ from app.sizing.serving.measured import Limit, Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options, allowed, measures, start_s
 from app.sizing.serving.plans import Plans, build_plans, formats_asked
 from app.sizing.serving.stacks import engines_named, stacks_asked, with_adapters_served
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
 from app.sizing.workload import InferenceWorkload, Load
@@ -45,7 +45,7 @@ WITH_HOST = "Part of the weights is in host memory, because they do not all fit 
 
 def plans_of(
     model: ModelArchitecture,
-    market: Snapshot,
+    market: Catalog,
     machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
@@ -64,7 +64,7 @@ def plans_of(
     return with_adapters_served(model, build_plans(*on, fixed=fixed), market, rejections)
 
 
-def plans_sought(question: Question, workload: InferenceWorkload, market: Snapshot, rejections: Rejections) -> Plans:
+def plans_sought(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
     """All plans that a request allows, on the machines whose prices it accepts."""
     constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
     sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
@@ -213,7 +213,7 @@ def search(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Snapshot,
+    market: Catalog,
     rejections: Rejections,
     fixed: Deployment | None = None,
 ) -> Options:
@@ -258,7 +258,7 @@ def search(
     return operated(workload, options, rows, decisive, memory, speed)
 
 
-def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Snapshot) -> Margins:
+def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
     around = around_stacks(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
     standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
@@ -392,7 +392,7 @@ def operated(
     return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 
-def alike_for_a_replica(plans: Plans, market: Snapshot) -> Codes:
+def alike_for_a_replica(plans: Plans, market: Catalog) -> Codes:
     """Key that is equal for plans with equal replicas; their machines may differ in price, power and size."""
     machines = plans.machines.table
     inside, between = market.alike

@@ -16,7 +16,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.plans import Plans
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 
 # Stack selections that a catalog caches: most requests differ in the work, not in the stacks that they allow.
 MOST_KNOWN = 32
@@ -27,7 +27,7 @@ def engines_named(constraints: Constraints, fixed: Deployment | None) -> tuple[s
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
 
 
-def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Snapshot, rejections: Rejections) -> Plans:
+def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Catalog, rejections: Rejections) -> Plans:
     """Drop plans whose engine cannot serve adapters, if the model has adapters loaded separately; otherwise keep
     all.
     """
@@ -41,7 +41,7 @@ def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Snapsho
 
 
 def stacks_asked(
-    market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
+    market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
 ) -> Stacks:
     """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
     key = work, formats, engines
@@ -55,7 +55,7 @@ def stacks_asked(
     return selected
 
 
-def _stacks(market: Snapshot, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
+def _stacks(market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
     """Filter the catalog's stacks by work, weight format and engine; without named engines, keep only those that
     compete.
     """

@@ -25,7 +25,7 @@ from app.sizing.hardware.stacks import competing
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.trainers import Trainers, training_work
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.around import around
 from app.sizing.training.counts import Counts
@@ -48,7 +48,7 @@ NO_LINK_BYTES_PER_S = 1e15
 
 
 def layouts_sought(
-    question: Question, workload: TrainingWorkload, market: Snapshot, rejections: Rejections
+    question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections
 ) -> TrainingPlans:
     """Return the layouts that a question allows, on affordable machines that no other machine dominates."""
     constraints, assumed = question.constraints, question.assumptions
@@ -60,7 +60,7 @@ def layouts_sought(
 
 def layouts_for(
     workload: TrainingWorkload,
-    snapshot: Snapshot,
+    catalog: Catalog,
     offered_machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
@@ -71,43 +71,43 @@ def layouts_for(
     """Return the layouts on every machine that may hold the model, for the catalog's or the requested framework."""
     engines = (fixed.framework,) if fixed is not None and fixed.framework is not None else constraints.engines
     required = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
-    trainers = _trainers(snapshot, *required, engines)
+    trainers = _trainers(catalog, *required, engines)
     pairs = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
-    machines = _machines(workload, snapshot, offered_machines, assumed)
+    machines = _machines(workload, catalog, offered_machines, assumed)
     return build_training_plans(
         workload,
         machines if fixed else within_reach(workload, machines),
         _stacks(
             workload,
-            snapshot,
+            catalog,
             trainers,
             pairs,
-            _recipes(workload, snapshot, trainers, fixed),
+            _recipes(workload, catalog, trainers, fixed),
             constraints.confidence,
             assumed,
         ),
-        [engine_named(snapshot.engines[engine]).framework for _, engine in pairs],
+        [engine_named(catalog.engines[engine]).framework for _, engine in pairs],
         trainers.on,
         rejections,
-        Unsupported(snapshot, engines, frozenset({required[0]}), required[1]),
+        Unsupported(catalog, engines, frozenset({required[0]}), required[1]),
         fixed=fixed,
     )
 
 
-def _trainers(snapshot: Snapshot, weight_format: str, work: Work, engines: tuple[str, ...]) -> Trainers:
+def _trainers(catalog: Catalog, weight_format: str, work: Work, engines: tuple[str, ...]) -> Trainers:
     """Return the allowed frameworks for this kind of training, on the accelerators where each competes."""
-    supported = snapshot.software.trainers(weight_format, work)
+    supported = catalog.software.trainers(weight_format, work)
     if not engines:
         on = competing(supported.on, supported.expected, supported.named_only)
         return replace(supported, on=on).take(np.flatnonzero(on.any(axis=1)))
-    return supported.take(np.array([name in engines for name in snapshot.engines], dtype=bool)[supported.engine])
+    return supported.take(np.array([name in engines for name in catalog.engines], dtype=bool)[supported.engine])
 
 
 def _machines(
-    workload: TrainingWorkload, snapshot: Snapshot, offered_machines: Candidates, assumed: Assumptions
+    workload: TrainingWorkload, catalog: Catalog, offered_machines: Candidates, assumed: Assumptions
 ) -> TrainingMachines:
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
-    precision, columns = PRECISIONS[workload.precision], snapshot.columns
+    precision, columns = PRECISIONS[workload.precision], catalog.columns
     node, accelerator = offered_machines.node, offered_machines.node.accelerator
     peak, wide = columns.rate(precision.format_class)[accelerator] * node.share, columns.bit16[accelerator] * node.share
     if precision.needs_bf16:
@@ -117,7 +117,7 @@ def _machines(
     joined, training_class = np.maximum(node.accelerators_per_node, node.scale_up_domain), columns.training_class
     return TrainingMachines(
         offered=offered_machines,
-        family=snapshot.family_of[accelerator],
+        family=catalog.family_of[accelerator],
         spot=offered_machines.spot,
         training_class=training_class[accelerator],
         unified_memory=columns.unified[accelerator],
@@ -134,7 +134,7 @@ def _machines(
 
 def _stacks(
     workload: TrainingWorkload,
-    snapshot: Snapshot,
+    catalog: Catalog,
     trainers: Trainers,
     pairs: list[tuple[int, int]],
     recipes: Recipes,
@@ -142,11 +142,11 @@ def _stacks(
     assumed: Assumptions,
 ) -> TrainingStacks:
     """Return the behavior and achieved rates of each framework on each accelerator family."""
-    rate, traits = PRECISIONS[workload.precision].format_class, snapshot.frameworks.take(trainers.engine)
+    rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
 
     def coefficients(table: type[Table], *, read: bool = True) -> Table:
-        keys = _underneath(workload, snapshot, pairs) if read else []
-        rows = [snapshot.coefficients.row_of(table, family, engine, rate) for engine, family in keys]
+        keys = _underneath(workload, catalog, pairs) if read else []
+        rows = [catalog.coefficients.row_of(table, family, engine, rate) for engine, family in keys]
         return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
 
     return TrainingStacks(
@@ -160,31 +160,31 @@ def _stacks(
         token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
         sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
         memory_factors=coefficients(TrainingMemoryFactors),
-        margins=_margins(workload, snapshot, trainers.expected, pairs, recipes.published, confidence, assumed),
+        margins=_margins(workload, catalog, trainers.expected, pairs, recipes.published, confidence, assumed),
     )
 
 
-def _recipes(workload: TrainingWorkload, snapshot: Snapshot, trainers: Trainers, fixed: Deployment | None) -> Recipes:
+def _recipes(workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, fixed: Deployment | None) -> Recipes:
     """Return the memory recipe of each framework, with a deployment's version, overrides and precision."""
     method = workload.method.value
     if fixed is None or (fixed.recipe is None and fixed.framework_version is None):
-        recipes = snapshot.recipes[method].take(trainers.engine)
+        recipes = catalog.recipes[method].take(trainers.engine)
     else:
-        names = [snapshot.engines[engine] for engine in trainers.engine.tolist()]
+        names = [catalog.engines[engine] for engine in trainers.engine.tolist()]
         requested_recipes = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
         recipes = Recipes.from_recipes([as_said(recipe, fixed.recipe) for recipe in requested_recipes])
     return in_16_bit(recipes) if PRECISIONS[workload.precision].only_16_bit else recipes
 
 
-def _underneath(workload: TrainingWorkload, snapshot: Snapshot, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
+def _underneath(workload: TrainingWorkload, catalog: Catalog, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
     """Return (framework whose coefficients apply, accelerator family) of each stack."""
     adapts = workload.method is not Method.FULL
-    return [(engine_named(snapshot.engines[e]).underneath(adapts=adapts), snapshot.families[f]) for f, e in pairs]
+    return [(engine_named(catalog.engines[e]).underneath(adapts=adapts), catalog.families[f]) for f, e in pairs]
 
 
 def _margins(
     workload: TrainingWorkload,
-    snapshot: Snapshot,
+    catalog: Catalog,
     expected: Mask,
     pairs: list[tuple[int, int]],
     recipe_known: Mask,
@@ -197,13 +197,13 @@ def _margins(
     whether the recipe is published.
     """
     rate = PRECISIONS[workload.precision].format_class
-    keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, snapshot, pairs)]
+    keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, catalog, pairs)]
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     time = "training_samples" if workload.in_samples else "training"
-    neighbourhood = snapshot.surroundings[pool_of(time)].index_stacks(keys).around(shape)
+    neighbourhood = catalog.surroundings[pool_of(time)].index_stacks(keys).around(shape)
     neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
-    spreads = snapshot.spreads
+    spreads = catalog.spreads
     return margins_of(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
 
 

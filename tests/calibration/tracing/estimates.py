@@ -14,7 +14,7 @@ from app.api.schemas.requests import EstimateRequest
 from app.calibration.tracing.requests import body_of, can_be_asked
 from app.calibration.tracing.rows import Case, rows_in
 from app.calibration.tracing.setups import Traced
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate
 from app.sizing.result import DeviceMemory
 
@@ -40,7 +40,7 @@ class Judged:
         return self.allocated_bytes / self.traced.peak_bytes - 1
 
 
-def memory_of(case: Case, snapshots: SnapshotStore) -> DeviceMemory:
+def memory_of(case: Case, snapshots: CatalogStore) -> DeviceMemory:
     """The memory that /estimate answers for a case."""
     request = EstimateRequest.model_validate(body_of(case))
     directory = snapshots.directory()
@@ -50,7 +50,7 @@ def memory_of(case: Case, snapshots: SnapshotStore) -> DeviceMemory:
     return memory
 
 
-def judged(snapshots: SnapshotStore, path: Path = GRID) -> Iterator[Judged]:
+def judged(snapshots: CatalogStore, path: Path = GRID) -> Iterator[Judged]:
     """Every row of the grid that a request can say."""
     for case, traced in rows_in(path):
         if can_be_asked(case):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from tests.calibration.tracing.estimates import Judged, judged, median_and_p90
 
 MEDIAN, P90 = 0.03, 0.10
@@ -18,7 +18,7 @@ ENOUGH = 10  # cases of a group that can be judged
 
 
 @pytest.fixture(scope="module")
-def rows(snapshots: SnapshotStore) -> list[Judged]:
+def rows(snapshots: CatalogStore) -> list[Judged]:
     return list(judged(snapshots))
 
 

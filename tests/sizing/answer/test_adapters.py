@@ -13,7 +13,7 @@ from app.sizing.model.adapted import with_adapters
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 from tests.examples import CHAT, LLAMA_8B
 
@@ -33,13 +33,13 @@ def figures(found: Estimate) -> tuple[float, float, float]:
     return found.memory.weights_bytes, found.performance.tpot.p50_s or 0.0, -capacity
 
 
-def test_each_adapter_more_takes_memory_and_time(market: Snapshot) -> None:
+def test_each_adapter_more_takes_memory_and_time(market: Catalog) -> None:
     found = [figures(estimate(Question(w), ON_ONE, market)) for w in (CHAT, served(1), served(8), served(32))]
     for fewer, more in pairwise(found):
         assert all(a < b for a, b in zip(fewer, more, strict=True))
 
 
-def test_adapters_never_cost_less(market: Snapshot) -> None:
+def test_adapters_never_cost_less(market: Catalog) -> None:
     usd = []
     for workload in (CHAT, served(8), served(64), served(64, 64)):
         cost = recommend(Question(workload, limit=1), market).recommendations[0].estimate.cost
@@ -48,7 +48,7 @@ def test_adapters_never_cost_less(market: Snapshot) -> None:
     assert usd == sorted(usd)
 
 
-def test_an_engine_without_a_record_of_adapters_is_refused_them(market: Snapshot) -> None:
+def test_an_engine_without_a_record_of_adapters_is_refused_them(market: Catalog) -> None:
     found = estimate(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), market)
     assert not found.fits
     assert "known to serve its adapters" in found.explanation[0].text

@@ -10,7 +10,7 @@ import pytest
 from app.sizing.answer.certainty import RATES, Certainty, certainty_of, training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.evidence import Near, Setting
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import Spread
 from tests.examples import PRETRAIN
 from tests.sizing.published import result, setting
@@ -32,7 +32,7 @@ KNOWN = snapshot(
 )
 
 
-def sure(setting: Setting, known: Snapshot = KNOWN) -> Certainty:
+def sure(setting: Setting, known: Catalog = KNOWN) -> Certainty:
     return certainty_of(setting, known, Assumptions())
 
 
@@ -89,7 +89,7 @@ def test_an_interval_grows_with_its_value_and_a_quantity_never_compared_is_off_b
     assert (other.low, other.high) == pytest.approx((math.exp(-0.7), math.exp(0.7)))
 
 
-def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(market: Snapshot) -> None:
+def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(market: Catalog) -> None:
     assert certainty_of(RUN, KNOWN, Assumptions(), training=True).near is Near.FAR
     rates = {r.kind for r in market.evidence.rows if r.metric.endswith("per_s")}
     assert rates | {"samples"} == RATES

@@ -10,14 +10,14 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Question
 from app.sizing.recommend import recommend
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Redundancy, smooth_day
 from tests.examples import CHAT
 
 DAILY = replace(CHAT, peak_per_s=60.0, average_per_s=20.0, hourly_shares=smooth_day(3.0, Assumptions()))
 
 
-def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(market: Snapshot) -> None:
+def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(market: Catalog) -> None:
     question = Question(DAILY)
     first, *others = recommend(question, market).recommendations
     day = first.estimate.day
@@ -32,7 +32,7 @@ def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(marke
     assert day.fixed.usd_per_day == pytest.approx(first.estimate.cost.usd_per_hour * 24)
 
 
-def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(market: Snapshot) -> None:
+def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(market: Catalog) -> None:
     plain, daily = (recommend(Question(w), market) for w in (replace(DAILY, hourly_shares=()), DAILY))
     assert plain.recommendations[0].estimate.day is None
     costs = [r.estimate.cost for r in daily.recommendations]
@@ -43,7 +43,7 @@ def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(m
     assert daily.recommendations[0].estimate.day.autoscaled.usd_per_day == pytest.approx(days[0])
 
 
-def test_failures_are_shown_for_the_deployed_fleet(market: Snapshot) -> None:
+def test_failures_are_shown_for_the_deployed_fleet(market: Catalog) -> None:
     """Without redundancy a lost zone leaves half of two; waits are those of the simulated load curve."""
     workload = replace(DAILY, redundancy=Redundancy(zones=2))
     (first, *_) = recommend(Question(workload), market).recommendations

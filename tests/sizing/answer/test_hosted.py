@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.answer.hosted import THEIRS, hosted_api, tokens_served_per_s
 from app.sizing.question import Constraints, Question
-from app.sizing.snapshot import Snapshot, by_model
+from app.sizing.snapshot import Catalog, by_model
 from app.sizing.values.hosted import HostedPrice
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import CHAT, PRETRAIN, registered
@@ -21,7 +21,7 @@ PRICE = HostedPrice(CHAT.model.name, "host", 0.5, 2.0, None, "a table", "2026-01
 OWN = estimated(performance=replace(SPEED, requests_per_s_capacity=12.0))  # 40 USD per hour
 
 
-def market(*prices: HostedPrice) -> Snapshot:
+def market(*prices: HostedPrice) -> Catalog:
     return snapshot(hosted=prices)
 
 

@@ -13,12 +13,12 @@ from app.sizing.answer.recipe import recipe_of_row, recipe_reason
 from app.sizing.estimate import estimate
 from app.sizing.hardware.recipes import OF_ADAPTERS, RECIPES, VOCABULARIES, RecipeSaid
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, one
 
 
-def test_what_is_said_of_adapters_goes_with_adapters(market: Snapshot) -> None:
+def test_what_is_said_of_adapters_goes_with_adapters(market: Catalog) -> None:
     for method, adapted in ((Method.FULL, 0), (Method.LORA, 2), (Method.QLORA, 3)):
         workload = replace(WORKLOAD, method=method)
         found = recipe_of_row(workload, one(market, framework="fsdp", zero_stage=0), 0)
@@ -27,7 +27,7 @@ def test_what_is_said_of_adapters_goes_with_adapters(market: Snapshot) -> None:
         assert sum(value is not None for value in stated) == adapted
 
 
-def test_recomputation_is_the_layouts_own(market: Snapshot) -> None:
+def test_recomputation_is_the_layouts_own(market: Catalog) -> None:
     for layout, said, text in (("none", None, "none"), ("selective", "attention", "attention"), ("full", None, "full")):
         plans = one(
             market, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSaid(recomputation=said), **SINGLE
@@ -52,7 +52,7 @@ def said(data: st.DataObject) -> RecipeSaid:
 
 
 @given(data=st.data())
-def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Snapshot, data: st.DataObject) -> None:
+def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Catalog, data: st.DataObject) -> None:
     workload = replace(WORKLOAD, method=data.draw(st.sampled_from(list(Method))))
     recipe = said(data)
     framework = data.draw(st.sampled_from(["fsdp", "deepspeed", "megatron", "torchtune", "trl", "transformers"]))

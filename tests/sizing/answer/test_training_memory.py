@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.training_memory import PEAK_WORDS, memory_reason
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.moments import MOMENTS
 from app.sizing.workload import Method
 from tests.examples import PRETRAIN, col, row
@@ -66,7 +66,7 @@ def test_every_moment_has_its_words() -> None:
 
 
 @pytest.mark.parametrize("kept", ["none", "full"])
-def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(market: Snapshot, kept: str) -> None:
+def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(market: Catalog, kept: str) -> None:
     found = asked(market, framework="fsdp", accelerators_per_replica=8, zero_stage=3, activation_checkpointing=kept)
     assert found.memory is not None
     moments, parts = found.memory.moments_bytes, found.memory.activation_parts_bytes

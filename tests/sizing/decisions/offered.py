@@ -14,7 +14,7 @@ from app.sizing.decisions.sold import sold
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.examples import col
 from tests.sizing.small import SMALL
 
@@ -66,7 +66,7 @@ RENTED_AND_OWNED = machines(
 
 def asked(
     *,
-    of: Snapshot = SMALL,
+    of: Catalog = SMALL,
     fixed: Deployment | None = None,
     pricing: tuple[PricingModel, ...] | None = None,
     economics: Economics = Economics(),  # noqa: B008  (frozen)
@@ -83,7 +83,7 @@ def asked(
     return found, rejections
 
 
-def names(found: Candidates, of: Snapshot = SMALL) -> set[str]:
+def names(found: Candidates, of: Catalog = SMALL) -> set[str]:
     """What was offered, as 'accelerator provider price': the cheapest of every machine."""
     return {
         f"{s.accelerator.slug} {s.provider} {usd:.4g}"

@@ -17,7 +17,7 @@ from app.sizing.decisions.rejections import Unread
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Economics, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.values.ways import Alternative, Way
 from tests.examples import CHAT, col
@@ -27,7 +27,7 @@ ASSUMED = Assumptions()
 
 
 def had(
-    *, pricing: PricingModel = PricingModel.ON_DEMAND, nodes: float = 2.0, of: Snapshot = SMALL, **limits: object
+    *, pricing: PricingModel = PricingModel.ON_DEMAND, nodes: float = 2.0, of: Catalog = SMALL, **limits: object
 ) -> dict[Way, Alternative]:
     """Other ways to have some machines of eight, by the way."""
     question = Question(CHAT, Constraints(**limits))  # type: ignore[arg-type]

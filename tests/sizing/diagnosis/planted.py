@@ -11,7 +11,7 @@ from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
 from app.sizing.question import Deployment, Drafting, Question, Speculative
 from app.sizing.result import Estimate
 from app.sizing.serving.simulation import Replica
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN, registered
 from tests.sizing.diagnosis import simulated_run as runs
@@ -69,7 +69,7 @@ def served(where: str) -> tuple[InferenceWorkload, Deployment]:
     return workload, Deployment(accelerator, total_accelerators=count)
 
 
-def of_service(case: Planted, market: Snapshot, seed: int, noise: float = 0.03) -> Diagnosis:
+def of_service(case: Planted, market: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
     """The diagnosis of a service."""
     workload, deployment = served(case.where)
     workload = replace(workload, **case.workload)
@@ -86,7 +86,7 @@ def of_service(case: Planted, market: Snapshot, seed: int, noise: float = 0.03) 
 MACHINES: dict[Any, tuple[Estimate, Replica]] = {}
 
 
-def machine(workload: InferenceWorkload, asked: Deployment, market: Snapshot) -> tuple[Estimate, Replica]:
+def machine(workload: InferenceWorkload, asked: Deployment, market: Catalog) -> tuple[Estimate, Replica]:
     """A machine, found once for all its cases."""
     key = (id(market), repr((workload.peak_per_s, workload.model.name, workload.cached_prefix_fraction, asked)))
     if key not in MACHINES:
@@ -95,7 +95,7 @@ def machine(workload: InferenceWorkload, asked: Deployment, market: Snapshot) ->
 
 
 def on_links(
-    system: services.System, workload: InferenceWorkload, found: Estimate, market: Snapshot
+    system: services.System, workload: InferenceWorkload, found: Estimate, market: Catalog
 ) -> services.System:
     """The system with what its replicas send over their slots: two sums over all ranks in every layer."""
     d, model = found.deployment, workload.model
@@ -118,7 +118,7 @@ def trained(where: str) -> tuple[TrainingWorkload, Deployment]:
     return replace(PRETRAIN, model=registered(model)), Deployment(accelerator, total_accelerators=count)
 
 
-def of_run(case: Planted, market: Snapshot, seed: int, noise: float = 0.03) -> Diagnosis:
+def of_run(case: Planted, market: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
     """The diagnosis of a run."""
     workload, deployment = trained(case.where)
     asked = replace(deployment, **case.asked)

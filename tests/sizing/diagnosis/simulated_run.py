@@ -15,7 +15,7 @@ from app.sizing.diagnosis.observed import DevicesObserved, Observed, ScalePoint,
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import SECONDS_PER_DAY
 
 STEPS, RANKS = 60, 16  # that are looked at
@@ -49,7 +49,7 @@ class System:
     seen: dict[str, Any] = field(default_factory=dict)  # reported by other tools, unchanged
 
 
-def run_of(question: Question, deployment: Deployment, market: Snapshot) -> Estimate:
+def run_of(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """What the core expects of a deployment, with its layout written out."""
     return estimate(question, estimate(question, deployment, market).deployment, market)
 
@@ -86,7 +86,7 @@ def steps_of(parts: dict[str, float], s: System, rng: np.random.Generator) -> di
 
 
 def observe(
-    question: Question, found: Estimate, market: Snapshot, system: System, seed: int, noise: float = 0.03
+    question: Question, found: Estimate, market: Catalog, system: System, seed: int, noise: float = 0.03
 ) -> Observed:
     """What an operator sees of such a run."""
     rng, p = np.random.default_rng(seed), found.performance
@@ -122,7 +122,7 @@ def observe(
 
 
 def speed_at(
-    question: Question, found: Estimate, market: Snapshot, system: System, count: float, rng: np.random.Generator
+    question: Question, found: Estimate, market: Catalog, system: System, count: float, rng: np.random.Generator
 ) -> float:
     """Tokens in a second on another number of accelerators; one machine has no network to wait for."""
     d = found.deployment

@@ -20,7 +20,7 @@ from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving import simulated
 from app.sizing.serving.simulation import Replica
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 Floats = NDArray[np.float64]
@@ -75,7 +75,7 @@ class Books:
         return self.to_s - self.from_s
 
 
-def machine_of(question: Question, deployment: Deployment, market: Snapshot) -> tuple[Estimate, Replica]:
+def machine_of(question: Question, deployment: Deployment, market: Catalog) -> tuple[Estimate, Replica]:
     """What the core expects of a deployment, and the steps of one of its replicas."""
     seen: list[Replica] = []
     usual = simulated.replica_at

@@ -11,7 +11,7 @@ from app.sizing.diagnosis.layout import changes
 from app.sizing.diagnosis.observed import Observed, TrainingObserved
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.examples import PRETRAIN, registered
 from tests.sizing.comparing.given import HEAVY
 from tests.sizing.diagnosis.given import RUNS, SERVES, codes, expected, first, training
@@ -60,14 +60,14 @@ def test_degrees_that_do_not_suit_are_found() -> None:
 SPEED = Observed(training=TrainingObserved(tokens_per_s=1000.0))
 
 
-def test_micro_batches_that_are_too_small_are_found(market: Snapshot) -> None:
+def test_micro_batches_that_are_too_small_are_found(market: Catalog) -> None:
     tiny = replace(PRETRAIN, model=registered("HuggingFaceTB/SmolLM2-135M-Instruct"))
     asked = Deployment("nvidia-a100-sxm4-80gb", total_accelerators=8, micro_batch_sequences=1)
     found = diagnose(Question(tiny), asked, market, SPEED).findings
     assert next(f for f in found if f.code == "micro_batch").settings["micro_batch_sequences"] > 1
 
 
-def test_recomputation_that_would_make_room_is_found(market: Snapshot) -> None:
+def test_recomputation_that_would_make_room_is_found(market: Catalog) -> None:
     large = replace(PRETRAIN, model=registered("meta-llama/Llama-3.1-70B-Instruct"))
     asked = Deployment(
         "nvidia-h200-sxm-141gb", total_accelerators=128, activation_checkpointing="none", framework="fsdp"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.sizing.diagnosis.diagnose import Diagnosis
 from app.sizing.diagnosis.observed import DevicesObserved
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.diagnosis.given import serving, training
 from tests.sizing.diagnosis.planted import RUNS, Planted, of_run, of_service, run, sent, service, written
 
@@ -91,7 +91,7 @@ LADDERS: tuple[tuple[Planted, ...], ...] = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder[0].name)
-def test_a_worse_system_is_found_no_cheaper_and_no_lower(ladder: Sequence[Planted], market: Snapshot) -> None:
+def test_a_worse_system_is_found_no_cheaper_and_no_lower(ladder: Sequence[Planted], market: Catalog) -> None:
     judge = partial(of_run if ladder[0].where in RUNS else of_service, market=market, seed=7, noise=0.0)
     found = [judge(case) for case in ladder]
     for mild, severe in pairwise(found):

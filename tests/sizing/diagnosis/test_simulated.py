@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from app.sizing.diagnosis.diagnose import Diagnosis
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.diagnosis.planted import HEALTHY, PLANTED, RUNS, Planted, of_run, of_service
 
 ENOUGH = 0.9  # of the causes, that are found first
 
 
-def diagnosed(case: Planted, market: Snapshot, seed: int) -> Diagnosis:
+def diagnosed(case: Planted, market: Catalog, seed: int) -> Diagnosis:
     return (of_run if case.where in RUNS else of_service)(case, market, seed)
 
 
 @pytest.mark.slow
-def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Snapshot) -> None:
+def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Catalog) -> None:
     first = []
     for seed, case in enumerate(PLANTED):
         found = diagnosed(case, market, seed).findings
@@ -27,7 +27,7 @@ def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Snaps
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [100])
-def test_nothing_is_found_in_healthy_systems(market: Snapshot, seed: int) -> None:
+def test_nothing_is_found_in_healthy_systems(market: Catalog, seed: int) -> None:
     found = [
         (case.name, [f.text for f in diagnosed(case, market, seed + i).findings]) for i, case in enumerate(HEALTHY)
     ]

@@ -10,7 +10,7 @@ from app.sizing.estimate import estimate
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate, Performance
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.pools import Split
 from app.sizing.workload import InferenceWorkload
 from tests.sizing.serving.given import STEADY
@@ -21,7 +21,7 @@ AT_ONCE = Assumptions(split_first_token_factor=1.0)
 ONE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "replicas": 1}
 
 
-def networked(bytes_per_s: float) -> Snapshot:
+def networked(bytes_per_s: float) -> Catalog:
     """The small catalogue with one kind of machine, whose eight accelerators share such a network."""
     machine = system("big-8", SystemKind.CLOUD_INSTANCE, BIG, 8, ram_bytes=2e12, network_bytes_per_s=bytes_per_s)
     return snapshot(systems=(machine,), offers=(offer("big-8", 40.0),))
@@ -36,12 +36,12 @@ def pools_of(prefill: dict[str, Any] | None = None, decode: dict[str, Any] | Non
     return Pools(*sides)
 
 
-def split(pools: Pools, market: Snapshot = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
+def split(pools: Pools, market: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """Two pools, judged."""
     return estimate(Question(workload, assumptions=AT_ONCE), Deployment(BIG.slug, pools=pools, **said), market)
 
 
-def whole(market: Snapshot = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
+def whole(market: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """One deployment that does both, judged."""
     return estimate(Question(workload), Deployment(BIG.slug, **{**ONE, **said}), market)
 

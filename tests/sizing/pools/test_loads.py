@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.pools.loads import knee_per_s, share, summed, wait_s
 from app.sizing.question import Pools
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.latencies import LoadPoint, Percentiles
 from app.sizing.workload import InferenceWorkload, Load, Slo
 from tests.sizing.pools.given import INFINITE, networked, parts, pools_of, speed, split
@@ -42,7 +42,7 @@ def test_the_knee_is_where_waiting_grows_faster_than_answers() -> None:
 
 
 @pytest.mark.parametrize("market", [INFINITE, networked(8e9)], ids=["infinite", "slow"])
-def test_the_curve_goes_through_the_latencies_of_the_load(market: Snapshot) -> None:
+def test_the_curve_goes_through_the_latencies_of_the_load(market: Catalog) -> None:
     found = split(pools_of(), market, LIMITED)
     performance, curve = speed(found), speed(found).load_curve
     assert curve is not None and performance.ttft is not None and performance.tpot is not None

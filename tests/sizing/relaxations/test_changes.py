@@ -15,7 +15,7 @@ from app.sizing.question import Constraints, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.relaxations.changes import NOTHING, relaxations
 from app.sizing.result import Change
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.small import SMALL
@@ -62,17 +62,17 @@ SIZES = {
 }
 
 
-def feasible(question: Question, market: Snapshot = SMALL) -> bool:
+def feasible(question: Question, market: Catalog = SMALL) -> bool:
     return bool(find(replace(question, limit=1), market, Unread(market.accelerators)).estimates)
 
 
-def does_in_one(question: Question, market: Snapshot = SMALL) -> bool:
+def does_in_one(question: Question, market: Catalog = SMALL) -> bool:
     """Whether replicas that prefill and decode are enough: effects are stated for these, two pools may take less."""
     found = find(replace(question, limit=2), market, Unread(market.accelerators)).estimates
     return any(estimate.deployment.pools is None for estimate in found)
 
 
-def suggested(question: Question, market: Snapshot = SMALL) -> tuple[Change, ...]:
+def suggested(question: Question, market: Catalog = SMALL) -> tuple[Change, ...]:
     """What would have to give; nothing of a question that has an answer."""
     rejections = Rejections(market.accelerators)
     if find(question, market, rejections).estimates:
@@ -101,7 +101,7 @@ def value_of(effect: str) -> float:
     return float(found[1].replace(",", ""))
 
 
-def check(question: Question, change: Change, market: Snapshot = SMALL) -> None:
+def check(question: Question, change: Change, market: Catalog = SMALL) -> None:
     """The stated value of one limit is enough, and a twentieth less is not. Where schedulers are simulated, much less
     is not: values are tried in steps, of the type that formulas say needs least.
     """

@@ -14,7 +14,7 @@ from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.relaxations.cheaper import ACCEPTING, BROKERS, COMMITMENT, SPOT, UNQUOTED, accepting_for, may_be_named
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN
@@ -26,7 +26,7 @@ ALL_KINDS, ALL_WAYS = tuple(PriceKind), tuple(PricingModel)
 
 
 def cheaper_options(
-    workload: InferenceWorkload | TrainingWorkload = CHAT, of: Snapshot = SMALL, **limits: object
+    workload: InferenceWorkload | TrainingWorkload = CHAT, of: Catalog = SMALL, **limits: object
 ) -> dict[str, Cheaper]:
     """What would cost less, by what has to be accepted."""
     answer = recommend(Question(workload, Constraints(**limits)), of)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_consumer_hardware_is_suggested_but_not_recommended() -> None:
     assert asked.recommendations[0].estimate.deployment.accelerator == "toy"
 
 
-def of_all(question: Question, market: Snapshot) -> float:
+def of_all(question: Question, market: Catalog) -> float:
     """The lowest cost of the same request if every condition is accepted."""
     bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
     limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
@@ -94,7 +94,7 @@ def of_all(question: Question, market: Snapshot) -> float:
     return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
 
 
-def saves_and_is_there(question: Question, market: Snapshot) -> None:
+def saves_and_is_there(question: Question, market: Catalog) -> None:
     """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
     found = find(replace(question, limit=1), market, Unread(market.accelerators))
     if not found.scores:
@@ -110,11 +110,11 @@ def saves_and_is_there(question: Question, market: Snapshot) -> None:
 
 @SLOW
 @given(SERVICES)
-def test_what_saves_on_a_service_is_there_to_be_had(market: Snapshot, workload: InferenceWorkload) -> None:
+def test_what_saves_on_a_service_is_there_to_be_had(market: Catalog, workload: InferenceWorkload) -> None:
     saves_and_is_there(Question(workload), market)
 
 
 @SLOW
 @given(RUNS)
-def test_what_saves_on_a_run_is_there_to_be_had(market: Snapshot, workload: TrainingWorkload) -> None:
+def test_what_saves_on_a_run_is_there_to_be_had(market: Catalog, workload: TrainingWorkload) -> None:
     saves_and_is_there(Question(workload), market)

@@ -23,7 +23,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_work
 from app.sizing.serving.search import plans_of
 from app.sizing.serving.step import StepTerms, StepWork, step_work
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
 from tests.examples import CHAT
 from tests.sizing.small import BIG, SMALL, coefficients
@@ -68,7 +68,7 @@ def achieved(rows: int = 1, **changed: float) -> Achieved:
 def planned(
     model: ModelArchitecture = DENSE,
     *,
-    of: Snapshot = SMALL,
+    of: Catalog = SMALL,
     constraints: Constraints | None = None,
     fixed: Deployment | None = None,
     rejections: Rejections | None = None,
@@ -92,7 +92,7 @@ def planned(
     )
 
 
-def rented(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, fixed: Any = None, **limits: Any) -> Plans:
+def rented(model: ModelArchitecture = DENSE, *, of: Catalog = SMALL, fixed: Any = None, **limits: Any) -> Plans:
     """Plans on the rented board of eight."""
     known = {"accelerators": (BIG.slug,), "environments": (Environment.CLOUD,), "weight_formats": ("bf16",)}
     constraints = Constraints(**known | limits)
@@ -100,7 +100,7 @@ def rented(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, fixed: Any
     return planned(model, of=of, constraints=constraints, fixed=deployment)
 
 
-def on_big(model: ModelArchitecture = DENSE, *, of: Snapshot = SMALL, **fixed: Any) -> Plans:
+def on_big(model: ModelArchitecture = DENSE, *, of: Catalog = SMALL, **fixed: Any) -> Plans:
     """One plan on the rented machine of eight."""
     layout: dict[str, Any] = {
         "tensor_parallel": 1,

@@ -18,7 +18,7 @@ from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Ranked
 from app.sizing.serving.assurance import limited, slack_of, sureness
 from app.sizing.serving.margins import Margins
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
 from app.sizing.workload import InferenceWorkload, Load, Slo
 from tests.examples import CHAT, LLAMA_70B, col, row
@@ -88,7 +88,7 @@ def test_speed_is_asked_for_by_a_rate_or_by_limits() -> None:
     assert not limited(varied(load=Load.OFFLINE, slo=quick))
 
 
-def test_what_was_sized_holds_with_the_confidence_asked_for(market: Snapshot) -> None:
+def test_what_was_sized_holds_with_the_confidence_asked_for(market: Catalog) -> None:
     for confidence in (0.5, 0.8, 0.87):
         for ranked in recommend(asked(replace(CHAT, model=LLAMA_70B), confidence, limit=20), market).recommendations:
             found = ranked.estimate.assurance
@@ -107,7 +107,7 @@ def test_what_was_sized_holds_with_the_confidence_asked_for(market: Snapshot) ->
 @pytest.mark.slow
 @given(WORKLOADS, st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x"]))
 def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size_holds_with_it(
-    market: Snapshot, workload: InferenceWorkload, accelerator: str
+    market: Catalog, workload: InferenceWorkload, accelerator: str
 ) -> None:
     fixed = Deployment(accelerator, engine="vllm", tensor_parallel=8, pipeline_parallel=1, weight_format="bf16")
     found = [estimate(asked(workload, c), fixed, market) for c in (0.5, 0.7, 0.8, 0.95)]
@@ -128,7 +128,7 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
 @pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES, CONFIDENCES)
 def test_more_confidence_never_costs_less(
-    market: Snapshot, workload: InferenceWorkload, one: float, other: float
+    market: Catalog, workload: InferenceWorkload, one: float, other: float
 ) -> None:
     """But for the largest batch, which formulas set by the confidence before the number is simulated."""
     low, high = sorted((one, other))
@@ -144,7 +144,7 @@ def sized(found: Estimate) -> list[float]:
 @pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES)
 def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_same(
-    market: Snapshot, workload: InferenceWorkload, confidence: float
+    market: Catalog, workload: InferenceWorkload, confidence: float
 ) -> None:
     for ranked in recommend(asked(workload, confidence), market).recommendations:
         found = ranked.estimate
@@ -181,7 +181,7 @@ def weights_read_s(workload: InferenceWorkload, ranked: Ranked) -> float:
 @pytest.mark.slow
 @given(WORKLOADS, st.sampled_from(Load), st.integers(1, 200))
 def test_intervals_contain_the_prediction_and_stay_inside_physics(
-    market: Snapshot, workload: InferenceWorkload, load: Load, in_flight: int
+    market: Catalog, workload: InferenceWorkload, load: Load, in_flight: int
 ) -> None:
     """A token takes at least the reading of the weights, and no rate is above what the matrices multiply."""
     workload = replace(workload, load=load, in_flight=float(in_flight))
@@ -205,7 +205,7 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
         assert sent <= max(rates) * (ranked.estimate.deployment.total_accelerators or 0)
 
 
-def test_many_times_the_replicas_are_no_answer(market: Snapshot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_times_the_replicas_are_no_answer(market: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tight limit leaves replicas little to do, no number of them is shown."""
     question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.7, 0.05, None, 95)), 0.5, limit=12)
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", 2.0)

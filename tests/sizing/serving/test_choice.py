@@ -13,7 +13,7 @@ from app.sizing.recommend import recommend
 from app.sizing.serving.asked import settings_asked
 from app.sizing.serving.choice import exceeds_accelerators, is_complete
 from app.sizing.serving.measured import Settings
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_70B, col, row
 from tests.sizing.serving.given import STEADY, planned
@@ -60,7 +60,7 @@ def test_limits_that_cannot_be_met_still_get_a_deployment_that_can_be_posted_bac
         assert (again.deployment, again.performance, again.cost) == (d, p, found.cost)
 
 
-def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market: Snapshot) -> None:
+def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market: Catalog) -> None:
     question = Question(replace(CHAT, model=LLAMA_70B))
 
     def near(**fixed: Any) -> list[str]:

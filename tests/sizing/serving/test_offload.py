@@ -23,7 +23,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import find
 from app.sizing.result import Estimate
 from app.sizing.serving.offload import EXPERTS, EXPERTS_FIRST, LAYERS, PLACES, places, within_reach
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, LLAMA_70B, registered
@@ -191,7 +191,7 @@ def test_a_host_with_too_little_memory_is_reported() -> None:
     assert "of host memory are needed" in found.explanation[0].text
 
 
-def ranked(work: InferenceWorkload, market: Snapshot = AT_HOME, **limits: Any) -> list[Estimate]:
+def ranked(work: InferenceWorkload, market: Catalog = AT_HOME, **limits: Any) -> list[Estimate]:
     """What an open question finds."""
     constraints = Constraints(confidence=0.5, price_kinds=ALL_KINDS, **limits)
     return list(find(Question(work, constraints), market, Rejections(market.accelerators)).estimates)

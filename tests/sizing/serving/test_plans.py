@@ -15,12 +15,12 @@ from app.sizing.model.counting.read import read_architecture
 from app.sizing.model.formats import KV_FORMATS
 from app.sizing.question import Constraints
 from app.sizing.serving.plans import Plans, default_weight_formats
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.serving.given import CONFIG, DENSE, MIXTURE, on_big, planned, rented
 from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, RARE, SMALL, SUPPORT, snapshot
 
 
-def cells(plans: Plans, of: Snapshot = SMALL) -> set[tuple[str, str, str]]:
+def cells(plans: Plans, of: Catalog = SMALL) -> set[tuple[str, str, str]]:
     """(engine, weight format, cache format) of every plan."""
     kv = list(KV_FORMATS)
     return {
@@ -63,7 +63,7 @@ def test_a_cache_has_16_bits_unless_the_request_names_another_format() -> None:
     assert asked == {("tensorrt-llm", "fp8", "bf16")}
 
 
-def supported(formats: dict[str, bool], of: Any = BIG, engine: str = "vllm", **accelerator: Any) -> Snapshot:
+def supported(formats: dict[str, bool], of: Any = BIG, engine: str = "vllm", **accelerator: Any) -> Catalog:
     """The small catalogue with one engine on one family, whose accelerator may differ."""
     changed = [replace(a, **accelerator) if a is of else a for a in ACCELERATORS]
     return snapshot(
@@ -109,7 +109,7 @@ def test_matrices_are_multiplied_at_the_rate_of_their_format(
     assert set(found.bytes_per_s.tolist()) == {3.2e12}
 
 
-def turned_down(of: Snapshot, model: ModelArchitecture = DENSE, **limits: Any) -> dict[str, str]:
+def turned_down(of: Catalog, model: ModelArchitecture = DENSE, **limits: Any) -> dict[str, str]:
     rejections = Rejections(of.accelerators)
     planned(model, of=of, constraints=Constraints(accelerators=(BIG.slug,), **limits), rejections=rejections)
     return {r.accelerator: r.code for r in rejections.by_accelerator.values() if r.accelerator == BIG.slug}

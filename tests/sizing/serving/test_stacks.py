@@ -6,13 +6,13 @@ from app.sizing.hardware.support.records import Work
 from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.stacks import engines_named, stacks_asked
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.small import BIG, SMALL, SUPPORT, snapshot
 
 BF16 = frozenset({"bf16"})
 
 
-def engines_on_big(work: Work, *named: str, market: Snapshot = SMALL) -> set[str]:
+def engines_on_big(work: Work, *named: str, market: Catalog = SMALL) -> set[str]:
     found = stacks_asked(market, work, BF16, named, None)
     rows = found.on[:, market.accelerator_index[BIG.slug]]
     return {market.engines[code] for code in found.engine[rows].tolist()}

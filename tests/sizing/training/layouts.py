@@ -15,7 +15,7 @@ from app.sizing.estimate import estimate
 from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.memory import TrainingMemory, memory_of
 from app.sizing.training.moments import HeldBytes
@@ -36,7 +36,7 @@ IN_PLACE: dict[str, Any] = {"parameter_offload": False, "activation_offload": Fa
 SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
 
 
-def plans_of(market: Snapshot, workload: TrainingWorkload, confidence: float = 0.5, **fixed: Any) -> TrainingPlans:
+def plans_of(market: Catalog, workload: TrainingWorkload, confidence: float = 0.5, **fixed: Any) -> TrainingPlans:
     """All layouts of one accelerator that a deployment leaves open; predictions are taken at their word unless said."""
     deployment = Deployment(**{"accelerator": H100, **fixed})
     rejections = Rejections(market.accelerators)
@@ -59,7 +59,7 @@ def plans_of(market: Snapshot, workload: TrainingWorkload, confidence: float = 0
 RECIPE = RecipeSaid(gradients="as_weights")
 
 
-def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingPlans:
+def one(market: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingPlans:
     known: dict[str, Any] = {"framework": "megatron", "micro_batch_sequences": 1, "activation_checkpointing": "none"}
     plans = plans_of(market, workload, **{**known, "recipe": RECIPE, **IN_PLACE, **fixed})
     assert len(plans) == 1
@@ -67,7 +67,7 @@ def one(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -
 
 
 def asked(
-    market: Snapshot,
+    market: Catalog,
     workload: TrainingWorkload = WORKLOAD,
     maximize: str | None = None,
     confidence: float = 0.5,

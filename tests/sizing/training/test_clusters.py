@@ -14,7 +14,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, LLAMA_70B, PRETRAIN, registered
 
@@ -47,7 +47,7 @@ def usd(e: Estimate) -> float:
 
 @given(RUNS, st.sampled_from(TYPES), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]))
 def test_every_number_of_machines_is_answered(
-    market: Snapshot, w: TrainingWorkload, name: str, machines: int, each: int
+    market: Catalog, w: TrainingWorkload, name: str, machines: int, each: int
 ) -> None:
     """With a batch of whole micro-batches, near the one asked where anything that fits is."""
     found = estimate(Question(w), Deployment(name, total_accelerators=machines * each), market)
@@ -63,7 +63,7 @@ def test_every_number_of_machines_is_answered(
 
 @given(RUNS, st.sampled_from(TYPES), st.sampled_from(Objective), st.sampled_from([0.5, 0.8, 0.95]))
 def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
-    market: Snapshot, w: TrainingWorkload, name: str, objective: Objective, confidence: float
+    market: Catalog, w: TrainingWorkload, name: str, objective: Objective, confidence: float
 ) -> None:
     question = Question(w, Constraints(accelerators=(name,), confidence=confidence), objective=objective)
     answer = recommend(question, market)
@@ -88,7 +88,7 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
 
 @given(RUNS, st.sampled_from(TYPES), st.floats(1.05, 4), st.integers(1, 64))
 def test_more_time_or_more_accelerators_allowed_never_cost_more(
-    market: Snapshot, w: TrainingWorkload, name: str, longer: float, most: int
+    market: Catalog, w: TrainingWorkload, name: str, longer: float, most: int
 ) -> None:
     """But for near ties, of which the one without a pipeline is taken."""
 
@@ -110,7 +110,7 @@ def test_more_time_or_more_accelerators_allowed_never_cost_more(
     st.sampled_from([1, 2, 4]),
 )
 def test_what_is_left_open_is_never_worse_than_a_layout_given_by_hand(
-    market: Snapshot, w: TrainingWorkload, name: str, size: int, tensor: int, pipeline: int
+    market: Catalog, w: TrainingWorkload, name: str, size: int, tensor: int, pipeline: int
 ) -> None:
     question = Question(replace(w, deadline_s=1e12))
     given = Deployment(name, total_accelerators=size)

@@ -13,7 +13,7 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Assurance, Estimate, Interval
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, LLAMA_70B, PRETRAIN
 from tests.sizing.training.layouts import asked
@@ -43,7 +43,7 @@ NEAR_TIE = Assumptions.usual("near_tie_share")
 CONFIDENCES = st.floats(0.5, 0.95)
 
 
-def found(market: Snapshot, workload: TrainingWorkload, confidence: float, limit: int = 3) -> list[Estimate]:
+def found(market: Catalog, workload: TrainingWorkload, confidence: float, limit: int = 3) -> list[Estimate]:
     question = Question(workload, Constraints(confidence=confidence), limit=limit)
     return [r.estimate for r in recommend(question, market).recommendations]
 
@@ -69,7 +69,7 @@ def interval(e: Estimate, quantity: str) -> Interval:
 
 @SLOW
 @given(RUNS, CONFIDENCES, CONFIDENCES)
-def test_a_higher_confidence_never_costs_less(market: Snapshot, w: TrainingWorkload, one: float, other: float) -> None:
+def test_a_higher_confidence_never_costs_less(market: Catalog, w: TrainingWorkload, one: float, other: float) -> None:
     low, high = (found(market, w, confidence, limit=1) for confidence in sorted((one, other)))
     if high:
         assert low
@@ -80,7 +80,7 @@ def test_a_higher_confidence_never_costs_less(market: Snapshot, w: TrainingWorkl
 @SLOW
 @given(RUNS, CONFIDENCES)
 def test_deadline_and_memory_hold_with_the_confidence_asked(
-    market: Snapshot, w: TrainingWorkload, confidence: float
+    market: Catalog, w: TrainingWorkload, confidence: float
 ) -> None:
     for e in found(market, w, confidence):
         sure, performance = assurance(e), e.performance
@@ -100,7 +100,7 @@ def test_deadline_and_memory_hold_with_the_confidence_asked(
 @SLOW
 @given(RUNS, CONFIDENCES)
 def test_intervals_hold_the_point_and_stay_inside_physics(
-    market: Snapshot, w: TrainingWorkload, confidence: float
+    market: Catalog, w: TrainingWorkload, confidence: float
 ) -> None:
     for e in found(market, w, confidence):
         performance, memory, cost = e.performance, e.memory, e.cost
@@ -123,7 +123,7 @@ def test_intervals_hold_the_point_and_stay_inside_physics(
 
 @SLOW
 @given(RUNS, CONFIDENCES)
-def test_a_recommendation_posted_back_is_as_sure(market: Snapshot, w: TrainingWorkload, confidence: float) -> None:
+def test_a_recommendation_posted_back_is_as_sure(market: Catalog, w: TrainingWorkload, confidence: float) -> None:
     for e in found(market, w, confidence):
         again = estimate(Question(w, Constraints(confidence=confidence)), e.deployment, market)
         assert again.assurance == e.assurance
@@ -132,7 +132,7 @@ def test_a_recommendation_posted_back_is_as_sure(market: Snapshot, w: TrainingWo
 
 
 @pytest.mark.parametrize("quantity", ["sequence_length", "micro_batch", "parameters"])
-def test_more_confidence_never_fits_more(market: Snapshot, quantity: str) -> None:
+def test_more_confidence_never_fits_more(market: Catalog, quantity: str) -> None:
     workload = replace(PRETRAIN, phase="fine_tuning", global_batch=16)
     most = [asked(market, workload, quantity, sure, accelerators_per_replica=8) for sure in (0.5, 0.8, 0.95)]
     values = [e.maximum.value for e in most if e.maximum is not None]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.memory import TrainingMemory, memory_of
 from app.sizing.workload import Method, TrainingWorkload
@@ -43,7 +43,7 @@ LAYOUTS = st.fixed_dictionaries(
 DATA = st.sampled_from([4, 16])
 
 
-def held(market: Snapshot, workload: TrainingWorkload, layout: dict[str, Any], degree: int) -> TrainingMemory:
+def held(market: Catalog, workload: TrainingWorkload, layout: dict[str, Any], degree: int) -> TrainingMemory:
     """An accelerator's memory; the pipeline is not interleaved."""
     experts = layout["expert_parallel"] if workload.model.is_moe else 1
     fixed = {**layout, **IN_PLACE, "expert_parallel": experts, "optimizer_offload": False}
@@ -53,7 +53,7 @@ def held(market: Snapshot, workload: TrainingWorkload, layout: dict[str, Any], d
 
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, name=st.sampled_from(DEGREES))
 def test_no_degree_raises_what_an_accelerator_holds(
-    market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, name: str
+    market: Catalog, w: TrainingWorkload, layout: dict[str, Any], degree: int, name: str
 ) -> None:
     """Twice as many ranks of any kind hold no more each: whole layers to a stage may keep it as it was. Experts without
     expert parallelism are split over the tensor group, so that fewer expert ranks than these would gather more.
@@ -66,7 +66,7 @@ def test_no_degree_raises_what_an_accelerator_holds(
 
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, stage=st.sampled_from([0, 1, 2, 3]))
 def test_more_replicas_never_hold_more_each(
-    market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
+    market: Catalog, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
 ) -> None:
     layout = {**layout, "zero_stage": stage}
     before, after = held(market, w, layout, degree), held(market, w, layout, 2 * degree)
@@ -75,7 +75,7 @@ def test_more_replicas_never_hold_more_each(
 
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, stage=st.sampled_from([0, 1, 2, 3]))
 def test_all_ranks_together_hold_the_model(
-    market: Snapshot, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
+    market: Catalog, w: TrainingWorkload, layout: dict[str, Any], degree: int, stage: int
 ) -> None:
     """Weights, and twelve bytes a parameter of master copy and moments, are nowhere else."""
     found = held(market, w, {**layout, "zero_stage": stage}, degree)
@@ -86,7 +86,7 @@ def test_all_ranks_together_hold_the_model(
 
 @given(length=st.sampled_from([2048, 16384]), replicas=st.sampled_from([1, 8]), stage=st.sampled_from([0, 3]))
 def test_what_moves_to_the_host_leaves_the_accelerator(
-    market: Snapshot, length: int, replicas: int, stage: int
+    market: Catalog, length: int, replicas: int, stage: int
 ) -> None:
     w = replace(WORKLOAD, units_per_sequence=float(length), method=Method.LORA, phase="fine_tuning")
     fixed = {"framework": "fsdp", "zero_stage": stage, "activation_checkpointing": "full", "parameter_offload": False}

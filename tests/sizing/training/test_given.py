@@ -10,7 +10,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.given import any_fits, beyond_near, chosen_run, laid_out, size_asked
 from app.sizing.training.run import fits
@@ -101,7 +101,7 @@ def test_a_larger_model_stops_fitting() -> None:
     assert any_fits(COUNTS, LAYOUTS, Deployment("acme-big", accelerators_per_replica=8), ASSUMED)
 
 
-def test_a_run_on_unlisted_hosts_posted_back_is_the_same(market: Snapshot) -> None:
+def test_a_run_on_unlisted_hosts_posted_back_is_the_same(market: Catalog) -> None:
     first = asked(market, accelerator="nvidia-b100-sxm", data_parallel=12, tensor_parallel=1, pipeline_parallel=1)
     assert first.deployment.nodes == 2
     again = estimate(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, market)

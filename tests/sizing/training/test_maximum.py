@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import Conflict
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.examples import LLAMA_70B
 from tests.sizing.training.layouts import IN_PLACE, WORKLOAD, asked
 
 
 @pytest.mark.parametrize("quantity", ["parameters", "sequence_length", "micro_batch"])
-def test_the_maximum_fits_and_the_next_does_not(market: Snapshot, quantity: str) -> None:
+def test_the_maximum_fits_and_the_next_does_not(market: Catalog, quantity: str) -> None:
     workload = replace(WORKLOAD, phase="fine_tuning", global_batch=16)
     found = asked(market, workload, maximize=quantity, accelerators_per_replica=8)
     assert found.fits
@@ -31,14 +31,14 @@ def test_the_maximum_fits_and_the_next_does_not(market: Snapshot, quantity: str)
         assert 2e10 < value < 2e11  # 640 GB of memory, states offloaded or sharded
 
 
-def test_more_accelerators_take_larger_models(market: Snapshot) -> None:
+def test_more_accelerators_take_larger_models(market: Catalog) -> None:
     sizes = [asked(market, WORKLOAD, maximize="parameters", accelerators_per_replica=n).maximum for n in (1, 8, 64)]
     values = [m.value for m in sizes if m is not None]
     assert values == sorted(values)
     assert values[0] < values[2]
 
 
-def test_nothing_to_maximize_is_said(market: Snapshot, snapshots: SnapshotStore) -> None:
+def test_nothing_to_maximize_is_said(market: Catalog, snapshots: CatalogStore) -> None:
     with pytest.raises(Conflict, match="samples"):
         resnet = replace(
             WORKLOAD, model=snapshots.model("microsoft/resnet-50"), units_per_sequence=1.0, global_batch=256

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.hardware.recipes import RecipeSaid
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.units import GIB
 from app.sizing.workload import Method
 from tests.examples import LLAMA_8B, LLAMA_70B
@@ -29,7 +29,7 @@ from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory,
         ({"precision": "fp32"}, 16.0),
     ],
 )
-def test_states_of_every_recipe(market: Snapshot, recipe: dict[str, object], bytes_per_param: float) -> None:
+def test_states_of_every_recipe(market: Catalog, recipe: dict[str, object], bytes_per_param: float) -> None:
     """One device, nothing sharded: weights, gradients, master copy and optimizer states, per parameter."""
     names = {k: v for k, v in recipe.items() if k in ("optimizer", "precision")}
     workload = replace(WORKLOAD, **names)  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def test_states_of_every_recipe(market: Snapshot, recipe: dict[str, object], byt
     assert total == pytest.approx(bytes_per_param * LLAMA_8B.total_params, rel=1e-6)
 
 
-def test_deepspeed_holds_twenty_bytes_per_parameter_while_it_steps(market: Snapshot) -> None:
+def test_deepspeed_holds_twenty_bytes_per_parameter_while_it_steps(market: Catalog) -> None:
     plans = one(market, framework="deepspeed", zero_stage=0, optimizer_offload=False, recipe=None)
     found = held(WORKLOAD, plans, np.ones(1))
     states = found.weights_bytes + found.gradient_bytes + found.optimizer_bytes
@@ -48,7 +48,7 @@ def test_deepspeed_holds_twenty_bytes_per_parameter_while_it_steps(market: Snaps
 
 
 @pytest.mark.parametrize(("stage", "share"), [(0, 16.0), (1, 4 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)])
-def test_zero_stages_share_what_they_say(market: Snapshot, stage: int, share: float) -> None:
+def test_zero_stages_share_what_they_say(market: Catalog, stage: int, share: float) -> None:
     plans = one(market, zero_stage=stage, **SINGLE)
     found = held(WORKLOAD, plans, np.full(1, 8.0))
     assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
@@ -57,7 +57,7 @@ def test_zero_stages_share_what_they_say(market: Snapshot, stage: int, share: fl
     assert (float(found.loss_gathered_bytes[0]) > 0) is (stage == 3)
 
 
-def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: Snapshot) -> None:
+def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: Catalog) -> None:
     """FSDP in mixed precision: 4 bytes of weights, 4 of gradients, 8 of moments, all sharded."""
     plans = one(market, framework="fsdp", zero_stage=3, optimizer_offload=False)
     found = held(WORKLOAD, plans, np.full(1, 8.0))
@@ -68,7 +68,7 @@ def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: 
     assert parts == pytest.approx([4.0, 4.0, 8.0])
 
 
-def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Snapshot) -> None:
+def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Catalog) -> None:
     workload = replace(
         WORKLOAD, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units_per_sequence=512.0, global_batch=2
     )
@@ -81,7 +81,7 @@ def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Snapshot
     assert float(found.optimizer_bytes[0]) == pytest.approx(8 * adapters)
 
 
-def test_activations_by_what_is_recomputed_flash_or_not(market: Snapshot) -> None:
+def test_activations_by_what_is_recomputed_flash_or_not(market: Catalog) -> None:
     """8B, 4096 tokens, 32 layers: 139 400 bytes per token and layer whole, 2h recomputed; 6ns in place of 4n, and keys
     and values of every head, where scores are stored.
     """
@@ -101,7 +101,7 @@ def test_activations_by_what_is_recomputed_flash_or_not(market: Snapshot) -> Non
     assert float(split.kept_bytes[0]) == pytest.approx(float(whole.kept_bytes[0]) / 8)
 
 
-def test_a_loss_holds_what_its_recipe_says(market: Snapshot) -> None:
+def test_a_loss_holds_what_its_recipe_says(market: Catalog) -> None:
     def logits(loss: str) -> float:
         found = held(WORKLOAD, one(market, zero_stage=1, recipe=RecipeSaid(loss=loss), **SINGLE), np.ones(1))
         return float(found.logits_bytes[0])
@@ -118,7 +118,7 @@ def test_a_loss_holds_what_its_recipe_says(market: Snapshot) -> None:
     assert logits("fused") == pytest.approx(12 * 256 * LLAMA_8B.vocab_size + head + 2 * 4096 * 4096)
 
 
-def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(market: Snapshot) -> None:
+def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(market: Catalog) -> None:
     plans = one(market, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=1)
     found = held(WORKLOAD, plans, np.ones(1))
     each = 4096 * 8 * 139_400  # eight layers to a stage
@@ -130,7 +130,7 @@ def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stage
     assert float(few.kept_bytes[0]) == pytest.approx(2 * each)
 
 
-def test_memory_parts_sum_and_shrink_with_every_split(market: Snapshot) -> None:
+def test_memory_parts_sum_and_shrink_with_every_split(market: Catalog) -> None:
     """More devices of any kind never hold more each; the parts are the total."""
     base = memory(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
     for split in ({"tensor_parallel": 2}, {"pipeline_parallel": 2}, {"context_parallel": 2}):
@@ -146,7 +146,7 @@ def test_memory_parts_sum_and_shrink_with_every_split(market: Snapshot) -> None:
         assert found.total_bytes[0] < base.total_bytes[0]
 
 
-def test_unified_memory_is_shared_with_the_system(market: Snapshot) -> None:
+def test_unified_memory_is_shared_with_the_system(market: Catalog) -> None:
     apple = next(
         a.slug for a in market.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB
     )

@@ -12,7 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.memory import TrainingMemory
 from app.sizing.training.offload import activations_on_host_bytes, host_bytes_per_machine, on_host, shard_copy_s
 from app.sizing.workload import Method, TrainingWorkload
@@ -31,7 +31,7 @@ STATES: dict[str, Any] = {"optimizer_offload": True}
 PARAMETERS: dict[str, Any] = {"optimizer_offload": True, "parameter_offload": True}
 
 
-def at_eight(market: Snapshot, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingMemory:
+def at_eight(market: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingMemory:
     return memory(workload, one(market, workload, **{**FSDP, **fixed}), col(8))
 
 
@@ -55,7 +55,7 @@ def test_weights_come_twice_and_gradients_leave_once() -> None:
     assert shard_copy_s(YES, col(16e9), col(8e9), recipe).tolist() == [(2 * 32 + 32) / 32]
 
 
-def test_what_moves_is_found_again_in_the_host(market: Snapshot) -> None:
+def test_what_moves_is_found_again_in_the_host(market: Catalog) -> None:
     whole, states = at_eight(market), at_eight(market, **STATES)
     assert states.optimizer_bytes.tolist() == [0]
     assert states.weights_bytes.tolist() == whole.weights_bytes.tolist()
@@ -66,20 +66,20 @@ def test_what_moves_is_found_again_in_the_host(market: Snapshot) -> None:
     assert both.total_bytes[0] < states.total_bytes[0] < whole.total_bytes[0]
 
 
-def test_offloaded_checkpoints_leave_two_layers(market: Snapshot) -> None:
+def test_offloaded_checkpoints_leave_two_layers(market: Catalog) -> None:
     whole, moved = at_eight(market, ADAPTED), at_eight(market, ADAPTED, activation_offload=True)
     kept = 4096 * 2 * 4096 * 32  # tokens, bytes and width, layers
     assert moved.host_bytes.tolist() == pytest.approx([8 * kept * 30 / 32])
     assert moved.total_bytes[0] < whole.total_bytes[0]
 
 
-def test_frozen_weights_leave_alone_and_adapters_stay(market: Snapshot) -> None:
+def test_frozen_weights_leave_alone_and_adapters_stay(market: Catalog) -> None:
     whole, moved = at_eight(market, ADAPTED), at_eight(market, ADAPTED, parameter_offload=True)
     assert 0 < moved.weights_bytes[0] < 0.1 * whole.weights_bytes[0]
     assert moved.optimizer_bytes.tolist() == whole.optimizer_bytes.tolist()
 
 
-def test_copies_take_time_behind_computation(market: Snapshot) -> None:
+def test_copies_take_time_behind_computation(market: Catalog) -> None:
     fixed = {**FSDP, "total_accelerators": 8, "micro_batch_sequences": 1}
     seconds = []
     for moved in (STATES, PARAMETERS, {**PARAMETERS, "activation_offload": True}):
@@ -95,7 +95,7 @@ def test_copies_take_time_behind_computation(market: Snapshot) -> None:
     assert found.state.offload_s[0] == 0
 
 
-def test_a_last_resort_is_taken_only_where_nothing_else_fits(market: Snapshot) -> None:
+def test_a_last_resort_is_taken_only_where_nothing_else_fits(market: Catalog) -> None:
     """A card that holds half of the weights trains adapters with the rest in its host; one that holds them does not."""
     named = Constraints(
         accelerators=("nvidia-rtx-4090", "nvidia-h100-sxm5-80gb"), engines=("fsdp", "peft+bitsandbytes"), confidence=0.5

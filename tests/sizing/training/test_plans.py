@@ -14,7 +14,7 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.hardware.recipes import VOCABULARIES, RecipeSaid
 from app.sizing.question import Constraints, Economics
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.search import layouts_for
 from app.sizing.workload import TrainingWorkload
@@ -23,7 +23,7 @@ from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, snapshot, syste
 from tests.sizing.training.layouts import plans_of
 
 
-def judged(workload: TrainingWorkload = PRETRAIN, of: Snapshot = SMALL) -> tuple[TrainingPlans, dict[str, str]]:
+def judged(workload: TrainingWorkload = PRETRAIN, of: Catalog = SMALL) -> tuple[TrainingPlans, dict[str, str]]:
     """Every plan, and types without one and why."""
     rejections = Rejections(of.accelerators)
     found = candidates(of, Constraints(), Economics(), Assumptions(), rejections)

@@ -12,7 +12,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.run import losses_of, run_at
 from app.sizing.units import GIB
@@ -20,7 +20,7 @@ from tests.examples import LLAMA_8B
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
 
 
-def test_more_devices_are_faster_and_never_more_than_proportionally(market: Snapshot) -> None:
+def test_more_devices_are_faster_and_never_more_than_proportionally(market: Catalog) -> None:
     plans = one(market, zero_stage=1, **SINGLE)
     counts = counts_of(replace(WORKLOAD, global_batch=1024))
     walls = [float(run_at(counts, plans, np.full(1, d), Assumptions()).step.step_s[0]) for d in (8.0, 64.0, 512.0)]
@@ -29,7 +29,7 @@ def test_more_devices_are_faster_and_never_more_than_proportionally(market: Snap
     assert walls[1] / walls[2] < 8.001
 
 
-def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Snapshot) -> None:
+def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Catalog) -> None:
     """405B: 5.68 TB; 2048 machines write 1.2 GB/s each, storage takes 2 TB/s; the copy is 10 GB/s a device."""
     workload = replace(WORKLOAD, model=LLAMA_8B)
     plans = one(market, workload, zero_stage=1, **SINGLE)
@@ -45,7 +45,7 @@ def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Snapshot) -> No
     assert float(now.checkpoint_interval_s[0]) == pytest.approx(min(3600.0, max(120.0, best)))
 
 
-def test_spot_machines_are_taken_back(market: Snapshot) -> None:
+def test_spot_machines_are_taken_back(market: Catalog) -> None:
     """The same run on spot capacity is interrupted more, and takes longer, than on demand."""
     sold = Constraints(accelerators=(H100,), pricing_models=("spot",))  # type: ignore[arg-type]
     spot = (
@@ -58,7 +58,7 @@ def test_spot_machines_are_taken_back(market: Snapshot) -> None:
     assert spot.performance.expected_interruptions == pytest.approx(failures + taken, rel=1e-6)
 
 
-def test_the_cluster_must_bring_what_the_layout_assumes(market: Snapshot) -> None:
+def test_the_cluster_must_bring_what_the_layout_assumes(market: Catalog) -> None:
     found = asked(market, replace(WORKLOAD, global_batch=512, units=1e12), accelerators_per_replica=64)
     assert found.performance is not None
     needs = found.performance.cluster
@@ -69,7 +69,7 @@ def test_the_cluster_must_bring_what_the_layout_assumes(market: Snapshot) -> Non
     assert needs.cooling_w == pytest.approx(0.3 * needs.power_w)
 
 
-def test_a_run_that_may_fit_shows_its_speed(market: Snapshot) -> None:
+def test_a_run_that_may_fit_shows_its_speed(market: Catalog) -> None:
     """Just beyond the memory: not recommended, but the speed is there, with the reason."""
     workload = replace(WORKLOAD, phase="fine_tuning", global_batch=16)
     most = asked(market, workload, maximize="sequence_length", accelerators_per_replica=8).maximum
@@ -82,7 +82,7 @@ def test_a_run_that_may_fit_shows_its_speed(market: Snapshot) -> None:
     assert far.performance is None
 
 
-def test_an_oversubscribed_network_slows_what_crosses_it(market: Snapshot) -> None:
+def test_an_oversubscribed_network_slows_what_crosses_it(market: Catalog) -> None:
     workload = replace(WORKLOAD, global_batch=512, units=1e12)
     layout = Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3)
     fast, slow = (

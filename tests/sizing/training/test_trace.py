@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.catalog.snapshot import SnapshotStore
+from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
 from app.sizing.estimate import estimate
 from app.sizing.formula import Step
@@ -17,7 +17,7 @@ from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import PRETRAIN
@@ -86,7 +86,7 @@ def check(found: Estimate) -> None:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, snapshots: SnapshotStore) -> TrainingWorkload:
+def workloads(draw: st.DrawFn, snapshots: CatalogStore) -> TrainingWorkload:
     """Random runs: models on tokens and on samples, methods, precisions, optimizers, batches, lengths."""
     model = snapshots.model(draw(st.sampled_from(MODELS)))
     samples = model.sample is not None
@@ -113,7 +113,7 @@ def workloads(draw: st.DrawFn, snapshots: SnapshotStore) -> TrainingWorkload:
 
 @pytest.mark.slow
 @given(data=st.data())
-def test_lines_of_recommended_runs(market: Snapshot, snapshots: SnapshotStore, data: st.DataObject) -> None:
+def test_lines_of_recommended_runs(market: Catalog, snapshots: CatalogStore, data: st.DataObject) -> None:
     workload = data.draw(workloads(snapshots))
     pricing = data.draw(st.sampled_from([(), ("spot",), ("owned",)]))
     question = Question(workload, Constraints(pricing_models=pricing), trace=True, limit=3)  # type: ignore[arg-type]
@@ -122,7 +122,7 @@ def test_lines_of_recommended_runs(market: Snapshot, snapshots: SnapshotStore, d
 
 
 @given(data=st.data())
-def test_lines_of_estimated_runs(market: Snapshot, snapshots: SnapshotStore, data: st.DataObject) -> None:
+def test_lines_of_estimated_runs(market: Catalog, snapshots: CatalogStore, data: st.DataObject) -> None:
     workload = data.draw(workloads(snapshots))
     deployment = Deployment(
         data.draw(st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb", "amd-mi300x"])),
@@ -142,7 +142,7 @@ def test_lines_of_estimated_runs(market: Snapshot, snapshots: SnapshotStore, dat
         check(found)
 
 
-def test_the_trace_shows_spot_capacity_and_lost_time(market: Snapshot) -> None:
+def test_the_trace_shows_spot_capacity_and_lost_time(market: Catalog) -> None:
     sold = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), pricing_models=("spot",))  # type: ignore[arg-type]
     found = recommend(Question(PRETRAIN, sold, trace=True), market).recommendations[0].estimate
     traced = lines(found)

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.catalog.snapshot import SnapshotStore
-from app.sizing.snapshot import Snapshot
+from app.catalog.snapshot import CatalogStore
+from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.layouts import FULL
 from app.sizing.training.ranks import rank_params
@@ -23,7 +23,7 @@ from tests.sizing.training.counted import COUNTS, layout
 from tests.sizing.training.layouts import SINGLE, WORKLOAD, one, work
 
 
-def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_layer_and_pass(market: Snapshot) -> None:
+def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_layer_and_pass(market: Catalog) -> None:
     plans = one(market, zero_stage=1, tensor_parallel=8, pipeline_parallel=1, context_parallel=1)
     found = work(WORKLOAD, plans, np.ones(1))
     message = 4096 * 4096 * 2
@@ -33,7 +33,7 @@ def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_lay
     assert float(found.micro.traffic.tensor.scale_up_messages[0]) == 4 * 32
 
 
-def test_gradients_and_weights_cross_the_ring_once_a_step(market: Snapshot) -> None:
+def test_gradients_and_weights_cross_the_ring_once_a_step(market: Catalog) -> None:
     """ZeRO-1 on 16 x 8: 2 bytes of gradients scattered and 2 of weights gathered, over eight cards of 50 GB/s a
     machine.
     """
@@ -45,7 +45,7 @@ def test_gradients_and_weights_cross_the_ring_once_a_step(market: Snapshot) -> N
 
 
 def test_experts_are_shared_by_their_group_and_their_tokens_exchanged(
-    market: Snapshot, snapshots: SnapshotStore
+    market: Catalog, snapshots: CatalogStore
 ) -> None:
     moe = replace(WORKLOAD, model=snapshots.model("Qwen/Qwen3-30B-A3B"))
     plans = one(market, moe, zero_stage=1, expert_parallel=8, **SINGLE)

@@ -24,7 +24,7 @@ from app.sizing.serving.search import plans_sought
 from app.sizing.serving.simulation import Replica, Simulated, run
 from app.sizing.serving.simulation.draws import OUTPUTS, PROMPTS, Drawn, uniforms, unit_gaps
 from app.sizing.serving.simulation.tables import replica_of, replica_work
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import registered
 from tests.sizing.serving.given import varied
@@ -80,7 +80,7 @@ class Compared:
     capacity: float
 
 
-def plans_for(market: Snapshot, name: str) -> Plans:
+def plans_for(market: Catalog, name: str) -> Plans:
     """Every plan of a model."""
     asked = varied(model=registered(name))
     return plans_sought(Question(asked), asked, market, Rejections(market.accelerators))
@@ -92,7 +92,7 @@ def lengths(rng: np.random.Generator, means: tuple[int, ...]) -> Lengths:
     return Lengths(mean, mean * float(rng.choice(SPREADS)))
 
 
-def cases(market: Snapshot, count: int, *, seed: int, models: tuple[str, ...] = MODELS) -> list[Case]:
+def cases(market: Catalog, count: int, *, seed: int, models: tuple[str, ...] = MODELS) -> list[Case]:
     """Replicas on which a mean request fits, half of them with a number in flight, half with a rate."""
     rng = np.random.default_rng(seed)
     found: list[Case] = []

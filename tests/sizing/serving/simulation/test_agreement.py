@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.snapshot import Snapshot
+from app.sizing.snapshot import Catalog
 from tests.sizing.serving.simulation.agreement import Compared, apart, cases, compared
 
 COUNT, SEED = 80, 1
 
 
 @pytest.fixture(scope="module")
-def found(market: Snapshot) -> list[Compared]:
+def found(market: Catalog) -> list[Compared]:
     return [compared(case) for case in cases(market, COUNT, seed=SEED)]
 
 
