@@ -226,7 +226,7 @@ class Admission:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RequestSlot:
     """Access of one request to the thread pool."""
 
     admission: Admission

@@ -8,7 +8,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.api.admission import Turn
+from app.api.admission import RequestSlot
 from app.api.body import read_body, read_pasted_body
 from app.api.schemas.model import ConfigModel, SizedModel
 from app.catalog.outbox import Outbox
@@ -31,12 +31,12 @@ async def _store(request: Request) -> CatalogStore:
     return store
 
 
-async def _turn(request: Request) -> Turn:
-    return Turn(request.app.state.admission, request)
+async def _turn(request: Request) -> RequestSlot:
+    return RequestSlot(request.app.state.admission, request)
 
 
-async def _long_turn(request: Request) -> Turn:
-    return Turn(request.app.state.long_admission, request)
+async def _long_turn(request: Request) -> RequestSlot:
+    return RequestSlot(request.app.state.long_admission, request)
 
 
 async def _answers(request: Request) -> AnswerStore:
@@ -61,8 +61,8 @@ async def _today(request: Request) -> date:
 
 Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
 Snapshots = Annotated[CatalogStore, Depends(_store)]
-AtTurn = Annotated[Turn, Depends(_turn)]
-AtLongTurn = Annotated[Turn, Depends(_long_turn)]  # for answers that evaluate many questions or read long texts
+AtTurn = Annotated[RequestSlot, Depends(_turn)]
+AtLongTurn = Annotated[RequestSlot, Depends(_long_turn)]  # for answers that evaluate many questions or read long texts
 Answers = Annotated[AnswerStore, Depends(_answers)]
 Notices = Annotated[Outbox, Depends(_outbox)]
 AtDesk = Annotated[Desk | None, Depends(_desk)]

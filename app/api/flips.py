@@ -65,7 +65,7 @@ class Hold:
 
 
 @dataclass(slots=True)
-class Asker:
+class RequestProbe:
     """Answers a request with one part changed and caches the results."""
 
     request: RecommendRequest
@@ -113,7 +113,7 @@ class Asker:
         return First(sides, sides, price_words(first.estimate))
 
 
-def flips_of(asker: Asker, rivals: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
+def flips_of(asker: RequestProbe, rivals: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
     """Returns the current first option, every breakpoint found, and the ranges in which nothing changes."""
     now = asker.first({})
     question = recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
@@ -132,7 +132,7 @@ def flips_of(asker: Asker, rivals: list[tuple[str, str]]) -> tuple[First, list[F
     return now, flips, holds
 
 
-def _of_knob(asker: Asker, knob: Knob, now: First) -> Iterator[Flip]:
+def _of_knob(asker: RequestProbe, knob: Knob, now: First) -> Iterator[Flip]:
     """Yields the nearest breakpoint of one parameter in each direction."""
     for steps in knob.steps:
         turn = nearest_turn(lambda v: asker.first(_moved(knob, v)).type, knob.now, steps, knob.closeness)
@@ -149,7 +149,7 @@ def _moved(knob: Knob, value: float) -> Part:
     return {} if value == knob.now else knob.patch(value)
 
 
-def _of_formats(asker: Asker, now: First, asked: tuple[str, ...]) -> Iterator[Flip]:
+def _of_formats(asker: RequestProbe, now: First, asked: tuple[str, ...]) -> Iterator[Flip]:
     """Yields the weight formats that make another type rank first."""
     for formats in FORMATS:
         if set(asked) == set(formats):

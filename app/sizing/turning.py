@@ -10,7 +10,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class Turn(Generic[T]):
+class Threshold(Generic[T]):
     """The value at which an answer changes."""
 
     value: float  # nearest evaluated value with a changed answer
@@ -20,7 +20,7 @@ class Turn(Generic[T]):
 
 def nearest_turn(
     answer_at: Callable[[float], T], now: float, steps: Sequence[float], closeness: float
-) -> Turn[T] | None:
+) -> Threshold[T] | None:
     """The first step at which the answer differs from the current one, refined by geometric bisection.
 
     A change that reverts between two steps is not found. Every value in the result was evaluated.
@@ -36,15 +36,15 @@ def nearest_turn(
     for step in steps:
         becomes = answer_at(step)
         if becomes != same:
-            return _nearer(answer_at, Turn(step, still, becomes), same, closeness)
+            return _nearer(answer_at, Threshold(step, still, becomes), same, closeness)
         still = step
     return None
 
 
-def _nearer(answer_at: Callable[[float], T], threshold: Turn[T], same: T, closeness: float) -> Turn[T]:
+def _nearer(answer_at: Callable[[float], T], threshold: Threshold[T], same: T, closeness: float) -> Threshold[T]:
     """Narrow the interval between the unchanged and the changed answer."""
     while max(threshold.value, threshold.still) / min(threshold.value, threshold.still) > 1 + closeness:
         middle = (threshold.value * threshold.still) ** 0.5
         becomes = answer_at(middle)
-        threshold = Turn(threshold.value, middle, threshold.becomes) if becomes == same else Turn(middle, threshold.still, becomes)
+        threshold = Threshold(threshold.value, middle, threshold.becomes) if becomes == same else Threshold(middle, threshold.still, becomes)
     return threshold

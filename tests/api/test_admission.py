@@ -14,7 +14,7 @@ from fastapi import Request
 from fastapi.responses import Response
 from starlette.testclient import TestClient
 
-from app.api.admission import Admission, Turn
+from app.api.admission import Admission, RequestSlot
 from app.api.problems import Malformed
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
@@ -42,7 +42,7 @@ class Asker:
         return {"type": "http.disconnect"}
 
     def asks(self, admission: Admission, compute: Callable[..., Response], *args: Any) -> asyncio.Task[Response]:
-        return asyncio.ensure_future(Turn(admission, self.request).shared(compute, *args))
+        return asyncio.ensure_future(RequestSlot(admission, self.request).shared(compute, *args))
 
 
 class Held:

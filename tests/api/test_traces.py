@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
 
 from app.api import front, problems, traces
-from app.api.admission import Admission, Turn
+from app.api.admission import Admission, RequestSlot
 from app.work import stage
 from tests.api.test_front import SPAN, TRACE
 
@@ -41,7 +41,7 @@ def app_with(provider: TracerProvider | None) -> FastAPI:
 
     @app.post("/asked/{id}")
     async def asked(request: Request) -> Response:
-        return await Turn(admission, request).shared(staged)
+        return await RequestSlot(admission, request).shared(staged)
 
     @app.get("/broken")
     async def broken() -> None:

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from app.api.answering import catalog_json, request_of
 from app.api.deps import Answers, AtLongTurn, Snapshots
-from app.api.flips import Asker, flips_of
+from app.api.flips import RequestProbe, flips_of
 from app.api.openapi import problems
 from app.api.patterns import Saving, patterns_of, savings_of, usd_of
 from app.api.questions import recommend_question
@@ -45,7 +45,7 @@ async def get_sensitivity(
     return await turn.shared(moved, id, answers, catalog_store)
 
 
-def cheaper_patterns(asker: Asker) -> tuple[list[Saving], int]:
+def cheaper_patterns(asker: RequestProbe) -> tuple[list[Saving], int]:
     """Returns the open patterns that save money, and the number of patterns tested."""
     question = recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
     patterns = list(patterns_of(asker.request, question, asker.catalog_store.smaller_model))
@@ -59,7 +59,7 @@ def moved(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> R
     stored = orjson.loads(answers.get(identity)[0])
     request = request_of(stored)
     directory = catalog_store.directory()
-    asker = Asker(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
+    asker = RequestProbe(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
     names = {a.slug: a.name for a in directory.market.accelerators}
     first, flips, holds = flips_of(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])
