@@ -19,7 +19,7 @@ from app.sizing.columns import Codes, Column
 from app.sizing.evidence import Compared, is_cost
 from app.sizing.hardware.achieved import kernels_of
 from app.sizing.surroundings import Shape, StackKey, Surroundings, pool_of
-from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, interval_score
+from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Neighborhood, Spread, interval_score
 
 # Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
 ALONE = (0.5, 1.0, 2.0, 4.0)
@@ -49,28 +49,28 @@ class Errors:
     worse: Column
     source: Codes
     weight: Column
-    around: Around
+    around: Neighborhood
 
     def scale(self, shape: tuple[float, float, float]) -> Column:
         """The scale of every row for these terms."""
         return Spread("", *shape, (), 0, 0).scale(self.around)
 
 
-def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Around]:
+def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Neighborhood]:
     """The evidence of other sources around every result, by (measurement, metric)."""
-    found: dict[tuple[str, str], Around] = {}
+    found: dict[tuple[str, str], Neighborhood] = {}
     for pool in sorted({pool_of(r.kind) for r in rows}):
         of_pool = [r for r in rows if pool_of(r.kind) == pool]
         for source in sorted({r.source for r in of_pool}):
             others = Surroundings(r for r in of_pool if r.source != source and not r.set_aside)
-            known: dict[tuple[StackKey, Shape], Around] = {}
+            known: dict[tuple[StackKey, Shape], Neighborhood] = {}
             for r in of_pool:
                 if r.source != source:
                     continue
                 s = r.setting
                 asked = StackKey(s.engine, s.family, s.format_class), Shape(s.params, s.input_tokens, s.output_tokens)
                 if asked not in known:
-                    known[asked] = others.index_stacks(asked[:1]).around(asked[1])
+                    known[asked] = others.index_stacks(asked[:1]).neighborhood(asked[1])
                 found[r.measurement, r.metric] = known[asked]
     return found
 
@@ -91,9 +91,9 @@ def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
     )
 
 
-def around_of(rows: Sequence[Compared]) -> Around:
+def around_of(rows: Sequence[Compared]) -> Neighborhood:
     """The evidence of other sources around results, as the results record it."""
-    return Around(
+    return Neighborhood(
         np.array([r.sources_beside for r in rows]),
         np.array([r.distance for r in rows]),
         np.array([float(r.kind not in PEAKS and kernels_of(r.setting.family) == "untabulated") for r in rows]),

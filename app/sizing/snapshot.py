@@ -41,7 +41,7 @@ from app.sizing.hardware.tables import (
     codes,
     indices,
 )
-from app.sizing.surroundings import SERVING, Beside, StackKey, distinct_stacks, pool_of, surroundings_of
+from app.sizing.surroundings import SERVING, EvidenceIndex, StackKey, distinct_stacks, pool_of, surroundings_of
 from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 from app.sizing.values.hosted import HostedPrice
 
@@ -98,7 +98,7 @@ class Catalog:
     ) -> None:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.evidence = evidence if evidence is not None else Evidence(())
-        self.surroundings = surroundings_of(self.evidence.rows)
+        self.evidence_pools = surroundings_of(self.evidence.rows)
         self.hosted, self.slicings = by_model(hosted), slicings_of(slices)
         self.coefficients = CoefficientTable(coefficients, factors)
         of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
@@ -149,7 +149,7 @@ class Catalog:
             book.own(system)
         return book.machines(), book.listings()
 
-    def _stacks(self) -> tuple[Stacks, Beside]:
+    def _stacks(self) -> tuple[Stacks, EvidenceIndex]:
         """Every stack, and the evidence near the distinct ones.
 
         Factors were fitted to token streams; stacks of other phases keep their base values.
@@ -166,7 +166,7 @@ class Catalog:
             formats=self.format_index,
             phases=indices(self.phases),
         )
-        return columns, self.surroundings[SERVING].index_stacks(once)
+        return columns, self.evidence_pools[SERVING].index_stacks(once)
 
     def achieved(
         self, stacks: Sequence[tuple[str, str, str]], generation: str = "today", fitted: Sequence[bool] | None = None

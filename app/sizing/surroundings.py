@@ -13,7 +13,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column
 from app.sizing.evidence import NUMBERS, WORDS, Compared, runtime_on, word_of
 from app.sizing.hardware.achieved import kernels_of
-from app.sizing.uncertainty import FARTHEST, Around
+from app.sizing.uncertainty import FARTHEST, Neighborhood
 
 # Attributes that distinguish stacks, and numbers that distinguish the questions about one stack.
 STACK_WORDS = ("vendor", "family", "runtime", "engine", "format_class")
@@ -70,10 +70,10 @@ class Surroundings:
         self._first: Codes = np.cumsum([0, *map(len, shapes)])[:-1]
         self._known: dict[StackKey, Column] = {}
 
-    def index_stacks(self, stacks: Sequence[StackKey]) -> Beside:
+    def index_stacks(self, stacks: Sequence[StackKey]) -> EvidenceIndex:
         """Distances from these stacks to every measured stack."""
         apart = np.array([self._apart(key) for key in stacks]).reshape(len(stacks), len(self._stacks))
-        return Beside(
+        return EvidenceIndex(
             apart,
             np.array([float(len(self._sources.get(runtime_on(key.engine, key.family), ()))) for key in stacks]),
             np.array([float(kernels_of(key.family) == "untabulated") for key in stacks]),
@@ -107,7 +107,7 @@ def surroundings_of(rows: Iterable[Compared]) -> dict[str, Surroundings]:
     return {pool: Surroundings(of_pool) for pool, of_pool in results_by_pool.items()}
 
 
-class Beside(NamedTuple):
+class EvidenceIndex(NamedTuple):
     """Stacks (rows) compared with measured stacks (columns)."""
 
     categorical_distance: Column  # distance in categorical attributes, one row per stack and one column per measured stack
@@ -116,14 +116,14 @@ class Beside(NamedTuple):
     shapes: Column  # weighted logarithms of the measured shapes, one column each
     first: Codes  # first shape of each measured stack
 
-    def around(self, shape: Shape) -> Around:
+    def neighborhood(self, shape: Shape) -> Neighborhood:
         """Evidence near each stack for this model and request size."""
         documented = np.ones(len(self.sources))
         if not len(self.first):
-            return Around(self.sources, np.full(len(self.sources), FARTHEST), self.untabulated, documented)
+            return Neighborhood(self.sources, np.full(len(self.sources), FARTHEST), self.untabulated, documented)
         off = self.shapes - scaled([shape]).T
         nearest = np.minimum.reduceat(np.sqrt(np.einsum("ij,ij->j", off, off)), self.first)
-        return Around(self.sources, (self.categorical_distance + nearest).min(axis=1), self.untabulated, documented)
+        return Neighborhood(self.sources, (self.categorical_distance + nearest).min(axis=1), self.untabulated, documented)
 
 
 def distinct_stacks(keys: Sequence[StackKey]) -> tuple[list[StackKey], Codes]:

@@ -27,13 +27,13 @@ FARTHEST = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Around(Columns):
+class Neighborhood(Columns):
     """Published evidence near some settings, one row each."""
 
     sources: Column  # independent sources for the same runtime on the same family
     distance: Column  # distance to the nearest result
     untabulated: Column  # 1 where base values come from no kernel tables of the maker
-    widened: Column  # factor on the spread where support is only inferred from rules; 1 where it is documented
+    prior_width: Column  # factor on the spread where support is only inferred from rules; 1 where it is documented
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +48,9 @@ class Spread:
     rows: int  # results in the fit
     sources: int  # sources in the fit
 
-    def scale(self, around: Around) -> Column:
+    def scale(self, neighborhood: Neighborhood) -> Column:
         """Spread relative to one with many sources, by row."""
-        return spread_scale(self, around.sources, around.distance, around.untabulated) * around.widened
+        return spread_scale(self, neighborhood.sources, neighborhood.distance, neighborhood.untabulated) * neighborhood.prior_width
 
     def at(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, at a confidence."""

@@ -20,7 +20,7 @@ from app.sizing.surroundings import (
     pool_of,
     surroundings_of,
 )
-from app.sizing.uncertainty import FARTHEST, Around, Spread
+from app.sizing.uncertainty import FARTHEST, Neighborhood, Spread
 from tests.sizing.published import result
 
 HERE, ASKED = StackKey("vllm", "nvidia_hopper", "fp8"), Shape(70e9, 1024.0, 1024.0)
@@ -28,7 +28,7 @@ ONE = Surroundings([result()])
 
 
 def seen(surroundings: Surroundings, stack: StackKey = HERE, asked: Shape = ASKED) -> tuple[float, ...]:
-    around = surroundings.index_stacks([stack]).around(asked)
+    around = surroundings.index_stacks([stack]).neighborhood(asked)
     return tuple(float(c[0]) for c in (around.sources, around.distance, around.untabulated))
 
 
@@ -103,7 +103,7 @@ def test_distinct_stacks_are_listed_once() -> None:
     once, which = distinct_stacks([HERE, other, HERE])
     assert once == [HERE, other]
     assert which.tolist() == [0, 1, 0]
-    both = Surroundings([result()]).index_stacks(once).around(ASKED)
+    both = Surroundings([result()]).index_stacks(once).neighborhood(ASKED)
     assert both.distance.tolist() == pytest.approx([0.0, 0.3])
 
 
@@ -128,8 +128,8 @@ stacks = st.lists(st.builds(StackKey, engines, families, formats), min_size=1, m
 shapes = st.builds(Shape, params, lengths, lengths)
 
 
-def around(rows: list[Compared], asked: list[StackKey], shape: Shape) -> Around:
-    return surroundings_of(rows)[SERVING].index_stacks(asked).around(shape)
+def around(rows: list[Compared], asked: list[StackKey], shape: Shape) -> Neighborhood:
+    return surroundings_of(rows)[SERVING].index_stacks(asked).neighborhood(shape)
 
 
 @given(st.lists(published, max_size=8), published, stacks, shapes, st.floats(0, 5), st.floats(0, 2), st.floats(0, 3))

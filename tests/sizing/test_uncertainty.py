@@ -10,15 +10,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from app.sizing.uncertainty import FARTHEST, HIGH, LEVELS, LOW, UNKNOWN, Around, Spread, Spreads, interval_score
+from app.sizing.uncertainty import FARTHEST, HIGH, LEVELS, LOW, UNKNOWN, Neighborhood, Spread, Spreads, interval_score
 from tests.examples import col
 
 # Quantiles that are easy to work with: results are 0.8 worse at most nine times in ten, and 0.4 better.
 SPREAD = Spread("tpot", 3.0, 0.5, 2.0, (-0.6, -0.4, -0.2, 0.0, 0.3, 0.8, 1.2), 100, 10)
 
 
-def around(sources: float = 10.0, distance: float = 0.0, untabulated: float = 0.0, widened: float = 1.0) -> Around:
-    return Around(col(sources), col(distance), col(untabulated), col(widened))
+def around(sources: float = 10.0, distance: float = 0.0, untabulated: float = 0.0, widened: float = 1.0) -> Neighborhood:
+    return Neighborhood(col(sources), col(distance), col(untabulated), col(widened))
 
 
 def scale(**changed: float) -> float:

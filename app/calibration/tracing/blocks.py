@@ -23,7 +23,7 @@ from app.calibration.tracing.stand_ins import (
 )
 
 
-def widened(setup: Setup) -> bool:
+def uses_fp32_norms(setup: Setup) -> bool:
     """Whether norms, embedding, head and the residual stream are in FP32."""
     return setup.weights in ("sharded", "autocast") or (setup.method == "qlora" and setup.kbit_widening)
 

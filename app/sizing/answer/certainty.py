@@ -22,7 +22,7 @@ from app.sizing.serving.options import Judged
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
-from app.sizing.uncertainty import HIGH, LOW, NORMAL, Around, Spread, Spreads
+from app.sizing.uncertainty import HIGH, LOW, NORMAL, Neighborhood, Spread, Spreads
 from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
 
 # Both ends of an 80 % interval, as z-scores of a normal distribution.
@@ -77,7 +77,7 @@ class Certainty:
     """Published evidence around a setting, and the intervals that follow from it."""
 
     spreads: Spreads
-    around: Mapping[str, Around]  # evidence near the setting, by pool of results
+    neighbourhood: Mapping[str, Neighborhood]  # evidence near the setting, by pool of results
     setting: Setting
     near: Near  # how much of the stack was published elsewhere
     neighbours: tuple[Neighbour, ...]  # nearest published results, nearest first
@@ -99,7 +99,7 @@ class Certainty:
     def sources(self) -> int:
         """Number of independent sources with results of the runtime on the hardware family."""
         pool = pool_of("training" if self.training else "throughput")
-        return int(self.around[pool].sources[0])
+        return int(self.neighbourhood[pool].sources[0])
 
     def interval(self, quantity: str, value: float, kind: str, statistic: str = "mean") -> Interval:
         """80 % interval of one predicted quantity.
@@ -108,7 +108,7 @@ class Certainty:
             kind: kind of error whose spread applies.
         """
         spread = self.spreads.get_spread(kind)
-        scale = spread.scale(self.around[pool_of(kind)])
+        scale = spread.scale(self.neighbourhood[pool_of(kind)])
         low, high = np.exp(scale * ends_of(spread)).tolist()
         if kind in RATES:
             low, high = 1 / high, 1 / low
@@ -130,7 +130,7 @@ def certainty_of(
     assumed: Assumptions,
     *,
     training: bool = False,
-    around: Mapping[str, Around] | None = None,
+    neighbourhood: Mapping[str, Neighborhood] | None = None,
 ) -> Certainty:
     """Evidence around a setting of serving or training.
 
@@ -141,6 +141,6 @@ def certainty_of(
     near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
     key = StackKey(setting.engine, setting.family, setting.format_class)
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
-    if around is None:
-        around = {pool: results.index_stacks([key]).around(shape) for pool, results in catalog.surroundings.items()}
-    return Certainty(catalog.spreads, around, setting, near, neighbours, assumed, training)
+    if neighbourhood is None:
+        neighbourhood = {pool: results.index_stacks([key]).neighborhood(shape) for pool, results in catalog.evidence_pools.items()}
+    return Certainty(catalog.spreads, neighbourhood, setting, near, neighbours, assumed, training)

@@ -42,7 +42,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import judged_of, replicas_of, within_service
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import SERVING
-from app.sizing.uncertainty import Around
+from app.sizing.uncertainty import Neighborhood
 from app.sizing.units import GIB
 from app.sizing.words import counted, figure, percent
 from app.sizing.workload import InferenceWorkload, Load
@@ -65,7 +65,7 @@ class Known:
     """Context shared by all rows of a table of deployments: catalog, published results, ideal performance and bills."""
 
     catalog: Catalog
-    around: Around  # the published results nearest to each row
+    neighbourhood: Neighborhood  # the published results nearest to each row
     best: Best  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
     bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
@@ -112,7 +112,7 @@ def deployment_of(
 def certainty_around(
     workload: InferenceWorkload,
     setting: Setting,
-    around: Around,
+    neighbourhood: Neighborhood,
     catalog: Catalog,
     assumed: Assumptions,
     *,
@@ -124,10 +124,10 @@ def certainty_around(
     models
     (used for weights in host memory).
     """
-    pools = {SERVING: around}
+    pools = {SERVING: neighbourhood}
     if skip_evidence or serving_backend(workload) is SINGLE_PASSES:
         return Certainty(catalog.spreads, pools, setting, Near.FAR, (), assumed)
-    return certainty_of(setting, catalog, assumed, around=pools)
+    return certainty_of(setting, catalog, assumed, neighbourhood=pools)
 
 
 def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
@@ -281,7 +281,7 @@ def serving_estimate(
     cost = money_of(workload, judged, row, at_sale, known)
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.away[row])
-    around = known.around.take(only)
+    around = known.neighbourhood.take(only)
     sure = certainty_around(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
     performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
@@ -325,7 +325,7 @@ def known_of(
     workload: InferenceWorkload,
     judged: Judged[Any, Any, Any],
     catalog: Catalog,
-    around: Around,
+    neighbourhood: Neighborhood,
     speculative: Speculative | None,
     runs: SimulatedReplicas | None,
 ) -> Known:
@@ -334,7 +334,7 @@ def known_of(
     best = serving_backend(workload).best(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
     billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
-    return Known(catalog, around, best, answer_writer(workload).shares(workload, judged), billed, runs)
+    return Known(catalog, neighbourhood, best, answer_writer(workload).shares(workload, judged), billed, runs)
 
 
 def judge_deployments(
@@ -356,8 +356,8 @@ def judge_deployments(
     """
     speculative = requested.speculative if requested else None
     note(plans, question.assumptions)
-    around = around_plans(workload, plans, catalog.beside_stacks, question.assumptions)
-    by = by_margins(question, workload, around, catalog.spreads)
+    neighbourhood = around_plans(workload, plans, catalog.beside_stacks, question.assumptions)
+    by = by_margins(question, workload, neighbourhood, catalog.spreads)
     with recording(wanted=question.trace) as trace:
         memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.predicted), speed.take(by.predicted)
@@ -369,9 +369,9 @@ def judge_deployments(
         replicas_of(question, workload, plans, sure_capacity, sure_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-        ends = ending(question, workload, judged, around, catalog.spreads)
+        ends = ending(question, workload, judged, neighbourhood, catalog.spreads)
     sure = assurance_from_simulation(question, workload, judged, by, memory, speed, runs)
-    known = known_of(question, workload, judged, catalog, around, speculative, runs)
+    known = known_of(question, workload, judged, catalog, neighbourhood, speculative, runs)
     at_sale = sold(catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
     if ends is not None:

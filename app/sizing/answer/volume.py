@@ -20,7 +20,7 @@ from app.sizing.serving.assurance import surely_s
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Judged, Options, allowed, duration_s, measures
 from app.sizing.serving.search import replicas_of, with_replica_count
-from app.sizing.uncertainty import Around, Spreads
+from app.sizing.uncertainty import Neighborhood, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import counted, figure, measured, percent, span
 from app.sizing.workload import InferenceWorkload
@@ -43,7 +43,7 @@ def ending(
     question: Question,
     workload: InferenceWorkload,
     judged: Judged[Any, Any, Any],
-    around: Around,
+    around: Neighborhood,
     spreads: Spreads,
 ) -> Ending | None:
     """Duration and cost of work with a fixed volume; None for other work."""

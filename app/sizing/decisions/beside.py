@@ -16,7 +16,7 @@ from app.sizing.units import GBIT
 
 
 @dataclass(frozen=True, slots=True)
-class Beside(Columns):
+class AncillaryCosts(Columns):
     """Ancillary purchases of a whole deployment, in USD; 0 for rented machines, whose rent includes them."""
 
     network_usd: Column  # network between the machines, USD
@@ -114,7 +114,7 @@ def network_price(found: Candidates, linked_nodes: Column, assumed: Assumptions)
 
 def beside_of(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column | float, assumed: Assumptions
-) -> Beside:
+) -> AncillaryCosts:
     """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each.
 
     `host_bytes` is the host memory that the plan uses on each machine.
@@ -128,4 +128,4 @@ def beside_of(
     if np.any(needed > 0):
         of = found.parts
         memory = nodes * np.nan_to_num(more_memory_usd(needed, of.memory_bytes, of.memory_usd_per_gib))
-    return Beside(network, racks_usd(nodes, found.rated_w, ~found.node.workstation, owned, assumed), memory)
+    return AncillaryCosts(network, racks_usd(nodes, found.rated_w, ~found.node.workstation, owned, assumed), memory)

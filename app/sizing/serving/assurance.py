@@ -22,7 +22,7 @@ from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Judged, Options
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import replicas_of
-from app.sizing.uncertainty import MOST_SURE, NORMAL, Around, Spreads
+from app.sizing.uncertainty import MOST_SURE, NORMAL, Neighborhood, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
 # Confidence values at which the slack of a deployment is computed; linear interpolation and extrapolation elsewhere.
@@ -64,7 +64,7 @@ class ByMargins:
         return slice(self.count, self.count * (1 + len(self.levels)))
 
 
-def by_margins(question: Question, workload: InferenceWorkload, around: Around, spreads: Spreads) -> ByMargins:
+def by_margins(question: Question, workload: InferenceWorkload, around: Neighborhood, spreads: Spreads) -> ByMargins:
     """Margins for all confidence levels and the confidence grid, from the evidence around each deployment."""
     asked, count = question.constraints.confidence, len(around)
     levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*TRIED, asked})
@@ -142,7 +142,7 @@ def surely_s(
     workload: InferenceWorkload,
     expected_s: Column,
     options: Options,
-    around: Around,
+    around: Neighborhood,
     spreads: Spreads,
 ) -> Column:
     """Seconds until volumes finish at the requested confidence: the cold start, plus the work with its margin."""

@@ -10,8 +10,8 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.hardware.tables import Stacks
 from app.sizing.serving.plans import Plans
-from app.sizing.surroundings import Beside, Shape
-from app.sizing.uncertainty import Around, Spreads
+from app.sizing.surroundings import EvidenceIndex, Shape
+from app.sizing.uncertainty import Neighborhood, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
 
@@ -41,20 +41,20 @@ class Margins(Columns):
         return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
 
 
-def around_plans(workload: InferenceWorkload, plans: Plans, evidence_index: Beside, assumed: Assumptions) -> Around:
+def around_plans(workload: InferenceWorkload, plans: Plans, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
     """Published evidence near every plan; none is known for weights in host memory."""
-    around = around_stacks(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
+    neighbourhood = around_stacks(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
     if plans.on_host is None:
-        return around
-    widened = np.where(plans.away, np.maximum(around.widened, assumed.expected_support_widening), around.widened)
-    return replace(around, sources=np.where(plans.away, 0.0, around.sources), widened=widened)
+        return neighbourhood
+    widened = np.where(plans.away, np.maximum(neighbourhood.prior_width, assumed.expected_support_widening), neighbourhood.prior_width)
+    return replace(neighbourhood, sources=np.where(plans.away, 0.0, neighbourhood.sources), widened=widened)
 
 
-def around_stacks(workload: InferenceWorkload, stacks: Stacks, evidence_index: Beside, assumed: Assumptions) -> Around:
+def around_stacks(workload: InferenceWorkload, stacks: Stacks, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
     """Published evidence near every software stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
-    around = evidence_index.around(shape).take(stacks.evidence_stack)
-    return replace(around, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
+    neighbourhood = evidence_index.neighborhood(shape).take(stacks.evidence_stack)
+    return replace(neighbourhood, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
 
 
 def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
@@ -67,11 +67,11 @@ def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
 
 
 def margins_at(
-    standing: Column | float, workload: InferenceWorkload, around: Around, spreads: Spreads, assumed: Assumptions
+    standing: Column | float, workload: InferenceWorkload, neighbourhood: Neighborhood, spreads: Spreads, assumed: Assumptions
 ) -> Margins:
     """Multipliers at a z-score; z = 0 is the median prediction."""
     names = kinds_of(workload)
     chosen = {name: spreads.get_spread(name) for name in names}
-    factors = {name: np.exp(spread.scale(around) * spread.quantile(standing)) for name, spread in chosen.items()}
+    factors = {name: np.exp(spread.scale(neighbourhood) * spread.quantile(standing)) for name, spread in chosen.items()}
     rate, tpot, ttft = (factors[name] for name in names)
-    return Margins(rate, tpot, ttft, np.full(len(around), assumed.memory_deviation) * standing)
+    return Margins(rate, tpot, ttft, np.full(len(neighbourhood), assumed.memory_deviation) * standing)

@@ -33,7 +33,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ComparisonRuns:
     """Runs to compare with each chosen run."""
 
     alternatives: tuple[tuple[Alternative, ...], ...]  # neighboring layouts of each chosen run
@@ -56,7 +56,7 @@ def neighbours_of(plans: TrainingPlans, row: int) -> Iterator[tuple[str, str, fl
     yield f"a micro-batch of {twice:g}", "micro_batch_sequences", twice
 
 
-def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> Beside:
+def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assumed: Assumptions) -> ComparisonRuns:
     """Evaluate the neighboring layouts of each row, and each row's layout on one machine."""
     neighbors = [(row, *choice) for row in range(len(plans)) for choice in neighbours_of(plans, row)]
     chosen = np.arange(len(plans))
@@ -78,7 +78,7 @@ def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assum
         slower = float(other.wall_s[i]) / float(run.wall_s[row]) - 1
         total_bytes = float(other.memory.total_bytes[i])
         alternatives[row].append(Alternative(neighbors[at][1], bool(fitting[i]), slower, total_bytes))
-    return Beside(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
+    return ComparisonRuns(tuple(map(tuple, alternatives)), other.take(np.arange(len(keep), len(rows))))
 
 
 def _first_of_each(rows: list[int], able: Mask) -> Codes:

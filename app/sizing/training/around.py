@@ -30,7 +30,7 @@ def sizes_around(accelerators: Column, accelerators_per_node: Column) -> Column:
     )
 
 
-def around(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Codes, Column]:
+def degrees_near_size(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Codes, Column]:
     """Return (row, data-parallel degree) of each layout at each legal size near a given number of accelerators."""
     sizes = sizes_around(accelerators, plans.accelerators_per_node)
     degrees, able = degree_of(counts, plans, sizes)

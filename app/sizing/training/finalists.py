@@ -10,7 +10,7 @@ from app.sizing.decisions.cost import Cost
 from app.sizing.formula import Trace, recording, unrecorded
 from app.sizing.question import Question
 from app.sizing.result import Part
-from app.sizing.training.alternatives import Beside, compare_with_neighbors
+from app.sizing.training.alternatives import ComparisonRuns, compare_with_neighbors
 from app.sizing.training.assurance import Assured, assured
 from app.sizing.training.counts import Counts
 from app.sizing.training.memory import memory_of
@@ -31,7 +31,7 @@ class Finalists:
     cost: Cost
     fits: Mask  # whether each run fits, by the median prediction
     outcome: Outcome
-    comparisons: Beside  # runs to compare with
+    comparisons: ComparisonRuns  # runs to compare with
     assured: Assured  # probabilities, and needs per confidence level
     virtual_pipeline: Column  # model chunks per pipeline stage
     trace: Trace  # recorded arithmetic

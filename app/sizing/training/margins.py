@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.uncertainty import FARTHEST, Around, Spread
+from app.sizing.uncertainty import FARTHEST, Neighborhood, Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Margins(Columns):
     widened: Column  # widening of the spread for stacks without published support; 1 if documented
 
 
-def margins_of(confidence: float, time: tuple[Spread, Around], memory: Spread, recipe_known: Mask) -> Margins:
+def margins_of(confidence: float, time: tuple[Spread, Neighborhood], memory: Spread, recipe_known: Mask) -> Margins:
     """Build the margins of stacks from the published evidence near each of them."""
     of_time, time_neighbourhood = time
     time_scale = of_time.scale(time_neighbourhood)
@@ -34,11 +34,11 @@ def margins_of(confidence: float, time: tuple[Spread, Around], memory: Spread, r
         time_scale=time_scale,
         time_factor=of_time.factor(confidence, time_scale),
         recipe_known=recipe_known,
-        widened=time_neighbourhood.widened,
+        widened=time_neighbourhood.prior_width,
     )
 
 
-def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Around:
+def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Neighborhood:
     """Evidence neighbourhood of a memory prediction.
 
     Weights, gradients and optimizer states are exact to the byte. Only the remaining share is uncertain, and the
@@ -47,7 +47,7 @@ def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask
     """
     share = np.where(recipe_known, 1.0 - counted_bytes / total_bytes, 1.0)
     none = np.zeros_like(share)
-    return Around(none, FARTHEST * share, none, widened)
+    return Neighborhood(none, FARTHEST * share, none, widened)
 
 
 def surely_in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:

@@ -27,7 +27,7 @@ from app.sizing.hardware.trainers import Trainers, training_work
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import Shape, StackKey, pool_of
-from app.sizing.training.around import around
+from app.sizing.training.around import degrees_near_size
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import group_rows
 from app.sizing.training.least import least_measures, least_of_each
@@ -201,7 +201,7 @@ def _margins(
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     time = "training_samples" if workload.in_samples else "training"
-    neighbourhood = catalog.surroundings[pool_of(time)].index_stacks(keys).around(shape)
+    neighbourhood = catalog.evidence_pools[pool_of(time)].index_stacks(keys).neighborhood(shape)
     neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = catalog.spreads
     return margins_of(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
@@ -309,7 +309,7 @@ def _with_sizes_around(
     of_type = attempts.plans.accelerator[chosen]
     near = chosen[bound <= best[of_type]]
     plans = attempts.plans.take(near)
-    rows, degrees = around(counts, plans, size[plans.accelerator])
+    rows, degrees = degrees_near_size(counts, plans, size[plans.accelerator])
     plans, parts = plans.take(rows), attempts.parts.take(near[rows])
     run = run_at(counts, plans, degrees, question.assumptions, parts)
     good = surely_fits(plans, run, question.assumptions)

@@ -12,8 +12,8 @@ from app.sizing.columns import Picked
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints
 from app.sizing.serving.margins import Margins, around_plans, kinds_of, margins_at
-from app.sizing.surroundings import Beside
-from app.sizing.uncertainty import NORMAL, Around, Spread, Spreads, sample_spreads
+from app.sizing.surroundings import EvidenceIndex
+from app.sizing.uncertainty import NORMAL, Neighborhood, Spread, Spreads, sample_spreads
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, STEADY, planned, varied
@@ -24,7 +24,7 @@ SPREADS = Spreads(
     | {"throughput": Spread("throughput", 0.0, 0.0, 0.0, tuple(2 * w for w in WORSE), 9, 3)}
 )
 # With endless sources at distance 0; without sources at distance 1.
-AROUND = Around(col(1e12, 0.0), col(0.0, 1.0), col(0.0, 0.0), col(1.0, 1.0))
+AROUND = Neighborhood(col(1e12, 0.0), col(0.0, 1.0), col(0.0, 0.0), col(1.0, 1.0))
 
 
 def margins(confidence: float, workload: InferenceWorkload = STEADY) -> Margins:
@@ -72,9 +72,9 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     plans, assumed = planned(constraints=on_big), Assumptions()
     stacks = plans.stacks.table
     count = int(stacks.evidence_stack.max()) + 1
-    evidence = Beside(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
+    evidence = EvidenceIndex(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
     known = around_plans(STEADY, plans, evidence, assumed)
-    assert known.widened.tolist() == [1] * len(plans)
+    assert known.prior_width.tolist() == [1] * len(plans)
     by_rules = replace(plans, stacks=Picked(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
     found = around_plans(STEADY, by_rules, evidence, assumed)
     spread = SPREADS.get_spread("tpot")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.sizing.training.around import around, sizes_around
+from app.sizing.training.around import degrees_near_size, sizes_around
 from app.sizing.training.counts import counts_of
 from tests.examples import col
 from tests.sizing.small import SMALL
@@ -20,7 +20,7 @@ def test_sizes_are_whole_machines_near_a_size_or_a_part_of_one() -> None:
 def test_every_layout_is_tried_at_each_size_once() -> None:
     counts = counts_of(WORKLOAD)
     plans = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", micro_batch_sequences=1)
-    rows, degrees = around(counts, plans, np.full(len(plans), 64.0))
+    rows, degrees = degrees_near_size(counts, plans, np.full(len(plans), 64.0))
     sizes = plans.ranks[rows] * degrees
     assert len(set(zip(rows.tolist(), sizes.tolist(), strict=True))) == len(rows)
     assert 64 in sizes

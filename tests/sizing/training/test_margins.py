@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from app.sizing.training.margins import Margins, around_memory, in_time, margins_of, surely_in_time
-from app.sizing.uncertainty import Around, Spread
+from app.sizing.uncertainty import Neighborhood, Spread
 from tests.examples import col
 
 # Nine runs in ten take at most e^0.4 of the time predicted.
 TIME = Spread("training", 3.0, 0.0, 0.0, (-0.6, -0.4, -0.2, 0.0, 0.2, 0.4, 0.6), 60, 9)
 MEMORY = Spread("training_memory", 0.0, 1.0, 0.0, (-0.3, -0.2, -0.1, 0.0, 0.1, 0.2, 0.3), 60, 9)
 # Many sources for the first stack, none for the second: the scale is 1 and sqrt(1 + 3) = 2.
-AROUND = Around(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0), col(1.0, 1.0))
+AROUND = Neighborhood(col(1e9, 0.0), col(0.0, 0.0), col(0.0, 0.0), col(1.0, 1.0))
 KNOWN = np.array([True, False])
 
 

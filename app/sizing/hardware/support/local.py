@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.records import Build, widened
+from app.sizing.hardware.support.records import Build, conversion_formats
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import ModelTask
 
@@ -18,7 +18,7 @@ _KV_GGUF = ("fp16", "bf16", "gguf-q8_0", "gguf-q4_0")
 _LLAMA = "llama.cpp README: supported back ends; docs/build.md"
 _OLLAMA = "Ollama docs/gpu.md"
 _MISTRAL = "mistral.rs docs: reference/hardware-support, reference/quantization-types"
-_GGUF = widened(*GGUF, "mxfp4")
+_GGUF = conversion_formats(*GGUF, "mxfp4")
 
 LOCAL_BUILDS: tuple[Build, ...] = (
     Build(
@@ -28,7 +28,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D,),
         multiplies=_WIDE,
-        unpacks=widened("int4-mlx", "int8-mlx", "mxfp4", "nvfp4"),
+        unpacks=conversion_formats("int4-mlx", "int8-mlx", "mxfp4", "nvfp4"),
         kv=_KV16,
     ),
     Build(
@@ -67,7 +67,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D,),
         multiplies=("fp16", "bf16", "fp8"),
-        unpacks=widened("int4-awq", "int4-gptq"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq"),
         kv=("fp16",),
         least=7.0,
     ),
@@ -78,7 +78,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D,),
         multiplies=_WIDE,
-        unpacks=widened("int4-gptq"),
+        unpacks=conversion_formats("int4-gptq"),
         kv=_KV16,
         least=6.0,
     ),
@@ -90,7 +90,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D, _E, _P, _S),
         multiplies=(*_WIDE, "fp8"),
-        unpacks=widened(*GGUF, "int4-gptq", "int4-awq", "nf4", "fp8", "mxfp4"),
+        unpacks=conversion_formats(*GGUF, "int4-gptq", "int4-awq", "nf4", "fp8", "mxfp4"),
         kv=_KV8,
         least=8.0,
     ),
@@ -101,7 +101,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D, _E, _P, _S),
         multiplies=_WIDE,
-        unpacks=widened(*GGUF, "fp8", "mxfp4"),
+        unpacks=conversion_formats(*GGUF, "fp8", "mxfp4"),
         kv=_KV16,
     ),
     Build(
@@ -111,7 +111,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D, _E, _P, _S),
         multiplies=_WIDE,
-        unpacks=widened(*GGUF, "fp8"),
+        unpacks=conversion_formats(*GGUF, "fp8"),
         kv=_KV16,
     ),
     Build(
@@ -120,7 +120,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         "whisper.cpp README: supported platforms and back ends",
         _AS_OF,
         serves=(_S,),
-        unpacks=widened(*GGUF),
+        unpacks=conversion_formats(*GGUF),
         least=5.0,
     ),
     Build(
@@ -129,7 +129,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         "stable-diffusion.cpp README: back ends",
         _AS_OF,
         serves=(_P,),
-        unpacks=widened(*GGUF),
+        unpacks=conversion_formats(*GGUF),
         least=5.0,
     ),
     Build(
@@ -139,7 +139,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D,),
         multiplies=("bf16", "fp8", "int8"),
-        unpacks=widened("int4-gptq", *GGUF),
+        unpacks=conversion_formats("int4-gptq", *GGUF),
         kv=_KV16,
         least=8.0,
     ),
@@ -150,7 +150,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D,),
         multiplies=("bf16", "int8"),
-        unpacks=widened("int4-gptq"),
+        unpacks=conversion_formats("int4-gptq"),
         kv=("bf16",),
         least=8.0,
     ),
@@ -160,7 +160,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         "AutoAWQ README",
         _AS_OF,
         serves=(_D,),
-        unpacks=widened("int4-awq", least=7.5),
+        unpacks=conversion_formats("int4-awq", least=7.5),
         kv=_KV16,
         least=7.5,
     ),
@@ -171,7 +171,7 @@ LOCAL_BUILDS: tuple[Build, ...] = (
         _AS_OF,
         serves=(_D,),
         multiplies=_WIDE,
-        unpacks=widened("int4-gptq", "int4-awq", "fp8", "nf4"),
+        unpacks=conversion_formats("int4-gptq", "int4-awq", "fp8", "nf4"),
         kv=("fp16", "fp8"),
     ),
 )

@@ -77,7 +77,7 @@ class Generation:
     as_of: str = ""
 
 
-def widened(*formats: str, least: float = 0.0) -> dict[str, float]:
+def conversion_formats(*formats: str, least: float = 0.0) -> dict[str, float]:
     """Formats that a build converts to 16 bits, with the lowest compute capability; 0: wherever the build runs.
 
     Check:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.records import Build, widened
+from app.sizing.hardware.support.records import Build, conversion_formats
 from app.sizing.model.tasks import ModelTask
 
 _AS_OF = "2026-11-22"
@@ -16,7 +16,7 @@ _TEI = "text-embeddings-inference docs: supported models and hardware"
 _CTRANSLATE2 = "CTranslate2 docs: quantization, hardware support"
 _HEARD = (_S, _D, _E)
 _EVERYWHERE = ("cuda", "jetpack", "rocm", "xpu", "gaudi", "xla", "metal", "cpu", "cann")
-_ADAPTED = widened("int4-gptq", "int4-awq", "nf4", "int8-gptq")
+_ADAPTED = conversion_formats("int4-gptq", "int4-awq", "nf4", "int8-gptq")
 
 _ENCODERS_AND_SAMPLES = (
     Build(
@@ -36,7 +36,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=_ALL,
         multiplies=("int8",),
-        unpacks=widened("int4-awq", "int4-gptq"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq"),
         kv=_KV16,
     ),
     Build(
@@ -46,7 +46,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=(_D, _E, _R, _S, _V),
         multiplies=("fp32", *_WIDE, "fp8"),
-        unpacks=_ADAPTED | widened("mxfp4", least=7.5),
+        unpacks=_ADAPTED | conversion_formats("mxfp4", least=7.5),
         kv=_KV16,
         least=5.0,
     ),
@@ -57,7 +57,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=(_D, _E, _R, _S, _V),
         multiplies=("fp32", *_WIDE),
-        unpacks=widened("nf4"),
+        unpacks=conversion_formats("nf4"),
         kv=_KV16,
     ),
     Build(
@@ -67,7 +67,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=(_P,),
         multiplies=("fp32", *_WIDE, "fp8"),
-        unpacks=widened("fp8"),
+        unpacks=conversion_formats("fp8"),
         least=5.0,
     ),
     Build(
@@ -99,7 +99,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=(_P,),
         multiplies=("fp32", *_WIDE),
-        unpacks=widened("nf4", "fp8"),
+        unpacks=conversion_formats("nf4", "fp8"),
         least=5.0,
     ),
     Build(
@@ -179,7 +179,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=_HEARD,
         multiplies=("fp32", *_WIDE),
-        unpacks=widened("int4-awq", least=7.5),
+        unpacks=conversion_formats("int4-awq", least=7.5),
         kv=_KV16,
         least=7.0,
     ),
@@ -191,7 +191,7 @@ _ENCODERS_AND_SAMPLES = (
         _AS_OF,
         serves=_HEARD,
         multiplies=("int8",),
-        unpacks=widened("int8", least=6.1),
+        unpacks=conversion_formats("int8", least=6.1),
         kv=_KV16,
         on=tuple(f"compute capability {c}" for c in (6.1, 7.0, 7.5, 8.0, 8.6, 8.9, 9.0, 10.0, 10.3)),
     ),

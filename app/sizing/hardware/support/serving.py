@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.records import Build, widened
+from app.sizing.hardware.support.records import Build, conversion_formats
 from app.sizing.model.tasks import ModelTask
 
 _AS_OF = "2026-11-22"
@@ -23,12 +23,12 @@ _HABANA = "optimum-habana docs: validated models, quantization"
 _NEURON = "AWS Neuron SDK docs: NxD Inference, model architecture fit"
 
 # Formats that each converts to 16 bits, by lowest compute capability.
-_MARLIN = widened("int4-gptq", "nf4", least=7.0)
-_MARLIN |= widened("int4-awq", "int8-gptq", least=7.5) | widened("fp8", "mxfp4", "nvfp4", least=8.0)
-_MARLIN_SGLANG = widened("int4-gptq", "int4-awq", "int8-gptq", "nf4", least=7.5) | widened(
+_MARLIN = conversion_formats("int4-gptq", "nf4", least=7.0)
+_MARLIN |= conversion_formats("int4-awq", "int8-gptq", least=7.5) | conversion_formats("fp8", "mxfp4", "nvfp4", least=8.0)
+_MARLIN_SGLANG = conversion_formats("int4-gptq", "int4-awq", "int8-gptq", "nf4", least=7.5) | conversion_formats(
     "fp8", "mxfp4", "nvfp4", least=8.0
 )
-_ROCM_4_BIT = widened("int4-awq", "int4-gptq", "mxfp4")
+_ROCM_4_BIT = conversion_formats("int4-awq", "int4-gptq", "mxfp4")
 
 _VLLM_BUILDS = (
     Build(
@@ -81,7 +81,7 @@ _VLLM_BUILDS = (
         _AS_OF,
         serves=_TEXT,
         multiplies=_WIDE,
-        unpacks=widened("int4-awq", "int4-gptq", "fp8", "mxfp4"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq", "fp8", "mxfp4"),
         kv=_KV8,
     ),
     Build(
@@ -91,7 +91,7 @@ _VLLM_BUILDS = (
         _AS_OF,
         serves=_TEXT,
         multiplies=("bf16", "fp8"),
-        unpacks=widened("int4-awq", "int4-gptq", "mxfp4"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq", "mxfp4"),
         kv=("bf16", "fp8"),
         on=("Gaudi 2", "Gaudi 3"),
     ),
@@ -102,7 +102,7 @@ _VLLM_BUILDS = (
         _AS_OF,
         serves=_TEXT,
         multiplies=("fp32", *_WIDE, "int8"),
-        unpacks=widened("int4-awq", "int4-gptq"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq"),
         kv=_KV8,
     ),
     Build(
@@ -112,7 +112,7 @@ _VLLM_BUILDS = (
         _AS_OF,
         serves=(_D,),
         multiplies=("bf16", "fp8", "int8"),
-        unpacks=widened("fp8", "mxfp4", "int4-awq"),
+        unpacks=conversion_formats("fp8", "mxfp4", "int4-awq"),
         kv=("bf16", "fp8"),
         on=("TPU v4", "TPU v5e", "TPU v5p", "TPU v6e", "TPU v7"),
     ),
@@ -123,7 +123,7 @@ _VLLM_BUILDS = (
         _AS_OF,
         serves=(_D,),
         multiplies=(*_WIDE, "fp8", "mxfp4"),
-        unpacks=widened("int8"),
+        unpacks=conversion_formats("int8"),
         kv=("bf16", "fp8"),
     ),
     Build(
@@ -157,7 +157,7 @@ _SGLANG_BUILDS = (
         _AS_OF,
         serves=_TEXT,
         multiplies=(*_WIDE, "fp8", "int8", "mxfp4"),
-        unpacks=_ROCM_4_BIT | widened("nvfp4"),
+        unpacks=_ROCM_4_BIT | conversion_formats("nvfp4"),
         kv=_KV8,
         on=("gfx90a", "gfx942", "gfx950"),
     ),
@@ -170,7 +170,7 @@ _SGLANG_BUILDS = (
         _AS_OF,
         serves=_TEXT,
         multiplies=(*_WIDE, "int8"),
-        unpacks=widened("int4-awq", "int4-gptq"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq"),
         kv=("bf16",),
     ),
     Build("sglang", ("xpu",), _SGLANG, _AS_OF, serves=(_D,), multiplies=_WIDE, kv=("bf16",)),
@@ -193,7 +193,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=(*_WIDE, "fp8", "int8", "nvfp4", "mxfp4"),
-        unpacks=widened("int4-awq", "int4-gptq", least=8.0) | widened("mxfp4", least=9.0),
+        unpacks=conversion_formats("int4-awq", "int4-gptq", least=8.0) | conversion_formats("mxfp4", least=9.0),
         kv=("bf16", "fp16", "fp8", "int8"),
         least=8.0,
     ),
@@ -204,7 +204,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=("fp16", "int8", "fp8"),
-        unpacks=widened("int4-awq", "int4-gptq"),
+        unpacks=conversion_formats("int4-awq", "int4-gptq"),
         kv=("fp16",),
     ),
     Build(
@@ -214,7 +214,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=_WIDE,
-        unpacks=widened("int4-awq", "int4-gptq", least=8.0),
+        unpacks=conversion_formats("int4-awq", "int4-gptq", least=8.0),
         kv=_KV16,
         least=8.0,
     ),
@@ -235,7 +235,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=_WIDE,
-        unpacks=widened("int4-gptq", "int4-awq", "nf4", "int8-gptq", least=7.0) | widened("fp8", least=8.0),
+        unpacks=conversion_formats("int4-gptq", "int4-awq", "nf4", "int8-gptq", least=7.0) | conversion_formats("fp8", least=8.0),
         kv=_KV8,
         least=7.0,
     ),
@@ -248,7 +248,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=(*_WIDE, "fp8"),
-        unpacks=widened("int4-gptq", "int4-awq"),
+        unpacks=conversion_formats("int4-gptq", "int4-awq"),
         kv=_KV8,
         on=("gfx90a", "gfx942"),
     ),
@@ -262,7 +262,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=(*_WIDE, "fp8", "int8", "mxfp4"),
-        unpacks=widened("int4-awq", "int4-gptq", "mxfp4", least=7.0),
+        unpacks=conversion_formats("int4-awq", "int4-gptq", "mxfp4", least=7.0),
         kv=("fp16", "bf16", "int8"),
         least=7.0,
     ),
@@ -275,7 +275,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=_ALL,
         multiplies=("fp32", *_WIDE, "int8"),
-        unpacks=widened("int4-gptq", "int4-awq", "nf4", "mxfp4"),
+        unpacks=conversion_formats("int4-gptq", "int4-awq", "nf4", "mxfp4"),
         kv=("fp16", "int8"),
     ),
     Build(
@@ -285,7 +285,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=_ALL,
         multiplies=("fp16", "int8"),
-        unpacks=widened("int4-gptq", "int4-awq"),
+        unpacks=conversion_formats("int4-gptq", "int4-awq"),
         kv=("fp16", "int8"),
     ),
     Build("jetstream", ("xla",), "JetStream README", _AS_OF, serves=(_D,), multiplies=("bf16", "int8"), kv=("bf16",)),
@@ -297,7 +297,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=_ALL,
         multiplies=("bf16", "fp8"),
-        unpacks=widened("int4-gptq", "int4-awq"),
+        unpacks=conversion_formats("int4-gptq", "int4-awq"),
         kv=("bf16", "fp8"),
     ),
     Build(
@@ -307,7 +307,7 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=_ALL,
         multiplies=(*_WIDE, "fp8", "mxfp4"),
-        unpacks=widened("int8"),
+        unpacks=conversion_formats("int8"),
         kv=("bf16", "fp8"),
     ),
     Build("neuronx", ("neuron",), _NEURON, _AS_OF, serves=(_E, _R, _V, _S), multiplies=_WIDE),
