@@ -39,7 +39,7 @@ from app.sizing.training.given import any_fits, chosen_run, size_asked
 from app.sizing.training.layouts import check_layout
 from app.sizing.training.margins import surely_in_time
 from app.sizing.training.maximum import largest, with_value
-from app.sizing.training.run import surely_fits
+from app.sizing.training.run import run_fits_at_confidence
 from app.sizing.training.scaling import curve_of
 from app.sizing.training.search import Judged, compared_by, layouts_for
 from app.sizing.values.runs import Maximum
@@ -246,7 +246,7 @@ def framework_beside(
 ) -> Rival | None:
     """The best framework that was not chosen, where it is feasible and almost as good."""
     plans, compared = runs.plans, compared_by(counts, runs, question)
-    able = surely_fits(plans, runs.run, question.assumptions)
+    able = run_fits_at_confidence(plans, runs.run, question.assumptions)
     able &= surely_in_time(plans.stack.margins, runs.run.wall_s, workload.deadline_s)
     others = np.flatnonzero(able & (plans.framework != plans.framework[0]))
     if not able[0] or not len(others):

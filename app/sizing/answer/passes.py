@@ -53,7 +53,7 @@ class PassWords:
         workload: InferenceWorkload,
         judged: Passed,
         row: int,
-        sure: Certainty,
+        certainty: Certainty,
         best: Best,
         *,
         cold_start_s: float,
@@ -64,14 +64,14 @@ class PassWords:
         most = at(judged.fleet.replicas * best.rate_per_s, row)
         shown = {s: at(getattr(operation, f"e2e_{s}_s"), row) for s in ("p50", "mean")}
         spent = tuple(
-            inside(sure.interval("e2e_s", whole, "sample_latency", s), whole, least=at(best.tpot_s, row))
+            inside(certainty.interval("e2e_s", whole, "sample_latency", s), whole, least=at(best.tpot_s, row))
             for s, whole in shown.items()
             if math.isfinite(whole)
         )
         return Performance(
-            interval=inside(sure.interval("samples_per_s", requests, "samples"), requests, most=most),
+            interval=inside(certainty.interval("samples_per_s", requests, "samples"), requests, most=most),
             intervals=spent,
-            basis=sure.basis,
+            basis=certainty.basis,
             samples_per_s=requests,
             requests_per_s_capacity=requests,
             total_tokens_per_s=None if workload.model.sample else requests * workload.tokens_per_request,

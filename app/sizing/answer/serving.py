@@ -32,7 +32,7 @@ from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import by_margins, measured_by
-from app.sizing.serving.finalists import SimulatedReplicas, with_simulated_performance, assurance_from_simulation, sure_of
+from app.sizing.serving.finalists import SimulatedReplicas, with_simulated_performance, assurance_from_simulation, replica_capacity_at_confidence
 from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE, serving_backend
 from app.sizing.serving.margins import around_plans
 from app.sizing.serving.measured import Best, Settings
@@ -282,9 +282,9 @@ def serving_estimate(
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.away[row])
     around = known.neighbourhood.take(only)
-    sure = certainty_around(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
+    certainty = certainty_around(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
-    performance = words.performance(workload, judged, row, sure, known.best, cold_start_s=start)
+    performance = words.performance(workload, judged, row, certainty, known.best, cold_start_s=start)
     limits = limit_reasons(workload, judged, row)
     if known.runs is not None:
         performance = with_simulation(workload, performance, judged, known.runs, row)
@@ -309,7 +309,7 @@ def serving_estimate(
             *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
             *price_reason(cost, deployment),
         ),
-        nearest=sure.neighbours,
+        nearest=certainty.neighbours,
     )
 
 
@@ -365,12 +365,12 @@ def judge_deployments(
         prefixes = answer_writer(workload).prefixes(workload, judged, question.assumptions)
         if runs is not None:
             judged = with_simulated_performance(workload, judged, runs)
-        sure_capacity, sure_batch = sure_of(workload, speed, by, question.constraints.confidence, runs)
+        sure_capacity, sure_batch = replica_capacity_at_confidence(workload, speed, by, question.constraints.confidence, runs)
         replicas_of(question, workload, plans, sure_capacity, sure_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
         ends = ending(question, workload, judged, neighbourhood, catalog.spreads)
-    sure = assurance_from_simulation(question, workload, judged, by, memory, speed, runs)
+    assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, runs)
     known = known_of(question, workload, judged, catalog, neighbourhood, speculative, runs)
     at_sale = sold(catalog, judged.plans.offered, question.today, question.economics.discounts)
     estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
@@ -385,7 +385,7 @@ def judge_deployments(
         replace(
             each,
             trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
-            assurance=sure[row],
+            assurance=assurances[row],
             prefixes=prefixes[row],
             # A plan with weights in host memory is bound to that host: it has no alternatives.
             alternatives=others[row] if each.fits and not plans.away[row] else (),

@@ -102,7 +102,7 @@ class TokenWords:
         workload: InferenceWorkload,
         judged: Streamed,
         row: int,
-        sure: Certainty,
+        certainty: Certainty,
         best: Best,
         *,
         cold_start_s: float,
@@ -115,12 +115,12 @@ class TokenWords:
         prompt = at(speed.prefill.new_tokens, row)
         offline = workload.load is Load.OFFLINE
         most = replicas * at(best.rate_per_s, row) * workload.output_tokens.mean
-        rated = sure.interval("output_tokens_per_s", output, kinds_of(workload)[0])
+        rated = certainty.interval("output_tokens_per_s", output, kinds_of(workload)[0])
         return Performance(
             interval=inside(rated, output, most=most),
-            intervals=self.intervals(workload, operation, row, sure, best),
-            basis=sure.basis,
-            sources=sure.sources,
+            intervals=self.intervals(workload, operation, row, certainty, best),
+            basis=certainty.basis,
+            sources=certainty.sources,
             output_tokens_per_s=output,
             total_tokens_per_s=requests * workload.tokens_per_request,
             prefill_tokens_per_s=replicas * prompt / at(speed.occupancy_s, row),
@@ -138,11 +138,11 @@ class TokenWords:
         )
 
     def intervals(
-        self, workload: InferenceWorkload, operation: StreamOperation, row: int, sure: Certainty, best: Best
+        self, workload: InferenceWorkload, operation: StreamOperation, row: int, certainty: Certainty, best: Best
     ) -> tuple[Interval, ...]:
         """Ranges of the latencies: at the median, and for the mean where it differs."""
         statistics = ("p50", "mean") if at(operation.e2e_mean_s, row) != at(operation.e2e_p50_s, row) else ("p50",)
-        by_statistic = (self.intervals_at(s, workload, operation, row, sure, best) for s in statistics)
+        by_statistic = (self.intervals_at(s, workload, operation, row, certainty, best) for s in statistics)
         return tuple(itertools.chain.from_iterable(by_statistic))
 
     def intervals_at(
@@ -151,7 +151,7 @@ class TokenWords:
         workload: InferenceWorkload,
         operation: StreamOperation,
         row: int,
-        sure: Certainty,
+        certainty: Certainty,
         best: Best,
     ) -> tuple[Interval, ...]:
         """Ranges of one statistic of the latencies. The range of a whole request is the sum of its parts."""
@@ -160,15 +160,15 @@ class TokenWords:
         tpot, ttft, e2e = (at(getattr(operation, f"{name}_{statistic}_s"), row) for name in ("tpot", "ttft", "e2e"))
         if not math.isfinite(e2e):
             return ()
-        token = inside(sure.interval("tpot_s", tpot, tpot_kind, statistic), tpot, least=least_tpot)
+        token = inside(certainty.interval("tpot_s", tpot, tpot_kind, statistic), tpot, least=least_tpot)
         if workload.load is Load.OFFLINE:
             return (token,)
-        first = inside(sure.interval("ttft_s", ttft, ttft_kind, statistic), ttft, least=least_ttft)
+        first = inside(certainty.interval("ttft_s", ttft, ttft_kind, statistic), ttft, least=least_ttft)
         later = (e2e - ttft) / tpot if tpot > 0 else 0.0
         whole = Interval("e2e_s", first.low + later * token.low, first.high + later * token.high, statistic)
         if workload.load is Load.BATCH:
             least = least_ttft + later * least_tpot
-            whole = inside(sure.interval("e2e_s", e2e, "e2e", statistic), e2e, least=least)
+            whole = inside(certainty.interval("e2e_s", e2e, "e2e", statistic), e2e, least=least)
         return token, first, whole
 
     def prefixes(

@@ -260,9 +260,9 @@ def training_estimates(
         training_setting(workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    sure = [certainty_of(setting, catalog, assumed, training=True) for setting in settings]
+    certainties = [certainty_of(setting, catalog, assumed, training=True) for setting in settings]
     estimates = [
-        training_estimate(workload, finalists, row, offer, sure[row], framework=frameworks[row])
+        training_estimate(workload, finalists, row, offer, certainties[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
     ]
     expected = finalists.plans.stack.expected.tolist()
@@ -281,10 +281,10 @@ def training_estimate(
     memory = memory_parts(finalists, row)
     deployment = training_deployment(workload, finalists, row, offer, framework)
     performance = training_performance(workload, finalists, row, certainty)
-    sure = assurance_of(finalists, row)
+    assurance = assurance_of(finalists, row)
     if not finalists.fits[row]:
         hosted = at(run.memory.host_bytes, row)
-        return replace(misfit(deployment, memory, performance, certainty, sure.fits, host_bytes=hosted), assurance=sure)
+        return replace(misfit(deployment, memory, performance, certainty, assurance.fits, host_bytes=hosted), assurance=assurance)
     bottleneck = bottleneck_of(run, row)
     summary = cost_summary(
         offer,
@@ -303,12 +303,12 @@ def training_estimate(
         cost=summary,
         explanation=(
             *training_reasons(workload, finalists, row, performance, bottleneck),
-            *fits_reason(sure.fits),
+            *fits_reason(assurance.fits),
             *price_reason(summary, deployment),
         ),
         trace=finalists.trace.lines(row),
         nearest=certainty.neighbours,
-        assurance=sure,
+        assurance=assurance,
     )
 
 

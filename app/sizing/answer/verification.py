@@ -26,7 +26,7 @@ class Stake:
     """
 
     ranked: Ranked
-    sure: Level
+    at_confidence: Level
     at_prediction: Level
     priced: bool
 
@@ -78,11 +78,11 @@ def stake_of(ranked: Ranked) -> Stake | None:
     if assurance is None:
         return None
     by_level = {level.confidence: level for level in assurance.by_level}
-    sure, at_prediction = by_level.get(assurance.asked), by_level.get(PREDICTED)
-    if sure is None or at_prediction is None:
+    at_confidence, at_prediction = by_level.get(assurance.asked), by_level.get(PREDICTED)
+    if at_confidence is None or at_prediction is None:
         return None
-    priced = any(level.usd_per_hour is not None or level.usd_total is not None for level in (sure, at_prediction))
-    return Stake(ranked, sure, at_prediction, priced)
+    priced = any(level.usd_per_hour is not None or level.usd_total is not None for level in (at_confidence, at_prediction))
+    return Stake(ranked, at_confidence, at_prediction, priced)
 
 
 def saved(stake: Stake, first: Stake) -> float:
@@ -91,8 +91,8 @@ def saved(stake: Stake, first: Stake) -> float:
     Zero where the first candidate takes as many accelerators at both confidences: a benchmark then changes no
     decision.
     """
-    paid, found = first.amount(first.sure), stake.amount(stake.at_prediction)
-    alike = stake is first and stake.at_prediction.total_accelerators == stake.sure.total_accelerators
+    paid, found = first.amount(first.at_confidence), stake.amount(stake.at_prediction)
+    alike = stake is first and stake.at_prediction.total_accelerators == stake.at_confidence.total_accelerators
     if paid is None or found is None or alike:
         return 0.0
     return max(0.0, paid - found)
@@ -104,20 +104,20 @@ def decides(chosen: Stake, first: Stake, runner_up: Stake | None, counts: str = 
     if speed is None:
         return f"The benchmark confirms {hardware(first)}."
     value, unit, where = speed
-    saving, paid = saved(chosen, first), first.amount(first.sure) or 0.0
+    saving, paid = saved(chosen, first), first.amount(first.at_confidence) or 0.0
     read = f" (computed as {counts})" if counts else ""
     reached = f"If the benchmark shows at least {figure(value)} {unit}{where}{read}"
     other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= ROUNDS_TO_NOTHING * paid:
         text = (
             f"The benchmark checks the predicted {figure(value)} {unit}{where}{read}. If it confirms this rate, the "
-            f"recommendation stays {hardware(first)} ({percent(first.sure.confidence)} confidence)."
+            f"recommendation stays {hardware(first)} ({percent(first.at_confidence.confidence)} confidence)."
         )
     elif chosen is first:
         enough = chosen.at_prediction.total_accelerators or 0
         text = (
             f"{reached}, {counted(enough, 'accelerator')} {'is' if enough == 1 else 'are'} enough instead of "
-            f"{chosen.sure.total_accelerators:,}. This saves {difference(saving, chosen)}."
+            f"{chosen.at_confidence.total_accelerators:,}. This saves {difference(saving, chosen)}."
         )
     else:
         text = (
@@ -135,7 +135,7 @@ def tied_at(value: float, chosen: Stake, other: Stake | None) -> float | None:
 
     None where that speed is not between the low end of the predicted range and the prediction.
     """
-    bound, found = None if other is None else other.amount(other.sure), chosen.amount(chosen.at_prediction)
+    bound, found = None if other is None else other.amount(other.at_confidence), chosen.amount(chosen.at_prediction)
     p, point = chosen.ranked.estimate.performance, point_of(chosen.ranked.estimate)
     if not bound or found is None or p is None or not point:
         return None
@@ -167,7 +167,7 @@ def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
 
 def hardware(stake: Stake, level: Level | None = None) -> str:
     """Number and name of the accelerators of a level."""
-    count = (level or stake.sure).total_accelerators
+    count = (level or stake.at_confidence).total_accelerators
     return stake.name if count is None else f"{count:,} × {stake.name}"
 
 

@@ -197,7 +197,7 @@ def as_simulated(question: Question, market: Catalog, member: Member, share: Sha
     runs = simulate_replicas(question, share.workload, plan, settings, market, member.deployment)
     if runs is None:
         return share
-    capacity, batch = runs.surely(share.workload)
+    capacity, batch = runs.capacity_at_confidence(share.workload)
     if not carries(capacity, batch)[0]:
         return None
     replicas = replicas_of(question, share.workload, plan, capacity, batch, Settings())

@@ -267,7 +267,7 @@ def as_simulated(
 ) -> PoolAsRun | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
     runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
-    if runs is None or not carries(*runs.surely(workload)).all():
+    if runs is None or not carries(*runs.capacity_at_confidence(workload)).all():
         return None
     return PoolAsRun(workload, size_fleet(question, workload, options, runs), runs)
 

@@ -46,7 +46,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
 from app.sizing.training.margins import surely_in_time
 from app.sizing.training.plans import TrainingMachines
-from app.sizing.training.run import deployed, run_at, run_cost, surely_fits
+from app.sizing.training.run import deployed, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import Judged, run_measures
 from app.sizing.values.ways import Cheaper, Way, risk_of
 from app.sizing.workload import InferenceWorkload, Load
@@ -192,7 +192,7 @@ def cheaper_runs(
         each = good[:, None, :] & accepted  # axes: run, acceptance code, machine
         of, code = np.nonzero(each.any(axis=2))
         runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
-        holds = surely_fits(runs.plans, runs.run, question.assumptions)
+        holds = run_fits_at_confidence(runs.plans, runs.run, question.assumptions)
         holds &= surely_in_time(runs.plans.stack.margins, runs.run.wall_s, deadline_s)
         runs, code = runs.take(holds), code[holds]
         paid = runs.run.nodes * runs.plans.accelerators_per_node

@@ -26,7 +26,7 @@ from app.sizing.uncertainty import MOST_SURE, NORMAL, Neighborhood, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
 # Confidence values at which the slack of a deployment is computed; linear interpolation and extrapolation elsewhere.
-TRIED = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+CONFIDENCE_GRID = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 # Slack is clipped to a factor of e: larger deviations are treated as equal.
 FAR_OFF = 1.0
 LEAST_SHARE = 1e-12
@@ -67,7 +67,7 @@ class ByMargins:
 def by_margins(question: Question, workload: InferenceWorkload, around: Neighborhood, spreads: Spreads) -> ByMargins:
     """Margins for all confidence levels and the confidence grid, from the evidence around each deployment."""
     asked, count = question.constraints.confidence, len(around)
-    levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*TRIED, asked})
+    levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*CONFIDENCE_GRID, asked})
     standing = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
     around = around.take(np.tile(np.arange(count), len(standing)))
     margins = margins_at(np.repeat(standing, count), workload, around, spreads, question.assumptions)
@@ -123,7 +123,7 @@ def assured(
     by_level = levels_of(question, workload, by.levels, judged.options, needed, of_levels)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
     slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start, within), room)
-    fits, meets = (sureness(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
+    fits, meets = (success_probability(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
     bounded, in_time = limited(workload), workload.deadline_s is not None
     return tuple(
         Assurance(
@@ -233,7 +233,7 @@ def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold
     return available_s / busy
 
 
-def sureness(standing: Column, slack: Column) -> list[float]:
+def success_probability(standing: Column, slack: Column) -> list[float]:
     """Highest probability with nonnegative slack, one value per column; one row per z-score.
 
     Once slack is negative at a confidence, it counts as negative at all higher ones.

@@ -50,7 +50,7 @@ class SimulatedReplicas:
     sequences: Column  # sequences that run concurrently
     margins: Margins  # margins of the requested confidence
 
-    def surely(self, workload: InferenceWorkload) -> tuple[Column, Column]:
+    def capacity_at_confidence(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits at the requested confidence."""
         if workload.load is Load.CLOSED:
             rate, held = self.in_flight(workload, self.margins)
@@ -120,7 +120,7 @@ def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
 
 def size_fleet(question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the replicas, machines and cost that the simulation implies, and simulated figures with margins."""
-    capacity, held = runs.surely(workload)
+    capacity, held = runs.capacity_at_confidence(workload)
     replicas = replicas_of(question, workload, options.plans, capacity, held, Settings())
     again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
     loads, margins = loads_of(workload, replicas), runs.margins
@@ -219,7 +219,7 @@ def meets_limits(
     question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas, rejections: Rejections
 ) -> Mask:
     """Mask of plans that meet the limits at any load; the others are rejected."""
-    able = carries(*runs.surely(workload))
+    able = carries(*runs.capacity_at_confidence(workload))
     if able.all():
         return able
     slo, expected = workload.slo, runs.expected(workload)[0] > LEAST_CAPACITY_PER_S
@@ -314,7 +314,7 @@ def carrying(
     """
     if asked.replicas is not None:
         return settings
-    capacity, held = runs.surely(workload)
+    capacity, held = runs.capacity_at_confidence(workload)
     able = carries(capacity, held)
     likely, likely_held = runs.expected(workload)
     at_all = carries(likely, likely_held)
@@ -369,7 +369,7 @@ def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: Si
     """Speed at all margins with simulated capacity, and the ratio of limit to worst latency at the lightest load."""
     every = runs.take(by.rows, by.margins)
     with unrecorded():
-        capacity, held = every.surely(workload)
+        capacity, held = every.capacity_at_confidence(workload)
     least = [c.least(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
     wait_s, limit_s = np.array(least).T
     batch = speed.slo_batch if workload.load is Load.OPEN else held
@@ -391,11 +391,11 @@ def assurance_from_simulation(
     return assured(question, workload, judged, by, memory, *by_curves(workload, speed, by, runs))
 
 
-def sure_of(
+def replica_capacity_at_confidence(
     workload: InferenceWorkload, speed: Speed, by: ByMargins, asked: float, runs: SimulatedReplicas | None
 ) -> tuple[Column, Column]:
     """Requests per second, and concurrent requests, of a replica within the limits at the requested confidence."""
     if runs is not None:
-        return runs.surely(workload)
+        return runs.capacity_at_confidence(workload)
     at_asked = by.at(asked)
     return speed.capacity_per_s[at_asked], speed.slo_batch[at_asked]

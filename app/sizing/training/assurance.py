@@ -19,7 +19,7 @@ from app.sizing.decisions.cost import usd_total
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degrees_of
-from app.sizing.training.doubt import memory_factor, probably_held
+from app.sizing.training.doubt import memory_factor, fit_probability
 from app.sizing.training.layouts import FULL, ZERO_STAGES
 from app.sizing.training.margins import in_time
 from app.sizing.training.plans import TrainingPlans
@@ -56,7 +56,7 @@ def assured(
     return Assured(
         levels=levels,
         meets_deadline=in_time(margins, run.wall_s, deadline_s),
-        fits=np.where(host_fits, probably_held(plans, memory), 0.0),
+        fits=np.where(host_fits, fit_probability(plans, memory), 0.0),
         wall_s=run.wall_s * margins.time_factor,
         accelerators=accelerators,
         usd_total=usd,

@@ -35,13 +35,13 @@ def allowed_bytes(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     return np.minimum(memory.usable_bytes, memory.capacity_bytes / factor)
 
 
-def surely_held(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
+def fits_at_confidence(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
     """Return whether each plan fits in memory at the requested confidence."""
     fits: Mask = memory.total_bytes <= allowed_bytes(plans, memory)
     return fits
 
 
-def probably_held(plans: TrainingPlans, memory: TrainingMemory) -> Column:
+def fit_probability(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     """Return the probability that each plan fits in memory."""
     room = np.log(memory.capacity_bytes / memory.total_bytes)
     return plans.stack.margins.memory.confidence(room, memory_scale(plans, memory))

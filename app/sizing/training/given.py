@@ -13,7 +13,7 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
 from app.sizing.training.doubt import allowed_bytes
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
+from app.sizing.training.run import Run, fits, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import Judged, best_runs, compared_by, smallest_runs, stable_run_key
 from app.sizing.training.smallest import attempted
 from app.sizing.workload import TrainingWorkload
@@ -58,7 +58,7 @@ def in_order(workload: TrainingWorkload, counts: Counts, costed: Judged, questio
     """
     plans, run, assumed = costed.plans, costed.run, question.assumptions
     margins, memory = plans.stack.margins, run.memory
-    unfit, doubtful = ~fits(plans, run, assumed), ~surely_fits(plans, run, assumed)
+    unfit, doubtful = ~fits(plans, run, assumed), ~run_fits_at_confidence(plans, run, assumed)
     allowed = allowed_bytes(plans, memory)
     short = np.where(doubtful, memory.total_bytes / allowed, 0.0)
     wall = run.wall_s * margins.time_factor
@@ -84,7 +84,7 @@ def any_fits(counts: Counts, layouts: TrainingPlans, deployment: Deployment, ass
     layouts = layouts.take(usual) if len(usual) else layouts
     degrees, rows = laid_out(counts, layouts, deployment)
     plans = layouts.take(rows)
-    return bool(surely_fits(plans, run_at(counts, plans, degrees, assumed), assumed).any())
+    return bool(run_fits_at_confidence(plans, run_at(counts, plans, degrees, assumed), assumed).any())
 
 
 def wanted_by(layouts: TrainingPlans, deployment: Deployment) -> Column:

@@ -14,7 +14,7 @@ from app.sizing.formula import formula
 from app.sizing.question import Economics
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.doubt import surely_held
+from app.sizing.training.doubt import fits_at_confidence
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import RankParams, Spread, rank_params, spread_of
@@ -352,9 +352,9 @@ def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
     return run.memory.fits & host_holds(plans, run.memory, assumed)
 
 
-def surely_fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
+def run_fits_at_confidence(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
     """Whether accelerators and hosts have enough memory, at the requested confidence."""
-    return surely_held(plans, run.memory) & host_holds(plans, run.memory, assumed)
+    return fits_at_confidence(plans, run.memory) & host_holds(plans, run.memory, assumed)
 
 
 def host_holds(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> Mask:

@@ -13,7 +13,7 @@ from app.sizing.training.degrees import degree_of, forms_cluster, legal
 from app.sizing.training.outcome import days, units_per_s
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.preference import pipeline_handicap
-from app.sizing.training.run import Run, fits, run_at, run_cost, surely_fits
+from app.sizing.training.run import Run, fits, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import Judged
 from app.sizing.values.runs import Curve, Point
 
@@ -68,7 +68,7 @@ def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Q
     plans = layouts.take(rows)
     with unrecorded():
         run = run_at(counts, plans, degrees[rows, at], assumed)
-    feasible = np.flatnonzero(surely_fits(plans, run, assumed))
+    feasible = np.flatnonzero(run_fits_at_confidence(plans, run, assumed))
     compared = run.wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
     order = feasible[np.lexsort((compared[feasible], run.accelerators[feasible]))]
     best = run.take(order[np.unique(run.accelerators[order], return_index=True)[1]])

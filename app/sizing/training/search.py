@@ -37,7 +37,7 @@ from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingS
 from app.sizing.training.preference import pipeline_handicap, preferred
 from app.sizing.training.reach import within_reach
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
-from app.sizing.training.run import Run, run_at, run_cost, surely_fits
+from app.sizing.training.run import Run, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.shortfalls import turn_down
 from app.sizing.training.smallest import Attempts, Sized, attempted, size_attempts
 from app.sizing.workload import Method, TrainingWorkload
@@ -312,7 +312,7 @@ def _with_sizes_around(
     rows, degrees = degrees_near_size(counts, plans, size[plans.accelerator])
     plans, parts = plans.take(rows), attempts.parts.take(near[rows])
     run = run_at(counts, plans, degrees, question.assumptions, parts)
-    good = surely_fits(plans, run, question.assumptions)
+    good = run_fits_at_confidence(plans, run, question.assumptions)
     good &= surely_in_time(plans.stack.margins, run.wall_s, workload.deadline_s)
     nearby_runs = _paid(attempts, attempts.able[near[rows[good]]], run.take(good), question, Unread(()))
     row = np.concatenate([costed.row, nearby_runs.row])
@@ -343,7 +343,7 @@ def _sized_runs(
     """Return (sized layouts, their runs, whether each run fits at the requested confidence)."""
     sized_layouts = size_attempts(counts, attempts, chosen, workload.deadline_s, assumed)
     run = run_at(counts, sized_layouts.plans, sized_layouts.data_parallel, assumed, sized_layouts.parts)
-    return sized_layouts, run, surely_fits(sized_layouts.plans, run, assumed)
+    return sized_layouts, run, run_fits_at_confidence(sized_layouts.plans, run, assumed)
 
 
 def _paid(attempts: Attempts, row: Codes, run: Run, question: Question, rejections: Rejections) -> Judged:

@@ -12,7 +12,7 @@ from app.sizing.columns import Codes, Column, Mask, late, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of, group_rows
-from app.sizing.training.doubt import surely_held
+from app.sizing.training.doubt import fits_at_confidence
 from app.sizing.training.least import least_accelerator_s
 from app.sizing.training.margins import surely_in_time
 from app.sizing.training.memory import TrainingMemory, training_memory, usable_bytes, usable_share
@@ -71,7 +71,7 @@ def attempted(
     at_largest = _held_at_most(counts, plans, degrees, rows, assumed)
     places, memory = at_largest.places, at_largest.memory
     degree = degrees.at(rows, places)
-    fitting = np.flatnonzero(at_largest.surely)
+    fitting = np.flatnonzero(at_largest.fits_at_confidence)
     fitting_plans, group = plans.take(fitting), at_largest.group_of_row[fitting]
     parts = Parts(late(at_largest.rank, group), late(at_largest.micro, group), micro_batch_time_of(counts, fitting_plans, assumed))
     largest = run_at(counts, fitting_plans, degree[fitting], assumed, parts, memory.take(fitting))
@@ -85,7 +85,7 @@ def attempted(
         places=places,
         largest=degree,
         memory=memory,
-        fits_at_confidence=at_largest.surely,
+        fits_at_confidence=at_largest.fits_at_confidence,
         wall_s=wall,
         able=fitting[timely],
         plans=fitting_plans.take(timely),
@@ -99,7 +99,7 @@ class _Held:
 
     places: Codes  # position of each row's degree
     memory: TrainingMemory  # memory at that degree
-    surely: Mask  # whether it fits at the requested confidence
+    fits_at_confidence: Mask  # whether it fits at the requested confidence
     group_of_row: Codes  # computed group of each row
     rank: RankParams  # parameters per rank of each group, the same at every degree
     micro: MicroBatchMemory  # activations per micro-batch of each group
@@ -124,7 +124,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     largest = degrees.counts()[lists] - 1
     memory = _on(plans, memory_at(np.arange(len(examples)), degrees.at(lists, largest)).take(group_of_row), assumed)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-    surely = surely_held(plans, memory)
+    surely = fits_at_confidence(plans, memory)
     retried = np.flatnonzero(~surely & (states <= memory.usable_bytes))
     kind = np.unique(group_of_row[retried])
     two = counts.global_batch / (AT_LEAST_TWO * examples.micro_batch_sequences[kind])
@@ -139,7 +139,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
         return _Held(places, memory, surely, group_of_row, rank, micro)
     retried_plans = plans.take(retried)
     retried_memory = _on(retried_plans, memory_at(kind, degrees.at(lists[kind], smaller)).take(tried), assumed)
-    fitting = np.flatnonzero(surely_held(retried_plans, retried_memory))
+    fitting = np.flatnonzero(fits_at_confidence(retried_plans, retried_memory))
     more = retried[fitting]
     places[more] = smaller[tried[fitting]]
     surely[more] = True
@@ -197,7 +197,7 @@ def _smallest(
     def meets_limits(which: Codes, tried: Codes) -> Mask:
         near = plans.take(which)
         run = run_at(counts, near, degrees.at(rows[which], tried), assumed, parts.take(which))
-        return surely_held(near, run.memory) & surely_in_time(near.stack.margins, run.wall_s, deadline_s)
+        return fits_at_confidence(near, run.memory) & surely_in_time(near.stack.margins, run.wall_s, deadline_s)
 
     return bisected(low, largest, meets_limits)
 

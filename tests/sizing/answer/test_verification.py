@@ -138,7 +138,7 @@ def test_what_cannot_be_had_saves_nothing() -> None:
     assert saved(never, first) == 0.0
     assert tied_at(1000.0, first, never) is None
     assert tied_at(1000.0, first, None) is None
-    assert tied_at(1000.0, Stake(ranked(performance=None), first.sure, first.at_prediction, priced=True), first) is None
+    assert tied_at(1000.0, Stake(ranked(performance=None), first.at_confidence, first.at_prediction, priced=True), first) is None
 
 
 def test_a_candidate_without_a_speed_is_only_confirmed() -> None:

@@ -34,5 +34,5 @@ def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     options = readers(question, workload, plans, SMALL, Unread(SMALL.accelerators))
     runs = simulate_replicas(question, workload, options.plans, options.settings, SMALL)
     assert runs is not None
-    simulated, _ = runs.surely(workload)
+    simulated, _ = runs.capacity_at_confidence(workload)
     assert options.capacity_per_s == pytest.approx(simulated, rel=0.25)

@@ -16,7 +16,7 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Ranked
-from app.sizing.serving.assurance import limited, slack_of, sureness
+from app.sizing.serving.assurance import limited, slack_of, success_probability
 from app.sizing.serving.margins import Margins
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
@@ -46,12 +46,12 @@ def asked(workload: InferenceWorkload, confidence: float, limit: int = 3) -> Que
     ],
 )
 def test_surety_is_where_slack_runs_out(slack: tuple[float, ...], probability: float) -> None:
-    assert sureness(STANDING, np.array([slack]).T) == pytest.approx([probability], abs=1e-3)
+    assert success_probability(STANDING, np.array([slack]).T) == pytest.approx([probability], abs=1e-3)
 
 
 def test_each_column_runs_out_by_itself() -> None:
     slack = np.array([[0.3, 0.3], [0.1, -0.1], [-0.1, -0.3]])
-    one, two = sureness(STANDING, slack)
+    one, two = success_probability(STANDING, slack)
     assert one > 0.8 > two > 0.5
 
 

@@ -66,7 +66,7 @@ def run(**changes: Any) -> SimulatedReplicas:
 
 def carried_by(workload: InferenceWorkload, plans: Plans, runs: SimulatedReplicas) -> Column:
     """Replicas that carry a load by what was simulated."""
-    capacity, held = runs.surely(workload)
+    capacity, held = runs.capacity_at_confidence(workload)
     return replicas_of(asked(workload), workload, plans, capacity, held, Settings())
 
 
@@ -171,6 +171,6 @@ def test_other_loads_are_read_from_the_same_curve() -> None:
 def test_in_flight_is_held_up_to_a_limit() -> None:
     closed = varied(load=Load.CLOSED, in_flight=50.0, slo=Slo(0.4, None, None, 95.0))
     one = run(closed=True, stable_below=np.inf)
-    rate, held = one.surely(closed)
+    rate, held = one.capacity_at_confidence(closed)
     assert held.tolist() == [2]
     assert rate[0] == pytest.approx(2.0)

@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.training.counts import counts_of
-from app.sizing.training.doubt import allowed_bytes, memory_factor, memory_scale, probably_held, surely_held
+from app.sizing.training.doubt import allowed_bytes, memory_factor, memory_scale, fit_probability, fits_at_confidence
 from app.sizing.training.margins import around_memory
 from app.sizing.training.memory import TrainingMemory, memory_of
 from app.sizing.uncertainty import Spread
@@ -45,11 +45,11 @@ def test_an_unpublished_recipe_makes_the_whole_memory_uncertain() -> None:
 def test_what_surely_fits_fits_with_the_probability_asked() -> None:
     for known in (True, False):
         plans, memory = judged(known=known, confidence=0.9)
-        surely = surely_held(plans, memory)
+        surely = fits_at_confidence(plans, memory)
         assert surely.any() and not surely.all()
-        assert (probably_held(plans, memory)[surely] >= 0.9).all()
+        assert (fit_probability(plans, memory)[surely] >= 0.9).all()
         tight = memory.total_bytes > 0.999 * memory.capacity_bytes / memory_factor(plans, memory, 0.9)
-        assert (probably_held(plans, memory)[tight] < 0.91).all()
+        assert (fit_probability(plans, memory)[tight] < 0.91).all()
 
 
 def test_doubt_counts_against_the_device_and_never_on_top_of_the_reserve() -> None:
