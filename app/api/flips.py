@@ -113,13 +113,13 @@ class RequestProbe:
         return First(sides, sides, price_words(first.estimate))
 
 
-def flips_of(asker: RequestProbe, rivals: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
+def flips_of(asker: RequestProbe, runners_up: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
     """Returns the current first option, every breakpoint found, and the ranges in which nothing changes."""
     now = asker.first({})
     question = recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
     flips: list[Flip] = []
     holds: list[Hold] = []
-    for knob in knobs_of(asker.request, question, rivals):
+    for knob in knobs_of(asker.request, question, runners_up):
         nearest = list(_of_knob(asker, knob, now)) if len(asker.known) < MOST_ASKED else []
         flips += nearest
         tried = [v for steps in knob.steps for v in steps]

@@ -53,7 +53,7 @@ class Knob:
         return f"{self.label} at {self.amount(value)} instead of {self.amount(self.now)}"
 
 
-def knobs_of(request: RecommendRequest, question: Question, rivals: list[tuple[str, str]]) -> Iterator[Knob]:
+def knobs_of(request: RecommendRequest, question: Question, runners_up: list[tuple[str, str]]) -> Iterator[Knob]:
     """Yields the parameters of a request. `runners_up` are slug and name of the types that rank below the first."""
     body = request.model_dump(mode="json", exclude_unset=True)
     workload = body["workload"]
@@ -67,7 +67,7 @@ def knobs_of(request: RecommendRequest, question: Question, rivals: list[tuple[s
     below = tuple(c for c in reversed(CONFIDENCES) if c < sure)
     yield Knob("confidence", "confidence", "1", sure, (below, above), _at("constraints", "confidence"), 0.02)
     already = body.get("economics", {}).get("discounts", {})
-    for slug, name in rivals[:MOST_RIVALS]:
+    for slug, name in runners_up[:MOST_RIVALS]:
         if slug not in already:
             label, paid = f"price of {name}", tuple(1 - d for d in DISCOUNTS)
             yield Knob(PRICE, label, "1", 1.0, (paid,), _discount(slug), 0.01)

@@ -200,8 +200,8 @@ def estimate_inference(
 def choice_reasons(question: Question, requested: Deployment, choice: Choice, taken: Deployment) -> tuple[Reason, ...]:
     """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
-    if requested.engine is None and choice.rival is not None:
-        reasons = tied([as_tied(choice.rival)], Objective.THROUGHPUT if requested.fixes_hardware else question.objective)
+    if requested.engine is None and choice.runner_up is not None:
+        reasons = tied([as_tied(choice.runner_up)], Objective.THROUGHPUT if requested.fixes_hardware else question.objective)
     unused = (requested.total_accelerators or 0) - (taken.total_accelerators or 0)
     if unused > 0:
         text = (
@@ -234,8 +234,8 @@ def estimate_training(
     judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
     (found,) = training_estimates(workload, judged, market, question)
     if deployment.framework is None:
-        rival = framework_beside(workload, counts, runs, question, market)
-        reasons = () if rival is None else tied([as_tied(rival)], question.objective)
+        runner_up = framework_beside(workload, counts, runs, question, market)
+        reasons = () if runner_up is None else tied([as_tied(runner_up)], question.objective)
         found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
     return replace(found, scaling=curve_of(counts, layouts, best, question), maximum=maximum)

@@ -31,7 +31,7 @@ from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import warnings
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
-from app.sizing.decisions.ranking import rivals, score_of
+from app.sizing.decisions.ranking import find_runners_up, score_of
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.packing.ranked import types_sought, with_companions
 from app.sizing.pools.changes import split_changes
@@ -64,7 +64,7 @@ class Found:
 
     estimates: tuple[Estimate, ...]
     scores: tuple[float, ...]  # value of the objective of each, less is better
-    rivals: tuple[Rival | None, ...]  # second-best engine of each
+    runners_up: tuple[Rival | None, ...]  # second-best engine of each
     plans: int  # plans evaluated
     feasible_accelerators: int  # accelerator types with a feasible plan
     sensitivity: tuple[Change, ...] = ()
@@ -125,9 +125,9 @@ def in_order(result: Found, market: Catalog) -> tuple[Ranked, ...]:
             score=best / score if score > 0 else 1.0,
             estimate=estimate,
             accelerator=market.accelerators[market.accelerator_index[estimate.deployment.accelerator]],
-            rival=rival,
+            runner_up=rival,
         )
-        for i, (estimate, score, rival) in enumerate(zip(result.estimates, result.scores, result.rivals, strict=True))
+        for i, (estimate, score, rival) in enumerate(zip(result.estimates, result.scores, result.runners_up, strict=True))
     )
 
 
@@ -160,7 +160,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Cata
     result = Found(
         estimates[: question.limit],
         tuple(finalists.scores.tolist()),
-        rivals(question, market, options.accelerator, engines, as_known, shown, formats),
+        find_runners_up(question, market, options.accelerator, engines, as_known, shown, formats),
         len(plans),
         types,
         cheapest=cheapest_of(options, market),
@@ -207,7 +207,7 @@ def with_split(
         ),
         estimates=(pooled, *(replace(e, day=None, packing=None) for e in result.estimates))[: question.limit],
         scores=(pair.score, *result.scores)[: question.limit],
-        rivals=(None, *result.rivals)[: question.limit],
+        rivals=(None, *result.runners_up)[: question.limit],
         feasible_accelerators=max(1, result.feasible_accelerators),
     )
 
@@ -239,7 +239,7 @@ def find_training(question: Question, workload: TrainingWorkload, market: Catalo
     result = Found(
         estimates,
         tuple(score_of(question.objective, run_measures(counts, chosen)).tolist()),
-        rivals(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
+        find_runners_up(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
     )

@@ -286,7 +286,7 @@ class Ranked:
     score: float  # 1 for the best; best objective value divided by this one for the others
     estimate: Estimate
     accelerator: Accelerator
-    rival: Rival | None = None  # another engine that is almost as good
+    runner_up: Rival | None = None  # another engine that is almost as good
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,8 +169,8 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(m
     """
     for workload in (replace(CHAT, load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0), PRETRAIN):
         found = find(Question(workload, limit=12), market, Unread(market.accelerators))
-        assert any(found.rivals)
-        for estimate, score, rival in zip(found.estimates, found.scores, found.rivals, strict=True):
+        assert any(found.runners_up)
+        for estimate, score, rival in zip(found.estimates, found.scores, found.runners_up, strict=True):
             if rival is not None:
                 only = Constraints(accelerators=(estimate.deployment.accelerator,), engines=(rival.engine,))
                 assert best(Question(workload, only), market) == pytest.approx(score * (1 + rival.worse))

@@ -144,7 +144,7 @@ def _part(part: Part) -> Document:
 
 
 def _accelerator(a: Accelerator, purchasing: Purchasing) -> Document:
-    listed = a.reckoned
+    listed = a.estimated_terms
     return {
         "sku": a.slug,
         "name": a.name,

@@ -72,8 +72,8 @@ def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) ->
         share: largest difference that counts as a near tie, from 0 to 1.
     """
     first, near = ranked[0], []
-    if first.rival is not None:
-        near.append(as_tied(first.rival))
+    if first.runner_up is not None:
+        near.append(as_tied(first.runner_up))
     if len(ranked) > 1 and (objective is Objective.COST or times_the_money(ranked[1], first) <= 1 + share):
         near.append((ranked[1].accelerator.name, first.score / ranked[1].score - 1))
     return tied([(name, worse) for name, worse in near if worse <= share], objective)
@@ -84,10 +84,10 @@ def times_the_money(other: Ranked, first: Ranked) -> float:
     return ratio(spent(other.estimate), spent(first.estimate)) or 1.0
 
 
-def as_tied(rival: Rival) -> tuple[str, float]:
+def as_tied(runner_up: Rival) -> tuple[str, float]:
     """The runner-up engine as text ("SGLang in FP8"), and how much worse it is as a share."""
-    stored = f" in {format_name(rival.weight_format)}" if rival.weight_format else ""
-    return f"{product_name(rival.engine)}{stored}", rival.worse
+    stored = f" in {format_name(runner_up.weight_format)}" if runner_up.weight_format else ""
+    return f"{product_name(runner_up.engine)}{stored}", runner_up.worse
 
 
 def tied(near: list[tuple[str, float]], objective: Objective) -> tuple[Reason, ...]:

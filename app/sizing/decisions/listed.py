@@ -14,7 +14,7 @@ from app.sizing.decisions.ownership import (
     machine_purchase_usd,
     owned_usd_per_hour,
     rated_power_w,
-    reckoned_parts,
+    derived_parts,
 )
 from app.sizing.question import Economics
 from app.sizing.snapshot import Catalog
@@ -62,5 +62,5 @@ def parts_paid(catalog: Catalog, rows: Codes, assumed: Assumptions, paid: Column
     All NaN for rented machines and those with a price of their own.
     """
     listings = catalog.listings
-    machines, derived = catalog.machines.take(listings.machine[rows]), listings.reckoned[rows]
-    return reckoned_parts(machines, catalog.columns, listings.ram_bytes[rows], derived, assumed).at(paid)
+    machines, derived = catalog.machines.take(listings.machine[rows]), listings.is_estimated[rows]
+    return derived_parts(machines, catalog.columns, listings.ram_bytes[rows], derived, assumed).at(paid)

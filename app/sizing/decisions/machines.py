@@ -138,8 +138,8 @@ def outdone(catalog: Catalog, keep: Mask) -> Mask:
     """Listings with a derived price where another of the same accelerator and count has a price of its own."""
     listings, count = catalog.listings, catalog.machines.accelerators_per_node
     key = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
-    priced = key[keep & listings.owned & ~listings.reckoned]
-    superseded: Mask = listings.reckoned & np.isin(key, priced)
+    priced = key[keep & listings.owned & ~listings.is_estimated]
+    superseded: Mask = listings.is_estimated & np.isin(key, priced)
     return superseded
 
 

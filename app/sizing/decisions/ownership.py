@@ -171,13 +171,13 @@ def machine_purchase_usd(parts: Parts, list_price_usd: Column) -> Column:
     return np.where(np.isnan(list_price_usd), together_usd(parts), list_price_usd)
 
 
-def reckoned_parts(
-    machines: Machines, types: AcceleratorColumns, ram_bytes: Column, reckoned: Mask, assumed: Assumptions
+def derived_parts(
+    machines: Machines, types: AcceleratorColumns, ram_bytes: Column, derived: Mask, assumed: Assumptions
 ) -> Parts:
     """Parts of the machines whose price is `derived` from them; NaN for the others."""
     parts = Parts.none(len(machines))
-    if reckoned.any():
-        found = parts_of(machines.take(reckoned), types, ram_bytes[reckoned], assumed)
+    if derived.any():
+        found = parts_of(machines.take(derived), types, ram_bytes[derived], assumed)
         for name in names_of(Parts):
-            getattr(parts, name)[reckoned] = getattr(found, name)
+            getattr(parts, name)[derived] = getattr(found, name)
     return parts

@@ -102,7 +102,7 @@ def best_of_others(accelerator: Codes, engine: Codes, score: Column, chosen: Cod
     return best[accelerator[chosen]]
 
 
-def rivals(
+def find_runners_up(
     question: Question,
     market: Catalog,
     accelerator: Codes,

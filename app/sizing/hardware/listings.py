@@ -143,7 +143,7 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
 
 def bought_on(system: System, part: Accelerator) -> Terms:
     """Terms of the purchase price of a machine: its own price, or an estimate from its parts."""
-    return system.terms or part.reckoned
+    return system.terms or part.estimated_terms
 
 
 class Book:

@@ -123,7 +123,7 @@ class Accelerator:
         return ("workstation", "consumer") if self.segment is Segment.APPLE else (self.segment.value,)
 
     @property
-    def reckoned(self) -> Terms:
+    def estimated_terms(self) -> Terms:
         """Terms of a machine price that is estimated from the price of this part."""
         seen = self.price_source or self.source, self.price_observed or self.as_of, self.price_confidence or "low"
         return Terms(PriceKind.ESTIMATE, *seen)

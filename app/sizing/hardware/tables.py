@@ -129,7 +129,7 @@ class Listings(Columns):
         return self.offer < 0
 
     @property
-    def reckoned(self) -> Mask:
+    def is_estimated(self) -> Mask:
         """Whether the machine is bought and its price is estimated from parts."""
         return self.owned & np.isnan(self.list_price_usd)
 

@@ -15,7 +15,7 @@ from app.sizing.columns import Codes, Column, Mask, distinct
 from app.sizing.decisions.cost import MOST_ACCELERATORS
 from app.sizing.decisions.machines import Candidates, unpriced
 from app.sizing.decisions.placement import fleet
-from app.sizing.decisions.ranking import best_per_accelerator, contenders, rivals, rounded, score_of
+from app.sizing.decisions.ranking import best_per_accelerator, contenders, find_runners_up, rounded, score_of
 from app.sizing.decisions.rejections import Rejections, Unread
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
@@ -48,7 +48,7 @@ class Choice:
 
     plan: Plans  # table with one row
     settings: Settings  # complete settings of the plan
-    rival: Rival | None = None  # runner-up: another engine with a similar score
+    runner_up: Rival | None = None  # runner-up: another engine with a similar score
     runs: SimulatedReplicas | None = None  # simulation of the plan, if it was simulated
 
 
@@ -132,7 +132,7 @@ def with_replicas(question: Question, workload: InferenceWorkload, options: Opti
 
 def near_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> Rival | None:
     """Runner-up: another engine whose best plan has a similar score."""
-    return rivals(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
+    return find_runners_up(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
 
 def most_capable(

@@ -170,14 +170,14 @@ def finalists_of(
 
     `asked` is the deployment that the request fixes.
     """
-    merit = measures(workload, options)
-    best = best_per_accelerator(options.accelerator, question.objective, merit, stable_key(options))
+    ranking = measures(workload, options)
+    best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
     if not is_simulated(workload):
         shown = best[: question.limit]
-        return Finalists(options, shown, score_of(question.objective, merit)[shown], None), len(best)
+        return Finalists(options, shown, score_of(question.objective, ranking)[shown], None), len(best)
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
-    trial = SimulationQueue(options, score_of(question.objective, merit), best, try_extra_layouts=workload.load is Load.OPEN)
+    trial = SimulationQueue(options, score_of(question.objective, ranking), best, try_extra_layouts=workload.load is Load.OPEN)
     tables: list[Options] = []
     simulations: list[SimulatedReplicas] = []
     kept_rows: list[Codes] = []
@@ -255,14 +255,14 @@ def merge_results(
         return Finalists(options, none, np.zeros(0), None)
     rows = np.concatenate(kept_rows)
     again = write_back(apply_simulation_ratio(question, workload, options, rows, tables), rows, tables)
-    merit = measures(workload, again.take(rows))
-    order = best_per_accelerator(again.accelerator[rows], question.objective, merit, stable_key(again.take(rows)))
+    ranking = measures(workload, again.take(rows))
+    order = best_per_accelerator(again.accelerator[rows], question.objective, ranking, stable_key(again.take(rows)))
     runs = SimulatedReplicas(
         tuple(c for part in simulations for c in part.curves),
         np.concatenate([part.sequences for part in simulations]),
         stacked([part.margins for part in simulations]),
     )
-    return Finalists(again, rows[order], score_of(question.objective, merit)[order], runs.take(order))
+    return Finalists(again, rows[order], score_of(question.objective, ranking)[order], runs.take(order))
 
 
 def apply_simulation_ratio(

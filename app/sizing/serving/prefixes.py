@@ -195,7 +195,7 @@ def with_hits(
     )
 
 
-def merit(workload: InferenceWorkload, speed: StreamSpeed) -> Column:
+def serving_value(workload: InferenceWorkload, speed: StreamSpeed) -> Column:
     """Figure that decides between two speeds of a replica: its request rate, or one over the replicas needed."""
     if workload.load is Load.OPEN:
         return speed.capacity_per_s
@@ -219,8 +219,8 @@ def speed_with_prefixes(
     with trace_label("without hits"):
         cold = stream_speed(workload, memory, cold_alone, assumed)
     prompt_in_time = cold_alone.fastest_ttft_s <= cold_alone.ttft_limit_s
-    without = np.where(prompt_in_time, 1.0, LAST_RESORT) * merit(workload, cold)
-    counted = hits_counted(merit(workload, hits), without) > 0
+    without = np.where(prompt_in_time, 1.0, LAST_RESORT) * serving_value(workload, cold)
+    counted = hits_counted(serving_value(workload, hits), without) > 0
     lasting = np.minimum(np.maximum(hits.saturation_per_s, cold.saturation_per_s), speed.saturation_per_s)
     hits = replace(hits, saturation_per_s=lasting)
     if counted.all():
@@ -268,10 +268,10 @@ def survival(
     if prefixes is None or cold_alone is None or reservation is None or idle is None or waiting is None:
         return (None,) * len(memory)
     with unrecorded():
-        without = merit(workload, stream_speed(workload, memory, cold_alone, assumed))
+        without = serving_value(workload, stream_speed(workload, memory, cold_alone, assumed))
         longer = replace(prefixes, turn_gap_s=2 * prefixes.turn_gap_s)
-        later = np.maximum(merit(workload, with_hits(workload, memory, longer, speed)), without)
-    now = merit(workload, speed)
+        later = np.maximum(serving_value(workload, with_hits(workload, memory, longer, speed)), without)
+    now = serving_value(workload, speed)
 
     def times(merits: Column, row: int) -> float | None:
         remaining = at(merits, row)

@@ -12,7 +12,7 @@ from app.sizing.decisions.ownership import (
     machine_purchase_usd,
     owned_usd_per_hour,
     rated_power_w,
-    reckoned_parts,
+    derived_parts,
 )
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Economics
@@ -84,6 +84,6 @@ def test_a_machine_costs_its_list_price_or_its_parts(
     three_quarters = Assumptions(list_price_position=0.75)
     bought = machine(accelerator, count, workstation=workstation)
     bought = replace(bought, memory_bytes=col(SMALL.accelerators[accelerator].memory_bytes or np.nan))
-    parts = reckoned_parts(bought, SMALL.columns, col(np.nan), np.array([derived]), three_quarters)
+    parts = derived_parts(bought, SMALL.columns, col(np.nan), np.array([derived]), three_quarters)
     price = col(np.nan if derived else 300_000)
     assert machine_purchase_usd(parts, price).tolist() == pytest.approx([usd])

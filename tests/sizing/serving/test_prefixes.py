@@ -19,7 +19,7 @@ from app.sizing.serving.prefixes import (
     capacity_with_hits_per_s,
     hits_counted,
     idle_sessions,
-    merit,
+    serving_value,
     prefix_bytes,
     running_bytes,
     speed_with_prefixes,
@@ -150,7 +150,7 @@ def test_a_closed_loop_runs_as_many_as_its_own_idle_sessions_leave_room_for() ->
     # more in flight take fewer replicas without hits, of which all 64 run
     assert speed(closed(), memory()).slo_batch.tolist() == [64]
     assert speed(closed(), memory(pool=3.0, gap_s=600.0)).occupancy_s.tolist() == pytest.approx([0.050])
-    assert merit(closed(), speed(closed(), memory())).tolist() == [1]
+    assert serving_value(closed(), speed(closed(), memory())).tolist() == [1]
 
 
 def test_requests_that_do_not_fit_with_the_prefixes_wait() -> None:
