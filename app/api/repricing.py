@@ -59,17 +59,17 @@ def machines_today(
 def listings(deployment: Document) -> Iterator[dict[str, Any]]:
     """Yields a deployment with its original offer, then with any provider, then with any pricing model."""
     yield {**deployment}
-    yield without(deployment, LISTING)
-    yield without(deployment, (*LISTING, "pricing_model"))
+    yield drop_offer_fields(deployment, LISTING)
+    yield drop_offer_fields(deployment, (*LISTING, "pricing_model"))
 
 
-def without(deployment: Document, of_offer: tuple[str, ...]) -> dict[str, Any]:
+def drop_offer_fields(deployment: Document, of_offer: tuple[str, ...]) -> dict[str, Any]:
     """Returns a deployment, including its pools, without the given offer fields and without its system."""
     kept = {name: value for name, value in deployment.items() if name not in MACHINES}
     if deployment.get("offer") is not None:
         kept["offer"] = {name: value for name, value in deployment["offer"].items() if name not in of_offer}
     if deployment.get("pools") is not None:
-        kept["pools"] = {name: without(pool, of_offer) for name, pool in deployment["pools"].items()}
+        kept["pools"] = {name: drop_offer_fields(pool, of_offer) for name, pool in deployment["pools"].items()}
     return kept
 
 

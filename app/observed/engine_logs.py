@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from app.observed.figures import SHOWN, Figure, Reading, Runs, Unread, UnreadableText, plain
+from app.observed.figures import SHOWN, Figure, Reading, Runs, UnreadContent, UnreadableText, plain
 from app.observed.lines import lines_of
 from app.observed.trainer import Trainer, patterns
 
@@ -70,7 +70,7 @@ def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
     covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
     note = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
     figures = tuple(_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
-    return Reading(figures, Unread((), len(unread), tuple(unread[:SHOWN])), () if covers_all_replicas else (note,))
+    return Reading(figures, UnreadContent((), len(unread), tuple(unread[:SHOWN])), () if covers_all_replicas else (note,))
 
 
 def _figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.observed.figures import SHOWN, Unread, plain
+from app.observed.figures import SHOWN, UnreadContent, plain
 
 # Prefixes that routers and operators (KServe, Ray Serve) put before the metric names of an engine.
 BEFORE = re.compile(r"^(?:kserve_|ray_)")
@@ -45,7 +45,7 @@ class Scrape:
 
     values: Mapping[Sample, float]
     at_s: float | None
-    unread: Unread
+    unread: UnreadContent
 
 
 def canonical(name: str) -> str:
@@ -82,7 +82,7 @@ def scraped(text: str, at_s: float | None, known: Callable[[str], bool], ordinal
         if not math.isnan(value):
             values[sample] = value
         at_s = moment if at_s is None else at_s
-    return Scrape(values, at_s, Unread(tuple(map(plain, others)), count, tuple(broken)))
+    return Scrape(values, at_s, UnreadContent(tuple(map(plain, others)), count, tuple(broken)))
 
 
 def _sample(line: str, ordinal: int) -> tuple[Sample, float, float | None] | None:

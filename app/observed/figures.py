@@ -47,7 +47,7 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadContent:
     """Parts of a text that were not understood: names of unknown metrics, the number of unread lines and the first of
     them.
     """
@@ -56,9 +56,9 @@ class Unread:
     lines: int = 0
     first: tuple[str, ...] = ()
 
-    def __add__(self, other: Unread) -> Unread:
+    def __add__(self, other: UnreadContent) -> UnreadContent:
         metrics = tuple(dict.fromkeys((*self.metrics, *other.metrics)))
-        return Unread(metrics, self.lines + other.lines, (*self.first, *other.first)[:SHOWN])
+        return UnreadContent(metrics, self.lines + other.lines, (*self.first, *other.first)[:SHOWN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Reading:
     """Result of reading a text. If two figures have the same quantity, the first one counts."""
 
     figures: tuple[Figure, ...] = ()
-    unread: Unread = field(default_factory=Unread)
+    unread: UnreadContent = field(default_factory=UnreadContent)
     notes: tuple[str, ...] = ()
     by_load: tuple[LoadSeen, ...] = ()  # latencies between scrapes at different loads
 

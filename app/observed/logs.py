@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from app.observed.deepspeed import DEEPSPEED
 from app.observed.engine_logs import ENGINE_LOGS, engine_log
-from app.observed.figures import SHOWN, Reading, Runs, Unread, UnreadableText, plain
+from app.observed.figures import SHOWN, Reading, Runs, UnreadContent, UnreadableText, plain
 from app.observed.huggingface import HUGGINGFACE
 from app.observed.lightning import LIGHTNING
 from app.observed.lines import lines_of
@@ -52,7 +52,7 @@ def trainer_log(text: str, runs: Runs, name: str | None = None) -> Reading:
         else:
             unread.append(f"line {number}: {plain(line)}")
     run_values = tuple(figures(known, runs, trainer.title))
-    return Reading(run_values, Unread((), len(unread), tuple(unread[:SHOWN])), tuple(notes(known, runs)))
+    return Reading(run_values, UnreadContent((), len(unread), tuple(unread[:SHOWN])), tuple(notes(known, runs)))
 
 
 def likeliest(every: Sequence[str]) -> Trainer | None:

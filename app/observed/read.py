@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.observed import dcgm
 from app.observed.engine import Engine
 from app.observed.exposition import scraped
-from app.observed.figures import Reading, Runs, Unread, UnreadableText
+from app.observed.figures import Reading, Runs, UnreadContent, UnreadableText
 from app.observed.series import STARTED, Series
 from app.observed.service import Service
 from app.observed.sglang import SGLANG
@@ -28,7 +28,7 @@ def metrics(texts: Sequence[tuple[str, float | None]], runs: Runs) -> Reading:
     for text, at_s in texts:
         scrapes.append(scraped(text, at_s, KNOWN.__contains__, ordinals.get(at_s, 0)))
         ordinals[at_s] = ordinals.get(at_s, 0) + 1
-    unread = sum((s.unread for s in scrapes), Unread())
+    unread = sum((s.unread for s in scrapes), UnreadContent())
     series = Series.from_scrapes(scrapes)
     engines = [e for e in ENGINES if any(series.has(metric) for metric in e.metrics)]
     reading = Reading(unread=unread)
@@ -40,7 +40,7 @@ def metrics(texts: Sequence[tuple[str, float | None]], runs: Runs) -> Reading:
     return reading
 
 
-def nothing(unread: Unread) -> str:
+def nothing(unread: UnreadContent) -> str:
     """Error message for a text in which no metric was found."""
     examples = (*unread.first[:1], *unread.metrics[:1])
     seen = f" The text contains {examples[0]!r}." if examples else " The known metrics have no values."

@@ -20,7 +20,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.classes import shared_fleet
 from app.sizing.decisions.fixed import least_in_one, machines_for, most_in_one, of_size, unsold
 from app.sizing.decisions.machines import Candidates, oversubscribed
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.hardware.prices import KINDS
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.packing.together import beside_pools, with_packing
@@ -290,7 +290,7 @@ def at_maximum(
         deployment = replace(deployment, accelerators_per_replica=size)
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-        layouts = layouts_for(w, market, machines, constraints, Unread(market.accelerators), assumed, fixed=d)
+        layouts = layouts_for(w, market, machines, constraints, NullRejections(market.accelerators), assumed, fixed=d)
         return any_fits(counts_of(w), layouts, d, assumed)
 
     maximum = largest(quantity, workload, deployment, size, fitting_layout)

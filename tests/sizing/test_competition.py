@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.hardware.prices import FIRM, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
@@ -104,7 +104,7 @@ def parts(draw: Any, market: Catalog, formats: tuple[str, ...]) -> Constraints:
 
 def best(question: Question, market: Catalog, *, documented: bool = False) -> float:
     """The figure that the winner is ranked by; infinite where there is none, or none whose software is documented."""
-    found = find(replace(question, limit=1), market, Unread(market.accelerators))
+    found = find(replace(question, limit=1), market, NullRejections(market.accelerators))
     wanted = found.estimates and (not documented or found.estimates[0].support == "documented")
     return found.scores[0] if wanted else float("inf")
 
@@ -168,7 +168,7 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(m
     is simulated, and the other engine comes near in closed form.
     """
     for workload in (replace(CHAT, load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0), PRETRAIN):
-        found = find(Question(workload, limit=12), market, Unread(market.accelerators))
+        found = find(Question(workload, limit=12), market, NullRejections(market.accelerators))
         assert any(found.runners_up)
         for estimate, score, rival in zip(found.estimates, found.scores, found.runners_up, strict=True):
             if rival is not None:
@@ -199,6 +199,6 @@ def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
     usual = default_weight_formats(workload.model, personal=workload.personal)
     wanted = np.isin(stacks.weight_format, [market.format_index[f] for f in usual])
     sure = stacks.on[wanted & ~named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
-    for found in find(question, market, Unread(market.accelerators)).estimates:
+    for found in find(question, market, NullRejections(market.accelerators)).estimates:
         documented = bool(sure[market.accelerator_index[found.deployment.accelerator]])
         assert found.support == ("documented" if documented else "expected")

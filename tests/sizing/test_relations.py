@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
 from app.sizing.recommend import find, recommend
@@ -101,7 +101,7 @@ def numbers(value: Any) -> Iterator[float]:
 def of_question(question: Question, market: Catalog, **constraints: Any) -> float:
     """What the best is ranked by; infinite where there is none."""
     asked = replace(question, limit=1, constraints=replace(question.constraints, **constraints))
-    return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
+    return next(iter(find(asked, market, NullRejections(market.accelerators)).scores), math.inf)
 
 
 # The largest batch follows the confidence asked: at another one a simulation may take one replica more of two.

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.machines import UNNAMED_REGIONS
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.estimate import estimate
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints, Deployment, Question
@@ -62,7 +62,7 @@ def by_hand(d: Deployment, zones: int) -> list[tuple[int, int]]:
 
 def least_left(hosts: list[tuple[int, int]], redundancy: Redundancy) -> int:
     """Replicas left after the worst loss, each counted."""
-    total, k = sum(held for _, held in hosts), redundancy.lost
+    total, k = sum(held for _, held in hosts), redundancy.domains_lost
     machines = sorted(held for _, held in hosts)[::-1]
     zones = sorted((sum(h for z, h in hosts if z == zone) for zone in range(redundancy.zones)), reverse=True)
     lost = {
@@ -92,7 +92,7 @@ def test_any_loss_leaves_what_was_promised(
                 assert sum(held for _, held in hosts) >= 2 * (d.replicas or 0)
         assert redundancy.zones == 1 or d.region not in UNNAMED_REGIONS
         reasons = [r for r in ranked.estimate.explanation if r.code == "placement"]
-        assert bool(reasons) == bool(redundancy.lost or redundancy.zones > 1)
+        assert bool(reasons) == bool(redundancy.domains_lost or redundancy.zones > 1)
 
 
 def test_a_plan_that_survives_less_would_be_noticed() -> None:
@@ -121,7 +121,7 @@ def test_more_redundancy_or_load_never_costs_less(
             redundancy=Redundancy(zones=zones, domain=domain) if not redundancy else Redundancy(**redundancy),
         )
         question = Question(asked, Constraints(environments=where), limit=1)
-        return next(iter(find(question, market, Unread(market.accelerators)).scores), math.inf)
+        return next(iter(find(question, market, NullRejections(market.accelerators)).scores), math.inf)
 
     more = [usd(spare=spare, zones=zones, domain=domain) for spare in (0, 1, 2)]
     double = usd(double=True, zones=zones, domain=domain)

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.estimate import estimate
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
@@ -80,7 +80,7 @@ SERVICES = st.builds(
 
 def usd(workload: InferenceWorkload, market: Catalog = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
-    scores = find(Question(workload, limit=1), market, Unread(market.accelerators)).scores
+    scores = find(Question(workload, limit=1), market, NullRejections(market.accelerators)).scores
     return scores[0] if scores else float("inf")
 
 
@@ -98,7 +98,7 @@ def digits(value: Any) -> Any:
 def test_what_is_recommended_is_as_sure_as_asked(market: Catalog, workload: InferenceWorkload, ttft_s: float) -> None:
     """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
-    for estimate_ in find(asked, market, Unread(market.accelerators)).estimates:
+    for estimate_ in find(asked, market, NullRejections(market.accelerators)).estimates:
         sure = estimate_.assurance
         assert sure is not None
         assert sure.meets_slo is None or sure.meets_slo >= asked.constraints.confidence - 1e-6
@@ -119,7 +119,7 @@ def test_prompts_computed_whole_are_held_to_their_limits() -> None:
         turn_gap_s=60.0,
     )
     question = Question(sixty_four, limit=50)
-    for estimate_ in find(question, CROWDED, Unread(CROWDED.accelerators)).estimates:
+    for estimate_ in find(question, CROWDED, NullRejections(CROWDED.accelerators)).estimates:
         assert estimate_.assurance is not None
         assert (estimate_.assurance.meets_slo or 0.0) >= question.constraints.confidence
 

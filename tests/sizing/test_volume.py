@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import find, recommend
@@ -47,13 +47,13 @@ TYPES = st.sampled_from([(), BOARDS])
 
 def score(question: Question, market: Catalog) -> float:
     """What the best is ranked by, USD of the whole volume; infinite where nothing is done in time."""
-    found = find(replace(question, limit=1), market, Unread(market.accelerators))
+    found = find(replace(question, limit=1), market, NullRejections(market.accelerators))
     return next(iter(found.scores), math.inf)
 
 
 def best(question: Question, market: Catalog) -> Estimate:
     """The first recommendation of a question that has one."""
-    found = find(replace(question, limit=1), market, Unread(market.accelerators)).estimates
+    found = find(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates
     assume(found)
     return found[0]
 
@@ -98,7 +98,7 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence, accelerators=types))
     units = 1.0 if workload.model.sample is not None else workload.tokens_per_request
-    scores = find(question, market, Unread(market.accelerators)).scores
+    scores = find(question, market, NullRejections(market.accelerators)).scores
     for ranked, usd_ranked in zip(recommend(question, market).recommendations, scores, strict=True):
         e, d, sure = ranked.estimate, ranked.estimate.deployment, ranked.estimate.assurance
         seconds, usd = taken(e)

@@ -51,7 +51,7 @@ def test_a_length_distribution_passes_through_its_mean_and_p95() -> None:
 )
 def test_what_may_be_lost(label: str, zones: int, domain: str | None, lost: tuple[int, int, int]) -> None:
     found = Redundancy.named(label, zones=zones, domain=domain)
-    assert (found.lost, found.machines_lost, found.zones_lost) == lost
+    assert (found.domains_lost, found.machines_lost, found.zones_lost) == lost
     assert found.label == label
     assert found.domain == (domain or "machine")
 

@@ -16,7 +16,7 @@ from app.sizing.columns import Codes, Mask, at, one
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
 from app.sizing.decisions.ranking import score_of
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, finalists_of
@@ -77,7 +77,7 @@ def sensitivity(
     def describe_case(case: Case, now: State) -> str:
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row, runs)
-        kept = allowed(question, again, Unread(market.accelerators))
+        kept = allowed(question, again, NullRejections(market.accelerators))
         return describe_effect(question.objective, workload, now, then, within_limits=bool(kept[row])) + better(
             question, case.workload, again, kept, row, market
         )
@@ -232,7 +232,7 @@ def better(
     if not len(cheaper):
         return ""
     case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
-    finalists, _ = finalists_of(case_question, workload, cheaper, market, Unread(market.accelerators))
+    finalists, _ = finalists_of(case_question, workload, cheaper, market, NullRejections(market.accelerators))
     best = finalists.chosen
     if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""

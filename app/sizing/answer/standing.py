@@ -32,7 +32,7 @@ class Standing:
         """Replicas that remain after the worst failure that the redundancy covers."""
         return int(replicas_left(self.redundancy, np.array([self.placed]), np.array([self.hosts]))[0])
 
-    def left_without(self, machines: int) -> int:
+    def replicas_after_loss(self, machines: int) -> int:
         """Replicas that remain after the loss of this many machines."""
         return max(0, self.placed - int(most_held(np.array([self.placed]), np.array([self.hosts]), machines)[0]))
 
@@ -78,10 +78,10 @@ def lost_words(redundancy: Redundancy) -> str:
     def any_of(count: int, domain: FailureDomain) -> str:
         return f"any {'one' if count == 1 else count} {domain.value}{'' if count == 1 else 's'}"
 
-    several = redundancy.domain is not FailureDomain.ZONE and redundancy.lost > 1
+    several = redundancy.domain is not FailureDomain.ZONE and redundancy.domains_lost > 1
     losses = [any_of(redundancy.zones_lost, FailureDomain.ZONE)] if redundancy.zones_lost else []
     if several or not losses:
-        losses.append(any_of(redundancy.lost, redundancy.domain))
+        losses.append(any_of(redundancy.domains_lost, redundancy.domain))
     return " or ".join(losses)
 
 
@@ -96,10 +96,10 @@ def left_words(stands: Standing, remaining: int) -> str:
 def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> list[Reason]:
     """Placement and survived failures; empty if neither redundancy nor zones were requested."""
     stands = standing_of(workload, deployment)
-    if stands is None or (not workload.redundancy.lost and workload.redundancy.zones == 1):
+    if stands is None or (not workload.redundancy.domains_lost and workload.redundancy.zones == 1):
         return []
     survived = f"Losing {lost_words(stands.redundancy)} {left_words(stands, stands.surviving_replicas)}"
-    if not workload.redundancy.lost:
+    if not workload.redundancy.domains_lost:
         survived = "No redundancy was requested, so no failure is covered"
     text = f"{machines_words(stands)}. {survived}."
     return [Reason("placement", text, "replicas_left", float(stands.surviving_replicas), "replicas")]
@@ -107,11 +107,11 @@ def standing_reasons(workload: InferenceWorkload, deployment: Deployment) -> lis
 
 def machine_failure_exceeds_redundancy(context: Told) -> Notice | None:
     """Warn if losing one machine, or as many machines as failure domains covered, leaves too few replicas."""
-    if context.serving_workload is None or not context.serving_workload.redundancy.lost:
+    if context.serving_workload is None or not context.serving_workload.redundancy.domains_lost:
         return None
     stands, redundancy = standing_of(context.serving_workload, context.estimate.deployment), context.serving_workload.redundancy
     machines = max(1, redundancy.machines_lost)
-    if stands is None or (remaining := stands.left_without(machines)) >= stands.needed:
+    if stands is None or (remaining := stands.replicas_after_loss(machines)) >= stands.needed:
         return None
     lost = "one machine" if machines == 1 else f"{machines} machines"
     text = f"A machine runs up to {counted(stands.on_a_host, 'replica')}. Losing {lost} {left_words(stands, remaining)}."
@@ -136,7 +136,7 @@ def zone_failure_exceeds_redundancy(context: Told) -> Notice | None:
 def no_redundancy(context: Told) -> Notice | None:
     """Warn if one failure stops the service: a single replica, or one machine that runs all replicas."""
     workload = context.serving_workload
-    if workload is None or workload.redundancy.lost or workload.personal:
+    if workload is None or workload.redundancy.domains_lost or workload.personal:
         return None
     stands = standing_of(workload, context.estimate.deployment)
     if workload.load not in (Load.OPEN, Load.CLOSED) or stands is None or stands.hosts > 1:

@@ -12,7 +12,7 @@ from app.sizing.answer.money import finite, usd
 from app.sizing.columns import Column, Columns, at
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.ranking import score_of
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.volume import may_be_in_time
 from app.sizing.question import Question
 from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
@@ -139,7 +139,7 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
     replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
     sized = with_replica_count(question, workload, options, replicas)
     able = may_be_in_time(workload, capacity, batch, options.cold_start_s)
-    sized = sized.take(able & allowed(question, sized, Unread(())))
+    sized = sized.take(able & allowed(question, sized, NullRejections(())))
     if not len(sized):
         return None
     figures_by_plan = measures(workload, sized)

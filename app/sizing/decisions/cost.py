@@ -234,7 +234,7 @@ def within_limits(
         if available is None:
             continue
         good = no_more(needed, float(available))
-        rejections.lost(
+        rejections.reject_with_shortfall(
             accelerator[keep],
             good[keep],
             code=code,

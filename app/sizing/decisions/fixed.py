@@ -7,7 +7,7 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.decisions.machines import Candidates, candidates, unpriced
 from app.sizing.decisions.prices import UNINTERRUPTED
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
@@ -26,7 +26,7 @@ def machines_for(
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
     )
-    unread, workload = Unread(market.accelerators), question.workload
+    unread, workload = NullRejections(market.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
     ends = isinstance(workload, TrainingWorkload) or workload.ends
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass

@@ -120,7 +120,7 @@ def _bought_within(
     payable: Mask = ~listings.owned | no_more(purchase_usd, most_usd)
     within = np.unique(listings.accelerator[keep & payable])
     accelerator = listings.accelerator[owned]
-    rejections.lost(
+    rejections.reject_with_shortfall(
         accelerator,
         np.isin(accelerator, within),
         code="over_budget",
@@ -155,7 +155,7 @@ def _kept_in_named_regions(catalog: Catalog, keep: Mask, zones: int, rejections:
     listings = catalog.listings
     named: Mask = keep & in_named_regions(catalog)
     text = f"The catalog lists {{name}} for rent only without a named region; {zones} zones require named regions."
-    rejections.without(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
+    rejections.reject_if_none_left(listings.accelerator[keep], listings.accelerator[named], "no_zones", text)
     return named
 
 

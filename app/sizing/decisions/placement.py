@@ -241,7 +241,7 @@ def lost_with_zones(placed: Column, hosts: Column, zones: float, zones_lost: flo
 
 def replicas_left(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
     """Replicas that survive the worst of the planned losses."""
-    lost = np.maximum(float(redundancy.lost), most_held(placed, hosts, float(redundancy.machines_lost)))
+    lost = np.maximum(float(redundancy.domains_lost), most_held(placed, hosts, float(redundancy.machines_lost)))
     if redundancy.zones_lost:
         gone = lost_with_zones(placed, hosts, float(redundancy.zones), float(redundancy.zones_lost))
         lost = np.maximum(lost, gone)
@@ -251,7 +251,7 @@ def replicas_left(redundancy: Redundancy, placed: Column, hosts: Column) -> Colu
 
 def replicas_held(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
     """Replicas of given hardware that the plan relies on; all of them if none would survive the planned losses."""
-    if not redundancy.lost:
+    if not redundancy.domains_lost:
         return placed
     with unrecorded():
         left = replicas_left(redundancy, placed, hosts)
@@ -292,7 +292,7 @@ def fleet(
     inside = replicas_per_node(accelerators_per_replica, accelerators_per_node)
     needed = hosts_needed(replicas, inside)
     over_zones = hosts_over_zones(needed, zones, zones_lost)
-    least = least_replicas(replicas, float(redundancy.lost), times)
+    least = least_replicas(replicas, float(redundancy.domains_lost), times)
     hosts = hosts_promised(needed, over_zones, least, inside, machines_lost, zones)
     if machines is not None or spares is not None:
         placed = replicas if spares is None else replicas + spares

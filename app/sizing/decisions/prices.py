@@ -130,11 +130,11 @@ def unoffered(
     rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", Reached.UNSOLD)
     among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, had)
     counts = _of_kinds(_wanted(constraints))[listings.kind]
-    _paid_otherwise(listings, rejections.left_without(listings.accelerator, kept, among & counts), rejections)
-    _paid_otherwise(listings, rejections.left_without(listings.accelerator, kept, among), rejections, backed=False)
+    _paid_otherwise(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections)
+    _paid_otherwise(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, backed=False)
     requested = "within the requested environments, providers, regions and pricing models"
     text = f"The catalog has no price for {{name}} {requested}."
-    rejections.without(np.flatnonzero(allowed), had, code, text, Reached.UNSOLD)
+    rejections.reject_if_none_left(np.flatnonzero(allowed), had, code, text, Reached.UNSOLD)
 
 
 def _paid_otherwise(listings: Listings, rows: Codes, rejections: Rejections, *, backed: bool = True) -> None:
@@ -176,7 +176,7 @@ def _lost_to_age(
 ) -> None:
     """Reject the types whose prices are all older than `most_days` days."""
     rows = np.flatnonzero(among & np.isfinite(age))
-    rejections.lost(
+    rejections.reject_with_shortfall(
         listings.accelerator[rows],
         kept[rows],
         code="price_too_old",
@@ -191,7 +191,7 @@ def _lost_to_age(
 
 def _unbacked(listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections) -> None:
     """Reject the types whose prices are all of kinds that do not count."""
-    rows = rejections.left_without(listings.accelerator, kept, young)
+    rows = rejections.rows_of_eliminated_types(listings.accelerator, kept, young)
     if not len(rows):
         return
     types = np.unique(listings.accelerator[rows])

@@ -35,21 +35,21 @@ class Rejections:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, reached=reached)
 
-    def ruled_out(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
+    def reject_by_rule(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         """Reject types because of a support rule, which is looked up only for types not rejected before."""
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, rule=rule(i))
 
-    def without(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         """Reject the types that have rows before a filter and none after it, for a reason without a number."""
         gone = np.zeros(len(self.accelerators), dtype=bool)
         gone[before] = True
         gone[after] = False
         self.reject(np.flatnonzero(gone), code, text, reached)
 
-    def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:
+    def rows_of_eliminated_types(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:
         """Rows in `among` of types that kept no row and were not rejected before.
 
         These are few, so that reasons are worked out for them only.
@@ -59,7 +59,7 @@ class Rejections:
         gone[list(self.by_accelerator)] = False
         return np.flatnonzero(gone[accelerator] & among)
 
-    def lost(
+    def reject_with_shortfall(
         self,
         accelerator: Codes,
         kept: Mask,
@@ -73,7 +73,7 @@ class Rejections:
         reached: Reached,
     ) -> None:
         """Reject the types that kept no row, with the shortfall and accelerator count of their closest row."""
-        rows = self.left_without(accelerator, kept, np.ones(len(accelerator), dtype=bool))
+        rows = self.rows_of_eliminated_types(accelerator, kept, np.ones(len(accelerator), dtype=bool))
         if not len(rows):
             return
         of_row = accelerator[rows]
@@ -121,22 +121,22 @@ class Rejections:
         return sorted(self.by_accelerator.values(), key=lambda r: (-r.reached, r.miss, r.accelerator))
 
 
-class Unread(Rejections):
+class NullRejections(Rejections):
     """No-op collector for searches that only need the result."""
 
     def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         pass
 
-    def ruled_out(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
+    def reject_by_rule(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         pass
 
-    def without(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
         pass
 
-    def left_without(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002
+    def rows_of_eliminated_types(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002
         return np.zeros(0, dtype=np.int64)
 
-    def lost(
+    def reject_with_shortfall(
         self,
         accelerator: Codes,
         kept: Mask,

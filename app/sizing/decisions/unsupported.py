@@ -23,7 +23,7 @@ class Unsupported:
     formats: frozenset[str]
     work: Work
 
-    def turn_down(self, rejections: Rejections, before: Codes, after: Codes) -> None:
+    def reject_unsupported(self, rejections: Rejections, before: Codes, after: Codes) -> None:
         """Reject the types that have rows in `before` and none in `after`."""
         code = "no_framework" if self.work.trains else "no_engine"
         few = len(self.formats) < 3
@@ -32,7 +32,7 @@ class Unsupported:
             formats = f"{formats} with {format_name(self.work.precision)}"
         engines = " or ".join(map(product_name, self.engines))
         text = f"{not_done(engines, self.work)} in {formats} on {{name}}."
-        rejections.ruled_out(np.setdiff1d(before, after), code, text, self.rule)
+        rejections.reject_by_rule(np.setdiff1d(before, after), code, text, self.rule)
 
     def rule(self, accelerator: int) -> str:
         """The support rule that excludes a type; empty if the software runs there and something else is missing."""

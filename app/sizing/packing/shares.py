@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, at
 from app.sizing.decisions.placement import fleet
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import formula
 from app.sizing.packing.cards import Option
 from app.sizing.question import Deployment, Question
@@ -153,7 +153,7 @@ def size_member_plans(
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = margins_asked(question, workload, plans, market)
     drafting = None if member.deployment is None else member.deployment.speculative
-    refused = Unread(market.accelerators)
+    refused = NullRejections(market.accelerators)
     rows, memory, speed = able_replicas(question, workload, plans, margins, refused, requested, drafting)
     serving = np.flatnonzero(speed.serves)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)

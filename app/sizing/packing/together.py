@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.columns import at
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.slices import Slicing
 from app.sizing.packing.apart import companions_usd
@@ -92,7 +92,7 @@ def packing_of(
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
     cost = cost_on(question, plan, nodes)
     paid, limits = nodes * plan.accelerators_per_node, question.constraints
-    if not within_limits(plan.accelerator, paid, cost, limits, Unread(market.accelerators))[0]:
+    if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(market.accelerators))[0]:
         return beyond_limits(found, arrangement.count, len(members), separate_usd)
     usd = usd_of(cost)
     return Packing(
@@ -130,7 +130,7 @@ def own_member(question: Question, workload: InferenceWorkload, found: Estimate,
 def member_of(question: Question, companion: Companion, plan: Plans, market: Catalog) -> Member:
     """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
-    unread, constraints = Unread(market.accelerators), question.constraints
+    unread, constraints = NullRejections(market.accelerators), question.constraints
     anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
     kind = serving_backend(workload)
     plans = plans_of(

@@ -15,7 +15,7 @@ from app.sizing.answer.serving import judge_deployments
 from app.sizing.columns import Codes, Column, Mask, at
 from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.ranking import Measures, score_of
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import unrecorded
 from app.sizing.pools.estimate import MIXED, SPLITTING, most_prompts
 from app.sizing.pools.joined import Both, combine_estimates
@@ -76,7 +76,7 @@ class Pairs:
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
         cost = Cost(*(getattr(reads.cost, name) + getattr(writes.cost, name) for name in names))
         total = reads.fleet.accelerators + writes.fleet.accelerators
-        return within_limits(writes.accelerator, total, cost, question.constraints, Unread(market.accelerators))
+        return within_limits(writes.accelerator, total, cost, question.constraints, NullRejections(market.accelerators))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ def ranked_pairs(
     whole = able.take(able.context_parallel == 1)
     split = able if splits_of(workload.model).latent else whole  # only MLA latents may be transferred split
     prompts = prefill_of(workload, reserve_s(workload), question.assumptions.split_first_token_factor)
-    reads = readers(question, prompts, whole, market, Unread(market.accelerators))
-    writes = search(question, decode_of(workload, 0.0), split, market, Unread(market.accelerators))
+    reads = readers(question, prompts, whole, market, NullRejections(market.accelerators))
+    writes = search(question, decode_of(workload, 0.0), split, market, NullRejections(market.accelerators))
     if not len(reads) or not len(writes):
         return None
     reads, writes = leading(reads, market), leading(writes, market)

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, one
 from app.sizing.decisions.fixed import machines_for
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import formula
 from app.sizing.hardware.links import known_network_bytes_per_s
 from app.sizing.hardware.prices import KINDS
@@ -118,7 +118,7 @@ def plan_of(question: Question, workload: InferenceWorkload, deployment: Deploym
         market,
         machines_for(question, deployment, market, KINDS),
         Constraints(accelerators=(deployment.accelerator,)),
-        Unread(market.accelerators),
+        NullRejections(market.accelerators),
         deployment,
         question.assumptions,
         phase=AUTOREGRESSIVE.phase,

@@ -32,7 +32,7 @@ from app.sizing.decisions.machines import (
 from app.sizing.decisions.placement import fleet
 from app.sizing.decisions.prices import no_older, overdue, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.sold import sold
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.parts import PricingModel
@@ -100,7 +100,7 @@ def accepting_for(question: Question, market: Catalog) -> Codes:
 
 def _not_for_servers(question: Question, market: Catalog) -> Mask:
     """Accelerator types that are allowed but that the workload does not use unless the request names them."""
-    limits, workload, unread = question.constraints, question.workload, Unread(market.accelerators)
+    limits, workload, unread = question.constraints, question.workload, NullRejections(market.accelerators)
     many = isinstance(workload, InferenceWorkload) and workload.serves_many
     named = types_named(market, limits.outright)
     left = types_left(market, limits, named, question.assumptions, unread, serves_many=many)
@@ -272,7 +272,7 @@ def _searched(
     if most_usd is not None:
         limits = replace(limits, max_usd_per_hour=most_usd)
     question = replace(question, constraints=limits, objective=Objective.COST, limit=1, trace=False)
-    unread, assumed, kind = Unread(market.accelerators), question.assumptions, serving_backend(workload)
+    unread, assumed, kind = NullRejections(market.accelerators), question.assumptions, serving_backend(workload)
     personal = workload.personal
     plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
     families = plans.stacks.table.family
@@ -286,7 +286,7 @@ def _searched(
 
 
 def _as_simulated(
-    question: Question, workload: InferenceWorkload, options: Options, market: Catalog, accepted: Codes, unread: Unread
+    question: Question, workload: InferenceWorkload, options: Options, market: Catalog, accepted: Codes, unread: NullRejections
 ) -> Options:
     """The cheapest option of each acceptance code with its simulated performance, without those that fail in
     simulation.

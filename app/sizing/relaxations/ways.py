@@ -15,7 +15,7 @@ import numpy as np
 from app.sizing.answer.money import usd
 from app.sizing.columns import Codes, Column, Columns, Mask, one
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.rejections import Unread, no_more
+from app.sizing.decisions.rejections import NullRejections, no_more
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
@@ -131,7 +131,7 @@ def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
 
 def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Catalog) -> Ways:
     """Every serving plan that meets the latency limits."""
-    unread = Unread(market.accelerators)
+    unread = NullRejections(market.accelerators)
     plans = plans_to_serve(question, workload, market, unread)
     return ways_from(workload, search(question, workload, plans, market, unread))
 
@@ -147,7 +147,7 @@ def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
 
 def _ways_to_train(question: Question, workload: TrainingWorkload, market: Catalog) -> Ways:
     """Every training layout at the smallest size that meets the deadline."""
-    layouts = layouts_sought(question, workload, market, Unread(market.accelerators))
+    layouts = layouts_sought(question, workload, market, NullRejections(market.accelerators))
     runs = every_run(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
     total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)

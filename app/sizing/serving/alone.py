@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Question
 from app.sizing.serving.finalists import finalists_of
 from app.sizing.serving.offload import plans_to_serve
@@ -17,7 +17,7 @@ from app.sizing.workload import InferenceWorkload
 def best_single_service(question: Question, workload: InferenceWorkload, market: Catalog) -> Options | None:
     """The option that ranks first for this workload without other services; None if no option is feasible."""
     single = replace(question, workload=workload, limit=1, trace=False, companions=())
-    unread = Unread(market.accelerators)
+    unread = NullRejections(market.accelerators)
     options = search(single, workload, plans_to_serve(single, workload, market, unread), market, unread)
     if not len(options):
         return None

@@ -242,6 +242,6 @@ def success_probability(standing: Column, slack: Column) -> list[float]:
     last, columns = len(standing) - 1, np.arange(remaining_slack.shape[1])
     base = np.clip((remaining_slack >= 0).sum(axis=0) - 1, 0, last)
     before = np.minimum(base, last - 1)
-    lost = np.maximum(remaining_slack[before, columns] - remaining_slack[before + 1, columns], LEAST_SHARE)
-    z_scores = standing[base] + remaining_slack[base, columns] * (standing[before + 1] - standing[before]) / lost
+    slope = np.maximum(remaining_slack[before, columns] - remaining_slack[before + 1, columns], LEAST_SHARE)
+    z_scores = standing[base] + remaining_slack[base, columns] * (standing[before + 1] - standing[before]) / slope
     return [NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in z_scores.tolist()]

@@ -16,7 +16,7 @@ from app.sizing.decisions.cost import MOST_ACCELERATORS
 from app.sizing.decisions.machines import Candidates, unpriced
 from app.sizing.decisions.placement import fleet
 from app.sizing.decisions.ranking import best_per_accelerator, contenders, find_runners_up, rounded, score_of
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Rival
@@ -77,7 +77,7 @@ def fixed_plans(
     plans = plans_on(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
-    return plans_on(unpriced(market, deployment, assumed), Unread(market.accelerators))
+    return plans_on(unpriced(market, deployment, assumed), NullRejections(market.accelerators))
 
 
 def chosen(
@@ -105,7 +105,7 @@ def searched(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
 ) -> Choice | None:
     """The recommended plan among these; None if the search finds none."""
-    unread = Unread(market.accelerators)
+    unread = NullRejections(market.accelerators)
     options, runs = search(question, workload, plans, market, unread, deployment), None
     if deployment.replicas is not None:
         options = with_replicas(question, workload, options, deployment)

@@ -29,7 +29,7 @@ from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Memory, Settings, 
 from app.sizing.serving.operation import replica_rate_per_s, utilization
 from app.sizing.serving.options import Judged, Options, allowed, measures, stable_key
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import margins_asked, measured, replicas_of, with_replica_count, turn_down
+from app.sizing.serving.search import margins_asked, measured, replicas_of, with_replica_count, reject_plans
 from app.sizing.serving.simulated import curves_of, is_simulated
 from app.sizing.serving.trial import SimulationQueue
 from app.sizing.snapshot import Catalog
@@ -225,7 +225,7 @@ def meets_limits(
     slo, expected = workload.slo, runs.expected(workload)[0] > LEAST_CAPACITY_PER_S
     misses = [c.least(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
     waits, limits = np.array(misses).T
-    turn_down(
+    reject_plans(
         rejections,
         question.constraints.confidence,
         options.accelerator[~able],

@@ -265,14 +265,14 @@ def build_plans(
     on = machines.node, stacks, pairs.machine, pairs.stack
     pair, layout = legal_layouts(model, layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
     laid_out = pairs.accelerator[pair]
-    rejections.without(
+    rejections.reject_if_none_left(
         pairs.accelerator,
         laid_out,
         "no_layout",
         "No layout of this model on {name} fits one replica into the allowed machines and accelerators.",
     )
     rows, kv = _kv_choices(constraints, stacks, pairs.stack[pair], fixed)
-    rejections.without(
+    rejections.reject_if_none_left(
         laid_out, laid_out[rows], "format_unsupported", "No engine on {name} supports a requested KV cache format."
     )
     pair, layout = pair[rows], layout[rows]
@@ -309,12 +309,12 @@ def paired(
     of_machine = machines.node.accelerator
     together = stacks.on.T[of_machine]
     machine, stack = np.divmod(np.flatnonzero(together), max(1, len(stacks)))
-    unsupported.turn_down(rejections, of_machine, of_machine[machine])
+    unsupported.reject_unsupported(rejections, of_machine, of_machine[machine])
     engine_on = machine * (stacks.engine.max(initial=0) + 1) + stacks.engine[stack]
     keep = _sixteen_bit_once(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], formats_are_requested)
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
-    rejections.without(
+    rejections.reject_if_none_left(
         of_machine, accelerator, "format_unsupported", "{name} has no known rate for the formats that its engines run."
     )
     linear, bit16 = _rates(accelerators, accelerator, stacks, stack)
@@ -322,7 +322,7 @@ def paired(
     pairs = Pairs(machine, stack, accelerator, linear * share, bit16 * share, whole * share)
     unknown = np.isnan(linear) | np.isnan(bit16) | np.isnan(pairs.bytes_per_s)
     known = pairs.take(~(unknown | np.isnan(machines.node.memory_bytes[machine])))
-    rejections.without(
+    rejections.reject_if_none_left(
         accelerator,
         known.accelerator,
         "missing_data",

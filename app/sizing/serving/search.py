@@ -286,8 +286,8 @@ def able_replicas(
     kind, assumed, confidence = serving_backend(workload), question.assumptions, question.constraints.confidence
     memory = kind.memory(workload, plans, assumed, asked, margins)
     fits = memory.fits
-    rejected_rows = rejections.left_without(plans.accelerator, fits, np.ones(len(plans), bool))
-    turn_down(
+    rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
+    reject_plans(
         rejections,
         confidence,
         plans.accelerator[rejected_rows],
@@ -323,10 +323,10 @@ def turn_down_slow(
     left = np.ones(len(plans), bool)
     for limit in limits:
         met = left & limit.met & serve if limit is limits[-1] else left & limit.met
-        rejected_rows = rejections.left_without(plans.accelerator, met, left)
+        rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, met, left)
         with_host = plans.away[rejected_rows]
         for rows, text in ((rejected_rows[~with_host], limit.text), (rejected_rows[with_host], f"{limit.text} {WITH_HOST}")):
-            turn_down(
+            reject_plans(
                 rejections,
                 confidence,
                 plans.accelerator[rows],
@@ -347,7 +347,7 @@ def turn_down_late(question: Question, workload: InferenceWorkload, options: Opt
     capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
     in_time = may_be_in_time(workload, capacity, batch, start)
     if workload.deadline_s is not None:
-        rejections.lost(
+        rejections.reject_with_shortfall(
             options.accelerator,
             in_time,
             code="too_slow",
@@ -362,16 +362,16 @@ def turn_down_late(question: Question, workload: InferenceWorkload, options: Opt
     return in_time
 
 
-def turn_down(
+def reject_plans(
     rejections: Rejections, confidence: float, accelerator: Codes, expected: Mask, *, text: str, **why: Any
 ) -> None:
     """Reject types without a remaining row; the text says if the median prediction would have passed."""
     if confidence > 0.5:
         text = f"At {confidence * 100:g} % confidence, {text}"
-    rejections.lost(accelerator, expected, text=text, **why)
+    rejections.reject_with_shortfall(accelerator, expected, text=text, **why)
     of_expected: dict[str, Any] = {k: v[expected] if isinstance(v, np.ndarray) else v for k, v in why.items()}
     accelerator, none = accelerator[expected], np.zeros(int(expected.sum()), bool)
-    rejections.lost(accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected)
+    rejections.reject_with_shortfall(accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected)
 
 
 def operated(

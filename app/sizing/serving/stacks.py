@@ -36,7 +36,7 @@ def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Catalog
     serving = np.array([bool(engine_named(name).serves_adapters) for name in market.engines])
     kept = plans.take(np.flatnonzero(serving[plans.engine]))
     text = "No engine that runs this model on {name} is known to serve its adapters."
-    rejections.without(plans.accelerator, kept.accelerator, "no_engine", text)
+    rejections.reject_if_none_left(plans.accelerator, kept.accelerator, "no_engine", text)
     return kept
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Question
 from app.sizing.training.counts import counts_of
 from app.sizing.training.plans import TrainingPlans
@@ -27,7 +27,7 @@ def with_larger_batch(
     """
     larger = replace(workload, global_batch=TIMES * workload.global_batch)
     counts = counts_of(larger)
-    runs = smallest_runs(larger, counts, same_machine_and_framework(layouts, chosen.plans), replace(question, workload=larger), Unread(()))
+    runs = smallest_runs(larger, counts, same_machine_and_framework(layouts, chosen.plans), replace(question, workload=larger), NullRejections(()))
     if not len(runs):
         return None
     best, _ = best_runs(counts, runs, question)

@@ -7,7 +7,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.ranking import rounded
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Deployment, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_of, filled, wired
@@ -33,7 +33,7 @@ def chosen_run(
     nearest misses. None if no layout is possible.
     """
     if size_asked(deployment) is None and deployment.data_parallel is None:
-        runs = smallest_runs(workload, counts, layouts, question, Unread(()))
+        runs = smallest_runs(workload, counts, layouts, question, NullRejections(()))
         if len(runs):
             best, _ = best_runs(counts, runs, question)
             return runs.take(np.concatenate([best, np.setdiff1d(np.arange(len(runs)), best)]))

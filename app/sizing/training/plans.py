@@ -262,7 +262,7 @@ def _joined(
         linked = (tensor == 1) | (tensor <= reach[rows][:, None]) | (requested.tensor_parallel is not None)
         machine, layout = np.nonzero(linked & known[rows][:, None])
         parts.append((rows[machine], np.full(len(machine), stack), first[framework] + layout))
-    unsupported.turn_down(rejections, node.accelerator, node.accelerator[trained])
+    unsupported.reject_unsupported(rejections, node.accelerator, node.accelerator[trained])
     _turn_down(workload, node.accelerator, trained, known, rejections)
     machine, stack_of, layout_of = (np.concatenate(column) for column in zip(*parts, strict=True))
     tables = np.concatenate([np.zeros((0, len(LAYOUT))), *made.values()])

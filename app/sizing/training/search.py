@@ -14,7 +14,7 @@ from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, name
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
 from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, undominated
 from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.decisions.unsupported import Unsupported
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
@@ -38,7 +38,7 @@ from app.sizing.training.preference import pipeline_handicap, preferred
 from app.sizing.training.reach import within_reach
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import Run, run_at, run_cost, run_fits_at_confidence
-from app.sizing.training.shortfalls import turn_down
+from app.sizing.training.shortfalls import reject_untrainable
 from app.sizing.training.smallest import Attempts, Sized, attempted, size_attempts
 from app.sizing.workload import Method, TrainingWorkload
 from app.work import stage
@@ -253,7 +253,7 @@ def _last_runs(
     assumed = question.assumptions
     attempts = attempted(counts, layouts, workload.deadline_s, assumed)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.able)), assumed)
-    turn_down(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
+    reject_untrainable(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
     costed = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
     return replace(costed, row=attempts.rows[costed.row])
 
@@ -276,7 +276,7 @@ def _smallest_runs(
     attempts = attempted(counts, layouts, workload.deadline_s, assumed, among)
     chosen, bound = _promising(workload, counts, attempts, question)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, chosen, assumed)
-    turn_down(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
+    reject_untrainable(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
     costed = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
     if len(costed):
         costed = _with_sizes_around(workload, counts, attempts, chosen, bound[chosen], costed, question)
@@ -289,7 +289,7 @@ def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans
     attempts = attempted(counts, layouts, workload.deadline_s, question.assumptions)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.able)), question.assumptions)
     unlimited = replace(question, constraints=Constraints())
-    return _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), unlimited, Unread(()))
+    return _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), unlimited, NullRejections(()))
 
 
 def _with_sizes_around(
@@ -314,7 +314,7 @@ def _with_sizes_around(
     run = run_at(counts, plans, degrees, question.assumptions, parts)
     good = run_fits_at_confidence(plans, run, question.assumptions)
     good &= surely_in_time(plans.stack.margins, run.wall_s, workload.deadline_s)
-    nearby_runs = _paid(attempts, attempts.able[near[rows[good]]], run.take(good), question, Unread(()))
+    nearby_runs = _paid(attempts, attempts.able[near[rows[good]]], run.take(good), question, NullRejections(()))
     row = np.concatenate([costed.row, nearby_runs.row])
     return Judged(row, attempts.layouts.take(row), stacked([costed.run, nearby_runs.run]), stacked([costed.cost, nearby_runs.cost]))
 
@@ -330,7 +330,7 @@ def _promising(workload: TrainingWorkload, counts: Counts, attempts: Attempts, q
     bound = bound * pipeline_handicap(plans.pipeline_parallel, assumed)
     leaders_rows = least_of_each(plans.accelerator, bound)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, leaders_rows, assumed)
-    leaders = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, Unread(()))
+    leaders = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, NullRejections(()))
     best = np.full(int(plans.accelerator.max(initial=-1)) + 1, np.inf)
     np.minimum.at(best, leaders.plans.accelerator, compared_by(counts, leaders, question))
     threshold = best[plans.accelerator] * (1 + assumed.near_tie_share)

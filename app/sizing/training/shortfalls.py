@@ -16,7 +16,7 @@ from app.sizing.words import percent
 from app.sizing.workload import TrainingWorkload
 
 
-def turn_down(
+def reject_untrainable(
     workload: TrainingWorkload,
     accelerator: Codes,
     attempts: Attempts,
@@ -30,7 +30,7 @@ def turn_down(
 
     `attempt_rows` holds the attempts that the runs in `run` belong to.
     """
-    rejections.without(
+    rejections.reject_if_none_left(
         accelerator,
         attempts.layouts.accelerator,
         "no_layout",
@@ -48,8 +48,8 @@ def turn_down(
 def _too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
     """Reject types that do not fit; types that fit by the median prediction (`likely`) get a text of their own."""
     accelerator, margins, memory = attempts.layouts.accelerator, attempts.layouts.stack.margins, attempts.memory
-    unexplained = rejections.left_without(accelerator, likely & fitting, likely)
-    rejections.lost(
+    unexplained = rejections.rows_of_eliminated_types(accelerator, likely & fitting, likely)
+    rejections.reject_with_shortfall(
         accelerator[unexplained],
         fitting[unexplained],
         code="out_of_memory",
@@ -61,7 +61,7 @@ def _too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: 
         count=attempts.accelerators[unexplained],
         reached=Reached.MEMORY,
     )
-    rejections.lost(
+    rejections.reject_with_shortfall(
         accelerator,
         fitting,
         code="out_of_memory",
@@ -88,8 +88,8 @@ def _too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: 
         ),
         (fitting, f"{late}; the deadline is {{available}}."),
     ):
-        unexplained = rejections.left_without(accelerator, rows & timely, rows)
-        rejections.lost(
+        unexplained = rejections.rows_of_eliminated_types(accelerator, rows & timely, rows)
+        rejections.reject_with_shortfall(
             accelerator[unexplained],
             timely[unexplained],
             code="too_slow",

@@ -40,10 +40,10 @@ class Redundancy:
         spare = int(label.removeprefix("n+")) if label.startswith("n+") else 0
         failure_domain = FailureDomain(domain or FailureDomain.MACHINE)
         redundancy = cls(spare=spare, double=label == "2n", zones=zones, domain=failure_domain)
-        if redundancy.lost and failure_domain is FailureDomain.ZONE and zones <= redundancy.lost:
+        if redundancy.domains_lost and failure_domain is FailureDomain.ZONE and zones <= redundancy.domains_lost:
             raise Unanswerable(
                 f"Redundancy {label} with failure_domain zone leaves no zone of {zones}. Set zones to at least "
-                f"{redundancy.lost + 1}, or set failure_domain to machine."
+                f"{redundancy.domains_lost + 1}, or set failure_domain to machine."
             )
         return redundancy
 
@@ -52,14 +52,14 @@ class Redundancy:
         return "2n" if self.double else f"n+{self.spare}" if self.spare else "none"
 
     @property
-    def lost(self) -> int:
+    def domains_lost(self) -> int:
         """Failure domains that can be lost at once."""
         return 1 if self.double else self.spare
 
     @property
     def machines_lost(self) -> int:
         """Machines that can be lost at once."""
-        return 0 if self.domain is FailureDomain.ACCELERATOR else self.lost
+        return 0 if self.domain is FailureDomain.ACCELERATOR else self.domains_lost
 
     @property
     def zones_lost(self) -> int:
@@ -67,8 +67,8 @@ class Redundancy:
         several.
         """
         if self.domain is FailureDomain.ZONE:
-            return self.lost
-        return min(1, self.lost) if self.zones > 1 else 0
+            return self.domains_lost
+        return min(1, self.domains_lost) if self.zones > 1 else 0
 
     def with_spare(self, spare: int) -> Redundancy:
         """The same zones with another number of failure domains to lose; machines are the domain if there are too few

@@ -13,7 +13,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.acquisition import Deployed, alternatives, break_even_month, running_usd_per_hour
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.machines import candidates
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Economics, Question
@@ -32,7 +32,7 @@ def had(
     """Other ways to have some machines of eight, by the way."""
     question = Question(CHAT, Constraints(**limits))  # type: ignore[arg-type]
     sought = Constraints(accelerators=("acme-big",), pricing_models=(pricing,))
-    found = candidates(of, sought, Economics(), ASSUMED, Unread(of.accelerators), pricing=(pricing,))
+    found = candidates(of, sought, Economics(), ASSUMED, NullRejections(of.accelerators), pricing=(pricing,))
     assert len(found) == 1
     cost = deployment_cost(found, col(nodes), col(0.0), ASSUMED, Economics())
     none = col(0.0)

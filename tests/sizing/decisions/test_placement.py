@@ -46,7 +46,7 @@ def evenly(placed: int, hosts: int, zones: int) -> list[Host]:
 
 def losses(hosts: list[Host], redundancy: Redundancy) -> Iterator[int]:
     """The remaining replicas after each loss that the redundancy covers."""
-    total, k = sum(held for _, held in hosts), redundancy.lost
+    total, k = sum(held for _, held in hosts), redundancy.domains_lost
     yield total - (k if redundancy.domain is FailureDomain.ACCELERATOR else 0)
     if redundancy.domain is FailureDomain.MACHINE:
         yield from (total - sum(held for _, held in gone) for gone in combinations(hosts, min(k, len(hosts))))

@@ -15,7 +15,7 @@ BIG, CARD, DESK, RARE = range(4)
 
 def lost(accelerator: list[int], kept: list[bool], needed: list[float], available: list[float]) -> Rejections:
     rejections = Rejections(SMALL.accelerators)
-    rejections.lost(
+    rejections.reject_with_shortfall(
         np.array(accelerator),
         np.array(kept),
         code="memory",
@@ -73,7 +73,7 @@ def test_the_first_reason_stands() -> None:
     rejections = lost([BIG], [False], [9], [4])
     rejections.reject(np.array([BIG, CARD]), "excluded", "{name} is out")
     rejections.reject(np.array([CARD]), "no_offer", "{name} is sold out")
-    rejections.lost(
+    rejections.reject_with_shortfall(
         np.array([BIG, CARD]),
         np.array([False, False]),
         code="late",
@@ -104,7 +104,7 @@ def test_who_passed_more_filters_is_nearer() -> None:
     """A type that only costs too much comes before one that is slow, and that before one that lacks a little memory."""
     rejections = Rejections(SMALL.accelerators)
     for i, (reached, needed) in enumerate(((Reached.MEMORY, 4.1), (Reached.LIMITS, 40), (Reached.SPEED, 8))):
-        rejections.lost(
+        rejections.reject_with_shortfall(
             np.array([i]),
             np.array([False]),
             code="x",

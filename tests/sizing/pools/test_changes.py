@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.sensitivity import State
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.pools.changes import both_states, in_proportion, split_changes
 from app.sizing.pools.search import PairAsRun, better_split
 from app.sizing.question import Objective, Question
@@ -29,7 +29,7 @@ BUSY = at_rate(
 
 def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, PairAsRun]:
     question = Question(workload, objective=objective)
-    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
+    plans = plans_sought(question, workload, SMALL, NullRejections(SMALL.accelerators))
     found = better_split(question, workload, plans, SMALL, np.zeros(0, np.int64))
     assert found is not None
     return found

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.pools.parts import prefill_of
 from app.sizing.pools.reading import late_share, most_load, readers
 from app.sizing.question import Question
@@ -30,8 +30,8 @@ def test_the_largest_load_is_where_just_as_many_are_late_as_may_be() -> None:
 def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     workload = replace(prefill_of(at_rate(400.0), 0.0, 1.0), slo=Slo(0.3, None, None, 95))
     question = Question(workload)
-    plans = plans_sought(question, workload, SMALL, Unread(SMALL.accelerators))
-    options = readers(question, workload, plans, SMALL, Unread(SMALL.accelerators))
+    plans = plans_sought(question, workload, SMALL, NullRejections(SMALL.accelerators))
+    options = readers(question, workload, plans, SMALL, NullRejections(SMALL.accelerators))
     runs = simulate_replicas(question, workload, options.plans, options.settings, SMALL)
     assert runs is not None
     simulated, _ = runs.capacity_at_confidence(workload)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.decisions.rejections import Rejections, Unread
+from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.relaxations.changes import NOTHING, relaxations
@@ -63,12 +63,12 @@ SIZES = {
 
 
 def feasible(question: Question, market: Catalog = SMALL) -> bool:
-    return bool(find(replace(question, limit=1), market, Unread(market.accelerators)).estimates)
+    return bool(find(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates)
 
 
 def does_in_one(question: Question, market: Catalog = SMALL) -> bool:
     """Whether replicas that prefill and decode are enough: effects are stated for these, two pools may take less."""
-    found = find(replace(question, limit=2), market, Unread(market.accelerators)).estimates
+    found = find(replace(question, limit=2), market, NullRejections(market.accelerators)).estimates
     return any(estimate.deployment.pools is None for estimate in found)
 
 

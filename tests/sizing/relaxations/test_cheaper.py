@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import SEGMENTS, PricingModel, Segment
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.question import Constraints, Objective, Question
@@ -91,12 +91,12 @@ def of_all(question: Question, market: Catalog) -> float:
     bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
     limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
     asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
-    return next(iter(find(asked, market, Unread(market.accelerators)).scores), math.inf)
+    return next(iter(find(asked, market, NullRejections(market.accelerators)).scores), math.inf)
 
 
 def saves_and_is_there(question: Question, market: Catalog) -> None:
     """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
-    found = find(replace(question, limit=1), market, Unread(market.accelerators))
+    found = find(replace(question, limit=1), market, NullRejections(market.accelerators))
     if not found.scores:
         assert found.cheaper_if == ()
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.decisions.rejections import Unread
+from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Constraints, Question
 from app.sizing.training.batch import TIMES, with_larger_batch
 from app.sizing.training.counts import counts_of
@@ -18,7 +18,7 @@ def test_a_larger_batch_is_divided_over_more_accelerators_and_never_costs_more()
     question = Question(WORKLOAD, Constraints(confidence=0.5))
     counts = counts_of(WORKLOAD)
     layouts = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron")
-    runs = smallest_runs(WORKLOAD, counts, layouts, question, Unread(()))
+    runs = smallest_runs(WORKLOAD, counts, layouts, question, NullRejections(()))
     chosen = runs.take(best_runs(counts, runs, question)[0][:1])
     larger = with_larger_batch(WORKLOAD, layouts, chosen, question)
     assert larger is not None
