@@ -23,7 +23,7 @@ class Abandoned(Exception):
     """No client waits for the work any more."""
 
 
-class Elsewhere(Exception):
+class AwaitExternal(Exception):
     """The work needs a result that another host has yet to deliver. It restarts once `awaited` is done."""
 
     def __init__(self, awaited: Future[Any]) -> None:
@@ -80,5 +80,5 @@ def waited_for(future: Future[T]) -> T:
     waiting request occupies no worker thread.
     """
     if _listening.get() is not None and not future.done():
-        raise Elsewhere(future)
+        raise AwaitExternal(future)
     return future.result()

@@ -158,7 +158,7 @@ class Examples:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]
             if "properties" in schema and isinstance(value, dict) and stated_fields(value) > stated_fields(self.found.get(name)):
-                self.found[name] = self.cut(value)
+                self.found[name] = self.shorten_value(value)
         for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
             if self.fits(value, option):
                 self.see(value, option)
@@ -172,13 +172,13 @@ class Examples:
             for each in value:
                 self.see(each, schema["items"])
 
-    def cut(self, value: Any, least: int = 1) -> Any:
+    def shorten_value(self, value: Any, least: int = 1) -> Any:
         """The value with lists shortened to one object, two plain values, or the minimum of the schema."""
         if isinstance(value, dict):
-            return {k: self.cut(v, self.least.get(k, 1)) for k, v in value.items()}
+            return {k: self.shorten_value(v, self.least.get(k, 1)) for k, v in value.items()}
         if not isinstance(value, list):
             return value
-        return [self.cut(v) for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]]
+        return [self.shorten_value(v) for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]]
 
     def fits(self, value: Any, schema: Schema) -> bool:
         """Whether a value can be of a schema, by its type, keys and enumerated values."""

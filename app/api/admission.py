@@ -27,7 +27,7 @@ from app.api.front import route_of
 from app.api.problems import Malformed
 from app.api.traces import traced
 from app.errors import Overloaded, TooManyAtOnce
-from app.work import Abandoned, Elsewhere, OutOfTime, heard_by, stage
+from app.work import Abandoned, AwaitExternal, OutOfTime, heard_by, stage
 
 P = ParamSpec("P")
 
@@ -77,7 +77,7 @@ class Job:
         self.context = copy_context()  # log context and trace of the request that asked first
         self.listener = traced(self.clock)
         self.future: Future[Response] = Future()
-        self.asking = 0
+        self.waiters = 0
 
 
 class Admission:
@@ -110,7 +110,7 @@ class Admission:
             while True:
                 try:
                     return await self._answer(request, key, compute)
-                except Elsewhere as wanted:
+                except AwaitExternal as wanted:
                     await _there(wanted, until)
         except (Overloaded, TooManyAtOnce, OutOfTime) as error:
             telemetry.shed(REASONS[type(error)])
@@ -146,7 +146,7 @@ class Admission:
                 self._start()
             else:
                 telemetry.record_joined_request()
-            job.asking += 1
+            job.waiters += 1
             return job
 
     def _is_full(self) -> bool:
@@ -214,8 +214,8 @@ class Admission:
     def _left(self, job: Job) -> None:
         """Counts out one waiting request. Abandons the job if it was the last one and no answer exists yet."""
         with self._lock:
-            job.asking -= 1
-            if job.asking or job.future.done():
+            job.waiters -= 1
+            if job.waiters or job.future.done():
                 return
             job.clock.abandoned = True
             self._jobs.pop(job.key, None)
@@ -242,7 +242,7 @@ class RequestSlot:
         return await self.admission.answer(self.request, object(), lambda: compute(*args, **kwargs))
 
 
-async def _there(wanted: Elsewhere, until: float) -> None:
+async def _there(wanted: AwaitExternal, until: float) -> None:
     """Waits for an answer from another host. Raises OutOfTime."""
     coming = asyncio.wrap_future(wanted.awaited)
     await asyncio.wait({coming}, timeout=max(0.0, until - time.monotonic()))

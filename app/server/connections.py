@@ -51,7 +51,7 @@ class Limits:
     read_s: float = 10.0
 
 
-class Door(ServerState):
+class ConnectionPool(ServerState):
     """All connections of one process. Idle connections, which have no complete request in progress, are listed per
     address, longest idle first.
     """
@@ -63,7 +63,7 @@ class Door(ServerState):
         self.resting: dict[str, dict[Connection, None]] = {}
         self.refused: set[Connection] = set()
 
-    def let_in(self, new: Connection) -> bytes | None:
+    def admit(self, new: Connection) -> bytes | None:
         """Admits a connection and returns None, or returns the refusal to send. If the pool is full, closes an idle
         connection to make room.
         """
@@ -74,12 +74,12 @@ class Door(ServerState):
             if not self.resting:
                 return refusals.FULL
             most_idle = max(self.resting.values(), key=lambda idle: len(idle))  # noqa: PLW0108, for mypy
-            next(iter(most_idle)).cut()
+            next(iter(most_idle)).close()
         self.of_address[new.address] += 1
         new.inside = True
         return None
 
-    def rests(self, connection: Connection) -> None:
+    def mark_idle(self, connection: Connection) -> None:
         """Marks a connection as idle: it has no complete request in progress."""
         self.works(connection)  # moves it to the end of the list
         self.resting.setdefault(connection.address, {})[connection] = None
@@ -91,7 +91,7 @@ class Door(ServerState):
         if not same:
             self.resting.pop(connection.address, None)
 
-    def goes(self, connection: Connection) -> None:
+    def forget(self, connection: Connection) -> None:
         """Removes a connection from the pool and its counts."""
         self.connections.discard(connection)
         self.works(connection)
@@ -108,7 +108,7 @@ class Connection(HttpToolsProtocol):
     def __init__(
         self,
         config: Listening,
-        server_state: Door,
+        server_state: ConnectionPool,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
@@ -136,12 +136,12 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
-        refusal = self.door.let_in(self)
+        refusal = self.door.admit(self)
         if refusal is not None:
             telemetry.shed("connections")
             self._refuse(refusal)
             return
-        self.door.rests(self)
+        self.door.mark_idle(self)
         self._await_head()
 
     def data_received(self, data: bytes) -> None:
@@ -167,7 +167,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._stop_clocks()
         self._unset_keepalive_if_required()
-        self.door.goes(self)
+        self.door.forget(self)
         self.door.refused.discard(self)
 
     def pause_writing(self) -> None:
@@ -209,7 +209,7 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
         self._in_head, self._in_body, self._unparsed_bytes = False, True, 0
         self._stop_head_clock()
-        self.door.rests(self)
+        self.door.mark_idle(self)
         if self.door.draining:
             self.cycle.keep_alive = False
 
@@ -229,7 +229,7 @@ class Connection(HttpToolsProtocol):
         self._await_reading()
         if self.transport.is_closing() or self.busy:
             return
-        self.door.rests(self)
+        self.door.mark_idle(self)
         if self._in_body:
             self._await_head()  # the application does not read the rest of that body
 
@@ -238,7 +238,7 @@ class Connection(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
         """Handles bytes that cannot be parsed: sends a refusal unless another answer is in progress, then closes."""
         if self._in_body and not self.busy:
-            self.cut()  # the request has already been answered
+            self.close()  # the request has already been answered
             return
         if self.busy:
             if not self._in_body or self.pipeline or self.cycle.response_started:
@@ -253,9 +253,9 @@ class Connection(HttpToolsProtocol):
         if self.busy:
             self.cycle.keep_alive = False
 
-    def cut(self) -> None:
+    def close(self) -> None:
         """Closes the connection. Bytes that the client has not read yet are discarded."""
-        self.door.goes(self)
+        self.door.forget(self)
         self._stop_clocks()
         if self.transport.get_write_buffer_size():
             self._drop()
@@ -271,7 +271,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, answer: bytes) -> None:
         self._deaf = True
         self._stop_clocks()
-        self.door.goes(self)
+        self.door.forget(self)
         if len(self.door.refused) >= MOST_REFUSED:
             self.transport.abort()
             return
@@ -294,7 +294,7 @@ class Connection(HttpToolsProtocol):
         elif self._in_head:
             self._refuse(refusals.SLOW)
         else:
-            self.cut()
+            self.close()
 
     def _await_reading(self) -> None:
         if self.transport.get_write_buffer_size() and self._read_clock is None:
@@ -331,6 +331,6 @@ class Connection(HttpToolsProtocol):
         self._stop_read_clock()
 
 
-def all_of(door: Door) -> list[Connection]:
+def all_of(door: ConnectionPool) -> list[Connection]:
     """Returns every connection in the pool."""
     return cast(list[Connection], list(door.connections))

@@ -21,7 +21,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from app.server.connections import Connection, Door, Limits, all_of
+from app.server.connections import Connection, ConnectionPool, Limits, all_of
 
 LOOK_S = 0.02
 COMES_S = 1.0  # seconds that a new connection has for its first request during shutdown
@@ -63,7 +63,7 @@ class Server(uvicorn.Server):
 
     def __init__(self, config: Listening) -> None:
         super().__init__(config)
-        self.server_state = self.door = Door()
+        self.server_state = self.door = ConnectionPool()
         self.last_tick = time.monotonic()
         self._hurried = False
         self._listening: list[socket.socket] = []

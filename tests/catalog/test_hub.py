@@ -26,7 +26,7 @@ from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import CatalogVersionRow, ModelAliasRow, ModelRow
 from app.db import Base, make_engine
 from app.errors import UnknownModel, UnreadableConfiguration
-from app.work import Elsewhere, heard_by
+from app.work import AwaitExternal, heard_by
 from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
 
 PUBLIC = "93.184.215.14"
@@ -305,7 +305,7 @@ def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessi
 
     store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
     with heard_by(Clock(10.0)):
-        with pytest.raises(Elsewhere) as wanted:
+        with pytest.raises(AwaitExternal) as wanted:
             store.model("acme/Llama-Own")
         assert engine.pool.checkedout() == 0
         going.set()

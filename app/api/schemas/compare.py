@@ -31,7 +31,7 @@ from app.sizing.comparing.causes import Difference
 from app.sizing.comparing.compare import Comparison
 from app.sizing.comparing.months import Spending
 from app.sizing.comparing.outcomes import Outcome
-from app.sizing.comparing.phases import Elsewhere, Priority
+from app.sizing.comparing.phases import OtherHardware, Priority
 
 MOST_OPTIONS = 8
 SHOWN_EVERY_MONTHS = 3
@@ -282,7 +282,7 @@ def _priority_json(p: Priority) -> Part:
     return {"phase": p.name, "chosen_by": p.chosen_by, "memory_shares": shares, "text": p.text}
 
 
-def _elsewhere_json(e: Elsewhere) -> Part:
+def _elsewhere_json(e: OtherHardware) -> Part:
     return {
         "phase": e.name,
         "on_that_of": e.on,

@@ -56,10 +56,10 @@ class Case:
     @property
     def config(self) -> dict[str, Any]:
         """Configuration of the traced model."""
-        return cut(configs()[self.model], self.layers)
+        return cut_layers(configs()[self.model], self.layers)
 
 
-def cut(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
+def cut_layers(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
     """Configuration of the first layers of a model; of all layers if 0."""
     counted = next(name for name in ("num_hidden_layers", "n_layer", "n_layers") if name in config)
     return {**config, counted: layers} if layers else dict(config)
@@ -67,7 +67,7 @@ def cut(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
 
 def case_of(model: str, layers: int = 0, **said: Any) -> Case:
     """The case of a model ID and fields of its setup."""
-    return Case(model, layers, Setup(shape=shape_of(cut(configs()[model], layers), model), **said))
+    return Case(model, layers, Setup(shape=shape_of(cut_layers(configs()[model], layers), model), **said))
 
 
 def row_of(case: Case, traced: Traced) -> dict[str, str]:

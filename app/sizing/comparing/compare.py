@@ -10,7 +10,7 @@ from app.sizing.comparing.causes import Difference, difference
 from app.sizing.comparing.figures import Line, table
 from app.sizing.comparing.months import Spending, spending
 from app.sizing.comparing.outcomes import Outcome
-from app.sizing.comparing.phases import Elsewhere, Priority, elsewhere, priority
+from app.sizing.comparing.phases import OtherHardware, Priority, elsewhere, priority
 from app.sizing.comparing.told import cheapest, phases_told, summarize_comparison
 from app.sizing.snapshot import Catalog
 
@@ -28,7 +28,7 @@ class Comparison:
     spending: tuple[Spending, ...]
     assumptions: tuple[Assumed, ...]
     priorities: tuple[Priority, ...] = ()
-    elsewhere: tuple[Elsewhere, ...] = ()
+    elsewhere: tuple[OtherHardware, ...] = ()
 
 
 def compare(outcomes: Sequence[Outcome], market: Catalog, *, phases: bool = False) -> Comparison:

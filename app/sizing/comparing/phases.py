@@ -34,7 +34,7 @@ class Priority:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class OtherHardware:
     """A phase on the accelerator that another phase chose."""
 
     name: str  # phase
@@ -70,7 +70,7 @@ def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
     return {name: held / m.total_bytes for name, held in ordered if held > 0}
 
 
-def elsewhere(outcomes: Sequence[Outcome], market: Catalog) -> tuple[Elsewhere, ...]:
+def elsewhere(outcomes: Sequence[Outcome], market: Catalog) -> tuple[OtherHardware, ...]:
     """Every phase on each accelerator that another phase chose."""
     return tuple(
         _elsewhere(mine, other, market)
@@ -80,7 +80,7 @@ def elsewhere(outcomes: Sequence[Outcome], market: Catalog) -> tuple[Elsewhere, 
     )
 
 
-def _elsewhere(mine: Outcome, other: Outcome, market: Catalog) -> Elsewhere:
+def _elsewhere(mine: Outcome, other: Outcome, market: Catalog) -> OtherHardware:
     """One phase on the accelerator of another, with everything else as requested."""
     assert other.accelerator is not None and mine.accelerator is not None
     slug, name = other.accelerator.slug, other.accelerator.name
@@ -90,8 +90,8 @@ def _elsewhere(mine: Outcome, other: Outcome, market: Catalog) -> Elsewhere:
     if found.usd is None or not mine.usd:
         rejected = () if found.answer is None else found.answer.rejected
         why = rejected[0].text if rejected else f"not feasible on {name}."
-        return Elsewhere(mine.name, other.name, slug, None, None, f"{mine.name}: {why}")
+        return OtherHardware(mine.name, other.name, slug, None, None, f"{mine.name}: {why}")
     times = found.usd / mine.usd
     dearer = f"{percent(times - 1)} more" if times >= 1 else f"{percent(1 - times)} less"
     text = f"{mine.name} costs {dearer} on {name}, the choice for {other.name}."
-    return Elsewhere(mine.name, other.name, slug, found.usd, times, text)
+    return OtherHardware(mine.name, other.name, slug, found.usd, times, text)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.sizing.comparing.causes import Difference
 from app.sizing.comparing.months import HOSTED, Spending
 from app.sizing.comparing.outcomes import Outcome
-from app.sizing.comparing.phases import Elsewhere
+from app.sizing.comparing.phases import OtherHardware
 from app.sizing.product_names import provider_name
 from app.sizing.words import figure, percent
 
@@ -66,7 +66,7 @@ def _more(d: Difference, o: Outcome) -> str:
     return f"{d.name} {times} but has less headroom than planned. With the planned headroom it needs {sized}{usd}."
 
 
-def phases_told(outcomes: Sequence[Outcome], others: Sequence[Elsewhere]) -> str:
+def phases_told(outcomes: Sequence[Outcome], others: Sequence[OtherHardware]) -> str:
     """Summary: what each phase needs, and the largest extra cost of sharing one accelerator type."""
     sentences = [
         f"{o.name} needs {hardware(o)} for {money(o)}."

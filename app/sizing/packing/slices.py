@@ -52,7 +52,7 @@ def slice_compute_share(compute_share: Column, assumed: Assumptions) -> Column:
     return compute_share * assumed.slice_compute_fraction
 
 
-def cut(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[Plans, list[Slice]]:
+def slice_plans(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[Plans, list[Slice]]:
     """Every plan on every slice of its card, and the slice of each row."""
     count = len(slicing.slices)
     rows = np.repeat(np.arange(len(plans)), count)
@@ -79,7 +79,7 @@ def slices_of(question: Question, market: Catalog, member: Member, slicing: Slic
     single = np.flatnonzero((member.whole.accelerators_per_replica == 1) & ~member.whole.away)
     if not len(single):
         return []
-    plans, slice_of_row = cut(member.whole.take(single), slicing, question.assumptions)
+    plans, slice_of_row = slice_plans(member.whole.take(single), slicing, question.assumptions)
     found = size_member_plans(question, market, member, plans, Settings(), member.workload)
     best: dict[Slice, tuple[int, int]] = {}
     for row, count in enumerate(found.cards.tolist()):

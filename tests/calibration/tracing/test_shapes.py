@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.tracing.rows import case_of, configs, cut
+from app.calibration.tracing.rows import case_of, configs, cut_layers
 from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
@@ -27,7 +27,7 @@ def test_mixtures_and_latent_attention_are_read() -> None:
 
 def test_a_model_is_cut_to_its_first_layers() -> None:
     assert case_of("openai-community/gpt2", 2, sequence=512).setup.shape.layers == 2
-    assert cut(configs()["openai-community/gpt2"], 2)["n_layer"] == 2
+    assert cut_layers(configs()["openai-community/gpt2"], 2)["n_layer"] == 2
 
 
 def test_a_model_without_a_decoder_is_refused_by_its_type() -> None:

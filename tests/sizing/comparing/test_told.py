@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.sizing.comparing.causes import difference
 from app.sizing.comparing.months import spending
-from app.sizing.comparing.phases import Elsewhere
+from app.sizing.comparing.phases import OtherHardware
 from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest, hardware, money, phases_told, summarize_comparison
 from tests.sizing.comparing.given import best, four_cards, nothing, on_big, one_card, run
 
@@ -37,7 +37,7 @@ def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:
 def test_phases_say_what_each_takes_and_what_does_not_go() -> None:
     text = phases_told((run(), best()), ())
     assert text.startswith(f"training needs {hardware(run())} for {money(run())}. best needs ")
-    other = Elsewhere("training", "best", "acme-card", None, None, "training: no layout fits.")
+    other = OtherHardware("training", "best", "acme-card", None, None, "training: no layout fits.")
     assert phases_told((run(), best()), (other,)).endswith(" training: no layout fits.")
     assert phases_told((best(), best()), ()).endswith("The same accelerator is best for all of them.")
     assert "for a cent: No deployment" in phases_told((nothing(),), ())
