@@ -14,7 +14,7 @@ from benchmarks.databases import KINDS as DATABASES
 from benchmarks.databases import prepared
 from benchmarks.kinds import KINDS, ask
 from benchmarks.load import ROOT
-from benchmarks.overload import at
+from benchmarks.overload import quantile_ms
 from benchmarks.served import Served
 
 
@@ -39,8 +39,8 @@ def main() -> None:
                 many = len(found.took_s)
                 each_ms = (server.cpu_s() - before) / many * 1e3
                 print(
-                    f"{name:26}{many / found.seconds:11.1f}{each_ms:13.2f}{at(found.took_s, 0.5):8.1f}"
-                    f"{at(found.took_s, 0.99):8.1f}{server.rss_mib():6.0f}  {found.wrong or ''}",
+                    f"{name:26}{many / found.seconds:11.1f}{each_ms:13.2f}{quantile_ms(found.took_s, 0.5):8.1f}"
+                    f"{quantile_ms(found.took_s, 0.99):8.1f}{server.rss_mib():6.0f}  {found.wrong or ''}",
                     flush=True,
                 )
         finally:

@@ -68,12 +68,12 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
 
         read, _ = readers()[name]
 
-    def one(raw: bytes) -> None:
+    def run_input(raw: bytes) -> None:
         with suppress(AppError, Malformed, Invalid, UnicodeDecodeError, json.JSONDecodeError):
             read(raw)
 
     limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", f"-timeout={MOST_S}", "-verbosity=0"]
-    atheris.Setup([sys.argv[0], folder, *limits, "-print_final_stats=1"], one)
+    atheris.Setup([sys.argv[0], folder, *limits, "-print_final_stats=1"], run_input)
     atheris.Fuzz()
 
 

@@ -48,7 +48,7 @@ async def flood(port: int, rate_per_s: float, seconds: float, first: int) -> lis
     """Sends requests at a rate, independent of their answers."""
     found: list[dict[str, Any]] = []
 
-    async def one(number: int) -> None:
+    async def send_one(number: int) -> None:
         raw = asked_at(number)
         head = f"POST /recommend HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n"
         try:
@@ -61,7 +61,7 @@ async def flood(port: int, rate_per_s: float, seconds: float, first: int) -> lis
     start, tasks = time.perf_counter(), []
     for i in range(int(rate_per_s * seconds)):
         await asyncio.sleep(max(0.0, start + i / rate_per_s - time.perf_counter()))
-        tasks.append(asyncio.create_task(one(first + i)))
+        tasks.append(asyncio.create_task(send_one(first + i)))
     await asyncio.gather(*tasks)
     return found
 
@@ -76,7 +76,7 @@ async def probe(port: int, path: str, seconds: float) -> list[float]:
     return took
 
 
-def at(took: list[float], share: float) -> float:
+def quantile_ms(took: list[float], share: float) -> float:
     """A quantile in milliseconds."""
     return sorted(took)[min(len(took) - 1, int(share * len(took)))] * 1e3 if took else float("nan")
 
@@ -96,7 +96,7 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
     read_output(client("flood", server.port, 5, 3, 1_000_000))  # warm-up
     best = max(goodput(server, in_flight, 6.0) for in_flight in (2, 4))
     quiet = read_output(client("probe", server.port, 3))
-    print(f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {at(quiet, 0.99):.0f} ms idle")
+    print(f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {quantile_ms(quiet, 0.99):.0f} ms idle")
     before = server.rss_mib()
     flooding = client("flood", server.port, best * times, seconds, 2_000_000)
     probing = client("probe", server.port, seconds)
@@ -107,16 +107,16 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
     print(f"{times:.0f} times the best goodput for {seconds:.0f} s: {len(found)} requests")
     answered_per_s = len(taken) / seconds
     print(f"  answered {answered_per_s:.1f}/s, {100 * answered_per_s / best:.0f} % of the best goodput;", end=" ")
-    print(f"p50 {at(taken, 0.5):.0f} ms, p99 {at(taken, 0.99):.0f} ms")
+    print(f"p50 {quantile_ms(taken, 0.5):.0f} ms, p99 {quantile_ms(taken, 0.99):.0f} ms")
     slowest = [f["s"] for f in refused]
     print(f"  rejected {len(refused)}, all with Retry-After: {all(f['again'] for f in refused)};", end=" ")
-    print(f"p50 {at(slowest, 0.5):.0f} ms, p99 {at(slowest, 0.99):.0f} ms, slowest {at(slowest, 1.0):.0f} ms")
+    print(f"p50 {quantile_ms(slowest, 0.5):.0f} ms, p99 {quantile_ms(slowest, 0.99):.0f} ms, slowest {quantile_ms(slowest, 1.0):.0f} ms")
     print(f"  other statuses: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
-    print(f"  /livez p50 {at(livez, 0.5):.0f} ms, p99 {at(livez, 0.99):.0f} ms, slowest {at(livez, 1.0):.0f} ms")
+    print(f"  /livez p50 {quantile_ms(livez, 0.5):.0f} ms, p99 {quantile_ms(livez, 0.99):.0f} ms, slowest {quantile_ms(livez, 1.0):.0f} ms")
     began = time.perf_counter()
     alone = read_output(client("flood", server.port, 1, 3, 3_000_000))
     print(
-        f"right after: {Counter(f['status'] for f in alone)}, slowest {at([f['s'] for f in alone], 1.0):.0f} ms",
+        f"right after: {Counter(f['status'] for f in alone)}, slowest {quantile_ms([f['s'] for f in alone], 1.0):.0f} ms",
         end=" ",
     )
     print(f"({time.perf_counter() - began:.1f} s)")

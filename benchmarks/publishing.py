@@ -24,7 +24,7 @@ from pathlib import Path
 
 from benchmarks.frozen import Client, clients, stored_id
 from benchmarks.load import ROOT
-from benchmarks.overload import at
+from benchmarks.overload import quantile_ms
 from benchmarks.served import Served
 
 QUIET_S, EVERY_S = 10.0, 5.0
@@ -70,8 +70,8 @@ async def print_publishing(server: Served, file: Path, times: int) -> None:
         quiet = [s[1] for s in client.seen if begin - QUIET_S / 2 <= s[0] < begin - 1]
         loud = [s[1] for s in client.seen if begin <= s[0] < end]
         wrong = sum(not s[3] for s in client.seen if begin <= s[0] < end)
-        print(f"  {client.name:14} {at(quiet, 0.5):9.0f} {at(quiet, 1.0):8.0f}", end=" ")
-        print(f"{at(loud, 0.5):15.0f} {at(loud, 1.0):8.0f}    not answered or not stored: {wrong} of {len(loud)}")
+        print(f"  {client.name:14} {quantile_ms(quiet, 0.5):9.0f} {quantile_ms(quiet, 1.0):8.0f}", end=" ")
+        print(f"{quantile_ms(loud, 0.5):15.0f} {quantile_ms(loud, 1.0):8.0f}    not answered or not stored: {wrong} of {len(loud)}")
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from contextlib import nullcontext, suppress
 
 from benchmarks.databases import prepared
 from benchmarks.load import ROOT, asked_at
-from benchmarks.overload import at
+from benchmarks.overload import quantile_ms
 from benchmarks.proxy import before
 from benchmarks.served import Served
 from benchmarks.wire import exchange, request
@@ -151,8 +151,8 @@ def print_attack(server: Served, port: int, name: str, seconds: float, first: in
     time.sleep(2.0)
     took, wrong = asyncio.run(others(port, seconds, first))
     seen = json.loads(attacking.communicate()[0])
-    livez = " ".join(f"{at(took['livez'], share):6.0f}" for share in (0.5, 0.99, 1.0))
-    rest = " ".join(f"{at(took[kind], share):6.0f}" for kind in ("known", "new") for share in (0.5, 1.0))
+    livez = " ".join(f"{quantile_ms(took['livez'], share):6.0f}" for share in (0.5, 0.99, 1.0))
+    rest = " ".join(f"{quantile_ms(took[kind], share):6.0f}" for kind in ("known", "new") for share in (0.5, 1.0))
     print(
         f"{name:20} {livez}  {rest} {server.rss_mib():6.0f}  {seen.get('made', 0)}/{seen.get('cut', 0)} {dict(wrong)}"
     )

@@ -234,7 +234,7 @@ class Fit:
                 )
         return found
 
-    def at(self, named: Mapping[Parameter, float]) -> Column:
+    def match_parameters(self, named: Mapping[Parameter, float]) -> Column:
         """Parameters of another fit, matched by name; unknown parameters keep their prior center."""
         return np.array(
             [named.get(name, center) for name, center in zip(self.names, self.center.tolist(), strict=True)]
@@ -272,6 +272,6 @@ def predicted(
     """Every figure of the cases with its prediction by these parameters."""
     fit = Fit(problem, cases, table)
     if problem.as_taken is not None:
-        fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.at(parameters))), table)
-    values = np.exp(fit.log_predicted(fit.achieved(fit.at(parameters))))
+        fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.match_parameters(parameters))), table)
+    values = np.exp(fit.log_predicted(fit.achieved(fit.match_parameters(parameters))))
     return list(zip(fit.points, values.tolist(), strict=True))

@@ -46,56 +46,56 @@ Table = TypeVar("Table", bound=Columns)
 
 
 @dataclass(frozen=True, slots=True)
-class Picked(Generic[Table]):
+class Indexed(Generic[Table]):
     """Rows of a shared table, looked up lazily: selecting rows moves row numbers instead of columns."""
 
     table: Table  # the shared table
     rows: Codes  # row numbers in it
 
-    def take(self, rows: Codes | Mask) -> Picked[Table]:
+    def take(self, rows: Codes | Mask) -> Indexed[Table]:
         """The given rows, in the given order."""
-        return Picked(self.table, self.rows[rows])
+        return Indexed(self.table, self.rows[rows])
 
-    def looked_up(self) -> Table:
+    def materialize(self) -> Table:
         """The rows as a table whose columns are looked up on first use."""
-        return late(self.table, self.rows)
+        return lazy_rows(self.table, self.rows)
 
     def __len__(self) -> int:
         return len(self.rows)
 
 
-class _Late(Picked[Table]):
+class _LazyTable(Indexed[Table]):
     """Rows of a shared table that read like the table itself: each column is looked up on first use, then cached."""
 
     def __init__(self, table: Table, rows: Codes) -> None:
         for name, value in (("table", table), ("rows", rows)):
             object.__setattr__(self, name, value)
 
-    def take(self, rows: Codes | Mask) -> _Late[Table]:
-        return _Late(self.table, self.rows[rows])
+    def take(self, rows: Codes | Mask) -> _LazyTable[Table]:
+        return _LazyTable(self.table, self.rows[rows])
 
     def __getattr__(self, name: str) -> object:
         value = getattr(self.table, name)
         if isinstance(value, np.ndarray):
             value = value[self.rows]
-        elif isinstance(value, Columns | _Late):
-            value = _Late(value, self.rows)
+        elif isinstance(value, Columns | _LazyTable):
+            value = _LazyTable(value, self.rows)
         self.__dict__[name] = value
         return value
 
 
-def late(table: Table, rows: Codes) -> Table:
+def lazy_rows(table: Table, rows: Codes) -> Table:
     """Rows of a table whose columns are looked up on first use."""
-    return cast(Table, _Late(table, rows))
+    return cast(Table, _LazyTable(table, rows))
 
 
-def looked_up(kind: type[Table], table: Table) -> Table:
+def materialize_as(kind: type[Table], table: Table) -> Table:
     """A table with columns of its own, copied from a table that may be lazy."""
     return kind(**{name: getattr(table, name) for name in names_of(kind)})
 
 
 # Types of fields that are tables themselves.
-TABLES = (Columns, Picked)
+TABLES = (Columns, Indexed)
 
 _NAMES: dict[type, tuple[str, ...]] = {}
 
@@ -144,7 +144,7 @@ def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
     return replace(table, **merged)
 
 
-def either(mask: Mask, first: Table, second: Table) -> Table:
+def choose_rows(mask: Mask, first: Table, second: Table) -> Table:
     """Rows of the first table where the mask is true, else those of the second."""
     chosen: dict[str, object] = {}
     for name in names_of(type(first)):
@@ -152,7 +152,7 @@ def either(mask: Mask, first: Table, second: Table) -> Table:
         if isinstance(of_first, np.ndarray):
             chosen[name] = np.where(mask, of_first, of_second)
         elif isinstance(of_first, Columns):
-            chosen[name] = either(mask, of_first, of_second)
+            chosen[name] = choose_rows(mask, of_first, of_second)
     return replace(first, **chosen)
 
 

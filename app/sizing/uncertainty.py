@@ -52,7 +52,7 @@ class Spread:
         """Spread relative to one with many sources, by row."""
         return spread_scale(self, neighborhood.sources, neighborhood.distance, neighborhood.untabulated) * neighborhood.prior_width
 
-    def at(self, confidence: float, scale: Column) -> Column:
+    def log_factor(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, at a confidence."""
         return scale * self.quantile(NORMAL.inv_cdf(confidence))
 
@@ -62,7 +62,7 @@ class Spread:
 
     def factor(self, confidence: float, scale: Column) -> Column:
         """Factor on the predicted time or size at a confidence; below 1 for confidences below the median."""
-        return np.exp(self.at(confidence, scale))
+        return np.exp(self.log_factor(confidence, scale))
 
     def confidence(self, worse: Column, scale: Column) -> Column:
         """Probability that a result is no worse than this; beyond the observed quantiles the outermost slope

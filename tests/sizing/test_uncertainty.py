@@ -61,11 +61,11 @@ def test_nearer_and_with_more_sources_is_never_wider(
 
 def test_a_confidence_reads_its_quantile_and_between_two_the_normal_score_counts() -> None:
     one = col(1.0)
-    assert [float(SPREAD.at(level, one)[0]) for level in LEVELS] == pytest.approx(list(SPREAD.worse))
+    assert [float(SPREAD.log_factor(level, one)[0]) for level in LEVELS] == pytest.approx(list(SPREAD.worse))
     # twice the scale, twice the logarithm: exp(2 * 0.3)
     assert SPREAD.factor(0.8, 2 * one) == pytest.approx(math.exp(0.6))
     # a probit of 0.8416 at 80 % and of 1.2816 at 90 %: 85 % (1.0364) is 0.443 of the way from 0.3 to 0.8
-    assert float(SPREAD.at(0.85, one)[0]) == pytest.approx(0.3 + 0.5 * (1.0364 - 0.8416) / (1.2816 - 0.8416), abs=1e-3)
+    assert float(SPREAD.log_factor(0.85, one)[0]) == pytest.approx(0.3 + 0.5 * (1.0364 - 0.8416) / (1.2816 - 0.8416), abs=1e-3)
 
 
 @given(spreads, st.floats(0.1, 10))
@@ -90,7 +90,7 @@ def test_more_confidence_asks_for_more_and_a_wider_interval_holds_the_narrower(
 def test_the_probability_of_what_a_confidence_asks_for_is_that_confidence(
     spread: Spread, scale: float, confidence: float
 ) -> None:
-    asked = spread.at(confidence, col(scale))
+    asked = spread.log_factor(confidence, col(scale))
     assert float(spread.confidence(asked, col(scale))[0]) == pytest.approx(confidence, abs=1e-9)
 
 

@@ -23,7 +23,7 @@ from app.calibration.serving.runs import Run, Start, run_of
 from app.catalog.names import engine_slug
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Picked
+from app.sizing.columns import Indexed
 from app.sizing.decisions.machines import Candidates, candidates, unpriced
 from app.sizing.decisions.prices import UNINTERRUPTED
 from app.sizing.decisions.rejections import Rejections
@@ -256,7 +256,7 @@ class ServingCases:
 
     def stack(self, plans: Plans, deployment: Deployment, row: Mapping[str, Any]) -> Stack:
         """The engine, generation, family and format class of a row."""
-        stack, market = plans.stacks.looked_up(), self.market
+        stack, market = plans.stacks.materialize(), self.market
         engine = market.engines[int(stack.engine[0])]
         return Stack(
             engine,
@@ -344,4 +344,4 @@ def ruled_today(plans: Plans, engine: str) -> Plans:
     """Plans of one engine with the memory rules of its newest version."""
     stacks = plans.stacks.table
     rules = MemoryRules.from_rules([engine_named(engine).memory] * len(stacks))
-    return replace(plans, stacks=Picked(replace(stacks, memory=rules), plans.stacks.rows))
+    return replace(plans, stacks=Indexed(replace(stacks, memory=rules), plans.stacks.rows))

@@ -80,65 +80,65 @@ def wait_s(backlog_requests: Column, left_s: Column, left_per_s: float, whole_pe
     return waits
 
 
-def failures(at: Standing, starting: Starting, assumed: Assumptions) -> tuple[Failure, ...]:
+def failures(peak_fleet: Standing, starting: Starting, assumed: Assumptions) -> tuple[Failure, ...]:
     """Every possible loss: of a replica, of the fullest machine, and of the fullest zone if there are several."""
     return tuple(
-        _failure(at, what, min(lost, at.placed), back_s) for what, lost, back_s in _losses(at, starting, assumed)
+        _failure(peak_fleet, what, min(lost, peak_fleet.placed), back_s) for what, lost, back_s in _losses(peak_fleet, starting, assumed)
     )
 
 
-def _losses(at: Standing, starting: Starting, assumed: Assumptions) -> Iterator[tuple[str, float, float]]:
+def _losses(peak_fleet: Standing, starting: Starting, assumed: Assumptions) -> Iterator[tuple[str, float, float]]:
     """Kind of loss, replicas lost, and seconds until they are restored; infinite if not automatically."""
     seen = assumed.failure_detection_s
     fresh = replace(starting, stands=False)
-    placed, hosts = column([at.placed]), column([at.hosts])
+    placed, hosts = column([peak_fleet.placed]), column([peak_fleet.hosts])
 
     def replaced_s(lost: float) -> float:
-        return seen + start_s(fresh, lost, assumed) if at.replaced else math.inf
+        return seen + start_s(fresh, lost, assumed) if peak_fleet.replaced else math.inf
 
     yield "replica", 1.0, seen + restart_s(starting, assumed)
     on_machine = float(most_held(placed, hosts, 1.0)[0])
     yield "machine", on_machine, replaced_s(on_machine)
-    if at.zones > 1:
-        in_zone = float(lost_with_zones(placed, hosts, at.zones, 1.0)[0])
+    if peak_fleet.zones > 1:
+        in_zone = float(lost_with_zones(placed, hosts, peak_fleet.zones, 1.0)[0])
         yield "zone", in_zone, replaced_s(in_zone)
 
 
-def _failure(at: Standing, what: str, lost: float, back_s: float) -> Failure:
+def _failure(peak_fleet: Standing, what: str, lost: float, back_s: float) -> Failure:
     """One loss, minute by minute until the queue is empty; minutes without a change are omitted."""
-    left, most = (at.placed - lost) * at.most_per_s, at.placed * at.most_per_s
-    drained = drained_s(at, left, back_s)
+    left, most = (peak_fleet.placed - lost) * peak_fleet.most_per_s, peak_fleet.placed * peak_fleet.most_per_s
+    drained = drained_s(peak_fleet, left, back_s)
     whole = MOST_MINUTES if math.isinf(drained) else min(MOST_MINUTES, math.ceil(drained / SECONDS_PER_MINUTE))
     after = column(range(whole + 1)) * SECONDS_PER_MINUTE
-    serving = np.where(after < back_s, at.placed - lost, at.placed)
+    serving = np.where(after < back_s, peak_fleet.placed - lost, peak_fleet.placed)
     back_s = min(back_s, LONGEST_S)
-    backlog = backlog_requests(after, at.peak_per_s, left, most, back_s)
-    first = wait_s(backlog, np.maximum(back_s - after, 0.0), left, most) + unqueued_s(at, serving)
+    backlog = backlog_requests(after, peak_fleet.peak_per_s, left, most, back_s)
+    first = wait_s(backlog, np.maximum(back_s - after, 0.0), left, most) + unqueued_s(peak_fleet, serving)
     rows = zip(serving.tolist(), backlog.tolist(), first.tolist(), strict=True)
     minutes = [
-        FailureMinute(minute, serves / at.placed, waiting, late if late < LONGEST_S / 2 else None)
+        FailureMinute(minute, serves / peak_fleet.placed, waiting, late if late < LONGEST_S / 2 else None)
         for minute, (serves, waiting, late) in enumerate(rows)
     ]
     back = None if math.isinf(drained) else drained / SECONDS_PER_MINUTE
     return Failure(what, int(lost), tuple(changing(minutes)), back)
 
 
-def drained_s(at: Standing, left_per_s: float, back_s: float) -> float:
+def drained_s(peak_fleet: Standing, left_per_s: float, back_s: float) -> float:
     """Seconds until all replicas are restored and the queue is empty; infinite if that never happens."""
-    gathered = max(0.0, at.peak_per_s - left_per_s)
-    spare = at.placed * at.most_per_s - at.peak_per_s
+    gathered = max(0.0, peak_fleet.peak_per_s - left_per_s)
+    spare = peak_fleet.placed * peak_fleet.most_per_s - peak_fleet.peak_per_s
     if gathered == 0 or math.isinf(back_s):
         return back_s
     return back_s + gathered * back_s / spare if spare > 0 else math.inf
 
 
-def unqueued_s(at: Standing, serving: Column) -> Column:
+def unqueued_s(peak_fleet: Standing, serving: Column) -> Column:
     """p95 TTFT at the load of the serving replicas, without the backlog; NaN if unknown or if no replica serves."""
-    stable = [(rate, late) for rate, late in at.ttft_curve if rate <= at.most_per_s]
+    stable = [(rate, late) for rate, late in peak_fleet.ttft_curve if rate <= peak_fleet.most_per_s]
     if not stable:
         return np.full(len(serving), np.nan)
     rates, late = (column(values) for values in zip(*stable, strict=True))
-    each = at.peak_per_s / np.maximum(np.minimum(serving, at.replicas), LEAST_PER_S)
+    each = peak_fleet.peak_per_s / np.maximum(np.minimum(serving, peak_fleet.replicas), LEAST_PER_S)
     found: Column = np.interp(each, rates, late)
     return found
 

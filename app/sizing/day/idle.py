@@ -30,16 +30,16 @@ def standing(
 
 
 def idle_shares(
-    load: Column, at: Following, redundancy: Redundancy, peak: Fleet, per_replica: Column, per_node: Column
+    load: Column, autoscaler: Following, redundancy: Redundancy, peak: Fleet, per_replica: Column, per_node: Column
 ) -> Column:
     """Share of a day's machine-hours that each fleet saves by following the load."""
     rows = Fleet(*(np.reshape(c, (-1, 1)) for c in (peak.replicas, peak.spare_replicas, peak.nodes, peak.accelerators)))
     by_row = replace(
-        at,
-        capacity_per_s=np.reshape(at.capacity_per_s, (-1, 1)),
+        autoscaler,
+        capacity_per_s=np.reshape(autoscaler.capacity_per_s, (-1, 1)),
         most_replicas=rows.replicas,
-        start_s=np.ravel(at.start_s),
-        supply_per_s=np.reshape(at.supply_per_s, (-1, 1)),
+        start_s=np.ravel(autoscaler.start_s),
+        supply_per_s=np.reshape(autoscaler.supply_per_s, (-1, 1)),
     )
     ordered = following(load, by_row, 1 if len(rows.replicas) <= FEW else EVERY_MINUTES).ordered
     _, nodes = standing(redundancy, rows, np.reshape(per_replica, (-1, 1)), np.reshape(per_node, (-1, 1)), ordered)

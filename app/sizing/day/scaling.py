@@ -91,13 +91,13 @@ def most_after(load: Column, minutes: Codes) -> Column:
     return found if minutes.ndim else found[0]
 
 
-def ahead(load: Column, at: Following, every: int) -> Column:
+def ahead(load: Column, autoscaler: Following, every: int) -> Column:
     """Replicas that must run or be ordered so that the limits hold until new replicas are ready.
 
     Replicas are ordered earlier where simultaneous starts share a registry and a weight store.
     """
-    wanted = least_holding(most_after(load, minutes_of(at.start_s))[..., ::every], at.capacity_per_s)
-    supply = np.minimum(at.supply_per_s * SECONDS_PER_MINUTE * every, at.most_replicas)
+    wanted = least_holding(most_after(load, minutes_of(autoscaler.start_s))[..., ::every], autoscaler.capacity_per_s)
+    supply = np.minimum(autoscaler.supply_per_s * SECONDS_PER_MINUTE * every, autoscaler.most_replicas)
     count = wanted.shape[-1]
     twice = np.concatenate([wanted, wanted], axis=-1) - supply * np.arange(2 * count)
     later = np.maximum.accumulate(twice[..., ::-1], axis=-1)[..., ::-1][..., :count]
@@ -105,14 +105,14 @@ def ahead(load: Column, at: Following, every: int) -> Column:
     return np.maximum(wanted, early)
 
 
-def following(load: Column, at: Following, every: int = 1) -> Running:
+def following(load: Column, autoscaler: Following, every: int = 1) -> Running:
     """Replicas of a fleet that scales with the load, and ahead of it where a start takes too long.
 
     The result has one value per `every` minutes.
     """
-    recent = most_within(load, int(minutes_of(at.keep_s)), 0)[::every]
-    kept = np.minimum(replicas_for_rate(recent, np.asarray(at.capacity_per_s), at.target_utilization), at.most_replicas)
-    ordered = np.minimum(np.maximum(kept, ahead(load, at, every)), at.most_replicas)
+    recent = most_within(load, int(minutes_of(autoscaler.keep_s)), 0)[::every]
+    kept = np.minimum(replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s), autoscaler.target_utilization), autoscaler.most_replicas)
+    ordered = np.minimum(np.maximum(kept, ahead(load, autoscaler, every)), autoscaler.most_replicas)
     return Running(kept, ordered)
 
 

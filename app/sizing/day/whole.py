@@ -180,11 +180,11 @@ def autoscaled_day(
     )
 
 
-def scale_out(service: Service, load: Column, at: Following, running: Running) -> ScaleOut:
+def scale_out(service: Service, load: Column, autoscaler: Following, running: Running) -> ScaleOut:
     """Whether replicas that are ordered as the load rises start in time, and why."""
     steepest = steepest_per_minute(load)
     each = max(service.capacity_per_s * service.target_utilization, LEAST_PER_S)
-    minutes, warm = float(at.start_s) / SECONDS_PER_MINUTE, running.warm
+    minutes, warm = float(autoscaler.start_s) / SECONDS_PER_MINUTE, running.warm
     rise = (
         f"The load rises by at most {figure(steepest)} requests/s per minute, the load of {figure(steepest / each)} "
         "replicas."
@@ -196,7 +196,7 @@ def scale_out(service: Service, load: Column, at: Following, running: Running) -
             f"{rise} The load outgrows the running replicas during the {figure(minutes)} minutes that a start takes. "
             f"Therefore up to {counted(warm, 'replica')} start ahead of the load."
         )
-    fed = float(at.supply_per_s) * SECONDS_PER_MINUTE
+    fed = float(autoscaler.supply_per_s) * SECONDS_PER_MINUTE
     if steepest / each > fed:
         why += f" The image registry and the weight store supply at most {figure(fed)} replicas per minute."
     return ScaleOut(warm == 0, steepest, steepest / each, why)

@@ -23,7 +23,7 @@ class Parts(Columns):
     memory_bytes: Column  # host memory included in the price, bytes
     memory_usd_per_gib: Column  # price of host memory, USD per GiB; 0 where the machine includes it
 
-    def at(self, paid: Column) -> Parts:
+    def at_paid_share(self, paid: Column) -> Parts:
         """The parts with every price multiplied by the share that the buyer pays."""
         return replace(
             self,

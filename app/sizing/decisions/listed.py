@@ -63,4 +63,4 @@ def parts_paid(catalog: Catalog, rows: Codes, assumed: Assumptions, paid: Column
     """
     listings = catalog.listings
     machines, derived = catalog.machines.take(listings.machine[rows]), listings.is_estimated[rows]
-    return derived_parts(machines, catalog.columns, listings.ram_bytes[rows], derived, assumed).at(paid)
+    return derived_parts(machines, catalog.columns, listings.ram_bytes[rows], derived, assumed).at_paid_share(paid)

@@ -231,16 +231,16 @@ class SampleLaw:
             (197.0, 35.1)
         """
         positions = self.positions(shape)
-        one = self._pass_flops(positions)
+        pass_flops = self._pass_flops(positions)
         pixels = float((shape.width or self.width) * (shape.height or self.height)) * (shape.frames or self.frames)
         windows = math.ceil((shape.audio_s or self.audio_s) / self.window_s) if self.window_s else 0
         extra = self.extra_flops_fixed + self.extra_flops_per_pixel * pixels + self.extra_flops_per_window * windows
         passes = max(1.0, self._text_tokens(shape)) if self.decodes else float(shape.steps or self.steps)
-        written_bytes = self._written_bytes(positions, one)
+        written_bytes = self._written_bytes(positions, pass_flops)
         wide = FIGURES.live_bytes_per_width * self.width_of_positions * positions
         live = wide if self.width_of_positions else FIGURES.live_share * written_bytes
         return SampleWork(
-            flops=one * self.guidance,
+            flops=pass_flops * self.guidance,
             passes=passes,
             extra_flops=extra,
             moved_bytes=self.read_bytes_per_pass if self.decodes else 2 * written_bytes,
@@ -249,7 +249,7 @@ class SampleLaw:
             convolutional=self.network in (Network.CONVOLUTION, Network.DEPTHWISE),
             decodes=self.decodes,
             unit=self.unit,
-            footprint=self._footprint(shape, written_bytes, one * passes + extra if self.decodes else one),
+            footprint=self._footprint(shape, written_bytes, pass_flops * passes + extra if self.decodes else pass_flops),
             pixels=pixels if self.cell_pixels else 0.0,
             audio_s=shape.audio_s or self.audio_s,
         )

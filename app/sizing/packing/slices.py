@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Picked, looked_up
+from app.sizing.columns import Column, Indexed, materialize_as
 from app.sizing.decisions.machines import Candidates
 from app.sizing.formula import formula
 from app.sizing.hardware.slices import Slice, Slicing
@@ -60,13 +60,13 @@ def slice_plans(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[P
     compute = np.array([s.compute / slicing.compute for s in slice_of_row])
     memory = np.array([s.memory / slicing.memory for s in slice_of_row])
     whole = plans.take(rows)
-    machines = looked_up(Candidates, whole.offered)
-    node = looked_up(Machines, machines.node)
+    machines = materialize_as(Candidates, whole.offered)
+    node = materialize_as(Machines, machines.node)
     node = replace(node, memory_bytes=slice_memory_bytes(node.memory_bytes, memory, assumed))
     compute_share = slice_compute_share(compute, assumed)
     sliced = replace(
         whole,
-        machines=Picked(replace(machines, node=node), np.arange(len(rows))),
+        machines=Indexed(replace(machines, node=node), np.arange(len(rows))),
         linear_flops_per_s=whole.linear_flops_per_s * compute_share,
         bit16_flops_per_s=whole.bit16_flops_per_s * compute_share,
         bytes_per_s=whole.bytes_per_s * memory,

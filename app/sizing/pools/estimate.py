@@ -83,13 +83,13 @@ def asked_of(deployment: Deployment, pools: Pools) -> Pools:
     inherited = ("engine", "engine_version", "weight_format", "kv_format", "memory_fraction")
     placed = ("system", "provider", "region", "pricing_model", "instance_type")
 
-    def one(pool: Deployment) -> Deployment:
+    def with_inherited(pool: Deployment) -> Deployment:
         names = (*inherited, *placed) if pool.accelerator == deployment.accelerator else inherited
         inherited_values = {name: getattr(deployment, name) for name in names if getattr(pool, name) is None}
         return replace(pool, **inherited_values)
 
     kv_format = pools.prefill.kv_format or pools.decode.kv_format or deployment.kv_format
-    prefill, decode = one(replace(pools.prefill, kv_format=kv_format)), one(replace(pools.decode, kv_format=kv_format))
+    prefill, decode = with_inherited(replace(pools.prefill, kv_format=kv_format)), with_inherited(replace(pools.decode, kv_format=kv_format))
     decode = replace(decode, speculative=deployment.speculative, scheduler=MIXED.with_settings(decode.scheduler))
     return Pools(prefill, decode)
 

@@ -86,7 +86,7 @@ def handed_over(found: Estimate, factor: float) -> Estimate:
             return interval
         return replace(interval, low=interval.low * factor, high=interval.high * factor)
 
-    def at(point: LoadPoint) -> LoadPoint:
+    def rescale_point(point: LoadPoint) -> LoadPoint:
         return replace(point, ttft_p50_s=point.ttft_p50_s * factor, ttft_p95_s=point.ttft_p95_s * factor)
 
     curve = p.load_curve
@@ -96,7 +96,7 @@ def handed_over(found: Estimate, factor: float) -> Estimate:
             p,
             ttft=Percentiles(*map(seen, astuple(p.ttft))),
             intervals=tuple(map(rescale_interval, p.intervals)),
-            load_curve=None if curve is None else replace(curve, points=tuple(map(at, curve.points))),
+            load_curve=None if curve is None else replace(curve, points=tuple(map(rescale_point, curve.points))),
         ),
     )
 

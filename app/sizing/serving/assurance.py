@@ -53,7 +53,7 @@ class ByMargins:
         """Rows of the median prediction."""
         return np.arange(self.count)
 
-    def at(self, level: float) -> slice:
+    def level_rows(self, level: float) -> slice:
         """Rows of one confidence level."""
         start = self.count * (1 + self.levels.index(level))
         return slice(start, start + self.count)

@@ -397,5 +397,5 @@ def replica_capacity_at_confidence(
     """Requests per second, and concurrent requests, of a replica within the limits at the requested confidence."""
     if runs is not None:
         return runs.capacity_at_confidence(workload)
-    at_asked = by.at(asked)
+    at_asked = by.level_rows(asked)
     return speed.capacity_per_s[at_asked], speed.slo_batch[at_asked]

@@ -376,23 +376,23 @@ def closed_loop(
     )
 
 
-def closed_loop_iteration(stream: Stream, batch: Column, first: Column, at: DecodeCadence, *, queued: bool) -> tuple[Column, Column, Column]:
+def closed_loop_iteration(stream: Stream, batch: Column, first: Column, cadence: DecodeCadence, *, queued: bool) -> tuple[Column, Column, Column]:
     """One iteration of the closed loop: seconds to the first token, seconds of the later tokens, and the prompt queue
     wait.
     """
-    base = at.prefill_own_s
+    base = cadence.prefill_own_s
     if not queued:
-        entry = closed_entry_s(stream.entry_s, at.mean_step_s, at.held_back_s)
-        base = base_s(stream.idle_s, entry, at.prefill_own_s, accompanied(batch))
+        entry = closed_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
+        base = base_s(stream.idle_s, entry, cadence.prefill_own_s, accompanied(batch))
     tokens = decoding_s(
-        stream.later_tokens, at.streamed_step_s, batch, at.prompt_s, np.maximum(first, base), at.server_s
+        stream.later_tokens, cadence.streamed_step_s, batch, cadence.prompt_s, np.maximum(first, base), cadence.server_s
     )
-    load = loop_load(batch, base, tokens, at.server_s)
+    load = loop_load(batch, base, tokens, cadence.server_s)
     wait = closed_wait_s(
         stream.scheduled.prefill_first,
-        burst_wait_s(at.arriving, at.fill, at.server_s),
-        repairman_wait_s(batch, at.server_s, tokens + base - at.prefill_own_s),
-        shared_wait_s(load, load, at.server_s, at.fill, stream.variation),
+        burst_wait_s(cadence.arriving, cadence.fill, cadence.server_s),
+        repairman_wait_s(batch, cadence.server_s, tokens + base - cadence.prefill_own_s),
+        shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation),
     )
     return base + wait, tokens, wait
 

@@ -218,17 +218,17 @@ class WithinLimits(Columns):
             )
             first = ttft_at_s(steady.ttft_s, self.longer_s, later, steady.mean_step_s, self.percentile)
         else:
-            at = decode_cadence(self.stream, batch)
-            tpot, added, first = at.tpot_s, at.prompt_s, self.first_s(at, batch)
+            cadence = decode_cadence(self.stream, batch)
+            tpot, added, first = cadence.tpot_s, cadence.prompt_s, self.first_s(cadence, batch)
         others = per_step(batch, stream.later_tokens)
         tpot = late_tpot_s(tpot, z, added, others, stream.later_tokens, stream.variation)
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met
 
-    def first_s(self, at: DecodeCadence, batch: Column) -> Column:
+    def first_s(self, cadence: DecodeCadence, batch: Column) -> Column:
         """TTFT of the long prompt at this batch without queueing, s."""
-        entry = open_entry_s(self.stream.entry_s, at.mean_step_s, at.held_back_s)
-        return base_s(self.stream.idle_s, entry, at.prefill_own_s, accompanied(batch)) + self.longer_s
+        entry = open_entry_s(self.stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
+        return base_s(self.stream.idle_s, entry, cadence.prefill_own_s, accompanied(batch)) + self.longer_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, Picked, late
+from app.sizing.columns import Codes, Column, Columns, Mask, Indexed, lazy_rows
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
@@ -29,9 +29,9 @@ KV_NAMES = tuple(KV_FORMATS)
 class Plans(Columns):
     """Candidate table of serving. Machines and stacks are row indices into their own tables."""
 
-    machines: Picked[Candidates]
-    stacks: Picked[Stacks]
-    types: Picked[AcceleratorColumns]
+    machines: Indexed[Candidates]
+    stacks: Indexed[Stacks]
+    types: Indexed[AcceleratorColumns]
     kv: Codes  # KV cache format, an index into KV_NAMES
     tensor_parallel: Column
     pipeline_parallel: Column
@@ -48,7 +48,7 @@ class Plans(Columns):
 
     @property
     def offered(self) -> Candidates:
-        return self.machines.looked_up()
+        return self.machines.materialize()
 
     @property
     def node(self) -> Machines:
@@ -84,11 +84,11 @@ class Plans(Columns):
 
     @property
     def memory_rules(self) -> MemoryRules:
-        return late(self.stacks.table.memory, self.stacks.rows)
+        return lazy_rows(self.stacks.table.memory, self.stacks.rows)
 
     @property
     def scheduling(self) -> SchedulingColumns:
-        return late(self.stacks.table.scheduling, self.stacks.rows)
+        return lazy_rows(self.stacks.table.scheduling, self.stacks.rows)
 
     @property
     def padded_experts(self) -> Mask:
@@ -129,7 +129,7 @@ class Plans(Columns):
 
     @property
     def achieved(self) -> Achieved:
-        return late(self.stacks.table.achieved, self.stacks.rows)
+        return lazy_rows(self.stacks.table.achieved, self.stacks.rows)
 
     @property
     def accelerators_per_replica(self) -> Column:
@@ -278,9 +278,9 @@ def build_plans(
     pair, layout = pair[rows], layout[rows]
     stack = pairs.stack[pair]
     return Plans(
-        machines=Picked(machines, pairs.machine[pair]),
-        stacks=Picked(stacks, stack),
-        types=Picked(accelerators, laid_out[rows]),
+        machines=Indexed(machines, pairs.machine[pair]),
+        stacks=Indexed(stacks, stack),
+        types=Indexed(accelerators, laid_out[rows]),
         kv=kv,
         tensor_parallel=layouts.tensor_parallel[layout],
         pipeline_parallel=layouts.pipeline_parallel[layout],

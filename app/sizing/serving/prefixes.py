@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, Mask, at, either
+from app.sizing.columns import Column, Columns, Mask, at, choose_rows
 from app.sizing.decisions.placement import replicas_for_requests
 from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.result import PrefixCache
@@ -226,7 +226,7 @@ def speed_with_prefixes(
     if counted.all():
         return hits
     reservation = BesidePrefixes(counted, counted, memory.sequences)
-    return either(counted, hits, replace(cold, alone=replace(cold_alone, cold=cold_alone), beside=reservation))
+    return choose_rows(counted, hits, replace(cold, alone=replace(cold_alone, cold=cold_alone), beside=reservation))
 
 
 def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperation:

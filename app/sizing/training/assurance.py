@@ -87,7 +87,7 @@ def _every_size(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, 
     number = degrees.counts()
     rows = np.repeat(np.arange(len(layouts)), number)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
-    rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.at(rows, place)])
+    rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.degree_at(rows, place)])
     return source_row[rows], layouts.take(rows), degree
 
 

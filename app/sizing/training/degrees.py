@@ -137,7 +137,7 @@ class Degrees:
         """Number of legal degrees of each row."""
         return self.count[self.row_lists]
 
-    def at(self, rows: Codes, place: Codes) -> Column:
+    def degree_at(self, rows: Codes, place: Codes) -> Column:
         """Degree at a position in the list of each row."""
         return self.options[self.row_lists[rows], place]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask, late
+from app.sizing.columns import Codes, Column, Columns, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.unsupported import Unsupported
@@ -100,7 +100,7 @@ class TrainingPlans(Columns):
             return keeping(
                 counts, recipe, self.zero_stage >= SHARDS_WEIGHTS, self.activation_checkpointing, flash=flash
             )
-        return late(self.keeping_rows.rows, self.keeping_rows.places(self.stack_row, self.zero_stage, self.activation_checkpointing))
+        return lazy_rows(self.keeping_rows.rows, self.keeping_rows.places(self.stack_row, self.zero_stage, self.activation_checkpointing))
 
     @property
     def offered(self) -> Candidates:
@@ -189,8 +189,8 @@ def build_training_plans(
     columns = dict(zip(LAYOUT, layout, strict=True))
     flash = requested.flash_attention is not False
     return TrainingPlans(
-        machine=late(machines, machine),
-        stack=late(_as_asked(stacks, requested), stack),
+        machine=lazy_rows(machines, machine),
+        stack=lazy_rows(_as_asked(stacks, requested), stack),
         stack_row=stack,
         layout_row=layout_row,
         keeping_rows=keeping_table(counts_of(workload), stacks.recipe, flash=flash),

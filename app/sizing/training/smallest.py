@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, late, with_rows
+from app.sizing.columns import Codes, Column, Mask, lazy_rows, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import Degrees, degrees_of, group_rows
@@ -70,10 +70,10 @@ def attempted(
     plans = layouts.take(rows)
     at_largest = _held_at_most(counts, plans, degrees, rows, assumed)
     places, memory = at_largest.places, at_largest.memory
-    degree = degrees.at(rows, places)
+    degree = degrees.degree_at(rows, places)
     fitting = np.flatnonzero(at_largest.fits_at_confidence)
     fitting_plans, group = plans.take(fitting), at_largest.group_of_row[fitting]
-    parts = Parts(late(at_largest.rank, group), late(at_largest.micro, group), micro_batch_time_of(counts, fitting_plans, assumed))
+    parts = Parts(lazy_rows(at_largest.rank, group), lazy_rows(at_largest.micro, group), micro_batch_time_of(counts, fitting_plans, assumed))
     largest = run_at(counts, fitting_plans, degree[fitting], assumed, parts, memory.take(fitting))
     wall = np.full(len(plans), np.inf)
     wall[fitting] = largest.wall_s
@@ -122,7 +122,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
         )
 
     largest = degrees.counts()[lists] - 1
-    memory = _on(plans, memory_at(np.arange(len(examples)), degrees.at(lists, largest)).take(group_of_row), assumed)
+    memory = _on(plans, memory_at(np.arange(len(examples)), degrees.degree_at(lists, largest)).take(group_of_row), assumed)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     surely = fits_at_confidence(plans, memory)
     retried = np.flatnonzero(~surely & (states <= memory.usable_bytes))
@@ -138,7 +138,7 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     if not len(retried):
         return _Held(places, memory, surely, group_of_row, rank, micro)
     retried_plans = plans.take(retried)
-    retried_memory = _on(retried_plans, memory_at(kind, degrees.at(lists[kind], smaller)).take(tried), assumed)
+    retried_memory = _on(retried_plans, memory_at(kind, degrees.degree_at(lists[kind], smaller)).take(tried), assumed)
     fitting = np.flatnonzero(fits_at_confidence(retried_plans, retried_memory))
     more = retried[fitting]
     places[more] = smaller[tried[fitting]]
@@ -159,14 +159,14 @@ def size_attempts(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s:
     places = _smallest(counts, plans, parts, degrees, rows, attempts.places[feasible], deadline_s, assumed)
     fillable, fuller = _filling(plans, degrees, rows, places)
     both = np.concatenate([np.arange(len(feasible)), fillable])
-    data_parallel = np.concatenate([degrees.at(rows, places), degrees.at(rows[fillable], fuller)])
+    data_parallel = np.concatenate([degrees.degree_at(rows, places), degrees.degree_at(rows[fillable], fuller)])
     return Sized(feasible[both], plans.take(both), data_parallel, parts.take(both))
 
 
 def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:
     """Return (rows that leave part of their only machine idle, position of the degree that uses most of it)."""
     count = plans.accelerators_per_node
-    idle = np.flatnonzero(plans.ranks * degrees.at(rows, places) < count)
+    idle = np.flatnonzero(plans.ranks * degrees.degree_at(rows, places) < count)
     options = degrees.options[degrees.row_lists[rows[idle]]]
     most = (options * plans.ranks[idle, None] <= count[idle, None]).sum(axis=1) - 1
     more = most > places[idle]
@@ -196,7 +196,7 @@ def _smallest(
 
     def meets_limits(which: Codes, tried: Codes) -> Mask:
         near = plans.take(which)
-        run = run_at(counts, near, degrees.at(rows[which], tried), assumed, parts.take(which))
+        run = run_at(counts, near, degrees.degree_at(rows[which], tried), assumed, parts.take(which))
         return fits_at_confidence(near, run.memory) & surely_in_time(near.stack.margins, run.wall_s, deadline_s)
 
     return bisected(low, largest, meets_limits)

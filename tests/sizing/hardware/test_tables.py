@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.columns import late
+from app.sizing.columns import lazy_rows
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.tables import (
     AcceleratorColumns,
@@ -73,7 +73,7 @@ def test_schedulers_as_columns_say_what_their_records_say() -> None:
 
 def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
     table = SchedulingColumns.from_rules([engine_named("vllm").scheduling, engine_named("sglang").scheduling], ["", ""])
-    picked = late(table, np.array([1, 1, 0]))
+    picked = lazy_rows(table, np.array([1, 1, 0]))
     tokens, sequences = step_sizes(picked, np.array([200.0, 24.0, 200.0]) * GIB, offline=False)
     assert tokens.tolist() == [16384, 2048, 8192] and sequences.tolist() == [2048, 2048, 1024]
     assert picked.reserves.tolist() == [False, False, False]

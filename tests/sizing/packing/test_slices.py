@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from app.sizing.columns import Column, Columns, column, late, looked_up
+from app.sizing.columns import Column, Columns, column, lazy_rows, materialize_as
 from app.sizing.hardware.slices import Slicing, lie_beside
 from app.sizing.packing.cards import Option, Room, arranged
 from app.sizing.workload import InferenceWorkload
@@ -96,5 +96,5 @@ class Outer(Columns):
 
 def test_a_table_within_a_table_is_looked_up_by_the_rows_of_both() -> None:
     table = Outer(Inner(column([5.0, 6.0, 7.0])))
-    twice = late(late(table, np.array([2, 0])), np.array([1, 1]))
-    assert looked_up(Inner, twice.inner).of.tolist() == [5.0, 5.0]
+    twice = lazy_rows(lazy_rows(table, np.array([2, 0])), np.array([1, 1]))
+    assert materialize_as(Inner, twice.inner).of.tolist() == [5.0, 5.0]

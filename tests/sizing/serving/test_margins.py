@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Picked
+from app.sizing.columns import Indexed
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints
 from app.sizing.serving.margins import Margins, around_plans, kinds_of, margins_at
@@ -75,7 +75,7 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     evidence = EvidenceIndex(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
     known = around_plans(STEADY, plans, evidence, assumed)
     assert known.prior_width.tolist() == [1] * len(plans)
-    by_rules = replace(plans, stacks=Picked(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
+    by_rules = replace(plans, stacks=Indexed(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
     found = around_plans(STEADY, by_rules, evidence, assumed)
     spread = SPREADS.get_spread("tpot")
     assert spread.scale(found).tolist() == pytest.approx((1.3 * spread.scale(known)).tolist())

@@ -40,7 +40,7 @@ def holds_less(plans: TrainingPlans, other: int, row: int) -> bool:
 def every(degrees: Degrees, row: int) -> Column:
     """All degrees of a row."""
     number = int(degrees.counts()[row])
-    return degrees.at(np.full(number, row), np.arange(number))
+    return degrees.degree_at(np.full(number, row), np.arange(number))
 
 
 def sure(deadline_s: float) -> Assured:

@@ -127,4 +127,4 @@ def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchite
         tried = degrees_judged(48, 48 * 1.1).tolist()
         able = [d for d in tried if legal(counts, one, col(d))[0] and forms_cluster(one, one.ranks * float(d))[0]]
         rows = np.full(number[i], i)
-        assert found.at(rows, np.arange(number[i])).tolist() == able
+        assert found.degree_at(rows, np.arange(number[i])).tolist() == able

@@ -41,7 +41,7 @@ def test_bisection_finds_what_trying_every_degree_finds(days: float) -> None:
     number = degrees.counts()
     for row in range(0, len(tried.layouts), 5):
         rows = np.full(number[row], row)
-        options = degrees.at(rows, np.arange(number[row]))
+        options = degrees.degree_at(rows, np.arange(number[row]))
         run = run_at(COUNTS, tried.layouts.take(rows), options, ASSUMED)
         good = run.memory.fits & (run.wall_s <= deadline_s)
         if not good.any():
@@ -83,7 +83,7 @@ def test_what_cannot_be_done_is_left_at_its_best_attempt() -> None:
     never, found = all_sized(1.0)
     assert len(never.able) == len(found.rows) == 0
     degrees = degrees_of(COUNTS, never.layouts)
-    largest = degrees.at(np.arange(len(never.layouts)), degrees.counts() - 1)
+    largest = degrees.degree_at(np.arange(len(never.layouts)), degrees.counts() - 1)
     assert never.largest.tolist() == largest.tolist()
     assert (never.wall_s[never.memory.fits] > 1.0).all()
     assert np.isinf(never.wall_s[~never.memory.fits]).all()
