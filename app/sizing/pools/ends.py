@@ -24,7 +24,7 @@ DRAWN = 1000  # quantiles of each wait distribution, evenly spaced, from which t
 
 
 @formula(unit="s", source="definition: first wave, then later requests at the joint throughput")
-def waves_s(read_s: Column, handed_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column) -> Column:
+def batch_waves_s(read_s: Column, handed_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column) -> Column:
     """Duration of a finite run: prefill, transfer and decode of the first wave, then all later requests.
 
     The first wave is prefilled completely. Its last request is then transferred and decoded. Every later request
@@ -93,7 +93,7 @@ def run_of(
     whole, first, queue = (wait or 0.0 for wait in waits)
     read = single_row(burst.days * SECONDS_PER_DAY)
     lasts = one(
-        waves_s(
+        batch_waves_s(
             read, single_row(transfer_s), single_row(queue + whole - first), single_row(workload.requests - count), single_row(rate_per_s)
         )
     )

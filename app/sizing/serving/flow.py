@@ -48,7 +48,7 @@ class SteadyState(Columns):
 
 
 @formula(unit="sequences", source="token budget of a step: its decodes and the prompts that replace them")
-def fed_sequences(scheduled: Scheduled, later_tokens: Column, new_tokens: Column) -> Column:
+def token_budget_sequences(scheduled: Scheduled, later_tokens: Column, new_tokens: Column) -> Column:
     """Sequences for which a step's token budget suffices, together with the prompts that replace them.
 
     Parameters:
@@ -66,7 +66,7 @@ def fed_sequences(scheduled: Scheduled, later_tokens: Column, new_tokens: Column
 
 def fed(stream: Stream) -> Column:
     """Sequences for which the token budget of a stream's steps suffices."""
-    return fed_sequences(stream.scheduled, stream.later_tokens, stream.prefill.new_tokens)
+    return token_budget_sequences(stream.scheduled, stream.later_tokens, stream.prefill.new_tokens)
 
 
 @formula(unit="sequences", source="requests in flight, up to the sequence limit")
@@ -172,7 +172,7 @@ def decoding_s(
 
 
 @formula(unit="s", source="mean value analysis (Reiser and Lavenberg 1980), Schweitzer approximation (1979)")
-def repairman_wait_s(batch: Column, server_s: Column, away_s: Column) -> Column:
+def mva_wait_s(batch: Column, server_s: Column, away_s: Column) -> Column:
     """Mean wait of a client for a server shared with all others: R = s + s (C - 1) R / (Z + R), minus the service time
     s.
 
@@ -227,7 +227,7 @@ def burst_wait_s(arriving: Column, fill: Column, server_s: Column) -> Column:
 
 
 @formula(unit="s", source="minimum of the closed-loop and open-queue waits")
-def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, repairman_wait_s: Column, shared_wait_s: Column) -> Column:
+def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, mva_wait_s: Column, shared_wait_s: Column) -> Column:
     """Mean wait behind other prompts in a closed loop.
 
     Where prompts have steps of their own, no answer is sent while they are computed, so only bursts queue.
@@ -242,7 +242,7 @@ def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, repairman_wait_s: C
         >>> one(closed_wait_s(col(0) > 0, col(0.3), col(0.2), col(0.1)))
         0.1
     """
-    return np.where(prefill_first, burst_wait_s, np.minimum(repairman_wait_s, shared_wait_s))
+    return np.where(prefill_first, burst_wait_s, np.minimum(mva_wait_s, shared_wait_s))
 
 
 @formula(unit="requests/s", source="Little's law")
@@ -391,7 +391,7 @@ def closed_loop_iteration(stream: Stream, batch: Column, first: Column, cadence:
     wait = closed_wait_s(
         stream.scheduled.prefill_first,
         burst_wait_s(cadence.arriving, cadence.fill, cadence.server_s),
-        repairman_wait_s(batch, cadence.server_s, tokens + base - cadence.prefill_own_s),
+        mva_wait_s(batch, cadence.server_s, tokens + base - cadence.prefill_own_s),
         shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation),
     )
     return base + wait, tokens, wait

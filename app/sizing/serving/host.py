@@ -68,7 +68,7 @@ def picturing_s(work: SampleWork, assumed: Assumptions) -> float:
 
 
 @formula(unit="s/request", source="measured feature extractors on one core")
-def hearing_s(work: SampleWork, assumed: Assumptions) -> float:
+def audio_preprocess_s(work: SampleWork, assumed: Assumptions) -> float:
     """Time to decode audio and compute its spectrogram on one core.
 
     Parameters:
@@ -137,7 +137,7 @@ def reading_s(workload: InferenceWorkload, work: SampleWork, assumed: Assumption
     if workload.model.kind is ModelKind.ENCODER:
         return tokenising_s(workload.input_tokens.mean, assumed)
     image_s = picturing_s(work, assumed) if work.pixels else 0.0
-    return image_s + (hearing_s(work, assumed) if work.audio_s else 0.0)
+    return image_s + (audio_preprocess_s(work, assumed) if work.audio_s else 0.0)
 
 
 def vcpus_of(plans: Plans, assumed: Assumptions) -> Column:

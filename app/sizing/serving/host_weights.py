@@ -219,7 +219,7 @@ def on_host_s(amount: Column, per_s: Column) -> Column:
 
 @formula(unit="s", source="roofline model (Williams et al. 2009); llama.cpp computes layer by layer")
 def host_pass_s(
-    host: HostStep, step_tokens: Column, touched_experts: Column, micro_batch: Column, batch: Column
+    host: HostStep, step_tokens: Column, active_expert_share: Column, micro_batch: Column, batch: Column
 ) -> Column:
     """Time of the host's part of one pass over a batch: reading or multiplying, whichever takes longer, then its cache.
 
@@ -235,13 +235,13 @@ def host_pass_s(
         >>> one(host_pass_s(times, col(1), col(1), col(1), col(1)))
         0.1
     """
-    read = host.host_dense_s + host.host_experts_s * touched_experts
+    read = host.host_dense_s + host.host_experts_s * active_expert_share
     weights = np.maximum(step_tokens * host.host_multiply_slope_s, read)
     return np.maximum(1.0, batch / micro_batch) * (weights + micro_batch * host.host_cache_slope_s)
 
 
 @formula(unit="s", source="llama.cpp moves weights to the accelerators for large batches")
-def host_prompt_s(host: HostPrompt, prompts_per_step: Column, touched_experts: Column) -> Column:
+def host_prompt_s(host: HostPrompt, prompts_per_step: Column, active_expert_share: Column) -> Column:
     """Time of the host's part of one prefill step: computed on the host or moved over the slot, whichever is faster.
 
     Parameters:
@@ -254,9 +254,9 @@ def host_prompt_s(host: HostPrompt, prompts_per_step: Column, touched_experts: C
         >>> one(host_prompt_s(times, col(1), col(1)))
         0.6
     """
-    read = host.host_dense_s + host.host_experts_s * touched_experts
+    read = host.host_dense_s + host.host_experts_s * active_expert_share
     there = np.maximum(prompts_per_step * host.host_multiply_s, read)
-    moved = host.moved_dense_s + host.moved_experts_s * touched_experts
+    moved = host.moved_dense_s + host.moved_experts_s * active_expert_share
     return np.minimum(there, moved + prompts_per_step * host.moved_multiply_s)
 
 

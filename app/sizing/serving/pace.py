@@ -159,7 +159,7 @@ def fill(max_batched_tokens: Column, prefill_first: Mask, batch: Column, new_tok
 
 
 @formula(unit="steps", source="TensorRT-LLM documentation: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
-def company_steps(batch_wait_steps: Column, batch_wait_share: Column, fill: Column, per_step: Column) -> Column:
+def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, fill: Column, per_step: Column) -> Column:
     """Steps for which a scheduler delays the first prompt to batch it with later ones.
 
     Parameters:
@@ -176,7 +176,7 @@ def company_steps(batch_wait_steps: Column, batch_wait_share: Column, fill: Colu
 
 
 @formula(unit="prompts", source="arrivals between two polls and during batching delays")
-def arriving(per_step: Column, receive_interval_steps: Column, company_steps: Column | float) -> Column:
+def arriving(per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float) -> Column:
     """Other prompts that are queued when the scheduler starts on one.
 
     Parameters:
@@ -188,7 +188,7 @@ def arriving(per_step: Column, receive_interval_steps: Column, company_steps: Co
         >>> one(arriving_prompts(col(0.25), col(1), 3.0))
         1.0
     """
-    return per_step * (receive_interval_steps + company_steps)
+    return per_step * (receive_interval_steps + mean_batch_wait_steps)
 
 
 @formula(unit="prompts", source="Agrawal et al. 2024 (arXiv:2403.02310)")
@@ -298,7 +298,7 @@ def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) 
 
 
 @formula(unit="1", source="arrivals at a rank during its batching delay")
-def gathered_share(per_step: Column, company_steps: Column | float) -> Column:
+def gathered_share(per_step: Column, mean_batch_wait_steps: Column | float) -> Column:
     """Share of prompts that are delayed until every data-parallel rank has one.
 
     Parameters:
@@ -309,11 +309,11 @@ def gathered_share(per_step: Column, company_steps: Column | float) -> Column:
         >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps; the rank waits for sixty
         0.6
     """
-    return np.minimum(per_step * company_steps, 1.0)
+    return np.minimum(per_step * mean_batch_wait_steps, 1.0)
 
 
 @formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
-def lockstep(
+def dp_straggler_factor(
     others: Column, together: Column, pooled: Column, data_parallel: Column, gathered: Column | float
 ) -> Column:
     """Factor by which prompts of all data-parallel ranks slow down one rank, compared with its own prompts alone.
@@ -449,7 +449,7 @@ def server_s(
 
 @formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
 def held_back_s(
-    mean_step_s: Column, token_s: Column, company_steps: Column | float, per_step: Column, scheduled: Scheduled
+    mean_step_s: Column, token_s: Column, mean_batch_wait_steps: Column | float, per_step: Column, scheduled: Scheduled
 ) -> Column:
     """Delay that the scheduler's own rules add before the first step of a prompt.
 
@@ -466,7 +466,7 @@ def held_back_s(
         0.06
     """
     polling = (scheduled.receive_interval_steps - 1) / 2
-    batching = company_steps * (1 + 1 / (1 + per_step * company_steps)) / 2
+    batching = mean_batch_wait_steps * (1 + 1 / (1 + per_step * mean_batch_wait_steps)) / 2
     return scheduled.planning_lag_steps * mean_step_s + (polling + batching) * token_s
 
 
@@ -571,7 +571,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     most = fill(budget, first, batch, prefill.new_tokens)
     wait_steps: Column | float = 0.0
     if scheduled.batch_wait_steps.any():
-        wait_steps = company_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
+        wait_steps = mean_batch_wait_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
     queued_prompts = arriving(others, scheduled.receive_interval_steps, wait_steps)
     prompts = together(queued_prompts, most)
     on_host = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.present
@@ -588,7 +588,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     if (step.data_parallel > 1).any():
         pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / extra, 1.0)
         gathered = gathered_share(others, wait_steps)
-        added = added * lockstep(others, prompts, pooled, step.data_parallel, gathered)
+        added = added * dp_straggler_factor(others, prompts, pooled, step.data_parallel, gathered)
     tpot = token_s(decode, others, added)
     running_step = mean_step_s(tpot, decode, others, added, extra, first)
     return DecodeCadence(

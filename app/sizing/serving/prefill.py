@@ -23,7 +23,7 @@ from app.sizing.serving.host_weights import (
     undivided,
 )
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.roofline import smooth_maximum, touched_experts
+from app.sizing.serving.roofline import smooth_maximum, active_expert_share
 from app.sizing.serving.step import (
     DeviceRates,
     dense_bytes,
@@ -434,7 +434,7 @@ def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
     read = prefill.dense_s
     active = np.ones(len(per_step))
     if prefill.experts_s.any() or prefill.host is not None:
-        active = touched_experts(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
+        active = active_expert_share(per_step * prefill.new_tokens * prefill.data_parallel, prefill.expert_share)
         read = weights_read_s(prefill.dense_s, prefill.experts_s, active)
     with trace_label("" if prefill.host is None else "accelerator part"):
         linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)

@@ -9,7 +9,7 @@ from app.sizing.formula import formula
 
 
 @formula(unit="1", source="independent draws with even routing")
-def touched_experts(tokens: Column, expert_share: Column) -> Column:
+def active_expert_share(tokens: Column, expert_share: Column) -> Column:
     """Share of the routed experts that a batch of tokens activates.
 
     Parameters:

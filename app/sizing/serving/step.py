@@ -36,7 +36,7 @@ from app.sizing.serving.host_weights import (
     undivided,
 )
 from app.sizing.serving.plans import Plans, layer_groups
-from app.sizing.serving.roofline import smooth_maximum, touched_experts
+from app.sizing.serving.roofline import smooth_maximum, active_expert_share
 from app.sizing.serving.streaming import decode_step_s
 
 
@@ -95,7 +95,7 @@ class StepTerms(Columns):
     host: HostStep | None = None
     drafted: float = 0.0  # drafted tokens that a step verifies in addition to the next one
     draft_share: float = 0.0  # time to draft one token, as a share of a plain pass
-    gained: float = 1.0  # tokens that a sequence gains per step
+    accepted_tokens_per_step: float = 1.0  # tokens that a sequence gains per step
 
 
 @formula(unit="FLOP", source="one multiplication and one addition per parameter and token")
@@ -447,7 +447,7 @@ def multiply_s(step_tokens: Column, linear_slope_s: Column) -> Column:
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
-def weights_read_s(dense_s: Column, experts_s: Column, touched_experts: Column) -> Column:
+def weights_read_s(dense_s: Column, experts_s: Column, active_expert_share: Column) -> Column:
     """Time to read the weights that a step's tokens use.
 
     Parameters:
@@ -459,7 +459,7 @@ def weights_read_s(dense_s: Column, experts_s: Column, touched_experts: Column) 
         >>> weights_read_s(0.002, 0.008, 0.5)
         0.006
     """
-    return dense_s + experts_s * touched_experts
+    return dense_s + experts_s * active_expert_share
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
@@ -517,14 +517,14 @@ def engine_step_s(forward_s: Column, plain_forward_s: Column | float, terms: Ste
         >>> round(engine_step_s(0.012, 0.010, drafts), 6)
         0.0075
     """
-    return (forward_s + terms.drafted * terms.draft_share * plain_forward_s) / terms.gained
+    return (forward_s + terms.drafted * terms.draft_share * plain_forward_s) / terms.accepted_tokens_per_step
 
 
 def read_and_multiply(terms: StepTerms, tokens: Column) -> tuple[Column, Column]:
     """Time to multiply `tokens`, and time to read the weights that they use, s."""
     read = terms.dense_s
     if terms.experts_s.any():
-        active = touched_experts(tokens * terms.data_parallel, terms.expert_share)
+        active = active_expert_share(tokens * terms.data_parallel, terms.expert_share)
         read = weights_read_s(terms.dense_s, terms.experts_s, active)
     return multiply_s(tokens, terms.linear_slope_s), read
 
@@ -544,7 +544,7 @@ def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) 
     if terms.host is None:
         return np.zeros(len(batch))
     with trace_label("layers on the host"):
-        touched = touched_experts(tokens, terms.expert_share)
+        touched = active_expert_share(tokens, terms.expert_share)
     return host_pass_s(terms.host, tokens, touched, micro, batch)
 
 

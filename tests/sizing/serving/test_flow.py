@@ -12,13 +12,13 @@ from app.sizing.serving.flow import (
     closed_entry_s,
     closed_loop,
     decoding_s,
-    fed_sequences,
+    token_budget_sequences,
     loop_rate_per_s,
     meets_others,
     open_entry_s,
     open_loop,
     rate_per_s,
-    repairman_wait_s,
+    mva_wait_s,
     seen,
     shared_wait_s,
     static_turn,
@@ -55,9 +55,9 @@ def test_a_saturated_loop_waits_for_the_prompts_of_all_the_others() -> None:
     """Prompts of 1 s and few tokens: 20 clients are served one after another."""
     found = closed_loop(stream(prompt=1.0, new_tokens=1000.0, step=0.001), col(20), col(64))
     assert found.rate_per_s[0] == pytest.approx(1 / 1.0, rel=0.1)
-    assert repairman_wait_s(col(4), col(1), col(1e-9))[0] == pytest.approx(3)
-    assert repairman_wait_s(col(4), col(1), col(1e9))[0] == pytest.approx(0, abs=1e-6)
-    assert repairman_wait_s(col(1), col(1), col(5))[0] == pytest.approx(0)
+    assert mva_wait_s(col(4), col(1), col(1e-9))[0] == pytest.approx(3)
+    assert mva_wait_s(col(4), col(1), col(1e9))[0] == pytest.approx(0, abs=1e-6)
+    assert mva_wait_s(col(1), col(1), col(5))[0] == pytest.approx(0)
 
 
 def test_little_holds_of_a_rate() -> None:
@@ -88,7 +88,7 @@ def test_entering() -> None:
 def test_what_a_steps_tokens_leave_room_for() -> None:
     # 1,000 tokens: 200 sequences and the prompt of 800 that follows one of them in every step
     rules = Scheduled.mixed(col(1000.0))
-    assert fed_sequences(rules, col(200), col(800)).tolist() == [200]
+    assert token_budget_sequences(rules, col(200), col(800)).tolist() == [200]
     assert loop_rate_per_s(col(10), col(0.0), col(0.001), col(0.01))[0] == 100  # tokenised one after another
     assert decoding_s(col(200), col(0.02), col(1), col(0.01), col(0.5), col(0.01))[0] == pytest.approx(4)
 

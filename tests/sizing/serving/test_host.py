@@ -11,7 +11,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.question import Question
 from app.sizing.serving.batch import work_of
-from app.sizing.serving.host import Hosting, hearing_s, hosting, picturing_s, reading_s, vcpus_of
+from app.sizing.serving.host import Hosting, audio_preprocess_s, hosting, picturing_s, reading_s, vcpus_of
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.plans import Plans
@@ -47,7 +47,7 @@ def host_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions = AS
 def test_texts_are_tokenised_pictures_unpacked_and_sound_heard() -> None:
     texts, speech, pictures = (asking(name) for name in MODELS)
     assert reading_s(texts, work_of(texts), ASSUMED) == pytest.approx(256 / 6e5)
-    assert reading_s(speech, work_of(speech), ASSUMED) == hearing_s(work_of(speech), ASSUMED) == pytest.approx(0.030)
+    assert reading_s(speech, work_of(speech), ASSUMED) == audio_preprocess_s(work_of(speech), ASSUMED) == pytest.approx(0.030)
     # 224 x 224 are fewer than the pixels sent
     assert reading_s(pictures, work_of(pictures), ASSUMED) == picturing_s(work_of(pictures), ASSUMED) == 0.2 / 60
     large = replace(work_of(pictures), pixels=6e6)

@@ -69,7 +69,7 @@ def test_a_streams_step_reads_half_its_output_and_its_prompt_is_computed_but_for
 
 def test_speculation_reaches_the_step() -> None:
     found = streamed(STEADY, Speculative(Drafting.NGRAM, 3, 0.5))
-    assert (found.step.drafted, found.step.gained) == (3, 1.875)
+    assert (found.step.drafted, found.step.accepted_tokens_per_step) == (3, 1.875)
     assert streamed(STEADY).step.drafted == 0
 
 

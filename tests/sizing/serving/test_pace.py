@@ -14,7 +14,7 @@ from app.sizing.serving.pace import (
     Stream,
     arriving,
     chunk_turns,
-    company_steps,
+    mean_batch_wait_steps,
     fill,
     later_tokens,
     prefill_own_s,
@@ -68,7 +68,7 @@ def test_a_step_holds_what_its_tokens_allow() -> None:
 
 def test_a_scheduler_that_looks_seldom_or_waits_for_company_lets_prompts_gather() -> None:
     assert arriving(col(0.1), col(10), 5.0)[0] == pytest.approx(1.5)
-    assert company_steps(col(20), col(0.9), col(10), col(0.1, 0.9)).tolist() == pytest.approx([20, 10])
+    assert mean_batch_wait_steps(col(20), col(0.9), col(10), col(0.1, 0.9)).tolist() == pytest.approx([20, 10])
     seldom = at(21, receive_interval_steps=10.0)
     assert seldom.arriving[0] == pytest.approx(1)
     assert seldom.held_back_s[0] == pytest.approx(4.5 * seldom.tpot_s[0])

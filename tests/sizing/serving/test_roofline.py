@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.serving.roofline import smooth_maximum, touched_experts
+from app.sizing.serving.roofline import smooth_maximum, active_expert_share
 from tests.examples import col
 
 
 def test_touched_experts_follow_the_batch() -> None:
-    assert touched_experts(col(32), col(8 / 256))[0] == pytest.approx(1 - (1 - 1 / 32) ** 32)
-    assert touched_experts(col(5), col(0.0))[0] == 0
-    assert touched_experts(col(1), col(1.0))[0] == pytest.approx(1)
+    assert active_expert_share(col(32), col(8 / 256))[0] == pytest.approx(1 - (1 - 1 / 32) ** 32)
+    assert active_expert_share(col(5), col(0.0))[0] == 0
+    assert active_expert_share(col(1), col(1.0))[0] == pytest.approx(1)
 
 
 def test_smooth_maximum_is_at_least_either_bound() -> None:

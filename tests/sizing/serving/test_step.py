@@ -145,5 +145,5 @@ def test_a_layer_and_the_head_draft_a_token() -> None:
     assert speculating(plain, DENSE, None) is plain
     found = speculating(plain, DENSE, Speculative(Drafting.EAGLE, 2, 0.5))
     layer, head = DENSE.prompt_matmul_params / 4, DENSE.head_matmul_params
-    assert (found.drafted, found.gained) == (2, 1.75)
+    assert (found.drafted, found.accepted_tokens_per_step) == (2, 1.75)
     assert found.draft_share == pytest.approx((layer + head) / DENSE.matmul_params)

@@ -155,7 +155,7 @@ def replica_of(
         decode = step_s(repeated(first, most + 1), np.maximum(np.ceil(np.arange(most + 1.0) / ranks), 1.0))
         tokens = linear_grid(most, ranks, int(scheduler.max_batched_tokens), pair, first)
         linear = linear_by_tokens(first, pair, tokens / ranks)
-    verified = (1 + terms.drafted * terms.draft_share) / terms.gained  # passes over a context per output token
+    verified = (1 + terms.drafted * terms.draft_share) / terms.accepted_tokens_per_step  # passes over a context per output token
     attention = evenly(work.contexts, terms.attention_slope_s * verified)
     cache = evenly(work.contexts, work.cache_bytes)
     return Replica(
