@@ -31,16 +31,16 @@ def questions() -> list[dict[str, Any]]:
     return questions
 
 
-def merged(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def merge_requests(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A request with some fields replaced."""
-    parts = {k: merged(body.get(k) or {}, v) if isinstance(v, dict) else v for k, v in changes.items()}
+    parts = {k: merge_requests(body.get(k) or {}, v) if isinstance(v, dict) else v for k, v in changes.items()}
     return {**body, **parts}
 
 
 def request_of(question: Mapping[str, Any]) -> dict[str, Any]:
     """The request body of a question."""
     worked = bodies()[question["body"]] if "body" in question else {}
-    return merged(worked, question.get("request", {}))
+    return merge_requests(worked, question.get("request", {}))
 
 
 def posted(question: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from artefacts.decisions import merged, questions, request_of
+from artefacts.decisions import merge_requests, questions, request_of
 from tests.examples import as_shown
 
 ASKED = {question["key"]: question for question in questions()}
@@ -32,7 +32,7 @@ SITUATIONS = (
 def answered(client: TestClient, key: str, **changes: Any) -> dict[str, Any]:
     """Today's answer to a question, or to one that differs from it."""
     question = ASKED[key]
-    response = client.post(question["call"], json=merged(request_of(question), changes))
+    response = client.post(question["call"], json=merge_requests(request_of(question), changes))
     assert response.status_code == 200, response.text
     found: dict[str, Any] = response.json()
     return found

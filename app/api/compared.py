@@ -11,7 +11,7 @@ import orjson
 from pydantic import ValidationError
 
 from app.api.fields import UNKNOWN_FIELD
-from app.api.merging import merged
+from app.api.merging import apply_merge_patch
 from app.api.problems import validation_errors
 from app.api.questions import estimate_question, recommend_question
 from app.api.schemas.compare import CompareRequest
@@ -84,13 +84,13 @@ def _bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str,
                 )
         return
     for i, own in enumerate(document["options"]):
-        workload = merged(document["workload"], own.get("workload", {}))
+        workload = apply_merge_patch(document["workload"], own.get("workload", {}))
         if own.get("deployment") is None:
-            body = {**of_best, "constraints": merged(limits, own.get("constraints", {}))}
+            body = {**of_best, "constraints": apply_merge_patch(limits, own.get("constraints", {}))}
             body |= {"objective": own["objective"]} if own.get("objective") else {}
         else:
             sure = {name: limits[name] for name in ("confidence",) if name in limits}
-            body = {"constraints": merged(sure, own.get("constraints", {})), "deployment": own["deployment"]}
+            body = {"constraints": apply_merge_patch(sure, own.get("constraints", {})), "deployment": own["deployment"]}
         yield f"#/options/{i}", own["name"], own, {**shared, **body, "workload": workload}
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from app.api.knobs import Knob, knobs_of
-from app.api.merging import merged
+from app.api.merging import apply_merge_patch
 from app.api.questions import recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.directory import CatalogIndex
@@ -85,7 +85,7 @@ class RequestProbe:
 
     def answer(self, patch: Part) -> Answer:
         """Returns the recommendation for the request with a patch, limited to the first rank."""
-        body = merged(self.request.model_dump(mode="json", exclude_unset=True), patch)
+        body = apply_merge_patch(self.request.model_dump(mode="json", exclude_unset=True), patch)
         body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
         changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
         question = recommend_question(changed, self.catalog_index, self.catalog_store, self.today)

@@ -7,7 +7,7 @@ from typing import Any
 Part = dict[str, Any]
 
 
-def merged(whole: Part, patch: Part) -> Part:
+def apply_merge_patch(whole: Part, patch: Part) -> Part:
     """Returns `whole` with a JSON merge patch applied (RFC 7396): members replace, null removes, objects merge
     recursively.
     """
@@ -17,7 +17,7 @@ def merged(whole: Part, patch: Part) -> Part:
             result.pop(name, None)
         elif isinstance(value, dict):
             below = result.get(name)
-            result[name] = merged(below if isinstance(below, dict) else {}, value)
+            result[name] = apply_merge_patch(below if isinstance(below, dict) else {}, value)
         else:
             result[name] = value
     return result

@@ -12,7 +12,7 @@ import orjson
 import typer
 
 from app.api.fields import models_in
-from app.api.merging import merged
+from app.api.merging import apply_merge_patch
 from app.api.schemas.requests import EstimateRequest
 
 Part = dict[str, Any]
@@ -115,13 +115,13 @@ def request_of(
     request = transform(read(source))
     for path, value in flags.items():
         if value not in (None, [], ()):
-            request = merged(request, placed(path, list(value) if isinstance(value, tuple) else value))
+            request = apply_merge_patch(request, placed(path, list(value) if isinstance(value, tuple) else value))
     for text in settings:
-        request = merged(request, setting(text))
+        request = apply_merge_patch(request, setting(text))
     if not request:
         raise typer.BadParameter("No request. Use flags (--model, --rps ...), a JSON file, or - for standard input.")
     if "workload" in request and "phase" not in request["workload"]:
-        request = merged(request, placed("workload.phase", phase_of(request["workload"])))
+        request = apply_merge_patch(request, placed("workload.phase", phase_of(request["workload"])))
     workload = request.get("workload", {})
     if source is None and workload.get("phase") == "inference" and "traffic" not in workload:
         raise typer.BadParameter(HOW_MUCH)

@@ -14,7 +14,7 @@ SEVERAL_SELLERS = "several sellers"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RankedOption:
     """Summary of a ranked option: accelerators, counts, seller and price."""
 
     rank: int
@@ -30,7 +30,7 @@ class Place:
         return "an unknown price" if self.amount is None else f"{self.amount:,.2f} {self.unit}"
 
 
-def places(answer: Document, names: Mapping[str, str]) -> list[Place]:
+def places(answer: Document, names: Mapping[str, str]) -> list[RankedOption]:
     """Summaries of all ranks of an answer.
 
     Parameters:
@@ -39,13 +39,13 @@ def places(answer: Document, names: Mapping[str, str]) -> list[Place]:
     return [_place(ranked, names) for ranked in answer["recommendations"]]
 
 
-def _place(ranked: Document, names: Mapping[str, str]) -> Place:
+def _place(ranked: Document, names: Mapping[str, str]) -> RankedOption:
     deployment, cost = ranked["deployment"], ranked.get("cost") or {}
     parts = list((deployment.get("pools") or {}).values()) or [deployment]
     types = [part.get("accelerator", deployment["accelerator"]) for part in parts]
     counted = [f"{part['total_accelerators']} x {names.get(t, t)}" for part, t in zip(parts, types, strict=True)]
     ends = cost.get("usd_total") is not None
-    return Place(
+    return RankedOption(
         rank=ranked["rank"],
         types=tuple(dict.fromkeys(types)),
         names=plain(" and ".join(names.get(t, t) for t in dict.fromkeys(types))),
@@ -56,7 +56,7 @@ def _place(ranked: Document, names: Mapping[str, str]) -> Place:
     )
 
 
-def stays(then: Sequence[Place], now: Sequence[Place]) -> bool:
+def stays(then: Sequence[RankedOption], now: Sequence[RankedOption]) -> bool:
     """True if the same accelerators rank first in both answers, or if neither has a first rank."""
     return [place.types for place in then[:1]] == [place.types for place in now[:1]]
 
@@ -72,7 +72,7 @@ def why(then: Document, now: Document, names: Mapping[str, str]) -> Iterator[str
         yield from _changed(before, after, then, now)
 
 
-def _nothing(before: Sequence[Place], after: Sequence[Place], now: Document) -> Iterator[str]:
+def _nothing(before: Sequence[RankedOption], after: Sequence[RankedOption], now: Document) -> Iterator[str]:
     """Sentences for two answers of which at least one recommends nothing."""
     if after:
         yield f"Originally no option met the limits. Today {after[0].text} does, at {after[0].price}."
@@ -83,7 +83,7 @@ def _nothing(before: Sequence[Place], after: Sequence[Place], now: Document) -> 
         yield "No option met the limits originally, and none does today."
 
 
-def _stayed(first: Place, taken: Place) -> Iterator[str]:
+def _stayed(first: RankedOption, taken: RankedOption) -> Iterator[str]:
     if (first.text, first.price) == (taken.text, taken.price):
         yield f"{taken.text} still ranks first: {taken.price}, unchanged."
     else:
@@ -93,7 +93,7 @@ def _stayed(first: Place, taken: Place) -> Iterator[str]:
         yield f"The seller is now {provider_name(taken.provider)} instead of {provider_name(first.provider)}."
 
 
-def _changed(before: Sequence[Place], after: Sequence[Place], then: Document, now: Document) -> Iterator[str]:
+def _changed(before: Sequence[RankedOption], after: Sequence[RankedOption], then: Document, now: Document) -> Iterator[str]:
     """Sentences about the old and the new first rank: where each ranks in the other answer."""
     first, taken = before[0], after[0]
     yield f"{taken.text} ranks first today at {taken.price}; {first.text} originally ranked first at {first.price}."
@@ -111,14 +111,14 @@ def _changed(before: Sequence[Place], after: Sequence[Place], then: Document, no
         yield "The catalog has not changed: prices have aged, or the service now calculates differently."
 
 
-def _moved(then: Place, now: Place) -> str:
+def _moved(then: RankedOption, now: RankedOption) -> str:
     """Relative price change of the same accelerators; empty if it cannot be compared."""
     if not then.amount or not now.amount or then.unit != now.unit:
         return ""
     return f" ({100 * (now.amount / then.amount - 1):+.1f} % since then)"
 
 
-def _unranked(place: Place, answer: Document, verb: str, when: str) -> str:
+def _unranked(place: RankedOption, answer: Document, verb: str, when: str) -> str:
     """Why an option has no rank in the other answer, if that answer gives a reason."""
     for miss in answer["rejected"]:
         if (miss["accelerator"],) == place.types:

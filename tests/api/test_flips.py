@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.api.merging import merged
+from app.api.merging import apply_merge_patch
 
 CHAT: dict[str, Any] = {
     "workload": {
@@ -72,7 +72,7 @@ def test_every_flip_is_real(client: TestClient, body: dict[str, Any]) -> None:
     found = response.json()
     assert found["first"] == first_of(answer) and found["flips"]
     for flip in found["flips"]:
-        changed = answered(client, merged(body, flip["request"]))
+        changed = answered(client, apply_merge_patch(body, flip["request"]))
         split = changed["recommendations"] and changed["recommendations"][0]["deployment"].get("pools")
         assert split or first_of(changed) == flip["first"], flip
         assert flip["first"] != found["first"] and flip["text"].endswith(".")
@@ -104,9 +104,9 @@ def test_an_unknown_answer_has_no_sensitivity(client: TestClient) -> None:
 
 
 def test_patches_are_merged_as_the_standard_says() -> None:
-    assert merged({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}}) == {"b": {"c": 2, "d": 3}}
-    assert merged({"a": [1]}, {"a": [2, 3]}) == {"a": [2, 3]}
-    assert merged({"a": 1}, {"a": {"b": None, "c": 1}}) == {"a": {"c": 1}}
+    assert apply_merge_patch({"a": 1, "b": {"c": 2}}, {"a": None, "b": {"d": 3}}) == {"b": {"c": 2, "d": 3}}
+    assert apply_merge_patch({"a": [1]}, {"a": [2, 3]}) == {"a": [2, 3]}
+    assert apply_merge_patch({"a": 1}, {"a": {"b": None, "c": 1}}) == {"a": {"c": 1}}
 
 
 @pytest.mark.parametrize("body", [CHAT, FULL], ids=["chat", "full"])
@@ -116,7 +116,7 @@ def test_every_saving_is_real_and_names_what_it_owes(client: TestClient, body: d
     now = paid(answer)
     assert savings and [s["saves_share"] for s in savings] == sorted((s["saves_share"] for s in savings), reverse=True)
     for saving in savings:
-        changed = answered(client, merged(body, saving["request"]))
+        changed = answered(client, apply_merge_patch(body, saving["request"]))
         assert first_of(changed) == saving["first"]
         assert paid(changed) == pytest.approx(saving["usd"], rel=1e-5)
         assert (

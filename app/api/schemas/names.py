@@ -20,7 +20,7 @@ from app.sizing.question import Drafting, Objective
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
 from app.sizing.values.runs import UNITS
-from app.sizing.values.ways import Way
+from app.sizing.values.ways import AcquisitionOption
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
 
@@ -103,6 +103,6 @@ else:
     SupportName = Annotated[Literal["documented", "expected"], Component("Support")]
     SystemKindName = Annotated[Literal[tuple(k.value for k in SystemKind)], Component("SystemKind")]
     TrustName = Annotated[Literal["high", "medium", "low"], Component("Trust")]
-    WayName = Annotated[Literal[tuple(w.value for w in Way)], Component("Way")]
+    WayName = Annotated[Literal[tuple(w.value for w in AcquisitionOption)], Component("Way")]
     WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLDED, Component("WeightFormat")]
     WeightsName = Annotated[Literal[VOCABULARIES["weights"]], Component("WeightKeeping")]

@@ -16,10 +16,10 @@ from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.values.hosted import HostedApi
-from app.sizing.values.ways import WAY_OF, Way
+from app.sizing.values.ways import WAY_OF, AcquisitionOption
 
 MONTHS_PER_YEAR = 12
-TERM_MONTHS = {Way.ONE_YEAR: 12, Way.THREE_YEARS: 36}
+TERM_MONTHS = {AcquisitionOption.ONE_YEAR: 12, AcquisitionOption.THREE_YEARS: 36}
 HOSTED = "hosted_api"
 LEAST = 1e-9  # monthly declines below this count as none
 
@@ -139,7 +139,7 @@ def _paths(e: Estimate, question: Question, hosted: HostedApi | None, months: Co
 
 
 def _path(
-    way: Way,
+    way: AcquisitionOption,
     provider: str,
     usd_per_hour: float,
     purchase_usd: float | None,
@@ -148,7 +148,7 @@ def _path(
     months: Column,
 ) -> Path:
     """Cumulative spending of one acquisition option."""
-    if way is Way.OWNED and purchase_usd is not None:
+    if way is AcquisitionOption.OWNED and purchase_usd is not None:
         hours = horizon_months * HOURS_PER_MONTH
         running = float(running_usd_per_hour(np.array(usd_per_hour), np.array(purchase_usd), hours))
         paid = purchase_usd + running * HOURS_PER_MONTH * months

@@ -26,11 +26,11 @@ from app.sizing.hardware.prices import FIRM, KINDS
 from app.sizing.question import Constraints, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
-from app.sizing.values.ways import WAY_OF, Alternative, Way
+from app.sizing.values.ways import WAY_OF, Alternative, AcquisitionOption
 from app.sizing.workload import InferenceWorkload
 
-WAYS = tuple(Way)
-ON_DEMAND, OWNED = WAYS.index(Way.ON_DEMAND), WAYS.index(Way.OWNED)
+WAYS = tuple(AcquisitionOption)
+ON_DEMAND, OWNED = WAYS.index(AcquisitionOption.ON_DEMAND), WAYS.index(AcquisitionOption.OWNED)
 NO_WAY = -1
 # Acquisition option of each pricing model, as indices: entry i is that of `PRICING[i]`.
 WAY_CODES: Codes = np.array([WAYS.index(WAY_OF[p]) if p in WAY_OF else NO_WAY for p in PRICING])

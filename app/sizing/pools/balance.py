@@ -21,7 +21,7 @@ def balanced(
     """
     assert prefill.performance is not None and decode.performance is not None
     reading, writing = answered_by(prefill.performance), answered_by(decode.performance)
-    in_flight_by_pool = parted(workload.in_flight, reading, writing, transfer_s)
+    in_flight_by_pool = split_in_flight(workload.in_flight, reading, writing, transfer_s)
     first, second = (replace(workload, in_flight=count, most_personal_in_flight=0.0) for count in in_flight_by_pool)
     return first, second, float(np.interp(in_flight_by_pool[1], *writing))
 
@@ -34,7 +34,7 @@ def answered_by(performance: Performance) -> tuple[Column, Column]:
     return np.array([0.0, *loads]), np.array([0.0, *(point.requests_per_s for point in points)])
 
 
-def parted(
+def split_in_flight(
     in_flight: float, reading: tuple[Column, Column], writing: tuple[Column, Column], transfer_s: float
 ) -> tuple[float, float]:
     """Requests in flight in the prefill pool and in the decode pool, found by bisection.

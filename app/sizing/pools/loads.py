@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.answer.simulated import arrivals_of
 from app.sizing.columns import Column
-from app.sizing.pools.balance import answered_by, parted
+from app.sizing.pools.balance import answered_by, split_in_flight
 from app.sizing.result import Performance
 from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
 from app.sizing.values.pools import Transfer
@@ -96,7 +96,7 @@ def numbers_of(
     most = reading[0][-1] + writing[0][-1]
     powers = 2.0 ** np.arange(int(np.log2(most)) + 1)
     for count in sorted({*powers.tolist(), workload.in_flight}):
-        first, second = parted(count, reading, writing, transfer.seconds)
+        first, second = split_in_flight(count, reading, writing, transfer.seconds)
         if first <= reading[0][-1] and second <= writing[0][-1]:
             yield Shared(count, first, second, float(np.interp(second, *writing)))
 

@@ -48,7 +48,7 @@ from app.sizing.training.margins import surely_in_time
 from app.sizing.training.plans import TrainingMachines
 from app.sizing.training.run import deployed, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import Judged, run_measures
-from app.sizing.values.ways import Cheaper, Way, risk_of
+from app.sizing.values.ways import Cheaper, AcquisitionOption, risk_of
 from app.sizing.workload import InferenceWorkload, Load
 
 # What a buyer may accept in addition to the defaults, as text of an answer. The codes below index this tuple.
@@ -65,8 +65,8 @@ TRIED_REQUESTS = 2000  # simulated requests per suggestion
 CONSUMER_RISK = "no data-center support, usually no ECC memory"
 NOTHING = -1  # code of a listing that no single acceptance makes available
 MOST = 1 << 20  # more than the accelerators or processors of any machine
-COMMITTED = (WAYS.index(Way.ONE_YEAR), WAYS.index(Way.THREE_YEARS))
-UNBOUND = (WAYS.index(Way.ON_DEMAND), OWNED)
+COMMITTED = (WAYS.index(AcquisitionOption.ONE_YEAR), WAYS.index(AcquisitionOption.THREE_YEARS))
+UNBOUND = (WAYS.index(AcquisitionOption.ON_DEMAND), OWNED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ def accepting_for(question: Question, market: Catalog) -> Codes:
     way, firm = WAY_CODES[market.listings.pricing], FIRM_CODES[market.listings.kind]
     found = np.full(len(way), NOTHING)
     found[~firm & (way == OWNED)] = UNQUOTED
-    found[~firm & (way == WAYS.index(Way.ON_DEMAND))] = BROKERS
+    found[~firm & (way == WAYS.index(AcquisitionOption.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
-    found[firm & (way == WAYS.index(Way.SPOT))] = SPOT
+    found[firm & (way == WAYS.index(AcquisitionOption.SPOT))] = SPOT
     old = overdue(market, question.assumptions)
     found[old] = np.where((firm & np.isin(way, UNBOUND))[old], OLD, NOTHING)
     consumer = _not_for_servers(question, market)[market.listings.accelerator]

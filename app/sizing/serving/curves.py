@@ -73,7 +73,7 @@ def sure_capacity_per_s(load_surely_within_per_s: Column, stable_below_per_s: Co
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Interpolation:
     """Position of a load among the simulated loads: the two neighbors and the distance from the lighter one."""
 
     lighter: int  # index of the lighter neighbor
@@ -103,7 +103,7 @@ class Curve:
     requests: Column  # simulated requests
     by_class: tuple[ClassCurve, ...] = ()  # curves of the traffic classes that share the service
 
-    def place(self, load: float) -> Place:
+    def place(self, load: float) -> Interpolation:
         """Position of a load: clamped at the lightest load; above the heaviest, waits of a closed loop are
         extrapolated.
         """
@@ -111,9 +111,9 @@ class Curve:
         low = max(min(int(self.loads.searchsorted(load, side="right")) - 1, last - 1), 0)
         high = min(low + 1, last)
         if high == low or load <= self.loads[low]:
-            return Place(low, high, 0.0)
+            return Interpolation(low, high, 0.0)
         part = float(np.log(load / self.loads[low]) / np.log(self.loads[high] / self.loads[low]))
-        return Place(low, high, part if self.closed else min(part, 1.0))
+        return Interpolation(low, high, part if self.closed else min(part, 1.0))
 
     def statistic_s(self, wait: str, statistic: str) -> Column:
         """One statistic of a wait at every load, s."""

@@ -211,7 +211,7 @@ def shared_wait_s(load: Column, taken: Column, server_s: Column, at_once: Column
 
 
 @formula(unit="s", source="answers of one step trigger new prompts together")
-def burst_wait_s(arriving: Column, fill: Column, server_s: Column) -> Column:
+def burst_wait_s(arriving: Column, prompts_per_full_step: Column, server_s: Column) -> Column:
     """Mean wait behind prompts that arrived together with the own one.
 
     Parameters:
@@ -223,7 +223,7 @@ def burst_wait_s(arriving: Column, fill: Column, server_s: Column) -> Column:
         >>> one(burst_wait_s(col(5), col(2), col(0.1)))  # 6 prompts, 2 of them in the first step
         0.2
     """
-    return np.maximum(1 + arriving - np.maximum(fill, 1.0), 0.0) / 2 * server_s
+    return np.maximum(1 + arriving - np.maximum(prompts_per_full_step, 1.0), 0.0) / 2 * server_s
 
 
 @formula(unit="s", source="minimum of the closed-loop and open-queue waits")
@@ -390,9 +390,9 @@ def closed_loop_iteration(stream: Stream, batch: Column, first: Column, cadence:
     load = loop_load(batch, base, tokens, cadence.server_s)
     wait = closed_wait_s(
         stream.scheduled.prefill_first,
-        burst_wait_s(cadence.arriving, cadence.fill, cadence.server_s),
+        burst_wait_s(cadence.arriving, cadence.prompts_per_full_step, cadence.server_s),
         mva_wait_s(batch, cadence.server_s, tokens + base - cadence.prefill_own_s),
-        shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation),
+        shared_wait_s(load, load, cadence.server_s, cadence.prompts_per_full_step, stream.variation),
     )
     return base + wait, tokens, wait
 
@@ -521,7 +521,7 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
     entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
     base = base_s(stream.idle_s, entry, cadence.prefill_own_s, overlap)
     load = server_load(rate, cadence.server_s)
-    queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.fill, stream.variation)
+    queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.prompts_per_full_step, stream.variation)
     full = all_taken(batch, sequences)
     slot_wait = no_place_wait_s(full, rate, saturation, stream.output_variation)
     return SteadyState(

@@ -307,7 +307,7 @@ class WaitWithin(Columns):
 
     first_s: Column  # TTFT of the long prompt without queueing, s
     server_s: Column  # time of the replica per prompt, s
-    fill: Column  # prompts that fill one step
+    prompts_per_full_step: Column  # prompts that fill one step
     variation: Column  # mean of the squared coefficients of variation of arrivals and prompts
     ttft_limit_s: Column  # TTFT limit after margins, s
     percentile: float  # percentile at which the limit holds
@@ -315,7 +315,7 @@ class WaitWithin(Columns):
     def holds(self, rate: Column) -> Mask:
         """Whether TTFT meets its limit at this rate."""
         load = server_load(rate, self.server_s)
-        wait = shared_wait_s(load, load, self.server_s, self.fill, self.variation)
+        wait = shared_wait_s(load, load, self.server_s, self.prompts_per_full_step, self.variation)
         met: Mask = self.first_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
         return met
 
@@ -403,7 +403,7 @@ def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Col
     with trace_label("at the limits"):
         at = decode_cadence(stream, peak)
         first = within.first_s(at, peak)
-    waits = WaitWithin(first, at.server_s, at.fill, stream.variation, within.ttft_limit_s, percentile)
+    waits = WaitWithin(first, at.server_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile)
     most = np.minimum(by_batch, assumed.prefill_share_limit / within.occupancy_s)
     with unrecorded():
         by_queue = largest(np.zeros(len(peak)), most, waits)

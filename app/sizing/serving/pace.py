@@ -91,7 +91,7 @@ class DecodeCadence(Columns):
     mean_step_s: Column  # mean length of the step that is running when a request arrives, s
     prefill_own_s: Column  # steps that compute a request's own prompt, decodes in them included, s
     arriving: Column  # other prompts that are queued when the scheduler starts on one
-    fill: Column  # prompts that fill one step
+    prompts_per_full_step: Column  # prompts that fill one step
     server_s: Column  # time of the replica per prompt while prompts are always queued, s
     held_back_s: Column  # delay that the scheduler's rules add before the first step of a prompt, s
 
@@ -142,7 +142,7 @@ def per_step(batch: Column, later_tokens: Column) -> Column:
 
 
 @formula(unit="prompts", source="token budget of a step minus its decodes")
-def fill(max_batched_tokens: Column, prefill_first: Mask, batch: Column, new_tokens: Column) -> Column:
+def prompts_per_full_step(max_batched_tokens: Column, prefill_first: Mask, batch: Column, new_tokens: Column) -> Column:
     """Prompts that fill one step, or the share of a long prompt that does.
 
     Parameters:
@@ -159,7 +159,7 @@ def fill(max_batched_tokens: Column, prefill_first: Mask, batch: Column, new_tok
 
 
 @formula(unit="steps", source="TensorRT-LLM documentation: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
-def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, fill: Column, per_step: Column) -> Column:
+def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, per_step: Column) -> Column:
     """Steps for which a scheduler delays the first prompt to batch it with later ones.
 
     Parameters:
@@ -172,7 +172,7 @@ def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, fi
         >>> one(mean_batch_wait_steps(col(20), col(0.5), col(4), col(0.25)))  # 2 prompts, one every 4 steps
         8.0
     """
-    return np.minimum(batch_wait_steps, batch_wait_share * fill / np.maximum(per_step, 1e-9))
+    return np.minimum(batch_wait_steps, batch_wait_share * prompts_per_full_step / np.maximum(per_step, 1e-9))
 
 
 @formula(unit="prompts", source="arrivals between two polls and during batching delays")
@@ -192,7 +192,7 @@ def arriving(per_step: Column, receive_interval_steps: Column, mean_batch_wait_s
 
 
 @formula(unit="prompts", source="Agrawal et al. 2024 (arXiv:2403.02310)")
-def together(arriving: Column, fill: Column) -> Column:
+def together(arriving: Column, prompts_per_full_step: Column) -> Column:
     """Prompts that one step computes: all that are queued, up to the token budget.
 
     Parameters:
@@ -203,7 +203,7 @@ def together(arriving: Column, fill: Column) -> Column:
         >>> one(prompts_in_step(col(2.5), col(3)))
         3.0
     """
-    return np.minimum(1 + arriving, fill)
+    return np.minimum(1 + arriving, prompts_per_full_step)
 
 
 @formula(unit="tokens", source="equal time of matrix multiplications")
@@ -418,7 +418,7 @@ def server_s(
     full_linear_s: Column,
     streamed_step_s: Column,
     decode_linear_s: Column,
-    fill: Column,
+    prompts_per_full_step: Column,
     prefill: PrefillTerms,
     prefill_first: Mask,
     step: StepTerms,
@@ -442,9 +442,9 @@ def server_s(
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     stages = np.maximum(step.pipeline_parallel, 1.0)
-    prompts = np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / fill + each
+    prompts = np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / prompts_per_full_step + each
     rest = np.where(prefill_first, prefill.prefill_links_s / stages, streamed_step_s)
-    return prompts / stages + rest / fill
+    return prompts / stages + rest / prompts_per_full_step
 
 
 @formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
@@ -568,7 +568,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     first, budget = scheduled.prefill_first, scheduled.max_batched_tokens
     decode = step_s(step, batch)
     others = per_step(batch, stream.later_tokens)
-    most = fill(budget, first, batch, prefill.new_tokens)
+    most = prompts_per_full_step(budget, first, batch, prefill.new_tokens)
     wait_steps: Column | float = 0.0
     if scheduled.batch_wait_steps.any():
         wait_steps = mean_batch_wait_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
@@ -598,7 +598,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
         mean_step_s=running_step,
         prefill_own_s=prefill_own_s(extra, prompts, share, budget, prefill, first, decode),
         arriving=queued_prompts,
-        fill=most,
+        prompts_per_full_step=most,
         server_s=server_s(stream.full_linear_s, decode, decoding, most, prefill, first, step),
         held_back_s=held_back_s(running_step, tpot, wait_steps, others, scheduled),
     )

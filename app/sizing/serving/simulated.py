@@ -50,7 +50,7 @@ POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.v
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class RequestWindow:
     """Requests that a replica receives at a load, of which the first `warm` are not measured."""
 
     requests: Requests  # requests in order of arrival
@@ -156,7 +156,7 @@ def curve_of_rates(workload: InferenceWorkload, replica: Replica, saturation_per
     """Curve of a replica at request rates up to slightly above saturation."""
     count, most = len(sent.input_tokens), saturated_per_s(replica, saturation_per_s, sent)
     warm, rates = int(WARM_SHARE * count), most * np.array(SHARES)
-    stretches = (Stretch(sent.at_rate(rate), warm, count) for rate in rates.tolist())
+    stretches = (RequestWindow(sent.at_rate(rate), warm, count) for rate in rates.tolist())
     return curve_of(
         workload, replica, rates, [node_of(workload, replica, s) for s in stretches], stable_below=most, closed=False
     )
@@ -184,12 +184,12 @@ def curve_of_trace(workload: InferenceWorkload, replica: Replica, saturation_per
     rates, nodes = most * np.array(SHARES), []
     for rate in rates.tolist():
         every = max(1, round(workload.peak_per_s / rate))
-        requests = part_of(workload, trace.faster(rate * every / workload.peak_per_s), every)
-        nodes.append(node_of(workload, replica, Stretch(requests, 0, len(requests.arrival_s))))
+        requests = sample_trace(workload, trace.faster(rate * every / workload.peak_per_s), every)
+        nodes.append(node_of(workload, replica, RequestWindow(requests, 0, len(requests.arrival_s))))
     return curve_of(workload, replica, rates, nodes, stable_below=most, closed=False)
 
 
-def part_of(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
+def sample_trace(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
     """Requests that one of `every` replicas receives from a trace."""
     outputs = np.maximum(trace.output_tokens[::every], 1)
     at_s = trace.at_s[::every] - trace.at_s[0]
@@ -220,7 +220,7 @@ def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: in
     nodes = []
     for held, (warm, wanted) in zip(numbers, parts, strict=True):
         requests = sent.first(wanted + (held if warm else 0)).in_flight(held)
-        nodes.append(node_of(workload, replica, Stretch(requests, warm, wanted)))
+        nodes.append(node_of(workload, replica, RequestWindow(requests, warm, wanted)))
     return curve_of(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
 
 
@@ -280,7 +280,7 @@ class Waited(Columns):
         return np.stack([summarize_wait(wait_s, percentiles) for wait_s in waits])
 
 
-def parts_of(workload: InferenceWorkload, stretch: Stretch) -> list[tuple[float, Slo, Codes]]:
+def parts_of(workload: InferenceWorkload, stretch: RequestWindow) -> list[tuple[float, Slo, Codes]]:
     """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
     every = np.arange(stretch.wanted - stretch.warm)
     if not workload.classes:
@@ -294,7 +294,7 @@ def parts_of(workload: InferenceWorkload, stretch: Stretch) -> list[tuple[float,
     return parts
 
 
-def node_of(workload: InferenceWorkload, replica: Replica, stretch: Stretch) -> Node:
+def node_of(workload: InferenceWorkload, replica: Replica, stretch: RequestWindow) -> Node:
     """Simulate a replica with the requests it receives at one load."""
     result = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
     later = stretch.requests.output_tokens[stretch.warm : stretch.wanted] - 1

@@ -11,7 +11,7 @@ from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.prices import PriceKind
 
 
-class Way(StrEnum):
+class AcquisitionOption(StrEnum):
     """Acquisition options: how hardware is rented or bought."""
 
     ON_DEMAND = "on_demand"
@@ -22,25 +22,25 @@ class Way(StrEnum):
 
 
 # Acquisition option of each pricing model; capacity reserved for some days is none of them.
-WAY_OF: Mapping[PricingModel, Way] = MappingProxyType(
+WAY_OF: Mapping[PricingModel, AcquisitionOption] = MappingProxyType(
     {
-        PricingModel.ON_DEMAND: Way.ON_DEMAND,
-        PricingModel.RESERVED_1Y: Way.ONE_YEAR,
-        PricingModel.COMMITTED_1Y: Way.ONE_YEAR,
-        PricingModel.RESERVED_3Y: Way.THREE_YEARS,
-        PricingModel.COMMITTED_3Y: Way.THREE_YEARS,
-        PricingModel.SPOT: Way.SPOT,
-        PricingModel.OWNED: Way.OWNED,
+        PricingModel.ON_DEMAND: AcquisitionOption.ON_DEMAND,
+        PricingModel.RESERVED_1Y: AcquisitionOption.ONE_YEAR,
+        PricingModel.COMMITTED_1Y: AcquisitionOption.ONE_YEAR,
+        PricingModel.RESERVED_3Y: AcquisitionOption.THREE_YEARS,
+        PricingModel.COMMITTED_3Y: AcquisitionOption.THREE_YEARS,
+        PricingModel.SPOT: AcquisitionOption.SPOT,
+        PricingModel.OWNED: AcquisitionOption.OWNED,
     }
 )
 # Risks of each acquisition option, and of price kinds that are no firm offers.
-RISKS: Mapping[Way, str] = MappingProxyType(
+RISKS: Mapping[AcquisitionOption, str] = MappingProxyType(
     {
-        Way.ON_DEMAND: "",
-        Way.ONE_YEAR: "one-year commitment, paid even if unused",
-        Way.THREE_YEARS: "three-year commitment, paid even if unused",
-        Way.SPOT: "the provider can interrupt it at any time",
-        Way.OWNED: "upfront purchase, no resale value",
+        AcquisitionOption.ON_DEMAND: "",
+        AcquisitionOption.ONE_YEAR: "one-year commitment, paid even if unused",
+        AcquisitionOption.THREE_YEARS: "three-year commitment, paid even if unused",
+        AcquisitionOption.SPOT: "the provider can interrupt it at any time",
+        AcquisitionOption.OWNED: "upfront purchase, no resale value",
     }
 )
 UNBACKED: Mapping[PriceKind, str] = MappingProxyType(
@@ -53,7 +53,7 @@ UNBACKED: Mapping[PriceKind, str] = MappingProxyType(
 )
 
 
-def risk_of(way: Way, kind: PriceKind) -> str:
+def risk_of(way: AcquisitionOption, kind: PriceKind) -> str:
     """Risks of an acquisition option and a price kind in words; empty if there are none."""
     return "; ".join(words for words in (RISKS[way], UNBACKED.get(kind, "")) if words)
 
@@ -66,7 +66,7 @@ class Alternative:
     recommended rent); None if that never happens within the horizon. `ownable`: whether a purchase price is known.
     """
 
-    way: Way
+    way: AcquisitionOption
     provider: str
     region: str
     usd_per_hour: float

@@ -15,7 +15,7 @@ from app.sizing.comparing.outcomes import Option, outcome_of
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.values.hosted import HostedPrice
-from app.sizing.values.ways import Way
+from app.sizing.values.ways import AcquisitionOption
 from tests.sizing.comparing.given import HEAVY, nothing, run
 from tests.sizing.small import SMALL, snapshot
 
@@ -54,35 +54,35 @@ def test_without_declines_owning_overtakes_where_the_answer_says_it_breaks_even(
     found = outcome_of(Option("big", Question(HEAVY, ON_BIG)), SMALL)
     assert found.estimate is not None
     months = {a.way.value: a.break_even_month for a in found.estimate.alternatives}
-    crossed = {o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).overtakings if o.way == Way.OWNED}
+    crossed = {o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).overtakings if o.way == AcquisitionOption.OWNED}
     if found.estimate.deployment.pricing_model == "owned":
         paths = {way: month for way, month in months.items() if month is not None and month < 35}
         assert paths.keys() <= crossed.keys()
         for way, month in paths.items():
             assert crossed[way] == pytest.approx(month, rel=1e-6)
     else:
-        assert crossed[str(found.estimate.deployment.pricing_model)] == pytest.approx(months[Way.OWNED.value], rel=1e-6)
+        assert crossed[str(found.estimate.deployment.pricing_model)] == pytest.approx(months[AcquisitionOption.OWNED.value], rel=1e-6)
 
 
 def test_ways_begin_at_what_is_paid_at_once_and_end_with_what_is_left_and_owed() -> None:
     found = spent()
     by_way = {p.way: p for p in found.paths}
-    assert by_way[Way.OWNED].usd[0] > 0 and by_way[Way.OWNED].left_usd > 0
-    assert all(p.usd[0] == 0 for p in found.paths if p.way != Way.OWNED)
+    assert by_way[AcquisitionOption.OWNED].usd[0] > 0 and by_way[AcquisitionOption.OWNED].left_usd > 0
+    assert all(p.usd[0] == 0 for p in found.paths if p.way != AcquisitionOption.OWNED)
     assert all(len(p.usd) == 37 and list(p.usd) == sorted(p.usd) for p in found.paths)
     assert [p.net_usd for p in found.paths] == sorted(p.net_usd for p in found.paths)
-    assert by_way[Way.ONE_YEAR].committed_usd == pytest.approx(0)
+    assert by_way[AcquisitionOption.ONE_YEAR].committed_usd == pytest.approx(0)
     question = Question(HEAVY, ON_BIG, economics=Economics(horizon_months=30))
     within = spending(outcome_of(Option("big", question), SMALL))
     assert within is not None
-    year = next(p for p in within.paths if p.way == Way.ONE_YEAR)
+    year = next(p for p in within.paths if p.way == AcquisitionOption.ONE_YEAR)
     assert year.committed_usd == pytest.approx(year.usd[30] - year.usd[24])
 
 
 def test_falling_rents_put_owning_off() -> None:
     def month(decline: float) -> float:
         found = spent(rent_decline_per_year=decline)
-        crossed = [o.month for o in found.overtakings if o.way == Way.OWNED and o.overtakes == Way.ON_DEMAND]
+        crossed = [o.month for o in found.overtakings if o.way == AcquisitionOption.OWNED and o.overtakes == AcquisitionOption.ON_DEMAND]
         return crossed[0] if crossed else np.inf
 
     months = [month(d) for d in (0.0, 0.1, 0.3, 0.6)]
@@ -107,6 +107,6 @@ def test_runs_and_what_was_not_found_have_no_months() -> None:
 
 def test_an_hour_is_the_730th_part_of_a_month() -> None:
     found = outcome_of(Option("big", Question(HEAVY, replace(ON_BIG, pricing_models=()))), SMALL)
-    rent = next(a for a in (found.estimate.alternatives if found.estimate else ()) if a.way is not Way.OWNED)
+    rent = next(a for a in (found.estimate.alternatives if found.estimate else ()) if a.way is not AcquisitionOption.OWNED)
     path = next(p for p in spent(rent_decline_per_year=0.0).paths if p.way == rent.way.value)
     assert path.usd[1] == pytest.approx(rent.usd_per_hour * HOURS_PER_MONTH)

@@ -19,7 +19,7 @@ from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.values.ways import Alternative, Way
+from app.sizing.values.ways import Alternative, AcquisitionOption
 from tests.examples import CHAT, col
 from tests.sizing.small import OFFERS, SMALL, offer, snapshot
 
@@ -28,7 +28,7 @@ ASSUMED = Assumptions()
 
 def had(
     *, pricing: PricingModel = PricingModel.ON_DEMAND, nodes: float = 2.0, of: Catalog = SMALL, **limits: object
-) -> dict[Way, Alternative]:
+) -> dict[AcquisitionOption, Alternative]:
     """Other ways to have some machines of eight, by the way."""
     question = Question(CHAT, Constraints(**limits))  # type: ignore[arg-type]
     sought = Constraints(accelerators=("acme-big",), pricing_models=(pricing,))
@@ -43,53 +43,53 @@ def had(
 
 def test_every_alternative_is_priced_for_the_same_number_of_machines() -> None:
     ways = had()
-    assert set(ways) == {Way.ONE_YEAR, Way.SPOT, Way.OWNED}
-    assert (ways[Way.ONE_YEAR].usd_per_hour, ways[Way.SPOT].usd_per_hour) == (48.0, 32.0)
-    assert (ways[Way.SPOT].provider, ways[Way.SPOT].region, ways[Way.SPOT].kind) == ("sky", "us-1", PriceKind.PROVIDER)
-    assert (ways[Way.OWNED].purchase_usd or 0) >= 600_000
-    assert ways[Way.SPOT].risk == "the provider can interrupt it at any time"
+    assert set(ways) == {AcquisitionOption.ONE_YEAR, AcquisitionOption.SPOT, AcquisitionOption.OWNED}
+    assert (ways[AcquisitionOption.ONE_YEAR].usd_per_hour, ways[AcquisitionOption.SPOT].usd_per_hour) == (48.0, 32.0)
+    assert (ways[AcquisitionOption.SPOT].provider, ways[AcquisitionOption.SPOT].region, ways[AcquisitionOption.SPOT].kind) == ("sky", "us-1", PriceKind.PROVIDER)
+    assert (ways[AcquisitionOption.OWNED].purchase_usd or 0) >= 600_000
+    assert ways[AcquisitionOption.SPOT].risk == "the provider can interrupt it at any time"
 
 
 def test_owning_breaks_even_against_each_rent() -> None:
     """Of the machine recommended 80 USD an hour are saved but for what running its own costs."""
     ways, own = had(), had(pricing=PricingModel.OWNED)
-    purchase, owned = ways[Way.OWNED].purchase_usd, ways[Way.OWNED].usd_per_hour
+    purchase, owned = ways[AcquisitionOption.OWNED].purchase_usd, ways[AcquisitionOption.OWNED].usd_per_hour
     assert purchase is not None
     running = owned - purchase / (36 * HOURS_PER_MONTH)
-    for way, rent in ((Way.OWNED, 80.0), (Way.ONE_YEAR, 48.0)):
+    for way, rent in ((AcquisitionOption.OWNED, 80.0), (AcquisitionOption.ONE_YEAR, 48.0)):
         month = ways[way].break_even_month
         assert month == pytest.approx(purchase / ((rent - running) * HOURS_PER_MONTH))
-    assert Way.OWNED not in own
-    assert own[Way.ON_DEMAND].break_even_month == pytest.approx(ways[Way.OWNED].break_even_month)
+    assert AcquisitionOption.OWNED not in own
+    assert own[AcquisitionOption.ON_DEMAND].break_even_month == pytest.approx(ways[AcquisitionOption.OWNED].break_even_month)
 
 
 def test_ownership_without_a_break_even_is_reported_only_with_known_prices() -> None:
     cheap = snapshot(offers=[replace(o, usd_per_hour=o.usd_per_hour / 20) for o in OFFERS])
-    owned = had(of=cheap)[Way.OWNED]
+    owned = had(of=cheap)[AcquisitionOption.OWNED]
     assert owned.ownable and owned.break_even_month is None
-    spot = had(environments=(Environment.CLOUD,))[Way.SPOT]
+    spot = had(environments=(Environment.CLOUD,))[AcquisitionOption.SPOT]
     assert not spot.ownable and spot.break_even_month is None
 
 
 def test_what_binds_and_costs_no_less_is_no_alternative() -> None:
     dear = snapshot(offers=[replace(o, usd_per_hour=41.0) if o.usd_per_hour == 24 else o for o in OFFERS])
-    assert Way.ONE_YEAR not in had(of=dear)
+    assert AcquisitionOption.ONE_YEAR not in had(of=dear)
 
 
 def test_a_price_that_somebody_stands_behind_comes_before_a_cheaper_one() -> None:
     broker = offer("big-8", 5.0, provider="flea", pricing_model=PricingModel.SPOT, price_kind=PriceKind.BROKER)
-    assert had(of=snapshot(offers=[*OFFERS, broker]))[Way.SPOT].provider == "sky"
+    assert had(of=snapshot(offers=[*OFFERS, broker]))[AcquisitionOption.SPOT].provider == "sky"
     alone = [o for o in OFFERS if o.pricing_model is not PricingModel.SPOT]
-    found = had(of=snapshot(offers=[*alone, broker]))[Way.SPOT]
+    found = had(of=snapshot(offers=[*alone, broker]))[AcquisitionOption.SPOT]
     assert (found.provider, found.kind) == ("flea", PriceKind.BROKER)
     assert found.risk == "the provider can interrupt it at any time; marketplace price: hosts and availability vary"
 
 
 def test_what_the_caller_allows_holds_of_every_way() -> None:
-    assert set(had(regions=("eu-1",))) == {Way.OWNED}
-    assert set(had(environments=(Environment.CLOUD,))) == {Way.ONE_YEAR, Way.SPOT}
-    assert set(had(max_usd_per_hour=40.0)) == {Way.SPOT, Way.OWNED}
-    assert Way.OWNED not in had(max_purchase_usd=100_000.0)
+    assert set(had(regions=("eu-1",))) == {AcquisitionOption.OWNED}
+    assert set(had(environments=(Environment.CLOUD,))) == {AcquisitionOption.ONE_YEAR, AcquisitionOption.SPOT}
+    assert set(had(max_usd_per_hour=40.0)) == {AcquisitionOption.SPOT, AcquisitionOption.OWNED}
+    assert AcquisitionOption.OWNED not in had(max_purchase_usd=100_000.0)
 
 
 @given(st.floats(1e3, 1e9), st.floats(0.0, 1e4), st.floats(0.01, 1e4))

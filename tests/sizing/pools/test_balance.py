@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.pools.balance import parted
+from app.sizing.pools.balance import split_in_flight
 from tests.examples import col
 
 STRAIGHT = (col(0, 100), col(0, 100))
@@ -22,5 +22,5 @@ STRAIGHT = (col(0, 100), col(0, 100))
 def test_as_many_are_read_as_written(
     writing: tuple[object, object], transfer_s: float, held: tuple[float, float]
 ) -> None:
-    found = parted(10, STRAIGHT, writing, transfer_s)  # type: ignore[arg-type]
+    found = split_in_flight(10, STRAIGHT, writing, transfer_s)  # type: ignore[arg-type]
     assert found == pytest.approx(held, rel=1e-6)

@@ -15,7 +15,7 @@ from app.sizing.serving.pace import (
     arriving,
     chunk_turns,
     mean_batch_wait_steps,
-    fill,
+    prompts_per_full_step,
     later_tokens,
     prefill_own_s,
     decode_cadence,
@@ -58,12 +58,12 @@ def test_prompts_that_go_first_have_steps_of_their_own() -> None:
 
 
 def test_a_step_holds_what_its_tokens_allow() -> None:
-    assert fill(col(1000), np.array([False, True]), col(200), col(400)).tolist() == [2, 2.5]
+    assert prompts_per_full_step(col(1000), np.array([False, True]), col(200), col(400)).tolist() == [2, 2.5]
     assert together(col(3, 3), col(2, 8)).tolist() == [2, 4]
     long = at(21, new_tokens=2400.0, prompt=0.030)
     # three steps shared with the decodes, and the prompt itself
     assert long.prefill_own_s[0] == pytest.approx(3 * 0.020 + 0.030)
-    assert long.server_s[0] == pytest.approx(0.030 + 0.020 / long.fill[0], rel=0.02)
+    assert long.server_s[0] == pytest.approx(0.030 + 0.020 / long.prompts_per_full_step[0], rel=0.02)
 
 
 def test_a_scheduler_that_looks_seldom_or_waits_for_company_lets_prompts_gather() -> None:
@@ -74,7 +74,7 @@ def test_a_scheduler_that_looks_seldom_or_waits_for_company_lets_prompts_gather(
     assert seldom.held_back_s[0] == pytest.approx(4.5 * seldom.tpot_s[0])
     waiting = at(21, batch_wait_steps=20.0, batch_wait_share=0.9)
     # the first of three waits 20 steps, the last none
-    steps = min(20, 0.9 * waiting.fill[0] / 0.1)
+    steps = min(20, 0.9 * waiting.prompts_per_full_step[0] / 0.1)
     gathered = 1 + 0.1 * steps
     assert waiting.held_back_s[0] == pytest.approx(steps * (1 + 1 / gathered) / 2 * waiting.tpot_s[0])
     assert at(21, planning_lag_steps=1.0).held_back_s[0] == at(21).mean_step_s[0]
