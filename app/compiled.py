@@ -34,7 +34,7 @@ def compile_simulation(folder: Path | None = None) -> None:
     The cache subfolder is named by a hash of the source text and the compiler versions, so cached code is never
     stale. Numba itself distinguishes processors.
     """
-    loop, settings = cast(Any, kernel.loop), cast(Any, numba.config)
+    loop, settings = cast(Any, kernel.run_events), cast(Any, numba.config)
     if loop.signatures:
         return
     cache = (USUAL_FOLDER.expanduser() if folder is None else folder) / version()
@@ -44,7 +44,7 @@ def compile_simulation(folder: Path | None = None) -> None:
         loop.enable_caching()
     except (OSError, RuntimeError):
         settings.CACHE_DIR = ""
-    simulation.run(*smallest(), warm=0, wanted=2)
+    simulation.simulate_replica(*smallest(), warm=0, wanted=2)
 
 
 def version() -> str:
@@ -61,7 +61,7 @@ def smallest() -> tuple[Replica, Requests]:
     """Returns one replica and two requests: the smallest input that triggers compilation."""
     none, two = np.zeros(0), np.ones(2, np.int64)
     defaults: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
-    replica = Replica(*(defaults[kind] for kind in kernel.HINTS[Replica]))
+    replica = Replica(*(defaults[kind] for kind in kernel.FIELD_TYPES[Replica]))
     return replica, Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)
 
 def engine_version(folder: Path | None = None) -> str:

@@ -122,7 +122,7 @@ def main() -> None:
         asked = questions(snapshots, options.count, options.seed)
         answers(asked[:1], snapshots.market())
         found = answers(asked, snapshots.market())
-        trial.MOST_OTHERS = trial.MOST_BESIDE = EVERY
+        trial.MAX_REPLACEMENTS = trial.MAX_EXTRA_LAYOUTS = EVERY
         print_beside(found, answers(asked, snapshots.market()))
         engine.dispose()
 

@@ -46,4 +46,4 @@ def test_the_name_changes_with_the_text(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_request_compiles_nothing() -> None:
     compiled.compile_simulation()
-    assert len(kernel.loop.signatures) == 1  # type: ignore[attr-defined]
+    assert len(kernel.run_events.signatures) == 1  # type: ignore[attr-defined]

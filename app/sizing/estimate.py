@@ -27,9 +27,9 @@ from app.sizing.packing.together import beside_pools, with_packing
 from app.sizing.pools.estimate import judge_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rival
-from app.sizing.serving.asked import check_context, check_experts, check_speculation, holding, settings_asked
-from app.sizing.serving.choice import Choice, chosen, fixed_plans
-from app.sizing.serving.finalists import simulate_replicas, carrying
+from app.sizing.serving.asked import check_context, check_experts, check_speculation, hardware_holds_replicas, requested_settings
+from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
+from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Catalog
@@ -156,7 +156,7 @@ def estimate_inference(
     check_context(deployment, workload)
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
     rejections = Rejections(market.accelerators)
-    plans = fixed_plans(
+    plans = fixed_deployment_plans(
         workload.model,
         market,
         machines,
@@ -169,7 +169,7 @@ def estimate_inference(
     )
     if not len(plans):
         return refused(deployment, workload.model, market, rejections)
-    holds = holding(deployment, plans)
+    holds = hardware_holds_replicas(deployment, plans)
     if not holds.any():
         raise Conflict(
             "The replicas and spares do not fit into the given nodes or total_accelerators. Increase these, reduce "
@@ -177,12 +177,12 @@ def estimate_inference(
         )
     plans = with_host_weights(question, workload, plans.take(holds), market, deployment)
     check_speculation(deployment, workload)
-    choice = chosen(question, workload, plans, deployment, market)
+    choice = choose_plan(question, workload, plans, deployment, market)
     settings = choice.settings
-    runs = choice.runs or simulate_replicas(question, workload, choice.plan, settings, market, deployment)
+    runs = choice.simulated or simulate_replicas(question, workload, choice.plan, settings, market, deployment)
     if runs is not None:
-        requested = settings_asked(deployment, choice.plan, workload.redundancy)
-        settings = carrying(question, workload, choice.plan, settings, requested, runs)
+        requested = requested_settings(deployment, choice.plan, workload.redundancy)
+        settings = with_carrying_replicas(question, workload, choice.plan, settings, requested, runs)
     (found,) = judge_deployments(question, workload, choice.plan, market, settings, deployment, runs=runs)
     found = with_packing(question, workload, found, choice.plan, market)
     scheduler = found.deployment.scheduler
@@ -197,7 +197,7 @@ def estimate_inference(
     return replace(found, deployment=echoed, explanation=(*found.explanation, *reasons))
 
 
-def choice_reasons(question: Question, requested: Deployment, choice: Choice, taken: Deployment) -> tuple[Reason, ...]:
+def choice_reasons(question: Question, requested: Deployment, choice: ChosenPlan, taken: Deployment) -> tuple[Reason, ...]:
     """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
     if requested.engine is None and choice.runner_up is not None:

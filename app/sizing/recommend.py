@@ -40,11 +40,11 @@ from app.sizing.question import Question
 from app.sizing.relaxations.changes import relaxations
 from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
 from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, Rival
-from app.sizing.serving.finalists import finalists_of, first_of
+from app.sizing.serving.finalists import select_finalists, first_replica
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import search
+from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.batch import with_larger_batch
 from app.sizing.training.counts import counts_of
@@ -141,19 +141,19 @@ def find(question: Question, market: Catalog, rejections: Rejections) -> Found:
 def find_inference(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Found:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     plans = plans_to_serve(question, workload, market, rejections)
-    options = search(question, workload, plans, market, rejections)
+    options = search_plans(question, workload, plans, market, rejections)
     nothing, any_type = Found((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
         return with_split(question, workload, plans, market, nothing, any_type)
     closed_form = score_of(question.objective, measures(workload, options))
-    finalists, types = finalists_of(types_sought(question), workload, options, market, rejections)
-    options, chosen = finalists.options, finalists.chosen
+    finalists, types = select_finalists(types_sought(question), workload, options, market, rejections)
+    options, chosen = finalists.options, finalists.chosen_options
     if not len(finalists.rows):
         return with_split(question, workload, plans, market, nothing, any_type)
     estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings, runs=finalists.runs)
     on = chosen.plans, finalists.scores, market
     estimates, order, scores = with_companions(question, workload, estimates, *on)
-    finalists = finalists.take(order, scores).first(question.limit)
+    finalists = finalists.take(order, scores).keep_best(question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
     as_known = score_of(question.objective, measures(workload, options))
@@ -171,7 +171,7 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Cata
             result,
             sensitivity=volume_changes(question, workload, options)
             if workload.ends
-            else sensitivity(question, workload, options, first, estimates[0], market, first_of(finalists.runs)),
+            else sensitivity(question, workload, options, first, estimates[0], market, first_replica(finalists.runs)),
             cheaper_if=cheaper_services(question, workload, options, first, market),
         )
     return with_split(question, workload, plans, market, result, options.accelerator[shown], float(closed_form.min()))

@@ -24,7 +24,7 @@ from tests.sizing.serving.test_simulated import found
 from tests.sizing.small import SMALL
 
 FEW = Assumptions().with_overrides({"simulated_requests": 4000.0})
-NONE = Margins.none(1)
+NONE = Margins.without_margin(1)
 LONGER = replace(CHAT, input_tokens=Lengths(6000, 9000), output_tokens=Lengths(400, 800), slo=Slo(None, None, 90.0, 90))
 SHORTER = replace(CHAT, input_tokens=Lengths(400, 700), output_tokens=Lengths(100, 200), slo=Slo(0.5, 0.03, None, 95))
 # By how much chance moves what a replica carries where the mixture is another, so that other requests are drawn: of
@@ -44,7 +44,7 @@ def usd_per_hour(workload: InferenceWorkload) -> float:
 
 def carried(curve: Curve, workload: InferenceWorkload) -> float:
     """Requests per second of one replica within all limits."""
-    return min(curve.most_within(workload.slo, NONE, 0), curve.stable_below)
+    return min(curve.load_within_limits(workload.slo, NONE, 0), curve.stable_below)
 
 
 CLASSES = st.builds(
@@ -110,8 +110,8 @@ def test_a_class_waits_as_its_own_requests_do_and_all_bind() -> None:
         limits = (Slo(first_s, None, None, 95), Slo(second_s, None, None, 95))
         mixed = together(replace(SHORTER, slo=limits[0]), replace(LONGER, slo=limits[1]))
         bound = found(mixed)
-        each = {part.traffic_class.slo.ttft_s: part.curve.most_within(part.traffic_class.slo, NONE, 0) for part in bound.by_class}
-        assert bound.most_within(mixed.slo, NONE, 0) == each[0.2] < each[9]
+        each = {part.traffic_class.slo.ttft_s: part.curve.load_within_limits(part.traffic_class.slo, NONE, 0) for part in bound.by_class}
+        assert bound.load_within_limits(mixed.slo, NONE, 0) == each[0.2] < each[9]
 
 
 def same(one: Curve, other: Curve) -> bool:

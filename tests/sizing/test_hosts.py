@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
-from app.sizing.serving.batch import work_of
+from app.sizing.serving.batch import request_sample_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, registered
@@ -81,7 +81,7 @@ def test_no_replica_beats_its_cores_its_server_or_its_device(
     market: Catalog, workload: InferenceWorkload, accelerator: str
 ) -> None:
     found = rate(performance(workload, accelerator, market))
-    assumed, work = Assumptions(), work_of(workload)
+    assumed, work = Assumptions(), request_sample_work(workload)
     index = market.accelerator_index[accelerator]
     listings = market.listings
     vcpus = listings.vcpus / market.machines.accelerators_per_node[listings.machine]

@@ -17,7 +17,7 @@ from app.sizing.hardware.support.records import SERVING, Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate
-from app.sizing.serving.stacks import stacks_asked
+from app.sizing.serving.stacks import select_stacks
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered
@@ -112,7 +112,7 @@ def by_hand(hardware: Deployment, market: Catalog) -> Iterator[Deployment]:
 def competing(question: Question, hardware: Deployment, market: Catalog) -> set[str]:
     """Engines that are judged on an accelerator if the request names none."""
     work = Work(SERVING, task=question.workload.model.task)
-    stacks = stacks_asked(market, work, frozenset(market.formats), (), None)
+    stacks = select_stacks(market, work, frozenset(market.formats), (), None)
     return {market.engines[e] for e in stacks.engine[stacks.on[:, market.accelerator_index[hardware.accelerator]]]}
 
 

@@ -18,7 +18,7 @@ from app.sizing.question import Deployment, Question
 from app.sizing.recommend import find, recommend
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.operation import crowd
+from app.sizing.serving.operation import crowded_batch
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefixes import idle_sessions, prefix_bytes
 from app.sizing.snapshot import Catalog
@@ -159,9 +159,9 @@ def test_no_gap_is_hits_for_free(workload: InferenceWorkload) -> None:
 
 
 def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
-    memory = AUTOREGRESSIVE.memory(workload, plans, ASSUMED, Settings())
+    memory = AUTOREGRESSIVE.estimate_memory(workload, plans, ASSUMED, Settings())
     alone = AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED)
-    return memory, AUTOREGRESSIVE.speed(workload, memory, alone, ASSUMED)
+    return memory, AUTOREGRESSIVE.estimate_speed(workload, memory, alone, ASSUMED)
 
 
 @given(SERVICES)
@@ -181,7 +181,7 @@ def test_running_and_idle_sequences_fit_at_the_stated_capacity(workload: Inferen
     operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(len(memory)))
     batch = speed.slo_batch
     if workload.load is Load.OPEN:
-        batch = crowd(operation.batch, z_score(workload.slo.percentile), speed.slo_batch)
+        batch = crowded_batch(operation.batch, z_score(workload.slo.percentile), speed.slo_batch)
     ranks = plans.take(rows).data_parallel[: len(batch)]
     waiting = prefix_bytes(idle_sessions(rate / ranks, prefixes.turn_gap_s), prefixes.own_bytes, prefixes.shared_bytes)
     assert (batch / ranks * memory.held_bytes_per_sequence + waiting <= memory.kv_pool_bytes * (1 + 1e-3)).all()

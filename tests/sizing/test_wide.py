@@ -14,7 +14,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
-from app.sizing.serving.memory import weights_of
+from app.sizing.serving.memory import device_weights_bytes
 from app.sizing.workload import Lengths
 from tests.sizing.serving.given import DENSE, MIXTURE, STEADY, on_big
 from tests.sizing.small import snapshot
@@ -71,7 +71,7 @@ def test_one_rank_is_what_goes_without_saying() -> None:
 @given(st.sampled_from([2, 4, 8]))
 def test_all_but_experts_are_there_once_for_each_rank(data: int) -> None:
     plans = on_big(MIXTURE, data_parallel=data)
-    held = weights_of(MIXTURE, plans, Assumptions())[0] / Assumptions().weights_load_overhead
+    held = device_weights_bytes(MIXTURE, plans, Assumptions())[0] / Assumptions().weights_load_overhead
     total, experts = plans.weights_bytes[0], plans.expert_bytes[0]
     assert held == pytest.approx(total - experts + experts / data)
     assert held * data >= total

@@ -35,7 +35,7 @@ from app.sizing.hardware.prices import KINDS
 from app.sizing.hardware.tables import MemoryRules, scheduler_at
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.serving.choice import fixed_plans
+from app.sizing.serving.choice import fixed_deployment_plans
 from app.sizing.serving.communication import link_use
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import serving_memory
@@ -209,7 +209,7 @@ class ServingCases:
         """
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market.accelerators)
         machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
-        plans = fixed_plans(
+        plans = fixed_deployment_plans(
             model,
             self.market,
             machines,
@@ -307,7 +307,7 @@ class ServingCases:
             outputs=asked.outputs,
             run=run,
             replica=self.replicas[key],
-            scheduler=scheduler_at(plans.scheduling, 0, *map(float, sizes)).with_settings(run.settings),
+            scheduler=scheduler_at(plans.scheduling_rules, 0, *map(float, sizes)).with_settings(run.settings),
             pool_bytes=float(memory.kv_pool_bytes[0]),
             measured=asked.measured,
             taken={},

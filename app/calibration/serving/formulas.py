@@ -15,7 +15,7 @@ from app.sizing.columns import Column, Mask, stacked
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.serving.load import occupancy_s
 from app.sizing.serving.pace import idle_first_token_s, later_tokens
-from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, prompt_s
+from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import StepTerms, StepWork, step_s, step_terms
 
 FULL = 0.98  # largest share of its time that a replica spends on prompts
@@ -84,7 +84,7 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
 def static(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
     """Means for static batches, which start and end together."""
     batch = np.minimum(table.wanted, table.most)
-    first = prefill.request_s + batch * prompt_s(prefill, table.chunk_tokens, batch)
+    first = prefill.request_s + batch * seconds_per_prompt(prefill, table.chunk_tokens, batch)
     decode = step_s(step, batch)
     return Mean(first, decode, batch / (first + later_tokens(table.output_tokens) * decode))
 
@@ -120,7 +120,7 @@ def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
     waits for half of them on average. Requests beyond the batch wait for a free slot.
     """
     later = later_tokens(table.output_tokens)
-    occupied = occupancy_s(prompt_s(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)
+    occupied = occupancy_s(seconds_per_prompt(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)
     alone = idle_first_token_s(prefill, table.chunk_tokens)
     batch = running(table, step, alone, occupied)
     decode = step_s(step, batch)

@@ -14,9 +14,9 @@ from app.calibration.serving.measured import TAILS
 from app.calibration.serving.runs import Start, Statistic
 from app.sizing.columns import Column
 from app.sizing.hardware.achieved import Achieved
-from app.sizing.serving.simulation import Requests, Simulated, run
-from app.sizing.serving.simulation.draws import ARRIVALS, OUTPUTS, PROMPTS, uniforms
-from app.sizing.serving.simulation.tables import replica_of
+from app.sizing.serving.simulation import Requests, SimulationResult, simulate_replica
+from app.sizing.serving.simulation.draws import ARRIVALS, OUTPUTS, PROMPTS, draw_uniforms
+from app.sizing.serving.simulation.tables import build_replica
 
 SEED = 16
 MET = (Start.BURST, Start.OFFLINE, Start.POISSON)  # runs whose requests overlap
@@ -54,12 +54,12 @@ def sent_to(case: ServingCase) -> Sent:
     open_ended = start is Start.OFFLINE and not said
     arrivals = np.zeros(0)
     if start is Start.POISSON:
-        arrivals = np.cumsum(-np.log1p(-uniforms(SEED, ARRIVALS, count))) / case.rate_per_s
+        arrivals = np.cumsum(-np.log1p(-draw_uniforms(SEED, ARRIVALS, count))) / case.rate_per_s
     requests = Requests(
         arrival_s=arrivals,
         in_flight=count if start is Start.OFFLINE else int(case.wanted),
-        input_tokens=case.prompts.drawn(uniforms(SEED, PROMPTS, count)),
-        output_tokens=np.maximum(case.outputs.drawn(uniforms(SEED, OUTPUTS, count)), 1),
+        input_tokens=case.prompts.drawn(draw_uniforms(SEED, PROMPTS, count)),
+        output_tokens=np.maximum(case.outputs.drawn(draw_uniforms(SEED, OUTPUTS, count)), 1),
         prefix_tokens=np.zeros(count, np.int64),
         shared_tokens=0,
         reuse_gap_s=0.0,
@@ -67,7 +67,7 @@ def sent_to(case: ServingCase) -> Sent:
     return Sent(requests, most, count - most) if open_ended else Sent(requests, 0, count)
 
 
-def figures_of(case: ServingCase, sent: Sent, found: Simulated) -> dict[str, float]:
+def figures_of(case: ServingCase, sent: Sent, found: SimulationResult) -> dict[str, float]:
     """Every metric of a simulated run, in the statistic that is published."""
     counted = slice(sent.warm, sent.wanted)
     outputs, prompts = sent.requests.output_tokens[counted], sent.requests.input_tokens[counted]
@@ -95,9 +95,9 @@ def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
     """Every metric of one simulated case; `achieved` has one row."""
     streamed = replace(achieved, stream_token_s=achieved.stream_token_s / case.run.stream_interval)
     served = float(case.run.served)
-    replica = replica_of(case.replica, streamed, case.scheduler, pool_bytes=case.pool_bytes, served=served)
+    replica = build_replica(case.replica, streamed, case.scheduler, pool_bytes=case.pool_bytes, served=served)
     sent = sent_to(case)
-    return figures_of(case, sent, run(replica, sent.requests, warm=sent.warm, wanted=sent.wanted))
+    return figures_of(case, sent, simulate_replica(replica, sent.requests, warm=sent.warm, wanted=sent.wanted))
 
 
 def as_taken(cases: Sequence[Any], achieved: Achieved) -> list[Any]:

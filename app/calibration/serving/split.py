@@ -30,7 +30,7 @@ from app.sizing.pools.transfer import shares_domain, side_bytes_per_s, transfer_
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.load import occupancy_s
 from app.sizing.serving.pace import idle_first_token_s, later_tokens
-from app.sizing.serving.prefill import prefill_terms, prompt_s
+from app.sizing.serving.prefill import prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import step_s, step_terms
 from app.sizing.snapshot import Catalog
 
@@ -158,7 +158,7 @@ def predict_split(table: SplitTable, achieved: Achieved) -> dict[str, Column]:
     reads, writes = table.reads, table.writes
     step = step_terms(writes.step, achieved, served=writes.served / writes.stream_interval)
     prefill = prefill_terms(reads.prefill, achieved, served=reads.served)
-    occupied = occupancy_s(prompt_s(prefill, reads.chunk_tokens, None), reads.step.pipeline_parallel)
+    occupied = occupancy_s(seconds_per_prompt(prefill, reads.chunk_tokens, None), reads.step.pipeline_parallel)
     alone = idle_first_token_s(prefill, reads.chunk_tokens)
     later = later_tokens(writes.output_tokens)
 

@@ -18,7 +18,7 @@ from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
-from app.sizing.serving.options import Judged
+from app.sizing.serving.options import PlanEvaluations
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.recipes import PRECISIONS
@@ -30,14 +30,14 @@ ENDS = np.array([NORMAL.inv_cdf(LOW), NORMAL.inv_cdf(HIGH)])
 
 
 def setting_of(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, accelerator: Accelerator, engine: str
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, accelerator: Accelerator, engine: str
 ) -> Setting:
     """Setting of one serving deployment, described like a published result."""
     plans = judged.plans
     return Setting(
         engine=engine_named(engine).underneath(),
         family=accelerator.family,
-        format_class=format_class(FORMATS[int(plans.weight_format[row])], bool(plans.native[row])),
+        format_class=format_class(FORMATS[int(plans.weight_format[row])], bool(plans.is_native_format[row])),
         accelerator=accelerator.slug,
         load=workload.load.value,
         params=float(workload.model.total_params),

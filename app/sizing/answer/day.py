@@ -15,8 +15,8 @@ from app.sizing.day.start import Starting
 from app.sizing.day.whole import Service, day_of
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance
-from app.sizing.serving.daily import daily_usd_per_hour, starting_of
-from app.sizing.serving.options import Judged
+from app.sizing.serving.daily import daily_usd_per_hour, startup_terms
+from app.sizing.serving.options import PlanEvaluations
 from app.sizing.units import HOURS_PER_DAY
 from app.sizing.workload import InferenceWorkload
 
@@ -25,7 +25,7 @@ def with_days(
     question: Question,
     workload: InferenceWorkload,
     estimates: Sequence[Estimate],
-    judged: Judged[Any, Any, Any],
+    judged: PlanEvaluations[Any, Any, Any],
     sure_capacity_per_s: Column,
 ) -> list[Estimate]:
     """Estimates with their cost per day, and the first one with its day, where the workload states hourly shares."""
@@ -48,7 +48,7 @@ def with_day(
     question: Question,
     workload: InferenceWorkload,
     estimate: Estimate,
-    judged: Judged[Any, Any, Any],
+    judged: PlanEvaluations[Any, Any, Any],
     sure_capacity_per_s: Column,
     row: int,
 ) -> Estimate:
@@ -100,7 +100,7 @@ def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, 
     return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
 
 
-def starting_at(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, assumed: Assumptions) -> Starting:
+def starting_at(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, assumed: Assumptions) -> Starting:
     """What the start of a replica in a row loads, and the links it uses."""
-    starts = starting_of(workload, judged.plans.take(np.array([row])), assumed)
+    starts = startup_terms(workload, judged.plans.take(np.array([row])), assumed)
     return Starting(**{f.name: getattr(starts, f.name)[0].item() for f in fields(Starting)})

@@ -12,8 +12,8 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Deployment
 from app.sizing.result import Reason
-from app.sizing.serving.host_weights import experts_on_host, layers_on_host
-from app.sizing.serving.options import Judged
+from app.sizing.serving.host_weights import expert_share_on_host, layer_share_on_host
+from app.sizing.serving.options import PlanEvaluations
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GB, GIB
 from app.sizing.words import counted, figure, percent
@@ -28,7 +28,7 @@ def share_on_host(plans: Plans, row: int) -> float:
     return 0.0 if plans.on_host is None else at(plans.on_host.weights_share, row)
 
 
-def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, Any]:
+def host_bytes(judged: PlanEvaluations[Any, Any, Any], row: int) -> dict[str, Any]:
     """Host memory of one replica by field name of DeviceMemory; empty if no weights are in host memory."""
     host = judged.memory.host
     if host is None or not host.weights_bytes[row]:
@@ -41,7 +41,7 @@ def host_bytes(judged: Judged[Any, Any, Any], row: int) -> dict[str, Any]:
 
 
 def host_weight_reasons(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, share_of_step: float
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, share_of_step: float
 ) -> Iterator[Reason]:
     """Weights in host memory and the share of a step that reading them takes."""
     on = judged.plans.on_host
@@ -81,15 +81,15 @@ def layer_places(model: ModelArchitecture, d: Deployment) -> dict[str, int | Non
     stored = WEIGHT_FORMATS[d.weight_format]
     at_host = d.weights_on_host, np.array([model.weights_bytes(stored)]), np.array([model.routed_expert_bytes(stored)])
     first = np.ones(1, dtype=bool)
-    layers = round(one(layers_on_host(*at_host, first)) * model.num_layers)
-    experts = round(one(experts_on_host(*at_host, first)) * model.moe_layers)
+    layers = round(one(layer_share_on_host(*at_host, first)) * model.num_layers)
+    experts = round(one(expert_share_on_host(*at_host, first)) * model.moe_layers)
     return {
         "device_layers": model.num_layers - layers if layers else everything,
         "host_expert_layers": max(0, experts + model.num_layers - model.moe_layers) if experts else None,
     }
 
 
-def out_of_host_memory(judged: Judged[Any, Any, Any], row: int) -> Reason | None:
+def out_of_host_memory(judged: PlanEvaluations[Any, Any, Any], row: int) -> Reason | None:
     """Reason that the weights do not fit into host memory; None if they fit."""
     host = getattr(judged.memory, "host", None)
     if host is None or host.fits[row]:

@@ -13,16 +13,16 @@ from app.sizing.answer.tokens import load_share, percentiles_of, weights_reason
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask, at
 from app.sizing.result import DeviceMemory, Performance, Reason
-from app.sizing.serving.batch import BatchTerms, of_batch_s
-from app.sizing.serving.host import hosting_s
-from app.sizing.serving.measured import Best, Memory, Operation
-from app.sizing.serving.options import Judged, throughput_per_s
+from app.sizing.serving.batch import BatchTerms, batch_cycle_s
+from app.sizing.serving.host import host_batch_s
+from app.sizing.serving.measured import HardwareBound, Memory, OperatingPoint
+from app.sizing.serving.options import PlanEvaluations, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
 from app.sizing.units import GIB
 from app.sizing.words import figure, measured
 from app.sizing.workload import InferenceWorkload, Load
 
-Passed = Judged[Memory, BatchSpeed, Operation]
+Passed = PlanEvaluations[Memory, BatchSpeed, OperatingPoint]
 
 
 class PassWords:
@@ -54,7 +54,7 @@ class PassWords:
         judged: Passed,
         row: int,
         certainty: Certainty,
-        best: Best,
+        best: HardwareBound,
         *,
         cold_start_s: float,
     ) -> Performance:
@@ -96,11 +96,11 @@ class PassWords:
         """
         terms, batch = judged.speed.terms, judged.operation.batch
         moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
-        ready, waiting = hosting_s(terms.hosting, batch), waits(terms, batch)
+        ready, waiting = host_batch_s(terms.host_work, batch), waits(terms, batch)
         return {
             "compute": np.where((flops >= moved) & ~waiting, flops, 0.0),
             "memory_bandwidth": np.where((moved > flops) & ~waiting, moved, 0.0),
-            "host": np.where(waiting | terms.hosting.in_turn, ready, 0.0)
+            "host": np.where(waiting | terms.host_work.in_turn, ready, 0.0)
             + terms.launch_s
             + terms.request_s / terms.passes,
         }
@@ -118,8 +118,8 @@ class PassWords:
 
 def waits(terms: BatchTerms, batch: Column) -> Mask:
     """Whether devices wait for the host to prepare requests."""
-    waiting: Mask = of_batch_s(terms, batch) > of_batch_s(terms.unhosted, batch)
-    return waiting & ~terms.hosting.in_turn
+    waiting: Mask = batch_cycle_s(terms, batch) > batch_cycle_s(terms.without_host_work, batch)
+    return waiting & ~terms.host_work.in_turn
 
 
 def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
@@ -128,7 +128,7 @@ def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
     if not waits(terms, judged.operation.batch[only])[0]:
         return
     each_s, cores, serial_s = (
-        at(c, 0) for c in (terms.hosting.host_s, terms.hosting.host_cores, terms.hosting.serial_s)
+        at(c, 0) for c in (terms.host_work.host_s, terms.host_work.host_cores, terms.host_work.serial_s)
     )
     if serial_s > each_s / cores:
         text = (

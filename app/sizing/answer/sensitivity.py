@@ -19,9 +19,9 @@ from app.sizing.decisions.ranking import score_of
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, finalists_of
-from app.sizing.serving.options import Options, allowed, measures, served_per_s, throughput_per_s, units_per_request
-from app.sizing.serving.search import judge, with_replica_count
+from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, select_finalists
+from app.sizing.serving.options import Options, within_constraints, measures, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.search import evaluate_plans, with_replica_count
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_DAY
 from app.sizing.words import counted, figure, percent
@@ -77,7 +77,7 @@ def sensitivity(
     def describe_case(case: Case, now: State) -> str:
         again = placed(question, case, options)
         then = changed(question, case, now, options, again, row, runs)
-        kept = allowed(question, again, NullRejections(market.accelerators))
+        kept = within_constraints(question, again, NullRejections(market.accelerators))
         return describe_effect(question.objective, workload, now, then, within_limits=bool(kept[row])) + better(
             question, case.workload, again, kept, row, market
         )
@@ -161,7 +161,7 @@ def changed(
     if question.objective is Objective.COST or replicas / case.load == now.replicas:
         return state
     if runs is None:
-        judged = judge(replace(question, trace=False), workload, then.plans, then.settings).options
+        judged = evaluate_plans(replace(question, trace=False), workload, then.plans, then.settings).options
     else:
         judged = with_expected_performance(workload, then, runs)
     served = served_per_s(workload, judged) * units_per_request(workload)
@@ -232,8 +232,8 @@ def better(
     if not len(cheaper):
         return ""
     case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
-    finalists, _ = finalists_of(case_question, workload, cheaper, market, NullRejections(market.accelerators))
-    best = finalists.chosen
+    finalists, _ = select_finalists(case_question, workload, cheaper, market, NullRejections(market.accelerators))
+    best = finalists.chosen_options
     if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""
     count, name = one(best.fleet.accelerators), market.accelerators[int(best.accelerator[0])].name

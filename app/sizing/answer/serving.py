@@ -31,15 +31,15 @@ from app.sizing.formula import recording
 from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
-from app.sizing.serving.assurance import by_margins, measured_by
+from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
 from app.sizing.serving.finalists import SimulatedReplicas, with_simulated_performance, assurance_from_simulation, replica_capacity_at_confidence
-from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE, serving_backend
-from app.sizing.serving.margins import around_plans
-from app.sizing.serving.measured import Best, Settings
-from app.sizing.serving.offload import note
-from app.sizing.serving.options import Judged, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.kinds import SINGLE_FORWARD, AUTOREGRESSIVE, serving_backend
+from app.sizing.serving.margins import plan_neighbourhoods
+from app.sizing.serving.measured import HardwareBound, Settings
+from app.sizing.serving.offload import note_host_assumptions
+from app.sizing.serving.options import PlanEvaluations, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import judged_of, replicas_of, within_service
+from app.sizing.serving.search import evaluate_measured_plans, required_replicas, apply_service_limits
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Neighborhood
@@ -57,7 +57,7 @@ BOTTLENECKS = {
 }
 WEIGHTS_ON_HOST = "the host, which reads and multiplies the weights in its own memory"
 # The writer of answers for each serving mode.
-WORDS: Mapping[str, TokenWords | PassWords] = {AUTOREGRESSIVE.phase: TokenWords(), SINGLE_PASSES.phase: PassWords()}
+WORDS: Mapping[str, TokenWords | PassWords] = {AUTOREGRESSIVE.phase: TokenWords(), SINGLE_FORWARD.phase: PassWords()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Known:
 
     catalog: Catalog
     neighbourhood: Neighborhood  # the published results nearest to each row
-    best: Best  # ideal performance of the hardware, without any software overhead
+    best: HardwareBound  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
     bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
     runs: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
@@ -78,7 +78,7 @@ def answer_writer(workload: InferenceWorkload) -> TokenWords | PassWords:
 
 
 def deployment_of(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, catalog: Catalog
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: Sold, catalog: Catalog
 ) -> Deployment:
     """Complete deployment of a row, as the answer echoes it. A client can post it back unchanged."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
@@ -125,7 +125,7 @@ def certainty_around(
     (used for weights in host memory).
     """
     pools = {SERVING: neighbourhood}
-    if skip_evidence or serving_backend(workload) is SINGLE_PASSES:
+    if skip_evidence or serving_backend(workload) is SINGLE_FORWARD:
         return Certainty(catalog.spreads, pools, setting, Near.FAR, (), assumed)
     return certainty_of(setting, catalog, assumed, neighbourhood=pools)
 
@@ -154,7 +154,7 @@ def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, away: boo
     return Reason("bottleneck", f"Bottleneck: {what}{of_step}.", "share_of_step", share, "1")
 
 
-def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int) -> list[Reason]:
+def limit_reasons(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int) -> list[Reason]:
     """Sentences that compare each latency with its limit.
 
     They use the reported percentile at or next above the one that the limit is set at (p50, p95 or p99).
@@ -174,7 +174,7 @@ def limit_reasons(workload: InferenceWorkload, judged: Judged[Any, Any, Any], ro
 
 
 def load_reasons(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, confidence: float
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, d: Deployment, confidence: float
 ) -> Iterator[Reason]:
     """Sentence about the utilization of the replicas or, in overload, about the part of the load that they serve."""
     replicas, overloaded = counted(d.replicas or 0, "replica"), bool(judged.operation.overloaded[row])
@@ -201,7 +201,7 @@ def load_reasons(
         yield Reason("utilization", text, "utilization_at_peak", used, "1")
 
 
-def network_reasons(judged: Judged[Any, Any, Any], row: int) -> Iterator[Reason]:
+def network_reasons(judged: PlanEvaluations[Any, Any, Any], row: int) -> Iterator[Reason]:
     """Sentence about the assumed network of a replica on several machines, where the listing states none."""
     plans = judged.plans
     spanned = at(plans.nodes_per_replica, row)
@@ -215,7 +215,7 @@ def network_reasons(judged: Judged[Any, Any, Any], row: int) -> Iterator[Reason]
 
 
 def fleet_reasons(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
 ) -> list[Reason]:
     """Sentences about a fleet: adapters, utilization, network, placement and idle accelerators."""
     reasons = [
@@ -236,7 +236,7 @@ def fleet_reasons(
     return reasons
 
 
-def out_of_memory(judged: Judged[Any, Any, Any], row: int) -> Reason:
+def out_of_memory(judged: PlanEvaluations[Any, Any, Any], row: int) -> Reason:
     """Sentence that says how much memory a plan lacks."""
     needed, usable = at(judged.memory.needed_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
     text = f"The model does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
@@ -244,7 +244,7 @@ def out_of_memory(judged: Judged[Any, Any, Any], row: int) -> Reason:
 
 
 def money_of(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], row: int, at_sale: Sold, known: Known
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: Sold, known: Known
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
     return cost_summary(
@@ -261,7 +261,7 @@ def money_of(
 def serving_estimate(
     question: Question,
     workload: InferenceWorkload,
-    judged: Judged[Any, Any, Any],
+    judged: PlanEvaluations[Any, Any, Any],
     row: int,
     at_sale: Sold,
     known: Known,
@@ -280,7 +280,7 @@ def serving_estimate(
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
     cost = money_of(workload, judged, row, at_sale, known)
     setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
-    away = bool(judged.plans.away[row])
+    away = bool(judged.plans.offloads_weights[row])
     around = known.neighbourhood.take(only)
     certainty = certainty_around(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
@@ -313,7 +313,7 @@ def serving_estimate(
     )
 
 
-def deployed(judged: Judged[Any, Any, Any]) -> Deployed:
+def deployed(judged: PlanEvaluations[Any, Any, Any]) -> Deployed:
     """Machines that each deployment needs, for the comparison of ways to acquire them."""
     plans, nothing = judged.plans, np.zeros(len(judged.plans))
     spanning = plans.nodes_per_replica > 1
@@ -323,7 +323,7 @@ def deployed(judged: Judged[Any, Any, Any]) -> Deployed:
 def known_of(
     question: Question,
     workload: InferenceWorkload,
-    judged: Judged[Any, Any, Any],
+    judged: PlanEvaluations[Any, Any, Any],
     catalog: Catalog,
     neighbourhood: Neighborhood,
     speculative: Speculative | None,
@@ -331,7 +331,7 @@ def known_of(
 ) -> Known:
     """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
-    best = serving_backend(workload).best(workload, plans, *measured, question.assumptions, speculative)
+    best = serving_backend(workload).hardware_bound(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
     billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
     return Known(catalog, neighbourhood, best, answer_writer(workload).shares(workload, judged), billed, runs)
@@ -355,18 +355,18 @@ def judge_deployments(
         simulated_replicas: results of the scheduler simulation of each plan, if it ran.
     """
     speculative = requested.speculative if requested else None
-    note(plans, question.assumptions)
-    neighbourhood = around_plans(workload, plans, catalog.beside_stacks, question.assumptions)
-    by = by_margins(question, workload, neighbourhood, catalog.spreads)
+    note_host_assumptions(plans, question.assumptions)
+    neighbourhood = plan_neighbourhoods(workload, plans, catalog.beside_stacks, question.assumptions)
+    by = build_margin_levels(question, workload, neighbourhood, catalog.spreads)
     with recording(wanted=question.trace) as trace:
-        memory, speed = measured_by(question, workload, plans, settings, by, speculative=speculative)
-        expected = memory.take(by.predicted), speed.take(by.predicted)
-        judged = judged_of(question, workload, plans, settings, expected[0], within_service(workload, *expected))
+        memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
+        expected = memory.take(by.median_rows), speed.take(by.median_rows)
+        judged = evaluate_measured_plans(question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected))
         prefixes = answer_writer(workload).prefixes(workload, judged, question.assumptions)
         if runs is not None:
             judged = with_simulated_performance(workload, judged, runs)
         sure_capacity, sure_batch = replica_capacity_at_confidence(workload, speed, by, question.constraints.confidence, runs)
-        replicas_of(question, workload, plans, sure_capacity, sure_batch, Settings())
+        required_replicas(question, workload, plans, sure_capacity, sure_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
         ends = ending(question, workload, judged, neighbourhood, catalog.spreads)
@@ -379,7 +379,7 @@ def judge_deployments(
     estimates = with_days(question, workload, estimates, judged, sure_capacity)
     others = alternatives(question, catalog, deployed(judged))
     support_context = (workload, catalog, question.assumptions)
-    with_expected = zip(estimates, plans.expected.tolist(), strict=True)
+    with_expected = zip(estimates, plans.support_is_expected.tolist(), strict=True)
     estimates = [with_support(each, *support_context, expected=expected) for each, expected in with_expected]
     return tuple(
         replace(
@@ -388,7 +388,7 @@ def judge_deployments(
             assurance=assurances[row],
             prefixes=prefixes[row],
             # A plan with weights in host memory is bound to that host: it has no alternatives.
-            alternatives=others[row] if each.fits and not plans.away[row] else (),
+            alternatives=others[row] if each.fits and not plans.offloads_weights[row] else (),
         )
         for row, each in enumerate(estimates)
     )

@@ -14,9 +14,9 @@ from app.sizing.columns import at
 from app.sizing.formula import unrecorded
 from app.sizing.result import Performance, Reason
 from app.sizing.serving.curves import AT_LIMIT, LATENCIES, STATISTICS, ClassCurve, Curve
-from app.sizing.serving.finalists import SimulatedReplicas, loads_of
+from app.sizing.serving.finalists import SimulatedReplicas, load_per_replica
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.options import Judged
+from app.sizing.serving.options import PlanEvaluations
 from app.sizing.serving.simulated import SEED
 from app.sizing.serving.step import step_s
 from app.sizing.units import SECONDS_PER_DAY
@@ -49,25 +49,25 @@ def percentiles_at(curve: Curve, wait: str, load: float) -> Percentiles:
 
 def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> Simulation:
     """Results of the scheduler simulation at the load of one replica; goodput is that of the whole deployment."""
-    share = curve.level(curve.goodput_share, load)
+    share = curve.interpolate_value(curve.goodput_share, load)
     return Simulation(
-        requests=round(curve.level(curve.requests, load)),
+        requests=round(curve.interpolate_value(curve.requests, load)),
         seed=SEED,
         arrivals=arrivals_of(workload),
         policy=curve.policy,
         inter_token=percentiles_at(curve, "gap", load),
         queue=percentiles_at(curve, "queue", load),
-        mean_batch=curve.share_of_load(curve.running, load),
-        cache_occupancy=curve.share_of_load(curve.cache_share, load),
-        preemptions_per_request=curve.level(curve.preempted, load),
-        goodput_per_s=share * curve.answered(load) * replicas,
+        mean_batch=curve.interpolate_proportional(curve.running, load),
+        cache_occupancy=curve.interpolate_proportional(curve.cache_share, load),
+        preemptions_per_request=curve.interpolate_value(curve.preempted, load),
+        goodput_per_s=share * curve.answered_rate_per_s(load) * replicas,
         goodput_share=share,
     )
 
 
 def class_waits(part: ClassCurve, load: float) -> ClassWaits:
     """Latencies of one request class at the load of a replica, and the largest load within the limits of that class."""
-    curve, most = part.curve, part.curve.most_within(part.traffic_class.slo, Margins.none(1), 0)
+    curve, most = part.curve, part.curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1), 0)
     first, token, whole = (percentiles_at(curve, wait, load) for wait in LATENCIES)
     return ClassWaits(
         part.traffic_class.name, first, token, whole, limits_met=load <= most, within_per_s=min(most, curve.stable_below)
@@ -79,10 +79,10 @@ def load_curve_of(workload: InferenceWorkload, curve: Curve, replicas: float) ->
     loads = curve.loads.tolist()
     if not curve.closed:
         loads += [float(loads[low] ** (1 - part) * loads[low + 1] ** part) for low, part in SHOWN_BETWEEN]
-    knee = curve.knee()
+    knee = curve.knee_load()
     return LoadCurve(
         points=tuple(point_of(workload, curve, load, replicas) for load in sorted(loads)),
-        knee_per_s=replicas * (curve.answered(knee) if curve.closed else knee),
+        knee_per_s=replicas * (curve.answered_rate_per_s(knee) if curve.closed else knee),
     )
 
 
@@ -91,23 +91,23 @@ def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: f
 
     Above the stable load, latencies are those of the simulated period.
     """
-    answered = replicas * curve.answered(load)
-    waits = {f"{w}_{s}_s": curve.simulated_s(w, s, load) for w in CURVED for s in ("p50", "p95")}
+    answered = replicas * curve.answered_rate_per_s(load)
+    waits = {f"{w}_{s}_s": curve.simulated_wait_s(w, s, load) for w in CURVED for s in ("p50", "p95")}
     return LoadPoint(
         requests_per_s=answered if curve.closed else replicas * load,
         in_flight=replicas * load if curve.closed else None,
         output_tokens_per_s=answered * workload.output_tokens.mean,
-        goodput_share=curve.level(curve.goodput_share, load),
+        goodput_share=curve.interpolate_value(curve.goodput_share, load),
         **waits,
     )
 
 
 def with_simulation(
-    workload: InferenceWorkload, performance: Performance, judged: Judged[Any, Any, Any], runs: SimulatedReplicas, row: int
+    workload: InferenceWorkload, performance: Performance, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas, row: int
 ) -> Performance:
     """Performance with the results of the simulation and, for a run that ends, its total duration."""
     curve, replicas = runs.curves[row], at(judged.fleet.replicas, row)
-    load = at(loads_of(workload, judged.fleet.replicas), row)
+    load = at(load_per_replica(workload, judged.fleet.replicas), row)
     with unrecorded():
         simulated = replace(
             performance,
@@ -117,7 +117,7 @@ def with_simulation(
         )
     if workload.requests is None:
         return simulated
-    return replace(simulated, days=workload.requests / (replicas * curve.answered(load)) / SECONDS_PER_DAY)
+    return replace(simulated, days=workload.requests / (replicas * curve.answered_rate_per_s(load)) / SECONDS_PER_DAY)
 
 
 def load_words(workload: InferenceWorkload, load: float) -> str:
@@ -128,16 +128,16 @@ def load_words(workload: InferenceWorkload, load: float) -> str:
 
 
 def reasons_of_run(
-    workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: SimulatedReplicas, row: int
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas, row: int
 ) -> Iterator[Reason]:
     """Sentences about a simulation: latency limits, the knee, preemptions, the server process and the duration."""
-    curve, load = runs.curves[row], at(loads_of(workload, judged.fleet.replicas), row)
+    curve, load = runs.curves[row], at(load_per_replica(workload, judged.fleet.replicas), row)
     with unrecorded():
         yield from limits_of_run(workload, curve, load)
         yield from knee_of_run(workload, curve, load)
         yield from held_up(judged, curve, load, row)
     if workload.requests is not None:
-        yield run_reason(workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered(load)))
+        yield run_reason(workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered_rate_per_s(load)))
 
 
 def run_reason(requests: float, seconds: float) -> Reason:
@@ -162,7 +162,7 @@ def limits_beside(workload: InferenceWorkload, slo: Slo, curve: Curve, load: flo
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):
             continue
-        most = curve.crossing(curve.statistic_s(name, AT_LIMIT), limit_s)
+        most = curve.load_at_limit(curve.statistic_s(name, AT_LIMIT), limit_s)
         never = most <= 0 or most >= min(curve.stable_below, float(curve.loads[-1]))
         unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
         passes = "" if never else f" It exceeds the limit above {figure(most)} {unit} per replica."
@@ -177,7 +177,7 @@ def knee_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Itera
     """Sentence about the knee: the load above which waiting grows faster than throughput."""
     if len(curve.loads) < FEWEST_LOADS or workload.requests is not None:
         return
-    knee = curve.knee()
+    knee = curve.knee_load()
     unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
     where = f"{figure(knee)} {unit}" if workload.load is Load.OPEN else f"{counted(knee, 'request')} in flight"
     text = (
@@ -187,16 +187,16 @@ def knee_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Itera
     yield Reason("knee", text, "knee", knee, unit)
 
 
-def held_up(judged: Judged[Any, Any, Any], curve: Curve, load: float, row: int) -> Iterator[Reason]:
+def held_up(judged: PlanEvaluations[Any, Any, Any], curve: Curve, load: float, row: int) -> Iterator[Reason]:
     """Sentences about preemptions, and about a server process that streams tokens more slowly than the device."""
-    preempted = curve.level(curve.preempted, load)
+    preempted = curve.interpolate_value(curve.preempted, load)
     if preempted >= LEAST_PREEMPTED:
         text = (
             f"The KV cache is full at times: the scheduler preempts and recomputes {figure(preempted * 100)} of 100 "
             "requests."
         )
         yield Reason("preemptions", text, "preemptions_per_request", preempted, "1/request")
-    only, batch = np.array([row]), max(curve.share_of_load(curve.running, load), 1.0)
+    only, batch = np.array([row]), max(curve.interpolate_proportional(curve.running, load), 1.0)
     terms = judged.speed.step.take(only)
     batch /= at(terms.data_parallel, 0)
     handed = batch * at(terms.stream_token_s, 0)

@@ -19,30 +19,30 @@ from app.sizing.formula import unrecorded
 from app.sizing.hardware.engines.scheduling import SchedulerSettings
 from app.sizing.result import DeviceMemory, Interval, Performance, PrefixCache, Reason
 from app.sizing.serving.load import StreamSpeed
-from app.sizing.serving.margins import kinds_of
-from app.sizing.serving.measured import QUANTILES, Best, Operation
+from app.sizing.serving.margins import spread_names
+from app.sizing.serving.measured import QUANTILES, HardwareBound, OperatingPoint
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.operation import StreamOperation
-from app.sizing.serving.options import Judged, throughput_per_s
+from app.sizing.serving.operation import StreamOperatingPoint
+from app.sizing.serving.options import PlanEvaluations, throughput_per_s
 from app.sizing.serving.plans import KV_NAMES
-from app.sizing.serving.prefixes import survival
-from app.sizing.serving.scheduling import scheduler_of
-from app.sizing.serving.step import host_part_s, linear_s, micro_batch, read_and_multiply
+from app.sizing.serving.prefixes import prefix_cache_reports
+from app.sizing.serving.scheduling import deployed_scheduler
+from app.sizing.serving.step import host_part_s, linear_s, micro_batch, multiply_and_read_s
 from app.sizing.units import GIB
 from app.sizing.values.latencies import Percentiles
 from app.sizing.words import counted, figure, measured
 from app.sizing.workload import InferenceWorkload, Load
 
-Streamed = Judged[ServingMemory, StreamSpeed, StreamOperation]
+Streamed = PlanEvaluations[ServingMemory, StreamSpeed, StreamOperatingPoint]
 
 
-def percentiles_of(operation: Operation, quantity: str, row: int) -> Percentiles:
+def percentiles_of(operation: OperatingPoint, quantity: str, row: int) -> Percentiles:
     """Mean and percentiles of one latency in a row."""
     shown = ("mean", *(f"p{q:.0f}" for q in QUANTILES))
     return Percentiles(*(finite(at(getattr(operation, f"{quantity}_{s}_s"), row)) for s in shown))
 
 
-def load_share(judged: Judged[Any, Any, Any], row: int) -> float | None:
+def load_share(judged: PlanEvaluations[Any, Any, Any], row: int) -> float | None:
     """Utilization of a replica at the load; None where it has no capacity within the limits."""
     return at(judged.operation.utilization, row) if judged.speed.serves[row] else None
 
@@ -70,7 +70,7 @@ class TokenWords:
 
         The prefix cache is on where the workload counts on cache hits.
         """
-        own = scheduler_of(judged.plans, judged.memory, row).settings
+        own = deployed_scheduler(judged.plans, judged.memory, row).settings
         keeps = bool(own.prefix_cache) or workload.cached_prefix_fraction > 0
         return replace(own, max_sequences=None, max_batched_tokens=None, prefix_cache=keeps)
 
@@ -103,7 +103,7 @@ class TokenWords:
         judged: Streamed,
         row: int,
         certainty: Certainty,
-        best: Best,
+        best: HardwareBound,
         *,
         cold_start_s: float,
     ) -> Performance:
@@ -115,7 +115,7 @@ class TokenWords:
         prompt = at(speed.prefill.new_tokens, row)
         offline = workload.load is Load.OFFLINE
         most = replicas * at(best.rate_per_s, row) * workload.output_tokens.mean
-        rated = certainty.interval("output_tokens_per_s", output, kinds_of(workload)[0])
+        rated = certainty.interval("output_tokens_per_s", output, spread_names(workload)[0])
         return Performance(
             interval=inside(rated, output, most=most),
             intervals=self.intervals(workload, operation, row, certainty, best),
@@ -138,7 +138,7 @@ class TokenWords:
         )
 
     def intervals(
-        self, workload: InferenceWorkload, operation: StreamOperation, row: int, certainty: Certainty, best: Best
+        self, workload: InferenceWorkload, operation: StreamOperatingPoint, row: int, certainty: Certainty, best: HardwareBound
     ) -> tuple[Interval, ...]:
         """Ranges of the latencies: at the median, and for the mean where it differs."""
         statistics = ("p50", "mean") if at(operation.e2e_mean_s, row) != at(operation.e2e_p50_s, row) else ("p50",)
@@ -149,13 +149,13 @@ class TokenWords:
         self,
         statistic: str,
         workload: InferenceWorkload,
-        operation: StreamOperation,
+        operation: StreamOperatingPoint,
         row: int,
         certainty: Certainty,
-        best: Best,
+        best: HardwareBound,
     ) -> tuple[Interval, ...]:
         """Ranges of one statistic of the latencies. The range of a whole request is the sum of its parts."""
-        _, tpot_kind, ttft_kind = kinds_of(workload)
+        _, tpot_kind, ttft_kind = spread_names(workload)
         least_tpot, least_ttft = at(best.tpot_s, row), at(best.ttft_s, row)
         tpot, ttft, e2e = (at(getattr(operation, f"{name}_{statistic}_s"), row) for name in ("tpot", "ttft", "e2e"))
         if not math.isfinite(e2e):
@@ -176,7 +176,7 @@ class TokenWords:
     ) -> tuple[PrefixCache | None, ...]:
         """Prefixes of idle sessions that each row keeps in its cache."""
         size = judged.plans.accelerators_per_replica
-        return survival(workload, judged.memory, judged.speed, judged.operation, size, assumed)
+        return prefix_cache_reports(workload, judged.memory, judged.speed, judged.operation, size, assumed)
 
     def shares(self, workload: InferenceWorkload, judged: Streamed) -> dict[str, Column]:
         """Seconds of one mixed step (prefill and decode) at the operating batch, by bottleneck."""
@@ -185,7 +185,7 @@ class TokenWords:
         prefill = (batch - 1) / max(1.0, workload.output_tokens.mean) * judged.speed.occupancy_s
         with unrecorded():
             micro = micro_batch(batch, terms.pipeline_parallel)
-            multiply, read = read_and_multiply(terms, micro)
+            multiply, read = multiply_and_read_s(terms, micro)
             linear = linear_s(multiply, read, terms.exponent)
             part = host_part_s(terms, micro, micro, batch)
         return {
@@ -199,7 +199,7 @@ class TokenWords:
     def is_full(self, judged: Streamed, row: int, assumed: Assumptions) -> bool:
         """Whether memory caps the batch below the latency limits, or prefixes of idle sessions cap the request rate."""
         memory, prefixes = judged.memory, judged.speed.prefix_reservation
-        if prefixes is not None and prefixes.binds[row]:
+        if prefixes is not None and prefixes.limits_capacity[row]:
             return True
         fitting = at(memory.sequences, row)
         capped = at(judged.speed.rank_batch, row) >= fitting < at(memory.max_sequences, row)
@@ -233,7 +233,7 @@ class TokenWords:
 def idle_of(judged: Streamed, row: int) -> tuple[float, float]:
     """Idle sessions of a replica whose prefix-cache hits count, and bytes of their prefixes on each device."""
     prefixes, operation = judged.speed.prefix_reservation, judged.operation
-    if prefixes is None or not prefixes.counted[row]:
+    if prefixes is None or not prefixes.hits_counted[row]:
         return 0.0, 0.0
     if operation.idle_sessions is None or operation.prefix_bytes is None:
         return 0.0, 0.0

@@ -16,10 +16,10 @@ from app.sizing.decisions.rejections import NullRejections
 from app.sizing.decisions.volume import may_be_in_time
 from app.sizing.question import Question
 from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
-from app.sizing.serving.assurance import surely_s
+from app.sizing.serving.assurance import duration_at_confidence_s
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.options import Judged, Options, allowed, duration_s, measures
-from app.sizing.serving.search import replicas_of, with_replica_count
+from app.sizing.serving.options import PlanEvaluations, Options, within_constraints, duration_s, measures
+from app.sizing.serving.search import required_replicas, with_replica_count
 from app.sizing.uncertainty import Neighborhood, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.words import counted, figure, measured, percent, span
@@ -35,14 +35,14 @@ class Ending(Columns):
 
     expected_s: Column  # median prediction of the duration, in s
     surely_s: Column  # duration at the requested confidence, in s
-    start_s: Column  # time to start the replicas, in s
+    startup_s: Column  # time to start the replicas, in s
     usd: Column  # cost of the expected duration, in USD; NaN without a price
 
 
 def ending(
     question: Question,
     workload: InferenceWorkload,
-    judged: Judged[Any, Any, Any],
+    judged: PlanEvaluations[Any, Any, Any],
     around: Neighborhood,
     spreads: Spreads,
 ) -> Ending | None:
@@ -52,8 +52,8 @@ def ending(
     lasts = duration_s(workload.volume_requests, judged.options)
     return Ending(
         expected_s=lasts,
-        surely_s=surely_s(question, workload, lasts, judged.options, around, spreads),
-        start_s=judged.options.cold_start_s,
+        surely_s=duration_at_confidence_s(question, workload, lasts, judged.options, around, spreads),
+        startup_s=judged.options.cold_start_s,
         usd=usd_total(judged.cost.usd_per_hour, lasts),
     )
 
@@ -82,7 +82,7 @@ def ending_intervals(outcome: Ending, row: int, performance: Performance, cost: 
 
     The startup time has no uncertainty.
     """
-    rate, start, lasts = performance.interval, at(outcome.start_s, row), at(outcome.expected_s, row)
+    rate, start, lasts = performance.interval, at(outcome.startup_s, row), at(outcome.expected_s, row)
     point = getattr(performance, rate.quantity)
     low, high = ((start + (lasts - start) * point / end) / lasts for end in (rate.high, rate.low))
     figures = {
@@ -97,7 +97,7 @@ def ending_intervals(outcome: Ending, row: int, performance: Performance, cost: 
 
 def ending_reason(question: Question, workload: InferenceWorkload, outcome: Ending, row: int) -> Reason:
     """Share of the allowed time that the volume takes: expected, and at the requested confidence."""
-    lasts, surely, start = (at(values, row) for values in (outcome.expected_s, outcome.surely_s, outcome.start_s))
+    lasts, surely, start = (at(values, row) for values in (outcome.expected_s, outcome.surely_s, outcome.startup_s))
     limit_s = workload.deadline_s
     in_hours = max(limit_s or 0.0, surely) <= LONGEST_IN_HOURS_S
     unit, each = ("hour", SECONDS_PER_HOUR) if in_hours else ("day", SECONDS_PER_DAY)
@@ -136,10 +136,10 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
     None if no plan finishes in time within the limits.
     """
     plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
-    replicas = replicas_of(question, workload, plans, capacity, batch, Settings())
+    replicas = required_replicas(question, workload, plans, capacity, batch, Settings())
     sized = with_replica_count(question, workload, options, replicas)
     able = may_be_in_time(workload, capacity, batch, options.cold_start_s)
-    sized = sized.take(able & allowed(question, sized, NullRejections(())))
+    sized = sized.take(able & within_constraints(question, sized, NullRejections(())))
     if not len(sized):
         return None
     figures_by_plan = measures(workload, sized)

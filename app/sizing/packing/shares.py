@@ -12,12 +12,12 @@ from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import formula
 from app.sizing.packing.cards import Option
 from app.sizing.question import Deployment, Question
-from app.sizing.serving.finalists import simulate_replicas, carries
+from app.sizing.serving.finalists import simulate_replicas, has_capacity
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import capacity_bytes
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import able_replicas, complete, margins_asked, replicas_of
+from app.sizing.serving.search import feasible_plans, complete_settings, confidence_margins, required_replicas
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -93,7 +93,7 @@ class Share:
 def memory_shares(question: Question, member: Member) -> Column:
     """Share of a card's memory that the engine of every row takes."""
     plans, assumed = member.plans, question.assumptions
-    memory = serving_backend(member.workload).memory(member.workload, plans, assumed, member.settings)
+    memory = serving_backend(member.workload).estimate_memory(member.workload, plans, assumed, member.settings)
     visible = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
     taken: Column = np.ceil(memory.usable_bytes / visible / LEAST_SHARE - ROUNDING) * LEAST_SHARE
     return taken
@@ -151,15 +151,15 @@ def size_member_plans(
     question: Question, market: Catalog, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
 ) -> Sized:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
-    margins = margins_asked(question, workload, plans, market)
+    margins = confidence_margins(question, workload, plans, market)
     drafting = None if member.deployment is None else member.deployment.speculative
     refused = NullRejections(market.accelerators)
-    rows, memory, speed = able_replicas(question, workload, plans, margins, refused, requested, drafting)
-    serving = np.flatnonzero(speed.serves)
+    rows, memory, speed = feasible_plans(question, workload, plans, margins, refused, requested, drafting)
+    serving = np.flatnonzero(speed.has_capacity)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
-    replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
-    settings, cards = complete(memory, speed, replicas, requested), cards_for(member, plans, workload, replicas)
+    replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
+    settings, cards = complete_settings(memory, speed, replicas, requested), cards_for(member, plans, workload, replicas)
     return Sized(member, workload, rows, plans, settings, cards)
 
 
@@ -198,9 +198,9 @@ def as_simulated(question: Question, market: Catalog, member: Member, share: Sha
     if runs is None:
         return share
     capacity, batch = runs.capacity_at_confidence(share.workload)
-    if not carries(capacity, batch)[0]:
+    if not has_capacity(capacity, batch)[0]:
         return None
-    replicas = replicas_of(question, share.workload, plan, capacity, batch, Settings())
+    replicas = required_replicas(question, share.workload, plan, capacity, batch, Settings())
     cards = at(cards_for(member, plan, share.workload, replicas), 0)
     if not np.isfinite(cards):
         return None

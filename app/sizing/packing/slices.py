@@ -76,7 +76,7 @@ def slice_plans(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[P
 
 def slices_of(question: Question, market: Catalog, member: Member, slicing: Slicing) -> list[Share]:
     """For each slice, the plan that needs the fewest cards, by the closed formulas."""
-    single = np.flatnonzero((member.whole.accelerators_per_replica == 1) & ~member.whole.away)
+    single = np.flatnonzero((member.whole.accelerators_per_replica == 1) & ~member.whole.offloads_weights)
     if not len(single):
         return []
     plans, slice_of_row = slice_plans(member.whole.take(single), slicing, question.assumptions)

@@ -21,9 +21,9 @@ from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.memory import STATIC
+from app.sizing.serving.memory import STATIC_RULE
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import judge, plans_of
+from app.sizing.serving.search import evaluate_plans, enumerate_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.values.packing import Packed, Packing, Placed
 from app.sizing.words import counted
@@ -122,7 +122,7 @@ def own_member(question: Question, workload: InferenceWorkload, found: Estimate,
         max_batched_tokens=None if d.max_batched_tokens is None else np.array([d.max_batched_tokens * 1.0])
     )
     placed = (d.replicas or 1) + (d.spare_replicas or 0)
-    fixed = bool(plan.away[0]) or (plan.memory_rules.rule[0] >= STATIC and not plan.small_engine[0])
+    fixed = bool(plan.offloads_weights[0]) or (plan.memory_rules.rule[0] >= STATIC_RULE and not plan.small_engine[0])
     plans, settings = by_memory(question, workload, plan if not fixed else plan.take(np.zeros(0, np.int64)), shared)
     return Member(workload.model.name, workload, plans, settings, plan, d, placed)
 
@@ -133,7 +133,7 @@ def member_of(question: Question, companion: Companion, plan: Plans, market: Cat
     unread, constraints = NullRejections(market.accelerators), question.constraints
     anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
     kind = serving_backend(workload)
-    plans = plans_of(
+    plans = enumerate_plans(
         workload.model,
         market,
         plan.offered,
@@ -143,7 +143,7 @@ def member_of(question: Question, companion: Companion, plan: Plans, market: Cat
         phase=kind.phase,
         personal=workload.personal,
     )
-    shareable = (plans.memory_rules.rule < STATIC) | plans.small_engine | workload.single_pass
+    shareable = (plans.memory_rules.rule < STATIC_RULE) | plans.small_engine | workload.single_pass
     plans = plans.take(np.flatnonzero((plans.accelerators_per_replica == 1) & shareable))
     whole = fastest(question, workload, plans)
     return Member(companion.name, workload, *by_memory(question, workload, whole, Settings()), whole)
@@ -153,7 +153,7 @@ def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Pl
     """For each weight format, the stack with the highest capacity on a whole card, the best first."""
     if not len(plans):
         return plans
-    judged = judge(question, workload, plans, Settings())
+    judged = evaluate_plans(question, workload, plans, Settings())
     capacity = np.where(judged.memory.fits, judged.options.capacity_per_s, 0.0)
     order = np.lexsort((plans.stacks.rows, -capacity))
     _, first = np.unique(plans.weight_format[order], return_index=True)
@@ -164,7 +164,7 @@ def by_memory(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings
 ) -> tuple[Plans, Settings]:
     """Every plan at each share of memory below the default of its engine, and at that default."""
-    own = serving_backend(workload).memory(workload, plans, question.assumptions, Settings()).memory_fraction
+    own = serving_backend(workload).estimate_memory(workload, plans, question.assumptions, Settings()).memory_fraction
     step = question.assumptions.packing_step_share
     some = np.array([round(step * k, 9) for k in range(1, int(1 / step + 1e-9))])
     rows, fractions = np.arange(len(plans)), np.zeros(0)

@@ -34,7 +34,7 @@ def split_changes(
     for case, *of_pools in every:
         reads, writes = (in_case(question, *each) for each in zip(of_pools, before, strict=True))
         then = in_proportion(now, both_states(workload, before), both_states(case.workload, (reads, writes)))
-        kept = one_pair(reads, writes).allowed(question, market)
+        kept = one_pair(reads, writes).within_constraints(question, market)
         text = describe_effect(question.objective, workload, now, then, within_limits=bool(kept[0]))
         yield Change(case.label, f"{text}{replica_words(before, (reads, writes))}")
 
@@ -52,7 +52,7 @@ def one_pair(reads: PoolAsRun, writes: PoolAsRun) -> Pairs:
 
 def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun]) -> State:
     """Expected state of two pools together; the utilization is that of the fuller pool."""
-    expected = [with_expected_performance(pool.workload, pool.options, pool.runs) for pool in pools]
+    expected = [with_expected_performance(pool.workload, pool.options, pool.simulated) for pool in pools]
     accelerators = sum(one(pool.fleet.accelerators) for pool in expected)
     capacity = min(one(pool.fleet.replicas * pool.capacity_per_s) for pool in expected)
     served = min(one(served_per_s(pool.workload, each)) for pool, each in zip(pools, expected, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.errors import Conflict
 from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Pools, Question
-from app.sizing.serving.layouts import splits_of
+from app.sizing.serving.layouts import context_splits
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 # Fields that each pool sets for itself.
@@ -79,7 +79,7 @@ def check_contexts(workload: InferenceWorkload, pools: Pools) -> None:
     docs/docs/advanced_features/dcp.mdx and vllm-project/vllm pull request 50611, read 2026-11-23.
     """
     written, kept = ((pool.context_parallel or 1) for _, pool in named(pools))
-    if max(written, kept) > 1 and not splits_of(workload.model).latent:
+    if max(written, kept) > 1 and not context_splits(workload.model).latent:
         raise Conflict(
             "Between pools, engines transfer whole KV caches, or MLA latents split over ranks. "
             f"{workload.model.name} has no MLA latents: omit context_parallel."

@@ -154,7 +154,7 @@ def with_volume(
     ending = Ending(
         expected_s=single_row(lasts_s),
         surely_s=single_row(start_s + (lasts_s - start_s) * slower),
-        start_s=single_row(start_s),
+        startup_s=single_row(start_s),
         usd=usd_total(single_row(hourly), single_row(lasts_s)),
     )
     return with_ending(question, workload, found, ending, 0)

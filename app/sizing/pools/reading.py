@@ -14,9 +14,9 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import formula, unrecorded
 from app.sizing.question import Question
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Settings
-from app.sizing.serving.options import Options, allowed
+from app.sizing.serving.options import Options, within_constraints
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import margins_asked, replicas_of, with_replica_count, search
+from app.sizing.serving.search import confidence_margins, required_replicas, with_replica_count, search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Slo
@@ -57,16 +57,16 @@ def most_load(wait_s: Column, service_s: Column, variation: float, share: float)
 
 
 def readers(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, turned_down: Rejections
+    question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, rejections: Rejections
 ) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
     slo, prompt = workload.slo, workload.input_tokens
     unlimited = Slo(None, None, None, slo.percentile)
-    options = search(question, replace(workload, slo=unlimited), plans, market, turned_down)
+    options = search_plans(question, replace(workload, slo=unlimited), plans, market, rejections)
     if not len(options) or slo.ttft_s is None:
         return options
-    margins = margins_asked(question, workload, options.plans, market)
-    tokenise_s = options.plans.achieved.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
+    margins = confidence_margins(question, workload, options.plans, market)
+    tokenise_s = options.plans.achieved_rates.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
     service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
     long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)
     variation = workload.burstiness**2 + prompt.squared_variation
@@ -76,6 +76,6 @@ def readers(
     options, capacity = options.take(able), capacity[able]
     if not len(options):
         return options
-    replicas = replicas_of(question, workload, options.plans, capacity, options.slo_batch, Settings())
+    replicas = required_replicas(question, workload, options.plans, capacity, options.slo_batch, Settings())
     again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity), replicas)
-    return again.take(allowed(question, again, turned_down))
+    return again.take(within_constraints(question, again, rejections))

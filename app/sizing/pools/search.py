@@ -25,11 +25,11 @@ from app.sizing.pools.transfer import transfer_of
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.curves import waits_at
-from app.sizing.serving.finalists import SimulatedReplicas, simulate_replicas, carries, loads_of, size_fleet
-from app.sizing.serving.layouts import splits_of
+from app.sizing.serving.finalists import SimulatedReplicas, simulate_replicas, has_capacity, load_per_replica, size_fleet
+from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import search
+from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 from app.sizing.values.pools import Transfer
@@ -70,7 +70,7 @@ class Pairs:
             (reads.cost.power_w + writes.cost.power_w) / np.maximum(served, LEAST_PER_S),
         )
 
-    def allowed(self, question: Question, market: Catalog) -> Mask:
+    def within_constraints(self, question: Question, market: Catalog) -> Mask:
         """Mask of pairs within the limits on accelerators, cost and power."""
         reads, writes = self.reads, self.writes
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
@@ -85,19 +85,19 @@ class PoolAsRun:
 
     workload: InferenceWorkload  # the pool's part of the workload
     options: Options  # one row, sized by the simulation
-    runs: SimulatedReplicas  # simulation of the pool
+    simulated: SimulatedReplicas  # simulation of the pool
 
     def first_token_s(self, percentile: float) -> float:
         """TTFT at the percentile of the limits, in seconds; 0 where the queue grows without bound."""
         with unrecorded():
-            waits = waits_at(self.runs.curves, loads_of(self.workload, self.options.fleet.replicas))
+            waits = waits_at(self.simulated.curves, load_per_replica(self.workload, self.options.fleet.replicas))
         wait_s = at(waits[f"ttft_{shown_at(percentile)}_s"], 0)
         return wait_s if np.isfinite(wait_s) else 0.0
 
     def estimated(self, question: Question, market: Catalog, asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (estimate,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.runs)
+        (estimate,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.simulated)
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)
@@ -132,7 +132,7 @@ def splitting(plans: Plans, market: Catalog, types: Codes) -> Plans:
     KV cache transfer is not guessed.
     """
     engines = [code for code, name in enumerate(market.engines) if name in SPLITTING]
-    rows = np.isin(plans.engine, engines) & ~plans.away & np.isfinite(plans.node.network_bytes_per_s)
+    rows = np.isin(plans.engine, engines) & ~plans.offloads_weights & np.isfinite(plans.node.network_bytes_per_s)
     if len(types):
         rows &= np.isin(plans.accelerator, types)
     return plans.take(rows)
@@ -146,10 +146,10 @@ def ranked_pairs(
     if not len(able):
         return None
     whole = able.take(able.context_parallel == 1)
-    split = able if splits_of(workload.model).latent else whole  # only MLA latents may be transferred split
+    split = able if context_splits(workload.model).latent else whole  # only MLA latents may be transferred split
     prompts = prefill_of(workload, reserve_s(workload), question.assumptions.split_first_token_factor)
     reads = readers(question, prompts, whole, market, NullRejections(market.accelerators))
-    writes = search(question, decode_of(workload, 0.0), split, market, NullRejections(market.accelerators))
+    writes = search_plans(question, decode_of(workload, 0.0), split, market, NullRejections(market.accelerators))
     if not len(reads) or not len(writes):
         return None
     reads, writes = leading(reads, market), leading(writes, market)
@@ -158,7 +158,7 @@ def ranked_pairs(
         return None
     pairs = Pairs(reads.take(first), writes.take(second), (first, second))
     score = np.where(
-        pairs.allowed(question, market), score_of(question.objective, pairs.measures(question, workload)), np.inf
+        pairs.within_constraints(question, market), score_of(question.objective, pairs.measures(question, workload)), np.inf
     )
     order = np.argsort(score, kind="stable")
     return pairs.take(order[np.isfinite(score[order])])
@@ -236,7 +236,7 @@ def as_run_together(
         return None, 1
     both = Pairs(first.options, second.options, pair.of_plan)
     way = way_between(workload, both, question)
-    if not both.allowed(question, market)[0] or way.link != transfer.link or not is_carried(workload, way):
+    if not both.within_constraints(question, market)[0] or way.link != transfer.link or not is_carried(workload, way):
         return None, 1
     score = score_of(question.objective, both.measures(question, workload, way.seconds))
     return PairAsRun(first, second, way, at(score, 0)), 1
@@ -267,7 +267,7 @@ def as_simulated(
 ) -> PoolAsRun | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
     runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
-    if runs is None or not carries(*runs.capacity_at_confidence(workload)).all():
+    if runs is None or not has_capacity(*runs.capacity_at_confidence(workload)).all():
         return None
     return PoolAsRun(workload, size_fleet(question, workload, options, runs), runs)
 
@@ -285,8 +285,8 @@ def joinable(reads: Plans, writes: Plans, market: Catalog) -> Mask:
     The location must be the same because network bandwidth between locations is not modeled.
     """
     same_engine_and_cache: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
-    together: Mask = same_engine_and_cache & (places(reads, market)[:, None] == places(writes, market))
-    return together
+    compatible: Mask = same_engine_and_cache & (places(reads, market)[:, None] == places(writes, market))
+    return compatible
 
 
 def leading(options: Options, market: Catalog) -> Options:

@@ -15,7 +15,7 @@ from app.sizing.hardware.links import known_network_bytes_per_s
 from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.cache import cache_bytes
-from app.sizing.serving.choice import fixed_plans
+from app.sizing.serving.choice import fixed_deployment_plans
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Catalog
@@ -72,7 +72,7 @@ def shares_domain(prefill: Plans, decode: Plans, accelerators: float) -> bool:
 
 def side_bytes_per_s(plan: Plans, assumed: Assumptions, *, in_domain: bool) -> float:
     """Achieved bandwidth of one accelerator on the link between the pools, in bytes/s."""
-    achieved, node = plan.achieved, plan.node
+    achieved, node = plan.achieved_rates, plan.node
     if in_domain:
         return one(node.link_bytes_per_s * achieved.scale_up_bandwidth_fraction)
     return one(known_network_bytes_per_s(node.network_bytes_per_s, assumed) * achieved.network_bandwidth_fraction)
@@ -113,7 +113,7 @@ def transfer_of(
 
 def plan_of(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Catalog) -> Plans:
     """The single plan of a complete deployment."""
-    return fixed_plans(
+    return fixed_deployment_plans(
         workload.model,
         market,
         machines_for(question, deployment, market, KINDS),

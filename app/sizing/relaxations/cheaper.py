@@ -40,7 +40,7 @@ from app.sizing.question import Objective, Question
 from app.sizing.serving.finalists import simulate_candidates
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.options import Options, measures, stable_key
-from app.sizing.serving.search import plans_of, search
+from app.sizing.serving.search import enumerate_plans, search_plans
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
@@ -156,7 +156,7 @@ def cheaper_services(
         machines = left_out(question, market, accepting, workload.redundancy.zones, most)
         kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
         known = np.isin(kinds, judged)
-        movable = options.take(~options.plans.away)  # weights in host memory bind a plan to its host
+        movable = options.take(~options.plans.offloads_weights)  # weights in host memory bind a plan to its host
         found = (
             [_repriced(question, workload, movable, market, machines.take(known), accepting)] if len(movable) else []
         )
@@ -274,10 +274,10 @@ def _searched(
     question = replace(question, constraints=limits, objective=Objective.COST, limit=1, trace=False)
     unread, assumed, kind = NullRejections(market.accelerators), question.assumptions, serving_backend(workload)
     personal = workload.personal
-    plans = plans_of(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
+    plans = enumerate_plans(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
-    options = search(question, workload, plans.take(worth), market, unread)
+    options = search_plans(question, workload, plans.take(worth), market, unread)
     options = _as_simulated(question, workload, options, market, accepting[options.plans.offered.listing], unread)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd

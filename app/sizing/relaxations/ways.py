@@ -19,7 +19,7 @@ from app.sizing.decisions.rejections import NullRejections, no_more
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
-from app.sizing.serving.search import search
+from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import every_run, layouts_sought
@@ -133,7 +133,7 @@ def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Cata
     """Every serving plan that meets the latency limits."""
     unread = NullRejections(market.accelerators)
     plans = plans_to_serve(question, workload, market, unread)
-    return ways_from(workload, search(question, workload, plans, market, unread))
+    return ways_from(workload, search_plans(question, workload, plans, market, unread))
 
 
 def ways_from(workload: InferenceWorkload, options: Options) -> Ways:

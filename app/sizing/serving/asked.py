@@ -10,13 +10,13 @@ from app.sizing.decisions.placement import hosts_needed, replicas_held, replicas
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Drafting
-from app.sizing.serving.layouts import splits_of
+from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
 
-def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
+def default_max_sequences(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Column:
     """Default limit of concurrent sequences (`max_num_seqs`) where the request fixes none.
 
     For open-loop and offline work it is the batch that meets the limits; otherwise it is every sequence that fits in
@@ -26,19 +26,19 @@ def sequences_of(workload: InferenceWorkload, memory: Memory, speed: Speed) -> C
     return np.maximum(1.0, most)
 
 
-def settings_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Settings:
+def requested_settings(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Settings:
     """Engine and fleet settings that the request fixes."""
 
-    def fixed(value: float | None) -> Column | None:
+    def fixed_column(value: float | None) -> Column | None:
         return None if value is None else np.full(len(plans), float(value))
 
     return Settings(
-        max_sequences=fixed(deployment.max_batch),
-        max_batched_tokens=fixed(deployment.max_batched_tokens),
-        memory_fraction=fixed(deployment.memory_fraction),
-        replicas=replicas_asked(deployment, plans, redundancy),
-        spare_replicas=fixed(deployment.spare_replicas),
-        nodes=nodes_asked(deployment, plans),
+        max_sequences=fixed_column(deployment.max_batch),
+        max_batched_tokens=fixed_column(deployment.max_batched_tokens),
+        memory_fraction=fixed_column(deployment.memory_fraction),
+        replicas=requested_replicas(deployment, plans, redundancy),
+        spare_replicas=fixed_column(deployment.spare_replicas),
+        nodes=requested_nodes(deployment, plans),
     )
 
 
@@ -68,14 +68,14 @@ def check_context(d: Deployment, workload: InferenceWorkload) -> None:
     context = d.context_parallel or 1
     if context == 1:
         return
-    splits = splits_of(workload.model)
+    splits = context_splits(workload.model)
     if workload.single_pass or not splits.kv_heads:
         raise Conflict(
             f"{workload.model.name} has no KV cache that context_parallel can split by tokens. "
             "No engine splits sliding windows or recurrent states."
         )
     able = [
-        name for name, engine in ENGINES.items() if engine.context_parallel and splits.suit(engine.context_parallel)
+        name for name, engine in ENGINES.items() if engine.context_parallel and splits.supports_engine(engine.context_parallel)
     ]
     if d.engine is not None and d.engine not in able:
         raise Conflict(
@@ -83,35 +83,35 @@ def check_context(d: Deployment, workload: InferenceWorkload) -> None:
             f"Set engine to one of: {', '.join(able)}."
         )
     tensor = d.tensor_parallel
-    if tensor is not None and not splits.by(tensor, context):
+    if tensor is not None and not splits.allows_split(tensor, context):
         raise Conflict(
-            f"context_parallel must divide tensor_parallel {tensor} and be at most {splits.most(tensor)}. "
+            f"context_parallel must divide tensor_parallel {tensor} and be at most {splits.max_ranks(tensor)}. "
             f"It only splits copies of the {splits.kv_heads} key/value heads."
         )
 
 
-def holding(deployment: Deployment, plans: Plans) -> Mask:
+def hardware_holds_replicas(deployment: Deployment, plans: Plans) -> Mask:
     """Mask of plans whose fixed machines or accelerators hold the fixed replicas and spares."""
     wanted = (deployment.replicas or 1) + (deployment.spare_replicas or 0)
     holds: Mask = np.ones(len(plans), dtype=bool)
     if deployment.nodes is not None:
-        holds &= most_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
+        holds &= max_replicas_on(plans, np.full(len(plans), float(deployment.nodes))) >= wanted
     if deployment.total_accelerators is not None:
         holds &= wanted * plans.accelerators_per_replica <= deployment.total_accelerators
     return holds
 
 
-def most_on(plans: Plans, machines: Column) -> Column:
+def max_replicas_on(plans: Plans, machines: Column) -> Column:
     """Largest number of replicas on a number of machines."""
-    return np.floor(machines / plans.nodes_per_replica) * per_host(plans)
+    return np.floor(machines / plans.nodes_per_replica) * replicas_per_host(plans)
 
 
-def per_host(plans: Plans) -> Column:
+def replicas_per_host(plans: Plans) -> Column:
     """Replicas per machine, or per group of machines that one replica spans."""
     return replicas_per_node(plans.accelerators_per_replica, plans.accelerators_per_node)
 
 
-def placed_asked(deployment: Deployment, plans: Plans) -> Column | None:
+def replicas_filling_hardware(deployment: Deployment, plans: Plans) -> Column | None:
     """Replicas including spares that fill the fixed accelerators or machines; None where neither is fixed."""
     if deployment.total_accelerators is not None:
         total = np.full(len(plans), float(deployment.total_accelerators))
@@ -121,11 +121,11 @@ def placed_asked(deployment: Deployment, plans: Plans) -> Column | None:
         return None
     size, each = plans.accelerators_per_replica, plans.accelerators_per_node
     machines = np.floor(total / each)
-    inside = machines * per_host(plans) + np.floor((total - machines * each) / size)
+    inside = machines * replicas_per_host(plans) + np.floor((total - machines * each) / size)
     return np.maximum(1.0, np.where(size > each, np.floor(total / size), inside))
 
 
-def nodes_asked(deployment: Deployment, plans: Plans) -> Column | None:
+def requested_nodes(deployment: Deployment, plans: Plans) -> Column | None:
     """Machines that the request fixes, directly or by the number of accelerators; None where neither is fixed."""
     if deployment.nodes is not None:
         return np.full(len(plans), float(deployment.nodes))
@@ -133,23 +133,23 @@ def nodes_asked(deployment: Deployment, plans: Plans) -> Column | None:
         return None
     if deployment.replicas is not None:
         return np.floor(deployment.total_accelerators / plans.accelerators_per_node)
-    placed = placed_asked(deployment, plans)
+    placed = replicas_filling_hardware(deployment, plans)
     assert placed is not None
-    return hosts_needed(placed, per_host(plans)) * plans.nodes_per_replica
+    return hosts_needed(placed, replicas_per_host(plans)) * plans.nodes_per_replica
 
 
-def replicas_asked(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Column | None:
+def requested_replicas(deployment: Deployment, plans: Plans, redundancy: Redundancy) -> Column | None:
     """Replicas that the request fixes, directly or by hardware to fill; None where neither is fixed.
 
     On fixed hardware, the result leaves enough spare replicas for the failures that the redundancy must survive.
     """
     if deployment.replicas is not None:
         return np.full(len(plans), float(deployment.replicas))
-    placed = placed_asked(deployment, plans)
+    placed = replicas_filling_hardware(deployment, plans)
     if placed is None:
         return None
     if deployment.spare_replicas is not None:
         return np.maximum(1.0, placed - deployment.spare_replicas)
-    machines = nodes_asked(deployment, plans)
+    machines = requested_nodes(deployment, plans)
     assert machines is not None
     return replicas_held(redundancy, placed, np.floor(machines / plans.nodes_per_replica))

@@ -16,26 +16,26 @@ from app.sizing.decisions.volume import may_be_in_time, run_s
 from app.sizing.formula import unrecorded
 from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
 from app.sizing.result import Assurance, Level
-from app.sizing.serving.kinds import able, serving_backend
+from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
 from app.sizing.serving.measured import Memory, Settings, Speed
-from app.sizing.serving.options import Judged, Options
+from app.sizing.serving.options import PlanEvaluations, Options
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import replicas_of
+from app.sizing.serving.search import required_replicas
 from app.sizing.uncertainty import MOST_SURE, NORMAL, Neighborhood, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
 # Confidence values at which the slack of a deployment is computed; linear interpolation and extrapolation elsewhere.
 CONFIDENCE_GRID = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 # Slack is clipped to a factor of e: larger deviations are treated as equal.
-FAR_OFF = 1.0
-LEAST_SHARE = 1e-12
+MAX_LOG_SLACK = 1.0
+MIN_RATIO = 1e-12
 # Maximum multiple of the replicas at the requested confidence. Beyond it, another layout or machine is needed instead.
 MOST_TIMES = 8.0
 
 
 @dataclass(frozen=True, slots=True)
-class ByMargins:
+class MarginLevels:
     """Deployments repeated per margin: the median prediction, then each confidence level, then the confidence grid."""
 
     count: int  # number of deployments
@@ -44,12 +44,12 @@ class ByMargins:
     margins: Margins  # margins of every row
 
     @property
-    def rows(self) -> Codes:
+    def deployment_rows(self) -> Codes:
         """Deployment index of every row."""
         return np.tile(np.arange(self.count), len(self.margins) // self.count)
 
     @property
-    def predicted(self) -> Codes:
+    def median_rows(self) -> Codes:
         """Rows of the median prediction."""
         return np.arange(self.count)
 
@@ -59,27 +59,27 @@ class ByMargins:
         return slice(start, start + self.count)
 
     @property
-    def at_level(self) -> slice:
+    def all_level_rows(self) -> slice:
         """Rows of all confidence levels."""
         return slice(self.count, self.count * (1 + len(self.levels)))
 
 
-def by_margins(question: Question, workload: InferenceWorkload, around: Neighborhood, spreads: Spreads) -> ByMargins:
+def build_margin_levels(question: Question, workload: InferenceWorkload, around: Neighborhood, spreads: Spreads) -> MarginLevels:
     """Margins for all confidence levels and the confidence grid, from the evidence around each deployment."""
     asked, count = question.constraints.confidence, len(around)
     levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*CONFIDENCE_GRID, asked})
-    standing = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
-    around = around.take(np.tile(np.arange(count), len(standing)))
-    margins = margins_at(np.repeat(standing, count), workload, around, spreads, question.assumptions)
-    return ByMargins(count, levels, standing[len(levels) :], stacked([Margins.none(count), margins]))
+    z_scores = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
+    around = around.take(np.tile(np.arange(count), len(z_scores)))
+    margins = margins_at(np.repeat(z_scores, count), workload, around, spreads, question.assumptions)
+    return MarginLevels(count, levels, z_scores[len(levels) :], stacked([Margins.without_margin(count), margins]))
 
 
-def measured_by(
+def measure_at_margins(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
     settings: Settings,
-    by: ByMargins,
+    by: MarginLevels,
     *,
     speculative: Speculative | None = None,
 ) -> tuple[Any, Any]:
@@ -89,21 +89,21 @@ def measured_by(
     configured batch.
     """
     assert settings.max_sequences is not None
-    kind, assumed, rows = serving_backend(workload), question.assumptions, by.rows
+    kind, assumed, rows = serving_backend(workload), question.assumptions, by.deployment_rows
     most = settings.max_sequences[rows]
-    most[by.at_level] = np.nan
-    memory = kind.memory(
+    most[by.all_level_rows] = np.nan
+    memory = kind.estimate_memory(
         workload, plans.take(rows), assumed, replace(settings.take(rows), max_sequences=most), by.margins
     )
-    alone = kind.unloaded_latency(workload, plans, memory.take(by.predicted), assumed, speculative)
-    return memory, kind.speed(workload, memory, kind.by(workload, alone.take(rows), by.margins), assumed)
+    alone = kind.unloaded_latency(workload, plans, memory.take(by.median_rows), assumed, speculative)
+    return memory, kind.estimate_speed(workload, memory, kind.with_margins(workload, alone.take(rows), by.margins), assumed)
 
 
-def assured(
+def estimate_assurance(
     question: Question,
     workload: InferenceWorkload,
-    judged: Judged[Any, Any, Any],
-    by: ByMargins,
+    judged: PlanEvaluations[Any, Any, Any],
+    by: MarginLevels,
     memory: Memory,
     speed: Speed,
     within: Column | None = None,
@@ -113,18 +113,18 @@ def assured(
     Machine, engine and layout stay the same. `within` is the ratio of latency limit to simulated latency at the
     lightest load, where a simulation exists.
     """
-    rows, at_level, count = by.rows, by.at_level, by.count
+    rows, at_level, count = by.deployment_rows, by.all_level_rows, by.count
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
-    needed = replicas_of(question, workload, judged.plans.take(rows), capacity, batch, Settings())
-    serves = able(workload, memory, speed) if within is None else memory.fits & speed.serves
+    needed = required_replicas(question, workload, judged.plans.take(rows), capacity, batch, Settings())
+    serves = meets_unloaded_limits(workload, memory, speed) if within is None else memory.fits & speed.has_capacity
     holds = serves & may_be_in_time(workload, capacity, batch, start)
     needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
     of_levels = speed.take(np.arange(at_level.start, at_level.stop))
-    by_level = levels_of(question, workload, by.levels, judged.options, needed, of_levels)
+    by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
-    slack = np.minimum(slack_of(workload, speed, judged.fleet.replicas[rows], start, within), room)
+    slack = np.minimum(log_slack(workload, speed, judged.fleet.replicas[rows], start, within), room)
     fits, meets = (success_probability(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
-    bounded, in_time = limited(workload), workload.deadline_s is not None
+    bounded, in_time = has_speed_limits(workload), workload.deadline_s is not None
     return tuple(
         Assurance(
             question.constraints.confidence,
@@ -137,7 +137,7 @@ def assured(
     )
 
 
-def surely_s(
+def duration_at_confidence_s(
     question: Question,
     workload: InferenceWorkload,
     expected_s: Column,
@@ -152,14 +152,14 @@ def surely_s(
     return options.cold_start_s + (expected_s - options.cold_start_s) * slower
 
 
-def limited(workload: InferenceWorkload) -> bool:
+def has_speed_limits(workload: InferenceWorkload) -> bool:
     """Whether the request sets a requirement on speed: a request rate or latency limits."""
     slo = workload.slo
     limits = slo.ttft_s is not None or slo.tpot_s is not None or slo.e2e_s is not None
     return workload.load is Load.OPEN or (limits and workload.load is not Load.OFFLINE)
 
 
-def levels_of(
+def resources_by_level(
     question: Question,
     workload: InferenceWorkload,
     levels: list[float],
@@ -199,7 +199,7 @@ def levels_of(
     ]
 
 
-def slack_of(
+def log_slack(
     workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column, within: Column | None = None
 ) -> Column:
     """Logarithm of the ratio between capability and requirement, for the tightest requirement; one row per margin.
@@ -208,21 +208,21 @@ def slack_of(
     """
     kind = serving_backend(workload)
     if workload.load is Load.OPEN:
-        shares = [replicas * speed.capacity_per_s / max(workload.peak_per_s, LEAST_SHARE)]
+        shares = [replicas * speed.capacity_per_s / max(workload.peak_per_s, MIN_RATIO)]
     elif workload.load is Load.OFFLINE:
-        shares = [time_share(workload, speed, replicas, cold_start_s)]
+        shares = [deadline_ratio(workload, speed, replicas, cold_start_s)]
     else:
         each = np.ceil(workload.in_flight / replicas)
         shares = [np.where(each > 1, speed.slo_batch / np.maximum(each, 1.0), np.inf)]  # one request meets its limits
     if within is not None:
         shares.append(within)
     else:
-        shares += [limit.available_s / np.maximum(limit.needed_s, LEAST_SHARE) for limit in kind.limits(speed.alone)]
-    slack: Column = np.log(np.maximum(np.min(shares, axis=0), LEAST_SHARE))
+        shares += [limit.available_s / np.maximum(limit.needed_s, MIN_RATIO) for limit in kind.latency_limits(speed.alone)]
+    slack: Column = np.log(np.maximum(np.min(shares, axis=0), MIN_RATIO))
     return slack
 
 
-def time_share(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
+def deadline_ratio(workload: InferenceWorkload, speed: Speed, replicas: Column, cold_start_s: Column) -> Column:
     """Ratio of the time until the deadline to the run time, without the cold start; 1 where there is no volume or
     deadline.
     """
@@ -238,10 +238,10 @@ def success_probability(standing: Column, slack: Column) -> list[float]:
 
     Once slack is negative at a confidence, it counts as negative at all higher ones.
     """
-    remaining_slack = np.minimum.accumulate(np.clip(slack, -FAR_OFF, FAR_OFF))
+    remaining_slack = np.minimum.accumulate(np.clip(slack, -MAX_LOG_SLACK, MAX_LOG_SLACK))
     last, columns = len(standing) - 1, np.arange(remaining_slack.shape[1])
     base = np.clip((remaining_slack >= 0).sum(axis=0) - 1, 0, last)
     before = np.minimum(base, last - 1)
-    slope = np.maximum(remaining_slack[before, columns] - remaining_slack[before + 1, columns], LEAST_SHARE)
+    slope = np.maximum(remaining_slack[before, columns] - remaining_slack[before + 1, columns], MIN_RATIO)
     z_scores = standing[base] + remaining_slack[base, columns] * (standing[before + 1] - standing[before]) / slope
     return [NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in z_scores.tolist()]

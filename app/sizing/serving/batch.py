@@ -16,13 +16,13 @@ from app.sizing.formula import formula
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.host import Hosting
+from app.sizing.serving.host import HostWork
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.roofline import smooth_maximum
 from app.sizing.workload import InferenceWorkload
 
 # Matrix rates relative to the 16-bit rate: above the first the computation is in 8 bits, below the second in 32.
-WIDER, NARROWER = 1.2, 0.9
+FASTER_RATE_RATIO, SLOWER_RATE_RATIO = 1.2, 0.9
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,15 @@ class BatchTerms(Columns):
     exponent: Column  # sharpness of the roofline's knee
     request_s: Column  # fixed time per batch, s
     passes: float  # passes per sample
-    hosting: Hosting  # host work per request, and the cores for it
+    host_work: HostWork  # host work per request, and the cores for it
 
     @property
-    def unhosted(self) -> BatchTerms:
+    def without_host_work(self) -> BatchTerms:
         """The same terms without host work."""
-        return replace(self, hosting=Hosting.none(len(self)))
+        return replace(self, hosting=HostWork.without_host_work(len(self)))
 
 
-def work_of(workload: InferenceWorkload) -> SampleWork:
+def request_sample_work(workload: InferenceWorkload) -> SampleWork:
     """One request as a sample: an encoder's pass over its tokens, or the model's own sample work.
 
     In serving, an encoder holds the live tensors of one layer, not of all layers.
@@ -66,7 +66,7 @@ def work_of(workload: InferenceWorkload) -> SampleWork:
 
 
 @formula(unit="s/sample", source="roofline model (Williams et al. 2009)")
-def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column, padding: Column) -> Column:
+def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column, padding_factor: Column) -> Column:
     """Time to multiply one sample in one pass.
 
     Parameters:
@@ -79,7 +79,7 @@ def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fractio
         >>> round(8.18e9 / (312e12 * 0.28) * 1e6, 1)  # ResNet-50 at 0.28 of an A100's rate, us per image
         93.6
     """
-    return work.flops * padding / (linear_flops_per_s * achieved_fraction)
+    return work.flops * padding_factor / (linear_flops_per_s * achieved_fraction)
 
 
 @formula(unit="s/sample", source="roofline model (Williams et al. 2009)")
@@ -105,7 +105,7 @@ def bytes_slope_s(
     bit16_flops_per_s: Column,
     bytes_per_s: Column,
     achieved_memory_fraction: Column,
-    padding: Column,
+    padding_factor: Column,
 ) -> Column:
     """Time to write and read the activations of one sample, at the width of the computation.
 
@@ -122,8 +122,8 @@ def bytes_slope_s(
         50.0
     """
     ratio = linear_flops_per_s / bit16_flops_per_s
-    width = np.where(ratio > WIDER, 0.5, np.where(ratio < NARROWER, 2.0, 1.0))
-    return work.moved_bytes * padding * width / (bytes_per_s * achieved_memory_fraction)
+    width = np.where(ratio > FASTER_RATE_RATIO, 0.5, np.where(ratio < SLOWER_RATE_RATIO, 2.0, 1.0))
+    return work.moved_bytes * padding_factor * width / (bytes_per_s * achieved_memory_fraction)
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
@@ -175,7 +175,7 @@ def launch_s(work: SampleWork, achieved: Achieved) -> Column:
 
 
 @formula(unit="1", source="definition: a batch is padded to its longest text")
-def padding(long_tokens: float, mean_tokens: float, packs: Mask, assumed: Assumptions) -> Column:
+def padding_factor(long_tokens: float, mean_tokens: float, packs: Mask, assumed: Assumptions) -> Column:
     """Tokens that a batch computes divided by the tokens sent, if shorter texts are padded to the longest.
 
     Parameters:
@@ -190,12 +190,12 @@ def padding(long_tokens: float, mean_tokens: float, packs: Mask, assumed: Assump
     return np.where(packs, 1.0, 1 + assumed.padded_share * (long_tokens / mean_tokens - 1))
 
 
-def padding_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Column:
+def plan_padding_factors(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Column:
     """Padding factor of every plan; 1 for texts of one length and for other samples."""
     texts = workload.input_tokens
     if workload.model.kind is not ModelKind.ENCODER or not texts.sigma:
         return np.ones(len(plans))
-    return padding(max(texts.mean, workload.long_prompt(95.0)), texts.mean, plans.packs, assumed)
+    return padding_factor(max(texts.mean, workload.long_prompt(95.0)), texts.mean, plans.packs_batches, assumed)
 
 
 @formula(unit="1", source="fitted to benchmark measurements")
@@ -216,16 +216,16 @@ def batch_terms(
     work: SampleWork,
     plans: Plans,
     achieved: Achieved | None = None,
-    padding: Column | None = None,
-    host: Hosting | None = None,
+    padding_factor: Column | None = None,
+    host: HostWork | None = None,
 ) -> BatchTerms:
     """Times of a batch on every plan.
 
     Without `achieved` the coefficients of the plans' software stacks apply. Without `padding_factor` nothing is
     padded. Without `host` there is no host work.
     """
-    s = plans.achieved if achieved is None else achieved
-    longer = np.ones(len(plans)) if padding is None else padding
+    s = plans.achieved_rates if achieved is None else achieved
+    longer = np.ones(len(plans)) if padding_factor is None else padding_factor
     rate, memory = plans.linear_flops_per_s, plans.bytes_per_s
     fraction = s.sample_compute_fraction if work.convolutional else matrix_fraction(s)
     read = s.attention_memory_fraction if work.decodes else s.linear_memory_fraction
@@ -240,7 +240,7 @@ def batch_terms(
         exponent=s.roofline_exponent,
         request_s=s.sample_batch_s,
         passes=work.passes,
-        hosting=Hosting.none(len(plans)) if host is None else host,
+        host_work=HostWork.without_host_work(len(plans)) if host is None else host,
     )
 
 
@@ -281,7 +281,7 @@ def batch_s(sample_pass_s: Column, batch: Column, terms: BatchTerms) -> Column:
 
 
 @formula(unit="s", source="two-stage pipeline: the host prepares one batch while the device runs another")
-def cycle_s(batch_s: Column, batch: Column, hosting: Hosting) -> Column:
+def cycle_s(batch_s: Column, batch: Column, host_work: HostWork) -> Column:
     """Time from one batch to the next: the slower of device and host, or their sum if they are the same cores.
 
     Parameters:
@@ -294,11 +294,11 @@ def cycle_s(batch_s: Column, batch: Column, hosting: Hosting) -> Column:
         >>> float(cycle_s(0.02, 32, host))
         0.032
     """
-    ready_s = batch * hosting.host_s / hosting.host_cores
-    paced_s = np.where(hosting.in_turn, batch_s + ready_s, np.maximum(batch_s, ready_s))
-    return np.maximum(paced_s, batch * hosting.serial_s)
+    ready_s = batch * host_work.host_s / host_work.host_cores
+    paced_s = np.where(host_work.in_turn, batch_s + ready_s, np.maximum(batch_s, ready_s))
+    return np.maximum(paced_s, batch * host_work.serial_s)
 
 
-def of_batch_s(terms: BatchTerms, batch: Column) -> Column:
+def batch_cycle_s(terms: BatchTerms, batch: Column) -> Column:
     """Time from one batch to the next, s."""
-    return cycle_s(batch_s(sample_pass_s(batch, terms), batch, terms), batch, terms.hosting)
+    return cycle_s(batch_s(sample_pass_s(batch, terms), batch, terms), batch, terms.host_work)

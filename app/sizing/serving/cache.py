@@ -96,7 +96,7 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
 
 
 @formula(unit="tokens", source="renewal theory (length-biased sampling)")
-def aged_output_tokens(output_tokens: float, output_variation: float) -> float:
+def length_biased_output_tokens(output_tokens: float, output_variation: float) -> float:
     """Mean final output of the sequences that run at a given moment; on average they have generated half of it.
 
     Long outputs run longer, so a snapshot contains more of them (length-biased sampling).
@@ -113,7 +113,7 @@ def aged_output_tokens(output_tokens: float, output_variation: float) -> float:
 
 
 @formula(unit="B", source="paged attention, Kwon et al. 2023 (arXiv:2309.06180); documentation of the engines")
-def held_bytes(half_bytes: Column, whole_bytes: Column, output_reserve_share: Column) -> Column:
+def mean_cache_bytes(half_bytes: Column, whole_bytes: Column, output_reserve_share: Column) -> Column:
     """Mean cache of a running sequence: what it has written, and the share of the rest that the engine reserves.
 
     Parameters:
@@ -128,7 +128,7 @@ def held_bytes(half_bytes: Column, whole_bytes: Column, output_reserve_share: Co
     return half_bytes + output_reserve_share * (whole_bytes - half_bytes)
 
 
-def caches_of(
+def sequence_cache_bytes(
     model: ModelArchitecture,
     plans: Plans,
     final_tokens: float,
@@ -138,18 +138,18 @@ def caches_of(
 ) -> tuple[Column, Column, Column]:
     """Cache of a request at its end, its mean over running requests, and the cache of the longest context, B."""
     final = cache_bytes(model, final_tokens, plans)
-    prompt, aged = final_tokens - output_tokens, aged_output_tokens(output_tokens, output_variation)
+    prompt, aged = final_tokens - output_tokens, length_biased_output_tokens(output_tokens, output_variation)
     with trace_label("half of the output generated"):
         half = cache_bytes(model, prompt + aged / 2, plans)
     with trace_label("whole output generated"):
         whole = cache_bytes(model, prompt + aged, plans)
     with trace_label("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
-    rules = plans.scheduling
-    return final, held_bytes(half, whole, np.where(rules.reserves, 1.0, rules.output_reserve_share)), longest
+    rules = plans.scheduling_rules
+    return final, mean_cache_bytes(half, whole, np.where(rules.reserves, 1.0, rules.output_reserve_share)), longest
 
 
-def prefixes_of(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:
+def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:
     """Prefixes of idle sessions on every plan; None if the workload does not keep them.
 
     A session's own part includes the last window of sliding-window layers and one state of recurrent layers.

@@ -20,22 +20,22 @@ from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import Rival
-from app.sizing.serving.asked import sequences_of, settings_asked
-from app.sizing.serving.finalists import SimulatedReplicas, finalists_of
-from app.sizing.serving.kinds import able, serving_backend
+from app.sizing.serving.asked import default_max_sequences, requested_settings
+from app.sizing.serving.finalists import SimulatedReplicas, select_finalists
+from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
-    alike_for_a_replica,
-    complete,
-    judge,
-    margins_asked,
-    options_of,
-    plans_of,
-    replicas_of,
+    replica_equivalence_key,
+    complete_settings,
+    evaluate_plans,
+    confidence_margins,
+    build_options,
+    enumerate_plans,
+    required_replicas,
     with_replica_count,
-    search,
+    search_plans,
 )
 from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
@@ -43,16 +43,16 @@ from app.sizing.workload import InferenceWorkload, Load
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenPlan:
     """One plan with its settings, a runner-up engine, and the simulation of the plan if it was simulated."""
 
     plan: Plans  # table with one row
     settings: Settings  # complete settings of the plan
     runner_up: Rival | None = None  # runner-up: another engine with a similar score
-    runs: SimulatedReplicas | None = None  # simulation of the plan, if it was simulated
+    simulated: SimulatedReplicas | None = None  # simulation of the plan, if it was simulated
 
 
-def fixed_plans(
+def fixed_deployment_plans(
     model: ModelArchitecture,
     market: Catalog,
     machines: Candidates,
@@ -69,9 +69,9 @@ def fixed_plans(
     If the layout is larger than any machine for sale, a host without a price takes their place.
     """
 
-    def plans_on(hosts: Candidates, turned_down: Rejections) -> Plans:
-        return plans_of(
-            model, market, hosts, constraints, turned_down, assumed, phase=phase, personal=personal, fixed=deployment
+    def plans_on(hosts: Candidates, rejections: Rejections) -> Plans:
+        return enumerate_plans(
+            model, market, hosts, constraints, rejections, assumed, phase=phase, personal=personal, fixed=deployment
         )
 
     plans = plans_on(machines, rejections)
@@ -80,19 +80,19 @@ def fixed_plans(
     return plans_on(unpriced(market, deployment, assumed), NullRejections(market.accelerators))
 
 
-def chosen(
+def choose_plan(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
-) -> Choice:
+) -> ChosenPlan:
     """The plan that the search ranks first if the size is open; otherwise, or if the search finds none, the most
     capable.
 
     A complete deployment is returned unchanged.
     """
-    requested = settings_asked(deployment, plans, workload.redundancy)
+    requested = requested_settings(deployment, plans, workload.redundancy)
     if len(plans) == 1 and is_complete(workload, requested):
-        return Choice(plans, requested)
-    recommended = None if deployment.fixes_hardware else searched(question, workload, plans, deployment, market)
-    return most_capable(question, workload, plans, deployment, market) if recommended is None else recommended
+        return ChosenPlan(plans, requested)
+    recommended = None if deployment.fixes_hardware else search_best_plan(question, workload, plans, deployment, market)
+    return most_capable_plan(question, workload, plans, deployment, market) if recommended is None else recommended
 
 
 def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
@@ -101,59 +101,59 @@ def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
     return tokens and not any(v is None for v in (asked.max_sequences, asked.memory_fraction, asked.replicas))
 
 
-def searched(
+def search_best_plan(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
-) -> Choice | None:
+) -> ChosenPlan | None:
     """The recommended plan among these; None if the search finds none."""
-    unread = NullRejections(market.accelerators)
-    options, runs = search(question, workload, plans, market, unread, deployment), None
+    no_rejections = NullRejections(market.accelerators)
+    options, runs = search_plans(question, workload, plans, market, no_rejections, deployment), None
     if deployment.replicas is not None:
-        options = with_replicas(question, workload, options, deployment)
+        options = with_fixed_replicas(question, workload, options, deployment)
     if not len(options):
         return None
     row = best_per_accelerator(
         options.accelerator, question.objective, measures(workload, options), stable_key(options)
     )[:1]
     if deployment.replicas is None:
-        finalists, _ = finalists_of(replace(question, limit=1), workload, options, market, unread, deployment)
+        finalists, _ = select_finalists(replace(question, limit=1), workload, options, market, no_rejections, deployment)
         if len(finalists.rows):
             options, row, runs = finalists.options, finalists.rows, finalists.runs
-    near = near_engine(question, market, options.plans, score_of(question.objective, measures(workload, options)), row)
-    return Choice(options.plans.take(row), options.settings.take(row), near, runs)
+    near = runner_up_engine(question, market, options.plans, score_of(question.objective, measures(workload, options)), row)
+    return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
 
-def with_replicas(question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment) -> Options:
+def with_fixed_replicas(question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment) -> Options:
     """Plans for which the fixed number of replicas is enough, with that number of replicas."""
     enough = options.take(options.fleet.replicas <= float(deployment.replicas or 1))
-    asked = settings_asked(deployment, enough.plans, workload.redundancy)
+    asked = requested_settings(deployment, enough.plans, workload.redundancy)
     assert asked.replicas is not None
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def near_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> Rival | None:
+def runner_up_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> Rival | None:
     """Runner-up: another engine whose best plan has a similar score."""
     return find_runners_up(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
 
-def most_capable(
+def most_capable_plan(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
-) -> Choice:
+) -> ChosenPlan:
     """The plan with the highest throughput within the limits at the requested confidence.
 
     Ties go to the cheapest plan, then to the lowest latency without load, then to the smallest. The request rate is
     not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
-    first, group_of_plan = distinct(alike_for_a_replica(plans, market) * (count.max() + 1) + count)
-    kinds, settings, rows = least_short(question, workload, plans.take(first), deployment, market)
+    first, group_of_plan = distinct(replica_equivalence_key(plans, market) * (count.max() + 1) + count)
+    kinds, settings, rows = least_short_plans(question, workload, plans.take(first), deployment, market)
     idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
-    evaluated = judge(question, idle, kinds, settings, speculative=deployment.speculative).options
+    evaluated = evaluate_plans(question, idle, kinds, settings, speculative=deployment.speculative).options
     score = 1.0 / np.maximum(throughput_per_s(workload, evaluated), LEAST_PER_S)
     row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
     row_of[rows[most]] = most
     tied = np.flatnonzero(row_of[group_of_plan] >= 0)
     plans, of_kind = plans.take(tied), row_of[group_of_plan][tied]
-    options = options_of(
+    options = build_options(
         question,
         workload,
         plans,
@@ -165,11 +165,11 @@ def most_capable(
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), rounded(options.e2e_p50_s), rounded(usd)))[:1]
-    rival = near_engine(question, market, kinds, score, of_kind[best])
-    return Choice(plans.take(best), settings.take(of_kind[best]), rival)
+    rival = runner_up_engine(question, market, kinds, score, of_kind[best])
+    return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
 
 
-def least_short(
+def least_short_plans(
     question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
 ) -> tuple[Plans, Settings, Codes]:
     """Plans with the smallest shortfall, their settings and their row indices.
@@ -180,27 +180,27 @@ def least_short(
     kind, assumed, requested = (
         serving_backend(workload),
         question.assumptions,
-        settings_asked(deployment, plans, workload.redundancy),
+        requested_settings(deployment, plans, workload.redundancy),
     )
-    margins = margins_asked(question, workload, plans, market)
+    margins = confidence_margins(question, workload, plans, market)
 
     def measure_remaining() -> tuple[Memory, Speed, Mask]:
-        memory = kind.memory(workload, plans, assumed, requested, margins)
+        memory = kind.estimate_memory(workload, plans, assumed, requested, margins)
         alone = kind.unloaded_latency(workload, plans, memory, assumed, deployment.speculative, margins)
-        speed = kind.speed(workload, memory, alone, assumed)
-        return memory, speed, able(workload, memory, speed)
+        speed = kind.estimate_speed(workload, memory, alone, assumed)
+        return memory, speed, meets_unloaded_limits(workload, memory, speed)
 
     memory, speed, held = measure_remaining()
-    slow = np.where(held, 0.0, np.maximum(1.0, times_too_slow(workload, speed, requested)))
+    slow = np.where(held, 0.0, np.maximum(1.0, slowdown_ratio(workload, speed, requested)))
     rows: Codes = np.arange(len(plans))
-    for short in (memory.unfit, exceeds_accelerators(workload, deployment, plans, requested), slow):
+    for short in (memory.memory_shortfall, exceeds_accelerators(workload, deployment, plans, requested), slow):
         rows = rows[short[rows] <= short[rows].min() * (1 + 1e-9)]
     plans, requested, margins, held = plans.take(rows), requested.take(rows), margins.take(rows), held[rows]
     memory, speed = memory.take(rows), speed.take(rows)
     if not held.all():
-        margins = margins.only(held)
+        margins = margins.restrict_to(held)
         memory, speed, held = measure_remaining()
-    return plans, at_their_best(question, workload, plans, requested, memory, speed, held), rows
+    return plans, complete_open_settings(question, workload, plans, requested, memory, speed, held), rows
 
 
 def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, plans: Plans, asked: Settings) -> Column:
@@ -212,10 +212,10 @@ def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, pl
     return (taken.accelerators > deployment.total_accelerators).astype(np.float64)
 
 
-def times_too_slow(workload: InferenceWorkload, speed: Speed, asked: Settings) -> Column:
+def slowdown_ratio(workload: InferenceWorkload, speed: Speed, asked: Settings) -> Column:
     """Ratio of latency to limit, for the limit that is missed most."""
     with np.errstate(invalid="ignore"):
-        missed = [limit.needed_s / limit.available_s for limit in serving_backend(workload).limits(speed.alone)]
+        missed = [limit.needed_s / limit.available_s for limit in serving_backend(workload).latency_limits(speed.alone)]
     slo = workload.slo
     limited = any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s))
     if limited and asked.replicas is not None and workload.load in (Load.CLOSED, Load.BATCH):
@@ -225,7 +225,7 @@ def times_too_slow(workload: InferenceWorkload, speed: Speed, asked: Settings) -
     return worst
 
 
-def at_their_best(
+def complete_open_settings(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -241,11 +241,11 @@ def at_their_best(
     """
     most = asked.max_sequences
     if most is None:
-        most = np.where(held, sequences_of(workload, memory, speed), memory.sequences)
+        most = np.where(held, default_max_sequences(workload, memory, speed), memory.sequences)
     capacity = np.where(held, speed.capacity_per_s, speed.saturation_per_s)
     batch = np.where(held, speed.slo_batch, memory.sequences * plans.data_parallel)
-    replicas = replicas_of(question, workload, plans, capacity, batch, asked)
+    replicas = required_replicas(question, workload, plans, capacity, batch, asked)
     if asked.replicas is None:
         each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
         replicas = np.clip(replicas, 1.0, np.floor(MOST_ACCELERATORS / each))
-    return replace(complete(memory, speed, replicas, asked), max_sequences=most)
+    return replace(complete_settings(memory, speed, replicas, asked), max_sequences=most)

@@ -115,7 +115,7 @@ def hop_bytes_per_s(link: LinkUse, achieved: Achieved, collective_bytes_per_s: C
 
 
 @formula(unit="s", source="ring all-reduce, Patarasuk and Yuan 2009; Shoeybi et al. 2019 (arXiv:1909.08053)")
-def passed_s(
+def link_transfer_s(
     reductions: Column, message_bytes: Column, pipeline_parallel: Column, link: LinkUse, speed: LinkSpeed
 ) -> Column:
     """Transfer time of one message (a token of a sequence, or a whole prompt) over the links.
@@ -141,7 +141,7 @@ def passed_s(
 
 
 @formula(unit="s", source="fitted to benchmark measurements")
-def waited_s(reductions: Column, pipeline_parallel: Column, link: LinkUse, speed: LinkSpeed) -> Column:
+def link_latency_s(reductions: Column, pipeline_parallel: Column, link: LinkUse, speed: LinkSpeed) -> Column:
     """Latency of the collectives and pipeline transfers of one step.
 
     Parameters:
@@ -160,7 +160,7 @@ def waited_s(reductions: Column, pipeline_parallel: Column, link: LinkUse, speed
 
 
 @formula(unit="s", source="ring all-reduce, Patarasuk and Yuan 2009, first inside machines, then between them")
-def across_reduce_s(
+def cross_node_all_reduce_s(
     reductions: Column,
     message_bytes: Column,
     tensor_parallel: Column,
@@ -187,7 +187,7 @@ def across_reduce_s(
 
 
 @formula(unit="s", source="NCCL's tree algorithm for small messages")
-def across_latency_s(
+def cross_node_latency_s(
     reductions: Column, tensor_parallel: Column, linked_ranks: Column, network_latency_s: Column
 ) -> Column:
     """Latency of a step's all-reduces between machines, in addition to that inside them.
@@ -213,7 +213,7 @@ def link_speed(link: LinkUse, achieved: Achieved) -> LinkSpeed:
     return LinkSpeed(latency, rate, hop_s, hop_rate, achieved.network_latency_s, network_rate)
 
 
-def passed_and_waited(
+def transfer_and_latency_s(
     reductions: Column,
     message_bytes: Column,
     tensor_parallel: Column,
@@ -225,10 +225,10 @@ def passed_and_waited(
 
     Both include the network if tensor-parallel ranks span machines.
     """
-    transfer = passed_s(reductions, message_bytes, pipeline_parallel, link, speed)
-    latency = waited_s(reductions, pipeline_parallel, link, speed)
+    transfer = link_transfer_s(reductions, message_bytes, pipeline_parallel, link, speed)
+    latency = link_latency_s(reductions, pipeline_parallel, link, speed)
     if (tensor_parallel > link.linked_ranks).any():
         group = tensor_parallel, link.linked_ranks
-        transfer = transfer + across_reduce_s(reductions, message_bytes, *group, speed.network_bytes_per_s)
-        latency = latency + across_latency_s(reductions, *group, speed.network_latency_s)
+        transfer = transfer + cross_node_all_reduce_s(reductions, message_bytes, *group, speed.network_bytes_per_s)
+        latency = latency + cross_node_latency_s(reductions, *group, speed.network_latency_s)
     return transfer, latency

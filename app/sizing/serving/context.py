@@ -10,16 +10,16 @@ from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula, trace_label
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.communication import LinkSpeed
-from app.sizing.serving.exchange import across_share
+from app.sizing.serving.exchange import cross_domain_share
 from app.sizing.serving.plans import Plans
 
 # Collectives per layer: an all-gather of the queries, one of the softmax log-sums, and a reduce-scatter of the outputs.
 # This is the default of vLLM and SGLang (dcp_comm_backend ag_rs).
-COLLECTIVES = 3.0
+COLLECTIVES_PER_LAYER = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Context(Columns):
+class ContextExchange(Columns):
     """Bytes that one device exchanges per token and step, so that each rank attends to its part of a context."""
 
     layers: Column  # layers with this exchange; 0 if every rank keeps all tokens of its heads
@@ -49,7 +49,7 @@ def context_exchanged_bytes(
 
 
 @formula(unit="s", source="bytes over achieved link bandwidth")
-def context_slope_s(context: Context, speed: LinkSpeed) -> Column:
+def context_slope_s(context: ContextExchange, speed: LinkSpeed) -> Column:
     """Time to exchange one token's queries and outputs; link and network transfer in parallel.
 
     Parameters:
@@ -67,7 +67,7 @@ def context_slope_s(context: Context, speed: LinkSpeed) -> Column:
 
 
 @formula(unit="s", source="fitted to benchmark measurements")
-def context_fixed_s(context: Context, speed: LinkSpeed) -> Column:
+def context_fixed_s(context: ContextExchange, speed: LinkSpeed) -> Column:
     """Latency of a step's all-gathers and reduce-scatters for context parallelism.
 
     Parameters:
@@ -81,20 +81,20 @@ def context_fixed_s(context: Context, speed: LinkSpeed) -> Column:
     """
     return (
         context.layers
-        * COLLECTIVES
+        * COLLECTIVES_PER_LAYER
         * np.where(context.across_bytes > 0, speed.network_latency_s, speed.collective_latency_s)
     )
 
 
-def context_of(model: ModelArchitecture, plans: Plans) -> Context:
+def build_context_exchange(model: ModelArchitecture, plans: Plans) -> ContextExchange:
     """Context exchange of every plan."""
     shared = plans.context_parallel > 1
     if not shared.any():
         none = np.zeros(len(plans))
-        return Context(none, none, none)
+        return ContextExchange(none, none, none)
     elements = float(sum(g.layers * g.decode_macs for g in model.attention))
     with trace_label("context"):
         sent = context_exchanged_bytes(elements, plans.context_bytes, plans.tensor_parallel, plans.context_parallel)
-        across = across_share(plans.context_parallel, np.minimum(plans.context_parallel, plans.linked_ranks))
+        across = cross_domain_share(plans.context_parallel, np.minimum(plans.context_parallel, plans.linked_ranks))
     layers = np.where(shared, float(sum(g.layers for g in model.attention)), 0.0)
-    return Context(layers, sent * (1 - across), sent * across)
+    return ContextExchange(layers, sent * (1 - across), sent * across)

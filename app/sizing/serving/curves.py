@@ -21,14 +21,14 @@ WAITS = ("ttft", "tpot", "e2e", "queue", "gap")
 LATENCIES = WAITS[:3]
 STATISTICS = ("mean", "p50", "p95", "p99")
 AT_LIMIT = "at_limit"  # the percentile at which limits hold
-TOLD = (*STATISTICS, AT_LIMIT)
+STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
 LEAST_S = 1e-9
 
 Waits = NDArray[np.float64]
 
 
 @formula(unit="s", source="simulation at two loads, linear in log space between them")
-def between_loads_s(lighter_s: Column, heavier_s: Column, part: Column) -> Column:
+def between_loads_s(lighter_s: Column, heavier_s: Column, fraction: Column) -> Column:
     """Wait at a load between two simulated loads, interpolated in log space.
 
     Parameters:
@@ -40,7 +40,7 @@ def between_loads_s(lighter_s: Column, heavier_s: Column, part: Column) -> Colum
         >>> one(between_loads_s(col(0.1), col(0.4), col(0.5)))
         0.2
     """
-    return lighter_s ** (1 - part) * heavier_s**part
+    return lighter_s ** (1 - fraction) * heavier_s**fraction
 
 
 @formula(unit="requests/s", source="simulation: minimum of the largest load within the limits and the stability limit")
@@ -58,7 +58,7 @@ def expected_capacity_per_s(load_within_limits_per_s: Column, stable_below_per_s
 
 
 @formula(unit="requests/s", source="simulation, with waits and rates worsened by the margins of the confidence")
-def sure_capacity_per_s(load_surely_within_per_s: Column, stable_below_per_s: Column, rate_margin: Column) -> Column:
+def capacity_at_confidence_per_s(confident_load_per_s: Column, stable_below_per_s: Column, rate_margin: Column) -> Column:
     """Request rate of a replica within the latency limits at the requested confidence.
 
     Parameters:
@@ -69,7 +69,7 @@ def sure_capacity_per_s(load_surely_within_per_s: Column, stable_below_per_s: Co
         >>> one(capacity_at_confidence_per_s(col(2.0), col(2.5), col(1.25)))
         1.6
     """
-    return np.minimum(load_surely_within_per_s, stable_below_per_s) / rate_margin
+    return np.minimum(confident_load_per_s, stable_below_per_s) / rate_margin
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +78,12 @@ class Interpolation:
 
     lighter: int  # index of the lighter neighbor
     heavier: int  # index of the heavier neighbor
-    part: float  # distance from the lighter one in log space, 0 to 1; above 1: extrapolated
+    fraction: float  # distance from the lighter one in log space, 0 to 1; above 1: extrapolated
 
     @property
-    def inside(self) -> float:
+    def clamped_fraction(self) -> float:
         """The fraction, at most 1: no extrapolation beyond the heavier load."""
-        return min(self.part, 1.0)
+        return min(self.fraction, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Curve:
     requests: Column  # simulated requests
     by_class: tuple[ClassCurve, ...] = ()  # curves of the traffic classes that share the service
 
-    def place(self, load: float) -> Interpolation:
+    def interpolation_at(self, load: float) -> Interpolation:
         """Position of a load: clamped at the lightest load; above the heaviest, waits of a closed loop are
         extrapolated.
         """
@@ -117,60 +117,60 @@ class Curve:
 
     def statistic_s(self, wait: str, statistic: str) -> Column:
         """One statistic of a wait at every load, s."""
-        values: Column = self.waits_s[:, WAITS.index(wait), TOLD.index(statistic)]
+        values: Column = self.waits_s[:, WAITS.index(wait), STATISTIC_COLUMNS.index(statistic)]
         return values
 
-    def ends(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
+    def bracketing_waits(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
         """Wait at the lighter load, wait at the heavier load, and the fraction between them.
 
         The waits are infinite where the queue never empties.
         """
         if not self.closed and load >= self.stable_below:
             return np.inf, np.inf, 0.0
-        return self.simulated_ends(wait, statistic, load)
+        return self.simulated_bracketing_waits(wait, statistic, load)
 
-    def simulated_ends(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
+    def simulated_bracketing_waits(self, wait: str, statistic: str, load: float) -> tuple[float, float, float]:
         """The same for the simulated requests, also where the queue never empties.
 
         A wait of zero at the lighter load is not extrapolated.
         """
-        at, values = self.place(load), self.statistic_s(wait, statistic)
+        at, values = self.interpolation_at(load), self.statistic_s(wait, statistic)
         lighter = float(values[at.lighter])
-        return lighter, float(values[at.heavier]), at.part if lighter > 0 else at.inside
+        return lighter, float(values[at.heavier]), at.fraction if lighter > 0 else at.clamped_fraction
 
     def wait_s(self, wait: str, statistic: str, load: float) -> float:
         """Wait at a load, s; infinite where the queue never empties."""
-        lighter, heavier, part = self.ends(wait, statistic, load)
+        lighter, heavier, part = self.bracketing_waits(wait, statistic, load)
         return lighter if part == 0 else float(lighter ** (1 - part) * heavier**part)
 
-    def simulated_s(self, wait: str, statistic: str, load: float) -> float:
+    def simulated_wait_s(self, wait: str, statistic: str, load: float) -> float:
         """Wait of the simulated requests at a load, s; finite even where the queue never empties."""
-        lighter, heavier, part = self.simulated_ends(wait, statistic, load)
+        lighter, heavier, part = self.simulated_bracketing_waits(wait, statistic, load)
         return lighter if part == 0 else float(lighter ** (1 - part) * heavier**part)
 
-    def level(self, values: Column, load: float) -> float:
+    def interpolate_value(self, values: Column, load: float) -> float:
         """Value at a load of a quantity that is no wait, interpolated linearly."""
-        at = self.place(load)
-        return float(values[at.lighter] + at.inside * (values[at.heavier] - values[at.lighter]))
+        at = self.interpolation_at(load)
+        return float(values[at.lighter] + at.clamped_fraction * (values[at.heavier] - values[at.lighter]))
 
-    def share_of_load(self, values: Column, load: float) -> float:
+    def interpolate_proportional(self, values: Column, load: float) -> float:
         """Value at a load of a quantity that grows with the load from zero, as by Little's law."""
-        return self.level(values / self.loads, load) * min(load, float(self.loads[-1]))
+        return self.interpolate_value(values / self.loads, load) * min(load, float(self.loads[-1]))
 
-    def answered(self, load: float) -> float:
+    def answered_rate_per_s(self, load: float) -> float:
         """Answered requests per second at a load."""
         if not self.closed:
             return min(load, self.stable_below)
-        return self.level(self.answered_per_s, load)
+        return self.interpolate_value(self.answered_per_s, load)
 
-    def limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[Column, float]]:
+    def waits_and_limits(self, slo: Slo, margins: Margins, row: int) -> Iterator[tuple[Column, float]]:
         """Pairs of a wait at every load, after the margins of a row, and its limit.
 
         Only waits with a limit count; each traffic class has its own limits.
         """
         if self.by_class:
             for part in self.by_class:
-                yield from part.curve.limits(part.traffic_class.slo, margins, row)
+                yield from part.curve.waits_and_limits(part.traffic_class.slo, margins, row)
             return
         first, token, whole = (self.statistic_s(name, AT_LIMIT) for name in LATENCIES)
         slower_first, slower_token = float(margins.ttft[row]), float(margins.tpot[row])
@@ -182,16 +182,16 @@ class Curve:
             if limit_s is not None:
                 yield np.maximum.accumulate(np.maximum(wait_s, LEAST_S)), limit_s
 
-    def most_within(self, slo: Slo, margins: Margins, row: int) -> float:
+    def load_within_limits(self, slo: Slo, margins: Margins, row: int) -> float:
         """Largest load that meets every limit after the margins of a row; 0 if none does."""
-        return min((self.crossing(*limit) for limit in self.limits(slo, margins, row)), default=float(self.loads[-1]))
+        return min((self.load_at_limit(*limit) for limit in self.waits_and_limits(slo, margins, row)), default=float(self.loads[-1]))
 
-    def least(self, slo: Slo, margins: Margins, row: int) -> tuple[float, float]:
+    def worst_wait_at_lightest(self, slo: Slo, margins: Margins, row: int) -> tuple[float, float]:
         """At the lightest load, the wait that exceeds its limit by the largest factor, s, and that limit, s."""
-        pairs = [(float(wait_s[0]), limit_s) for wait_s, limit_s in self.limits(slo, margins, row)]
+        pairs = [(float(wait_s[0]), limit_s) for wait_s, limit_s in self.waits_and_limits(slo, margins, row)]
         return max(pairs, key=lambda pair: pair[0] / pair[1], default=(1.0, np.inf))
 
-    def crossing(self, wait_s: Column, limit_s: float) -> float:
+    def load_at_limit(self, wait_s: Column, limit_s: float) -> float:
         """Largest load at which a wait meets its limit."""
         over = np.flatnonzero(wait_s > limit_s)
         if not len(over):
@@ -203,7 +203,7 @@ class Curve:
         low, high = self.loads[after - 1], self.loads[after]
         return float(low * (high / low) ** part)
 
-    def knee(self) -> float:
+    def knee_load(self) -> float:
         """Load above which the p95 of TTFT grows faster than throughput."""
         slow = np.diff(np.log(np.maximum(self.statistic_s("ttft", "p95"), LEAST_S)))
         more = np.diff(np.log(np.maximum(self.answered_per_s, LEAST_S)))
@@ -224,24 +224,24 @@ def waits_at(curves: Sequence[Curve], loads: Column) -> dict[str, Column]:
     latencies: dict[str, Column] = {}
     for wait in LATENCIES:
         for statistic in STATISTICS:
-            ends = [c.ends(wait, statistic, load) for c, load in zip(curves, loads.tolist(), strict=True)]
+            ends = [c.bracketing_waits(wait, statistic, load) for c, load in zip(curves, loads.tolist(), strict=True)]
             lighter, heavier, part = np.array(ends).T
             with trace_label(f"{wait} {statistic}"):
                 latencies[f"{wait}_{statistic}_s"] = between_loads_s(lighter, heavier, part)
     return latencies
 
 
-def most_within(curves: Sequence[Curve], slo: Slo, margins: Margins) -> Column:
+def loads_within_limits(curves: Sequence[Curve], slo: Slo, margins: Margins) -> Column:
     """Largest load of every curve within the limits after margins."""
-    return np.array([c.most_within(slo, margins, row) for row, c in enumerate(curves)])
+    return np.array([c.load_within_limits(slo, margins, row) for row, c in enumerate(curves)])
 
 
-def stable_below(curves: Sequence[Curve]) -> Column:
+def stability_limits(curves: Sequence[Curve]) -> Column:
     """Rate of every curve from which the queue never empties, requests/s."""
     return np.array([c.stable_below for c in curves])
 
 
 def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequences: Column) -> Column:
     """Requests in flight that every replica serves within the limits, at most the sequences that can run."""
-    in_flight: Column = np.floor(np.minimum(most_within(curves, slo, margins), sequences) + LEAST_S)
+    in_flight: Column = np.floor(np.minimum(loads_within_limits(curves, slo, margins), sequences) + LEAST_S)
     return in_flight

@@ -15,23 +15,23 @@ from app.sizing.decisions.placement import Fleet, replicas_per_node
 from app.sizing.formula import unrecorded
 from app.sizing.hardware.links import known_network_bytes_per_s
 from app.sizing.question import Question
-from app.sizing.serving.memory import weights_of
+from app.sizing.serving.memory import device_weights_bytes
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import InferenceWorkload
 
 
-def starting_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Starting:
+def startup_terms(workload: InferenceWorkload, plans: Plans, assumed: Assumptions) -> Starting:
     """What each plan's replica transfers at startup, and the links that it uses."""
     each, count, stacks = plans.accelerators_per_replica, plans.accelerators_per_node, plans.stacks
     small = stacks.table.small_engine | stacks.table.ggml
     slot = plans.types.table.slot_bytes_per_s[plans.accelerator]
-    own: Mask = plans.unified | plans.is_processor | ~(slot > 0)
+    own: Mask = plans.has_unified_memory | plans.is_processor | ~(slot > 0)
     with unrecorded():
         return Starting(
             stands=~plans.offered.by_the_hour,
             image_bytes=image_bytes(small, stacks.table.large_image, assumed)[stacks.rows],
             stored_bytes=plans.stored_bytes,
-            device_bytes=weights_of(workload.model, plans, assumed),
+            device_bytes=device_weights_bytes(workload.model, plans, assumed),
             nodes_per_replica=plans.nodes_per_replica,
             replicas_per_node=replicas_per_node(each, count),
             network_bytes_per_s=known_network_bytes_per_s(plans.node.network_bytes_per_s, assumed) * count,
@@ -47,7 +47,7 @@ def daily_usd_per_hour(
         return cost.usd_per_hour
     assumed = question.assumptions
     with unrecorded():
-        starting = starting_of(workload, plans, assumed)
+        starting = startup_terms(workload, plans, assumed)
         at = Following(
             capacity_per_s=capacity_per_s,
             target_utilization=workload.target_utilization,

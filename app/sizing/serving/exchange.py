@@ -17,7 +17,7 @@ from app.sizing.serving.plans import Plans
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange(Columns):
+class ExpertExchange(Columns):
     """Bytes that one device exchanges per token of its rank and expert layer: dispatch and combine."""
 
     expert_layers: Column  # expert layers with this exchange; 0 if a rank keeps its tokens
@@ -68,7 +68,7 @@ def exchanged_bytes(
 
 
 @formula(unit="1", source="counted: ranks that share no link")
-def across_share(stage_accelerators: Column, together: Column) -> Column:
+def cross_domain_share(stage_accelerators: Column, ranks_in_domain: Column) -> Column:
     """Share of the other ranks that are outside the scale-up domain or machine.
 
     Parameters:
@@ -79,11 +79,11 @@ def across_share(stage_accelerators: Column, together: Column) -> Column:
         >>> round(one(cross_domain_share(col(32), col(8))), 4)  # 24 of 31
         0.7742
     """
-    return (stage_accelerators - together) / np.maximum(stage_accelerators - 1, 1.0)
+    return (stage_accelerators - ranks_in_domain) / np.maximum(stage_accelerators - 1, 1.0)
 
 
 @formula(unit="s", source="bytes over achieved link bandwidth; latency is separate")
-def exchange_slope_s(exchange: Exchange, link: LinkUse) -> Column:
+def exchange_slope_s(exchange: ExpertExchange, link: LinkUse) -> Column:
     """Time to exchange one token in all expert layers; link and network transfer in parallel.
 
     Parameters:
@@ -103,7 +103,7 @@ def exchange_slope_s(exchange: Exchange, link: LinkUse) -> Column:
 
 
 @formula(unit="s", source="fitted to benchmark measurements")
-def exchange_fixed_s(exchange: Exchange, speed: LinkSpeed) -> Column:
+def exchange_fixed_s(exchange: ExpertExchange, speed: LinkSpeed) -> Column:
     """Latency of a step's dispatches and combines.
 
     Parameters:
@@ -119,12 +119,12 @@ def exchange_fixed_s(exchange: Exchange, speed: LinkSpeed) -> Column:
     return exchange.expert_layers * 2 * each
 
 
-def exchange_of(model: ModelArchitecture, plans: Plans) -> Exchange:
+def build_expert_exchange(model: ModelArchitecture, plans: Plans) -> ExpertExchange:
     """Expert exchange of every plan."""
-    ranks, linked = plans.stage_accelerators, plans.together
+    ranks, linked = plans.stage_accelerators, plans.linked_stage_accelerators
     if not (plans.data_parallel > 1).any():
         none = np.zeros(len(plans))
-        return Exchange(none, none, none)
+        return ExpertExchange(none, none, none)
     sent = exchanged_bytes(
         reached_ranks(ranks, float(model.experts_per_token)),
         float(model.hidden_size),
@@ -133,6 +133,6 @@ def exchange_of(model: ModelArchitecture, plans: Plans) -> Exchange:
         plans.tensor_parallel,
         plans.data_parallel,
     )
-    share = across_share(ranks, linked)
+    share = cross_domain_share(ranks, linked)
     layers = np.where(plans.data_parallel > 1, float(model.moe_layers), 0.0)
-    return Exchange(layers, sent * (1 - share), sent * share)
+    return ExpertExchange(layers, sent * (1 - share), sent * share)

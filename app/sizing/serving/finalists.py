@@ -14,29 +14,29 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.formula import trace_label, unrecorded
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, Reached
-from app.sizing.serving.assurance import ByMargins, assured
+from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.curves import (
     Curve,
     expected_capacity_per_s,
     in_flight_within,
-    most_within,
-    stable_below,
-    sure_capacity_per_s,
+    loads_within_limits,
+    stability_limits,
+    capacity_at_confidence_per_s,
     waits_at,
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.operation import replica_rate_per_s, utilization
-from app.sizing.serving.options import Judged, Options, allowed, measures, stable_key
+from app.sizing.serving.options import PlanEvaluations, Options, within_constraints, measures, stable_key
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import margins_asked, measured, replicas_of, with_replica_count, reject_plans
-from app.sizing.serving.simulated import curves_of, is_simulated
+from app.sizing.serving.search import confidence_margins, measure_plans, required_replicas, with_replica_count, reject_plans
+from app.sizing.serving.simulated import simulate_curves, is_simulated
 from app.sizing.serving.trial import SimulationQueue
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
-FEWEST = 3  # minimum number of accelerator types whose best plan is simulated, even if fewer are shown
-MISSED = (
+MIN_SIMULATED_TYPES = 3  # minimum number of accelerator types whose best plan is simulated, even if fewer are shown
+MISSED_LIMIT_TEXT = (
     "{name} takes {needed} ms at the requested percentile on {on}, even at the lightest load. "
     "The limit is {available} ms."
 )
@@ -53,27 +53,27 @@ class SimulatedReplicas:
     def capacity_at_confidence(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits at the requested confidence."""
         if workload.load is Load.CLOSED:
-            rate, held = self.in_flight(workload, self.margins)
+            rate, held = self.in_flight_capacity(workload, self.margins)
             return rate / self.margins.rate, held
-        within = most_within(self.curves, workload.slo, self.margins)
-        return sure_capacity_per_s(within, stable_below(self.curves), self.margins.rate), self.sequences
+        within = loads_within_limits(self.curves, workload.slo, self.margins)
+        return capacity_at_confidence_per_s(within, stability_limits(self.curves), self.margins.rate), self.sequences
 
-    def expected(self, workload: InferenceWorkload) -> tuple[Column, Column]:
+    def expected_capacity(self, workload: InferenceWorkload) -> tuple[Column, Column]:
         """Requests per second, and requests in flight, of a replica within the limits, as the median prediction."""
-        none = Margins.none(len(self.curves))
+        none = Margins.without_margin(len(self.curves))
         if workload.load is Load.CLOSED:
-            return self.in_flight(workload, none)
-        within = most_within(self.curves, workload.slo, none)
-        return expected_capacity_per_s(within, stable_below(self.curves)), self.sequences
+            return self.in_flight_capacity(workload, none)
+        within = loads_within_limits(self.curves, workload.slo, none)
+        return expected_capacity_per_s(within, stability_limits(self.curves)), self.sequences
 
-    def in_flight(self, workload: InferenceWorkload, margins: Margins) -> tuple[Column, Column]:
+    def in_flight_capacity(self, workload: InferenceWorkload, margins: Margins) -> tuple[Column, Column]:
         """Throughput in requests per second and requests in flight within the limits, with the given margins."""
         held = in_flight_within(self.curves, workload.slo, margins, self.sequences)
-        return np.where(held >= 1, self.answered(np.maximum(held, 1.0)), 0.0), held
+        return np.where(held >= 1, self.completed_per_s(np.maximum(held, 1.0)), 0.0), held
 
-    def answered(self, loads: Column) -> Column:
+    def completed_per_s(self, loads: Column) -> Column:
         """Requests per second that the replicas complete at their loads."""
-        return np.array([c.answered(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
+        return np.array([c.answered_rate_per_s(load) for c, load in zip(self.curves, loads.tolist(), strict=True)])
 
     def take(self, rows: Codes, margins: Margins | None = None) -> SimulatedReplicas:
         """Some of the rows, with their own margins or with the given ones."""
@@ -99,19 +99,19 @@ def simulate_replicas(
         return None
     with unrecorded():
         drafting = None if asked is None else asked.speculative
-        memory, speed = measured(question, workload, plans, settings, speculative=drafting)
-        curves = curves_of(workload, plans, memory, speed, question.assumptions, asked, most_requests)
+        memory, speed = measure_plans(question, workload, plans, settings, speculative=drafting)
+        curves = simulate_curves(workload, plans, memory, speed, question.assumptions, asked, most_requests)
         together = memory.sequences * plans.data_parallel
-        return SimulatedReplicas(curves, together, margins_asked(question, workload, plans, market))
+        return SimulatedReplicas(curves, together, confidence_margins(question, workload, plans, market))
 
 
-def carries(capacity_per_s: Column, held: Column) -> Mask:
+def has_capacity(capacity_per_s: Column, held: Column) -> Mask:
     """Mask of replicas that complete any work within the limits."""
     able: Mask = (capacity_per_s > LEAST_CAPACITY_PER_S) & (held >= 1)
     return able
 
 
-def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
+def load_per_replica(workload: InferenceWorkload, replicas: Column) -> Column:
     """Load of each replica: requests per second, or requests in flight."""
     if workload.load is Load.OPEN:
         return workload.peak_per_s / replicas
@@ -121,13 +121,13 @@ def loads_of(workload: InferenceWorkload, replicas: Column) -> Column:
 def size_fleet(question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the replicas, machines and cost that the simulation implies, and simulated figures with margins."""
     capacity, held = runs.capacity_at_confidence(workload)
-    replicas = replicas_of(question, workload, options.plans, capacity, held, Settings())
+    replicas = required_replicas(question, workload, options.plans, capacity, held, Settings())
     again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
-    loads, margins = loads_of(workload, replicas), runs.margins
+    loads, margins = load_per_replica(workload, replicas), runs.margins
     with unrecorded():
         waits = waits_at(runs.curves, loads)
     latency = margins.request_s(waits["ttft_p50_s"], waits["e2e_p50_s"])
-    return replace(again, rate_per_s=runs.answered(loads) / margins.rate, e2e_p50_s=latency)
+    return replace(again, rate_per_s=runs.completed_per_s(loads) / margins.rate, e2e_p50_s=latency)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ class Finalists:
     scores: Column  # scores of the finalists; lower is better
     runs: SimulatedReplicas | None  # simulation of the finalists; None if they are not simulated
 
-    def first(self, count: int) -> Finalists:
+    def keep_best(self, count: int) -> Finalists:
         """The first `count` finalists."""
         kept = np.arange(min(count, len(self.rows)))
         return self.take(kept, self.scores[kept])
@@ -153,12 +153,12 @@ class Finalists:
         return Finalists(self.options, self.rows[kept], scores, runs)
 
     @property
-    def chosen(self) -> Options:
+    def chosen_options(self) -> Options:
         """Options of the finalists only."""
         return self.options.take(self.rows)
 
 
-def finalists_of(
+def select_finalists(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
@@ -181,12 +181,12 @@ def finalists_of(
     tables: list[Options] = []
     simulations: list[SimulatedReplicas] = []
     kept_rows: list[Codes] = []
-    wanted = max(question.limit, FEWEST)
-    while len(rows := trial.next(max(wanted - len(trial.reached), int(trial.may_beat())))):
+    wanted = max(question.limit, MIN_SIMULATED_TYPES)
+    while len(rows := trial.next_rows(max(wanted - len(trial.best_scores), int(trial.may_beat())))):
         passes, runs, again = simulate_candidates(question, workload, options.take(rows), market, rejections, requested)
         scores = np.full(len(rows), np.inf)
         if passes.any():
-            within = allowed(question, again, rejections)
+            within = within_constraints(question, again, rejections)
             tables.append(again.take(within))
             simulations.append(runs.take(np.flatnonzero(within)))
             kept_rows.append(rows[passes][within])
@@ -194,7 +194,7 @@ def finalists_of(
             scores[passes] = score_of(question.objective, measures(workload, tables[-1]))
         trial.record_scores(rows, scores)
     ranked = merge_results(question, workload, options, tables, simulations, kept_rows)
-    return ranked.first(question.limit), trial.types
+    return ranked.keep_best(question.limit), trial.type_count
 
 
 def simulate_candidates(
@@ -219,11 +219,11 @@ def meets_limits(
     question: Question, workload: InferenceWorkload, options: Options, runs: SimulatedReplicas, rejections: Rejections
 ) -> Mask:
     """Mask of plans that meet the limits at any load; the others are rejected."""
-    able = carries(*runs.capacity_at_confidence(workload))
+    able = has_capacity(*runs.capacity_at_confidence(workload))
     if able.all():
         return able
-    slo, expected = workload.slo, runs.expected(workload)[0] > LEAST_CAPACITY_PER_S
-    misses = [c.least(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
+    slo, expected = workload.slo, runs.expected_capacity(workload)[0] > LEAST_CAPACITY_PER_S
+    misses = [c.worst_wait_at_lightest(slo, runs.margins, row) for row, c in enumerate(runs.curves)]
     waits, limits = np.array(misses).T
     reject_plans(
         rejections,
@@ -231,7 +231,7 @@ def meets_limits(
         options.accelerator[~able],
         expected[~able],
         code="too_slow",
-        text=MISSED,
+        text=MISSED_LIMIT_TEXT,
         needed=waits[~able] * 1e3,
         available=limits[~able] * 1e3,
         unit="ms",
@@ -270,40 +270,40 @@ def apply_simulation_ratio(
 ) -> Options:
     """Scale formula results of all plans by the median ratio between simulation and formulas (at most 1)."""
 
-    def share(name: str) -> float:
+    def median_ratio(name: str) -> float:
         simulated = np.concatenate([getattr(table, name) for table in tables])
         return min(1.0, float(np.median(simulated / getattr(options, name)[rows])))
 
-    capacity = options.capacity_per_s * share("capacity_per_s")
-    batch = np.maximum(1.0, np.floor(options.slo_batch * share("slo_batch")))
-    replicas = replicas_of(question, workload, options.plans, capacity, batch, Settings())
+    capacity = options.capacity_per_s * median_ratio("capacity_per_s")
+    batch = np.maximum(1.0, np.floor(options.slo_batch * median_ratio("slo_batch")))
+    replicas = required_replicas(question, workload, options.plans, capacity, batch, Settings())
     return with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=batch), replicas)
 
 
 def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
     """All options, with the sized values written back into the given rows."""
 
-    def column(name: str, of: Any, parts: list[Any]) -> Column:
+    def merged_column(name: str, of: Any, parts: list[Any]) -> Column:
         changed: Column = getattr(of, name).copy()
         changed[rows] = np.concatenate([getattr(part, name) for part in parts])
         return changed
 
     settings = [table.settings for table in tables]
-    counts = {name: column(name, options.settings, settings) for name in ("replicas", "spare_replicas", "nodes")}
+    counts = {name: merged_column(name, options.settings, settings) for name in ("replicas", "spare_replicas", "nodes")}
     return replace(
         options,
-        slo_batch=column("slo_batch", options, tables),
-        capacity_per_s=column("capacity_per_s", options, tables),
-        rate_per_s=column("rate_per_s", options, tables),
-        e2e_p50_s=column("e2e_p50_s", options, tables),
-        daily_usd_per_hour=column("daily_usd_per_hour", options, tables),
+        slo_batch=merged_column("slo_batch", options, tables),
+        capacity_per_s=merged_column("capacity_per_s", options, tables),
+        rate_per_s=merged_column("rate_per_s", options, tables),
+        e2e_p50_s=merged_column("e2e_p50_s", options, tables),
+        daily_usd_per_hour=merged_column("daily_usd_per_hour", options, tables),
         settings=replace(options.settings, **counts),
         fleet=with_rows(options.fleet, rows, stacked([table.fleet for table in tables])),
         cost=with_rows(options.cost, rows, stacked([table.cost for table in tables])),
     )
 
 
-def carrying(
+def with_carrying_replicas(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, asked: Settings, runs: SimulatedReplicas
 ) -> Settings:
     """Settings with enough replicas to carry the load.
@@ -315,32 +315,32 @@ def carrying(
     if asked.replicas is not None:
         return settings
     capacity, held = runs.capacity_at_confidence(workload)
-    able = carries(capacity, held)
-    likely, likely_held = runs.expected(workload)
-    at_all = carries(likely, likely_held)
-    capacity = np.where(able, capacity, np.where(at_all, likely, stable_below(runs.curves)))
+    able = has_capacity(capacity, held)
+    likely, likely_held = runs.expected_capacity(workload)
+    at_all = has_capacity(likely, likely_held)
+    capacity = np.where(able, capacity, np.where(at_all, likely, stability_limits(runs.curves)))
     held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
-    replicas = replicas_of(question, workload, plans, capacity, held, Settings())
+    replicas = required_replicas(question, workload, plans, capacity, held, Settings())
     each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
     enough = np.clip(replicas, 1.0, np.floor(MOST_ACCELERATORS / each))
     return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)
 
 
-def with_simulated_performance(workload: InferenceWorkload, judged: Judged[Any, Any, Any], runs: SimulatedReplicas) -> Judged[Any, Any, Any]:
+def with_simulated_performance(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas) -> PlanEvaluations[Any, Any, Any]:
     """Evaluated deployments with simulated capacity, latencies, rates and batches at their load."""
     replicas, speed = judged.fleet.replicas, judged.speed
-    loads = loads_of(workload, replicas)
+    loads = load_per_replica(workload, replicas)
     with trace_label("simulated"):
-        capacity, held = runs.expected(workload)
+        capacity, held = runs.expected_capacity(workload)
         if workload.load is Load.OPEN:
             rate = replica_rate_per_s(workload.peak_per_s, replicas)
             used = utilization(rate, capacity)
-            speed = replace(speed, capacity_per_s=capacity, saturation_per_s=stable_below(runs.curves))
+            speed = replace(speed, capacity_per_s=capacity, saturation_per_s=stability_limits(runs.curves))
         else:
-            rate, used = runs.answered(loads), loads / np.maximum(held, 1.0)
+            rate, used = runs.completed_per_s(loads), loads / np.maximum(held, 1.0)
             speed = replace(speed, capacity_per_s=capacity, slo_batch=held)
         waits = waits_at(runs.curves, loads)
-    batch = np.array([c.share_of_load(c.running, load) for c, load in zip(runs.curves, loads.tolist(), strict=True)])
+    batch = np.array([c.interpolate_proportional(c.running, load) for c, load in zip(runs.curves, loads.tolist(), strict=True)])
     operation = replace(judged.operation, batch=batch, rate_per_s=rate, utilization=used, **waits)
     options = replace(
         judged.options,
@@ -354,23 +354,23 @@ def with_simulated_performance(workload: InferenceWorkload, judged: Judged[Any, 
 
 def with_expected_performance(workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the expected capacity, rate and latency at their load."""
-    loads = loads_of(workload, options.fleet.replicas)
+    loads = load_per_replica(workload, options.fleet.replicas)
     with unrecorded():
-        waits, (capacity, _) = waits_at(runs.curves, loads), runs.expected(workload)
-    return replace(options, capacity_per_s=capacity, rate_per_s=runs.answered(loads), e2e_p50_s=waits["e2e_p50_s"])
+        waits, (capacity, _) = waits_at(runs.curves, loads), runs.expected_capacity(workload)
+    return replace(options, capacity_per_s=capacity, rate_per_s=runs.completed_per_s(loads), e2e_p50_s=waits["e2e_p50_s"])
 
 
-def first_of(runs: SimulatedReplicas | None) -> SimulatedReplicas | None:
+def first_replica(runs: SimulatedReplicas | None) -> SimulatedReplicas | None:
     """The first simulated row, or None."""
     return None if runs is None else runs.take(np.zeros(1, np.int64))
 
 
-def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: SimulatedReplicas) -> tuple[Speed, Column]:
+def speed_from_curves(workload: InferenceWorkload, speed: Speed, by: MarginLevels, runs: SimulatedReplicas) -> tuple[Speed, Column]:
     """Speed at all margins with simulated capacity, and the ratio of limit to worst latency at the lightest load."""
-    every = runs.take(by.rows, by.margins)
+    every = runs.take(by.deployment_rows, by.margins)
     with unrecorded():
         capacity, held = every.capacity_at_confidence(workload)
-    least = [c.least(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
+    least = [c.worst_wait_at_lightest(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
     wait_s, limit_s = np.array(least).T
     batch = speed.slo_batch if workload.load is Load.OPEN else held
     return replace(speed, capacity_per_s=capacity, slo_batch=batch), limit_s / wait_s
@@ -379,20 +379,20 @@ def by_curves(workload: InferenceWorkload, speed: Speed, by: ByMargins, runs: Si
 def assurance_from_simulation(
     question: Question,
     workload: InferenceWorkload,
-    judged: Judged[Any, Any, Any],
-    by: ByMargins,
+    judged: PlanEvaluations[Any, Any, Any],
+    by: MarginLevels,
     memory: Memory,
     speed: Speed,
     runs: SimulatedReplicas | None,
 ) -> tuple[Assurance, ...]:
     """Assurance of deployments, based on simulation where one exists."""
     if runs is None:
-        return assured(question, workload, judged, by, memory, speed)
-    return assured(question, workload, judged, by, memory, *by_curves(workload, speed, by, runs))
+        return estimate_assurance(question, workload, judged, by, memory, speed)
+    return estimate_assurance(question, workload, judged, by, memory, *speed_from_curves(workload, speed, by, runs))
 
 
 def replica_capacity_at_confidence(
-    workload: InferenceWorkload, speed: Speed, by: ByMargins, asked: float, runs: SimulatedReplicas | None
+    workload: InferenceWorkload, speed: Speed, by: MarginLevels, asked: float, runs: SimulatedReplicas | None
 ) -> tuple[Column, Column]:
     """Requests per second, and concurrent requests, of a replica within the limits at the requested confidence."""
     if runs is not None:

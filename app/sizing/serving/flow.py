@@ -20,9 +20,9 @@ import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, trace_label, unrecorded
-from app.sizing.serving.measured import largest
-from app.sizing.serving.pace import DecodeCadence, Scheduled, Stream, decode_cadence
-from app.sizing.serving.prefill import prompt_s
+from app.sizing.serving.measured import bisect_largest
+from app.sizing.serving.pace import DecodeCadence, SchedulingTerms, Stream, decode_cadence
+from app.sizing.serving.prefill import seconds_per_prompt
 from app.sizing.serving.step import step_s
 from app.sizing.workload import Load
 
@@ -37,18 +37,18 @@ class SteadyState(Columns):
     tpot_s: Column  # mean time per output token, s
     ttft_s: Column  # mean TTFT, s
     rate_per_s: Column  # request rate, requests/s
-    queue_s: Column  # part of TTFT: wait behind other prompts, s
-    place_s: Column  # part of TTFT: wait for a free sequence slot, s
+    queue_wait_s: Column  # part of TTFT: wait behind other prompts, s
+    slot_wait_s: Column  # part of TTFT: wait for a free sequence slot, s
     prefill_own_s: Column  # part of TTFT: steps that compute the own prompt, s
     mean_step_s: Column  # mean length of the step that is running when a request arrives, s
-    prompt_s: Column  # time that one prompt of another request adds, s
-    per_token: Column  # prompts of other requests that arrive per output token
-    waits: Column  # share of requests that find a queue of prompts
-    full: Column  # share of requests that find all sequence slots busy
+    added_prompt_s: Column  # time that one prompt of another request adds, s
+    prompts_per_token: Column  # prompts of other requests that arrive per output token
+    queued_share: Column  # share of requests that find a queue of prompts
+    slots_full_share: Column  # share of requests that find all sequence slots busy
 
 
 @formula(unit="sequences", source="token budget of a step: its decodes and the prompts that replace them")
-def token_budget_sequences(scheduled: Scheduled, later_tokens: Column, new_tokens: Column) -> Column:
+def token_budget_sequences(scheduling: SchedulingTerms, later_tokens: Column, new_tokens: Column) -> Column:
     """Sequences for which a step's token budget suffices, together with the prompts that replace them.
 
     Parameters:
@@ -60,17 +60,17 @@ def token_budget_sequences(scheduled: Scheduled, later_tokens: Column, new_token
         >>> one(token_budget_sequences(row(max_batched_tokens=col(2048), prefill_first=col(0) > 0), col(256), col(768)))
         512.0
     """
-    mixed = np.maximum(scheduled.max_batched_tokens * later_tokens / (later_tokens + new_tokens), 1.0)
-    return np.where(scheduled.prefill_first, np.inf, mixed)
+    mixed = np.maximum(scheduling.max_batched_tokens * later_tokens / (later_tokens + new_tokens), 1.0)
+    return np.where(scheduling.prefill_first, np.inf, mixed)
 
 
-def fed(stream: Stream) -> Column:
+def stream_sequence_budget(stream: Stream) -> Column:
     """Sequences for which the token budget of a stream's steps suffices."""
-    return token_budget_sequences(stream.scheduled, stream.later_tokens, stream.prefill.new_tokens)
+    return token_budget_sequences(stream.scheduling, stream.later_tokens, stream.prefill.new_tokens)
 
 
 @formula(unit="sequences", source="requests in flight, up to the sequence limit")
-def steady_batch(in_flight: Column, most: Column) -> Column:
+def steady_batch(in_flight: Column, max_sequences: Column) -> Column:
     """Sequences that run in a steady state, at least one.
 
     Parameters:
@@ -80,11 +80,11 @@ def steady_batch(in_flight: Column, most: Column) -> Column:
         >>> one(steady_batch(col(100), col(64)))
         64.0
     """
-    return np.maximum(np.minimum(in_flight, most), 1.0)
+    return np.maximum(np.minimum(in_flight, max_sequences), 1.0)
 
 
 @formula(unit="s", source="the scheduler sees a request when the running step ends")
-def closed_entry_s(entry_s: Column, mean_step_s: Column, held_back_s: Column) -> Column:
+def closed_entry_s(entry_s: Column, mean_step_s: Column, scheduler_delay_s: Column) -> Column:
     """Time from an answer to the first step of the next prompt in a closed loop, while other sequences run.
 
     An answer arrives when a step ends, so the next prompt waits at least one step.
@@ -98,11 +98,11 @@ def closed_entry_s(entry_s: Column, mean_step_s: Column, held_back_s: Column) ->
         >>> round(one(closed_entry_s(col(0.005), col(0.02), col(0.0))), 3)  # shorter than a step: one step
         0.02
     """
-    return np.maximum(entry_s + mean_step_s / 2, mean_step_s) + held_back_s
+    return np.maximum(entry_s + mean_step_s / 2, mean_step_s) + scheduler_delay_s
 
 
 @formula(unit="s", source="renewal theory: a request arrives at a random time of the running step")
-def open_entry_s(entry_s: Column, mean_step_s: Column, held_back_s: Column) -> Column:
+def open_entry_s(entry_s: Column, mean_step_s: Column, scheduler_delay_s: Column) -> Column:
     """Time from sending a request to its first step, while other sequences run.
 
     Parameters:
@@ -114,11 +114,11 @@ def open_entry_s(entry_s: Column, mean_step_s: Column, held_back_s: Column) -> C
         >>> round(one(open_entry_s(col(0.005), col(0.02), col(0.0))), 3)
         0.015
     """
-    return entry_s + mean_step_s / 2 + held_back_s
+    return entry_s + mean_step_s / 2 + scheduler_delay_s
 
 
 @formula(unit="1", source="mean sequences beyond the request itself")
-def accompanied(batch: Column) -> Column:
+def closed_overlap_share(batch: Column) -> Column:
     """Share of a closed loop's requests that meet other sequences on the replica.
 
     Parameters:
@@ -131,7 +131,7 @@ def accompanied(batch: Column) -> Column:
 
 
 @formula(unit="s", source="mean of an idle and a running replica")
-def base_s(idle_s: Column, entry_s: Column, prefill_own_s: Column, accompanied: Column) -> Column:
+def queue_free_ttft_s(unloaded_ttft_s: Column, entry_s: Column, prefill_own_s: Column, overlap_share: Column) -> Column:
     """TTFT without queueing: between that of an idle replica and that of a replica that runs other sequences.
 
     Parameters:
@@ -144,12 +144,12 @@ def base_s(idle_s: Column, entry_s: Column, prefill_own_s: Column, accompanied: 
         >>> round(one(queue_free_ttft_s(col(0.1), col(0.02), col(0.14), col(0.5))), 3)
         0.13
     """
-    return idle_s + accompanied * (entry_s + prefill_own_s - idle_s)
+    return unloaded_ttft_s + overlap_share * (entry_s + prefill_own_s - unloaded_ttft_s)
 
 
 @formula(unit="s", source="Little's law (Little 1961) with the arrival theorem (Reiser and Lavenberg 1980)")
 def decoding_s(
-    later_tokens: Column, streamed_step_s: Column, batch: Column, prompt_s: Column, first_s: Column, server_s: Column
+    later_tokens: Column, streamed_step_s: Column, batch: Column, added_prompt_s: Column, first_token_s: Column, prompt_service_s: Column
 ) -> Column:
     """Time from a request's first token to its last: D = later * step + (B - 1) * prompt * D / (D + first - service).
 
@@ -165,14 +165,14 @@ def decoding_s(
         >>> one(decoding_s(col(200), col(0.02), col(11), col(0.01), col(0.01), col(0.01)))  # 200 * 20 + 10 * 10 ms
         4.1
     """
-    away = np.maximum(first_s - server_s, 0.0)
+    away = np.maximum(first_token_s - prompt_service_s, 0.0)
     tokens = later_tokens * streamed_step_s
-    short = tokens + np.maximum(batch - 1, 0.0) * prompt_s - away
+    short = tokens + np.maximum(batch - 1, 0.0) * added_prompt_s - away
     return (short + np.sqrt(short**2 + 4 * tokens * away)) / 2
 
 
 @formula(unit="s", source="mean value analysis (Reiser and Lavenberg 1980), Schweitzer approximation (1979)")
-def mva_wait_s(batch: Column, server_s: Column, away_s: Column) -> Column:
+def mva_wait_s(batch: Column, prompt_service_s: Column, think_s: Column) -> Column:
     """Mean wait of a client for a server shared with all others: R = s + s (C - 1) R / (Z + R), minus the service time
     s.
 
@@ -185,12 +185,12 @@ def mva_wait_s(batch: Column, server_s: Column, away_s: Column) -> Column:
         >>> round(one(mva_wait_s(col(4), col(1), col(1e-9))), 6)  # no think time: behind all three others
         3.0
     """
-    short = batch * server_s - away_s
-    return (short + np.sqrt(short**2 + 4 * server_s * away_s)) / 2 - server_s
+    short = batch * prompt_service_s - think_s
+    return (short + np.sqrt(short**2 + 4 * prompt_service_s * think_s)) / 2 - prompt_service_s
 
 
 @formula(unit="s", source="M/G/1 (Kingman 1961), extended to M/G/c by Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
-def shared_wait_s(load: Column, taken: Column, server_s: Column, at_once: Column, variation: Column) -> Column:
+def shared_server_wait_s(load: Column, busy_share: Column, prompt_service_s: Column, prompts_at_once: Column, variation: Column) -> Column:
     """Mean wait for a server that takes several prompts at a time, as in M/G/1 with a rarer queue; infinite at
     saturation.
 
@@ -206,12 +206,12 @@ def shared_wait_s(load: Column, taken: Column, server_s: Column, at_once: Column
         4.0
     """
     idle = np.maximum(1 - load, 1e-12)
-    power = np.sqrt(2 * (np.maximum(at_once, 1.0) + 1)) - 1
-    return np.where(load >= 1, np.inf, variation * server_s * np.minimum(taken, 1.0) ** power / idle)
+    power = np.sqrt(2 * (np.maximum(prompts_at_once, 1.0) + 1)) - 1
+    return np.where(load >= 1, np.inf, variation * prompt_service_s * np.minimum(busy_share, 1.0) ** power / idle)
 
 
 @formula(unit="s", source="answers of one step trigger new prompts together")
-def burst_wait_s(arriving: Column, prompts_per_full_step: Column, server_s: Column) -> Column:
+def burst_wait_s(arriving_prompts: Column, prompts_per_full_step: Column, prompt_service_s: Column) -> Column:
     """Mean wait behind prompts that arrived together with the own one.
 
     Parameters:
@@ -223,11 +223,11 @@ def burst_wait_s(arriving: Column, prompts_per_full_step: Column, server_s: Colu
         >>> one(burst_wait_s(col(5), col(2), col(0.1)))  # 6 prompts, 2 of them in the first step
         0.2
     """
-    return np.maximum(1 + arriving - np.maximum(prompts_per_full_step, 1.0), 0.0) / 2 * server_s
+    return np.maximum(1 + arriving_prompts - np.maximum(prompts_per_full_step, 1.0), 0.0) / 2 * prompt_service_s
 
 
 @formula(unit="s", source="minimum of the closed-loop and open-queue waits")
-def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, mva_wait_s: Column, shared_wait_s: Column) -> Column:
+def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, mva_wait_s: Column, shared_server_wait_s: Column) -> Column:
     """Mean wait behind other prompts in a closed loop.
 
     Where prompts have steps of their own, no answer is sent while they are computed, so only bursts queue.
@@ -242,11 +242,11 @@ def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, mva_wait_s: Column,
         >>> one(closed_wait_s(col(0) > 0, col(0.3), col(0.2), col(0.1)))
         0.1
     """
-    return np.where(prefill_first, burst_wait_s, np.minimum(mva_wait_s, shared_wait_s))
+    return np.where(prefill_first, burst_wait_s, np.minimum(mva_wait_s, shared_server_wait_s))
 
 
 @formula(unit="requests/s", source="Little's law")
-def loop_rate_per_s(batch: Column, first_s: Column, decoding_s: Column, tokenise_s: Column) -> Column:
+def loop_rate_per_s(batch: Column, first_token_s: Column, decoding_s: Column, tokenise_s: Column) -> Column:
     """Request rate of a closed loop, at most the rate at which one process tokenizes prompts.
 
     Parameters:
@@ -259,11 +259,11 @@ def loop_rate_per_s(batch: Column, first_s: Column, decoding_s: Column, tokenise
         >>> round(one(loop_rate_per_s(col(32), col(0.32), col(5.1), col(0.0))), 3)
         5.904
     """
-    return np.minimum(batch / (first_s + decoding_s), 1 / np.maximum(tokenise_s, 1e-12))
+    return np.minimum(batch / (first_token_s + decoding_s), 1 / np.maximum(tokenise_s, 1e-12))
 
 
 @formula(unit="s", source="Little's law (Little 1961)")
-def place_wait_s(in_flight: Column, most: Column, rate_per_s: Column) -> Column:
+def slot_wait_s(in_flight: Column, max_sequences: Column, rate_per_s: Column) -> Column:
     """Mean wait for a free sequence slot in a closed loop.
 
     Parameters:
@@ -275,11 +275,11 @@ def place_wait_s(in_flight: Column, most: Column, rate_per_s: Column) -> Column:
         >>> one(slot_wait_s(col(100), col(64), col(12.0)))
         3.0
     """
-    return np.maximum(in_flight - most, 0.0) / rate_per_s
+    return np.maximum(in_flight - max_sequences, 0.0) / rate_per_s
 
 
 @formula(unit="s", source="sum of its parts")
-def mean_ttft_s(base_s: Column, wait_s: Column, place_wait_s: Column) -> Column:
+def mean_ttft_s(queue_free_ttft_s: Column, queue_wait_s: Column, slot_wait_s: Column) -> Column:
     """Mean TTFT.
 
     Parameters:
@@ -290,11 +290,11 @@ def mean_ttft_s(base_s: Column, wait_s: Column, place_wait_s: Column) -> Column:
         >>> round(one(mean_ttft_s(col(0.2), col(0.1), col(0.05))), 3)
         0.35
     """
-    return base_s + wait_s + place_wait_s
+    return queue_free_ttft_s + queue_wait_s + slot_wait_s
 
 
 @formula(unit="sequences", source="Little's law")
-def decoding_batch(batch: Column, first_s: Column, decoding_s: Column) -> Column:
+def decoding_batch(batch: Column, first_token_s: Column, decoding_s: Column) -> Column:
     """Sequences of a closed loop that decode, at least one.
 
     Parameters:
@@ -305,11 +305,11 @@ def decoding_batch(batch: Column, first_s: Column, decoding_s: Column) -> Column
         >>> one(decoding_batch(col(32), col(1.0), col(7.0)))
         28.0
     """
-    return np.maximum(batch * decoding_s / (first_s + decoding_s), 1.0)
+    return np.maximum(batch * decoding_s / (first_token_s + decoding_s), 1.0)
 
 
 @formula(unit="1", source="definition")
-def server_load(rate_per_s: Column, server_s: Column) -> Column:
+def server_load(rate_per_s: Column, prompt_service_s: Column) -> Column:
     """Share of a server's time that is demanded.
 
     Parameters:
@@ -319,11 +319,11 @@ def server_load(rate_per_s: Column, server_s: Column) -> Column:
         >>> one(server_load(col(5), col(0.1)))
         0.5
     """
-    return rate_per_s * server_s
+    return rate_per_s * prompt_service_s
 
 
 @formula(unit="1", source="Little's law without queueing")
-def loop_load(batch: Column, base_s: Column, decoding_s: Column, server_s: Column) -> Column:
+def loop_server_load(batch: Column, queue_free_ttft_s: Column, decoding_s: Column, prompt_service_s: Column) -> Column:
     """Share of a server's time that a closed loop's prompts would demand without a queue.
 
     Parameters:
@@ -336,7 +336,7 @@ def loop_load(batch: Column, base_s: Column, decoding_s: Column, server_s: Colum
         >>> round(one(loop_server_load(col(32), col(0.3), col(6.1), col(0.1))), 3)
         0.5
     """
-    return batch * server_s / (base_s + decoding_s)
+    return batch * prompt_service_s / (queue_free_ttft_s + decoding_s)
 
 
 def closed_loop(
@@ -351,28 +351,28 @@ def closed_loop(
         queued: whether more requests wait than can run.
         passes: iterations until the decoding batch and the cycle time agree.
     """
-    batch, most = steady_batch(in_flight, sequences), fed(stream)
-    first, decoding = np.zeros(len(batch)), np.minimum(batch, most)
+    batch, token_budget = steady_batch(in_flight, sequences), stream_sequence_budget(stream)
+    first, decoding = np.zeros(len(batch)), np.minimum(batch, token_budget)
     for remaining in reversed(range(passes)):
         with unrecorded() if remaining else nullcontext():
             cadence = decode_cadence(stream, decoding, queued=queued)
             first, tokens, wait = closed_loop_iteration(stream, batch, first, cadence, queued=queued)
-            decoding = np.minimum(decoding_batch(batch, first, tokens), most)
+            decoding = np.minimum(decoding_batch(batch, first, tokens), token_budget)
     rate = loop_rate_per_s(batch, first, tokens, stream.prefill.tokenise_s)
-    slot_wait = place_wait_s(in_flight, sequences, rate)
+    slot_wait = slot_wait_s(in_flight, sequences, rate)
     return SteadyState(
         batch=batch,
         tpot_s=tokens / stream.later_tokens,
         ttft_s=mean_ttft_s(first - wait, wait, slot_wait),
         rate_per_s=rate,
-        queue_s=wait,
-        place_s=slot_wait,
+        queue_wait_s=wait,
+        slot_wait_s=slot_wait,
         prefill_own_s=cadence.prefill_own_s,
         mean_step_s=cadence.mean_step_s,
-        prompt_s=cadence.prompt_s,
-        per_token=np.maximum(batch - 1, 0.0) / stream.later_tokens,
-        waits=np.minimum(rate * cadence.server_s, 1.0),
-        full=(in_flight > sequences).astype(float),
+        added_prompt_s=cadence.added_prompt_s,
+        prompts_per_token=np.maximum(batch - 1, 0.0) / stream.later_tokens,
+        queued_share=np.minimum(rate * cadence.prompt_service_s, 1.0),
+        slots_full_share=(in_flight > sequences).astype(float),
     )
 
 
@@ -382,23 +382,23 @@ def closed_loop_iteration(stream: Stream, batch: Column, first: Column, cadence:
     """
     base = cadence.prefill_own_s
     if not queued:
-        entry = closed_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
-        base = base_s(stream.idle_s, entry, cadence.prefill_own_s, accompanied(batch))
+        entry = closed_entry_s(stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
+        base = queue_free_ttft_s(stream.unloaded_ttft_s, entry, cadence.prefill_own_s, closed_overlap_share(batch))
     tokens = decoding_s(
-        stream.later_tokens, cadence.streamed_step_s, batch, cadence.prompt_s, np.maximum(first, base), cadence.server_s
+        stream.later_tokens, cadence.streamed_step_s, batch, cadence.added_prompt_s, np.maximum(first, base), cadence.prompt_service_s
     )
-    load = loop_load(batch, base, tokens, cadence.server_s)
+    load = loop_server_load(batch, base, tokens, cadence.prompt_service_s)
     wait = closed_wait_s(
-        stream.scheduled.prefill_first,
-        burst_wait_s(cadence.arriving, cadence.prompts_per_full_step, cadence.server_s),
-        mva_wait_s(batch, cadence.server_s, tokens + base - cadence.prefill_own_s),
-        shared_wait_s(load, load, cadence.server_s, cadence.prompts_per_full_step, stream.variation),
+        stream.scheduling.prefill_first,
+        burst_wait_s(cadence.arriving_prompts, cadence.prompts_per_full_step, cadence.prompt_service_s),
+        mva_wait_s(batch, cadence.prompt_service_s, tokens + base - cadence.prefill_own_s),
+        shared_server_wait_s(load, load, cadence.prompt_service_s, cadence.prompts_per_full_step, stream.variation),
     )
     return base + wait, tokens, wait
 
 
 @dataclass(frozen=True, slots=True)
-class Arriving(Columns):
+class OpenLoopBatch(Columns):
     """Test whether a batch of running sequences finishes no faster than requests arrive."""
 
     stream: Stream
@@ -407,12 +407,12 @@ class Arriving(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """Whether the batch finishes at most `rate_per_s` requests/s."""
-        met: Mask = open_rate_per_s(self.stream, batch, self.sequences) <= self.rate_per_s
-        return met
+        below_rate: Mask = open_rate_per_s(self.stream, batch, self.sequences) <= self.rate_per_s
+        return below_rate
 
 
 @formula(unit="sequences", source="arrival theorem (Sevcik and Mitrani 1981)")
-def seen(batch: Column, most: Column) -> Column:
+def sequences_seen(batch: Column, max_sequences: Column) -> Column:
     """Sequences that a request of an open loop sees, itself included (arrival theorem).
 
     Parameters:
@@ -422,11 +422,11 @@ def seen(batch: Column, most: Column) -> Column:
         >>> one(sequences_seen(col(31.5), col(64)))
         32.5
     """
-    return np.minimum(batch + 1, np.maximum(most, 1.0))
+    return np.minimum(batch + 1, np.maximum(max_sequences, 1.0))
 
 
 @formula(unit="requests/s", source="Little's law")
-def rate_per_s(batch: Column, later_tokens: Column, token_s: Column) -> Column:
+def batch_rate_per_s(batch: Column, later_tokens: Column, mean_tpot_s: Column) -> Column:
     """Request rate at which `batch` sequences run on average.
 
     Parameters:
@@ -438,19 +438,19 @@ def rate_per_s(batch: Column, later_tokens: Column, token_s: Column) -> Column:
         >>> round(one(batch_rate_per_s(col(32), col(255), col(0.0212549))), 3)
         5.904
     """
-    return batch / (later_tokens * token_s)
+    return batch / (later_tokens * mean_tpot_s)
 
 
 def open_rate_per_s(stream: Stream, batch: Column, sequences: Column) -> Column:
     """Request rate at which `batch` sequences run on average, requests/s, where at most `sequences` run at the same
     time.
     """
-    most = np.minimum(sequences, fed(stream))
-    return rate_per_s(batch, stream.later_tokens, decode_cadence(stream, seen(batch, most)).tpot_s)
+    max_sequences = np.minimum(sequences, stream_sequence_budget(stream))
+    return batch_rate_per_s(batch, stream.later_tokens, decode_cadence(stream, sequences_seen(batch, max_sequences)).tpot_s)
 
 
 @formula(unit="1", source="Poisson arrivals see time averages (Wolff 1982)")
-def meets_others(batch: Column, rate_per_s: Column, idle_s: Column) -> Column:
+def open_overlap_share(batch: Column, rate_per_s: Column, unloaded_ttft_s: Column) -> Column:
     """Share of an open loop's requests that meet other sequences on the replica.
 
     Parameters:
@@ -462,11 +462,11 @@ def meets_others(batch: Column, rate_per_s: Column, idle_s: Column) -> Column:
         >>> round(one(open_overlap_share(col(1.0), col(2.0), col(0.1))), 3)  # 1 - exp(-1.2)
         0.699
     """
-    return 1 - np.exp(-batch - rate_per_s * idle_s)
+    return 1 - np.exp(-batch - rate_per_s * unloaded_ttft_s)
 
 
 @formula(unit="1", source="Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
-def all_taken(batch: Column, most: Column) -> Column:
+def slots_full_share(batch: Column, max_sequences: Column) -> Column:
     """Share of an open loop's requests that find all sequence slots busy, an approximation of Erlang C.
 
     Parameters:
@@ -477,13 +477,13 @@ def all_taken(batch: Column, most: Column) -> Column:
         >>> round(one(slots_full_share(col(0.8), col(1))), 3)  # M/M/1: the load
         0.8
     """
-    share: Column = np.minimum(batch / most, 1.0) ** (np.sqrt(2 * (most + 1)) - 1)
+    share: Column = np.minimum(batch / max_sequences, 1.0) ** (np.sqrt(2 * (max_sequences + 1)) - 1)
     return share
 
 
 @formula(unit="s", source="Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
-def no_place_wait_s(
-    all_taken: Column, rate_per_s: Column, saturation_per_s: Column, output_variation: Column
+def open_slot_wait_s(
+    slots_full_share: Column, rate_per_s: Column, saturation_per_s: Column, output_variation: Column
 ) -> Column:
     """Mean wait for a free sequence slot in an open loop, as in M/G/c; infinite at saturation.
 
@@ -498,7 +498,7 @@ def no_place_wait_s(
         0.4
     """
     load = rate_per_s / saturation_per_s
-    wait = output_variation / saturation_per_s * all_taken / np.maximum(1 - load, 1e-12)
+    wait = output_variation / saturation_per_s * slots_full_share / np.maximum(1 - load, 1e-12)
     return np.where(load >= 1, np.inf, wait)
 
 
@@ -512,31 +512,31 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         saturation: rate at which the queue grows without bound, requests/s; computed if omitted.
     """
     with unrecorded():
-        sequences = np.minimum(sequences, fed(stream))
-        batch = largest(np.zeros(len(rate)), sequences, Arriving(stream, rate, sequences))
+        sequences = np.minimum(sequences, stream_sequence_budget(stream))
+        batch = bisect_largest(np.zeros(len(rate)), sequences, OpenLoopBatch(stream, rate, sequences))
         if saturation is None:
             saturation = closed_loop(stream, sequences, sequences, queued=True).rate_per_s
-    cadence = decode_cadence(stream, seen(batch, sequences))
-    overlap = meets_others(batch, rate, stream.idle_s)
-    entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
-    base = base_s(stream.idle_s, entry, cadence.prefill_own_s, overlap)
-    load = server_load(rate, cadence.server_s)
-    queue_wait = shared_wait_s(load, load, cadence.server_s, cadence.prompts_per_full_step, stream.variation)
-    full = all_taken(batch, sequences)
-    slot_wait = no_place_wait_s(full, rate, saturation, stream.output_variation)
+    cadence = decode_cadence(stream, sequences_seen(batch, sequences))
+    overlap = open_overlap_share(batch, rate, stream.unloaded_ttft_s)
+    entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
+    base = queue_free_ttft_s(stream.unloaded_ttft_s, entry, cadence.prefill_own_s, overlap)
+    load = server_load(rate, cadence.prompt_service_s)
+    queue_wait = shared_server_wait_s(load, load, cadence.prompt_service_s, cadence.prompts_per_full_step, stream.variation)
+    full = slots_full_share(batch, sequences)
+    slot_wait = open_slot_wait_s(full, rate, saturation, stream.output_variation)
     return SteadyState(
         batch=batch,
         tpot_s=cadence.tpot_s,
         ttft_s=mean_ttft_s(base, queue_wait, slot_wait),
         rate_per_s=rate,
-        queue_s=queue_wait,
-        place_s=slot_wait,
+        queue_wait_s=queue_wait,
+        slot_wait_s=slot_wait,
         prefill_own_s=cadence.prefill_own_s,
         mean_step_s=cadence.mean_step_s,
-        prompt_s=cadence.prompt_s,
-        per_token=np.maximum(seen(batch, sequences) - 1, 0.0) / stream.later_tokens,
-        waits=np.minimum(load, 1.0),
-        full=full,
+        added_prompt_s=cadence.added_prompt_s,
+        prompts_per_token=np.maximum(sequences_seen(batch, sequences) - 1, 0.0) / stream.later_tokens,
+        queued_share=np.minimum(load, 1.0),
+        slots_full_share=full,
     )
 
 
@@ -573,15 +573,15 @@ def static_rate_per_s(batch: Column, static_ttft_s: Column, later_tokens: Column
     return batch / (static_ttft_s + later_tokens * streamed_step_s)
 
 
-def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> SteadyState:
+def static_batches(stream: Stream, in_flight: Column, sequences: Column) -> SteadyState:
     """Steady state of static batches: requests of a batch start and end together, and batches follow each other."""
     batch, zeros = steady_batch(in_flight, sequences), np.zeros(len(in_flight))
     with trace_label("static batch"):
-        prompt = prompt_s(stream.prefill, stream.scheduled.max_batched_tokens, batch)
+        prompt = seconds_per_prompt(stream.prefill, stream.scheduling.max_batched_tokens, batch)
     decode = step_s(stream.step, batch)
     first = static_ttft_s(stream.prefill.request_s, batch, prompt)
     rate = static_rate_per_s(batch, first, stream.later_tokens, decode)
-    slot_wait = place_wait_s(in_flight, sequences, rate)
+    slot_wait = slot_wait_s(in_flight, sequences, rate)
     ttft = mean_ttft_s(first, zeros, slot_wait)
     return SteadyState(batch, decode, ttft, rate, zeros, slot_wait, batch * prompt, zeros, zeros, zeros, zeros, zeros)
 
@@ -589,5 +589,5 @@ def static_turn(stream: Stream, in_flight: Column, sequences: Column) -> SteadyS
 def steady_state(load: Load, stream: Stream, in_flight: Column, sequences: Column) -> SteadyState:
     """Steady state of a replica with `in_flight` requests, of which `sequences` can run at the same time."""
     if load is Load.BATCH:
-        return static_turn(stream, in_flight, sequences)
+        return static_batches(stream, in_flight, sequences)
     return closed_loop(stream, in_flight, sequences, queued=load is Load.OFFLINE)

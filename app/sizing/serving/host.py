@@ -22,7 +22,7 @@ from app.sizing.workload import InferenceWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Hosting(Columns):
+class HostWork(Columns):
     """Host work of one request, and the cores that a replica has for it."""
 
     host_s: Column  # host time of one request on one core, s
@@ -31,13 +31,13 @@ class Hosting(Columns):
     in_turn: Mask  # whether the host cores are the device, so that both work one after the other
 
     @classmethod
-    def none(cls, count: int) -> Hosting:
+    def without_host_work(cls, count: int) -> HostWork:
         """Requests that need no host work, for `count` plans."""
         return cls(np.zeros(count), np.ones(count), np.zeros(count), np.zeros(count, dtype=bool))
 
 
 @formula(unit="s/request", source="published throughput of tokenizers, per thread")
-def tokenising_s(prompt_tokens: float, assumed: Assumptions) -> float:
+def text_tokenize_s(prompt_tokens: float, assumed: Assumptions) -> float:
     """Time to tokenize a text on one core.
 
     Parameters:
@@ -52,7 +52,7 @@ def tokenising_s(prompt_tokens: float, assumed: Assumptions) -> float:
 
 
 @formula(unit="s/request", source="published throughput of JPEG decoders, per thread")
-def picturing_s(work: SampleWork, assumed: Assumptions) -> float:
+def image_decode_s(work: SampleWork, assumed: Assumptions) -> float:
     """Time to decode, resize and normalize an image on one core, or to encode one.
 
     Parameters:
@@ -83,7 +83,7 @@ def audio_preprocess_s(work: SampleWork, assumed: Assumptions) -> float:
 
 
 @formula(unit="s/request", source="sum of preprocessing and server time")
-def host_s(reading_s: float, assumed: Assumptions) -> float:
+def host_s(preprocess_s: float, assumed: Assumptions) -> float:
     """Host time of one request on one core.
 
     Parameters:
@@ -94,7 +94,7 @@ def host_s(reading_s: float, assumed: Assumptions) -> float:
         >>> round(host_s(0.001, row(host_work_share=1.0, server_request_ms=0.2)), 6)
         0.0012
     """
-    return assumed.host_work_share * (reading_s + assumed.server_request_ms / 1e3)
+    return assumed.host_work_share * (preprocess_s + assumed.server_request_ms / 1e3)
 
 
 @formula(unit="s/request", source="throughput of small networks on one device, where one server thread limits it")
@@ -127,29 +127,29 @@ def host_cores(vcpus: Column, accelerators_per_replica: Column, assumed: Assumpt
     return vcpus * accelerators_per_replica * assumed.cores_per_vcpu
 
 
-def hosting_s(hosting: Hosting, batch: Column) -> Column:
+def host_batch_s(host_work: HostWork, batch: Column) -> Column:
     """Time that a host takes to prepare a batch, limited by its cores or by the serial server thread, s."""
-    return batch * np.maximum(hosting.host_s / hosting.host_cores, hosting.serial_s)
+    return batch * np.maximum(host_work.host_s / host_work.host_cores, host_work.serial_s)
 
 
-def reading_s(workload: InferenceWorkload, work: SampleWork, assumed: Assumptions) -> float:
+def preprocess_s(workload: InferenceWorkload, work: SampleWork, assumed: Assumptions) -> float:
     """Time to prepare one request for the network on one core, by what the model reads, s."""
     if workload.model.kind is ModelKind.ENCODER:
-        return tokenising_s(workload.input_tokens.mean, assumed)
-    image_s = picturing_s(work, assumed) if work.pixels else 0.0
+        return text_tokenize_s(workload.input_tokens.mean, assumed)
+    image_s = image_decode_s(work, assumed) if work.pixels else 0.0
     return image_s + (audio_preprocess_s(work, assumed) if work.audio_s else 0.0)
 
 
-def vcpus_of(plans: Plans, assumed: Assumptions) -> Column:
+def plan_vcpus_per_accelerator(plans: Plans, assumed: Assumptions) -> Column:
     """Host threads per accelerator: as listed, or the usual number."""
     usual = np.where(plans.is_processor, assumed.socket_vcpus, assumed.vcpus_per_accelerator)
     listed = plans.vcpus / plans.accelerators_per_node
     return np.where(np.isnan(listed), usual, listed)
 
 
-def hosting(workload: InferenceWorkload, work: SampleWork, plans: Plans, assumed: Assumptions) -> Hosting:
+def estimate_host_work(workload: InferenceWorkload, work: SampleWork, plans: Plans, assumed: Assumptions) -> HostWork:
     """Host work per request, and the cores for it, on every plan."""
-    needed = float(host_s(reading_s(workload, work, assumed), assumed))
-    cores = host_cores(vcpus_of(plans, assumed), plans.accelerators_per_replica, assumed)
+    needed = float(host_s(preprocess_s(workload, work, assumed), assumed))
+    cores = host_cores(plan_vcpus_per_accelerator(plans, assumed), plans.accelerators_per_replica, assumed)
     serial = np.full(len(plans), float(serial_s(assumed)))
-    return Hosting(np.full(len(plans), needed), cores, serial, plans.is_processor)
+    return HostWork(np.full(len(plans), needed), cores, serial, plans.is_processor)

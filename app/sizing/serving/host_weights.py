@@ -17,7 +17,7 @@ from app.sizing.model.architecture import ModelArchitecture
 
 
 @dataclass(frozen=True, slots=True)
-class OnHost(Columns):
+class HostOffload(Columns):
     """Part of each plan's weights that is in host memory, and the host resources of a replica; zeros if there is
     none.
     """
@@ -35,7 +35,7 @@ class OnHost(Columns):
     link_bytes_per_s: Column  # bandwidth from the host to the accelerators
 
     @classmethod
-    def none(cls, count: int) -> OnHost:
+    def without_offload(cls, count: int) -> HostOffload:
         """Placement with no weights in host memory; the rates are 1, so that zero bytes take no time."""
         empty = cls(*(np.zeros(count) for _ in names_of(cls)))
         for rate in (empty.bytes_per_s, empty.socket_bytes_per_s, empty.flops_per_s, empty.link_bytes_per_s):
@@ -57,12 +57,12 @@ class OnHost(Columns):
         codes[offloaded] = 1 + code
         return int(codes.max()) + 1, codes
 
-    def at_best(self) -> OnHost:
+    def at_full_rate(self) -> HostOffload:
         """The same placement on an ideal host: full memory bandwidth and no compute time."""
         return replace(self, bytes_per_s=self.socket_bytes_per_s, flops_per_s=np.full(len(self), np.inf))
 
 
-def undivided(on: OnHost | None) -> str:
+def host_part_label(on: HostOffload | None) -> str:
     """Trace label for values that include the host's part, or an empty label if no plan uses host memory."""
     return "" if on is None else "including the host part"
 
@@ -107,13 +107,13 @@ class HostPrompt(Columns):
     moved_multiply_s: Column  # time to multiply one prompt with moved weights, s
 
     @property
-    def present(self) -> Mask:
+    def has_host_part(self) -> Mask:
         """Whether the host computes any part of the model."""
         return self.flops > 0
 
 
 @formula(unit="1", source="documentation of llama.cpp (--n-cpu-moe, -ot), Ollama (num_gpu) and KTransformers")
-def experts_on_host(
+def expert_share_on_host(
     weights_share: Column | float, weights_bytes: Column, expert_bytes: Column, experts_first: Mask
 ) -> Column:
     """Share of the routed experts in host memory. Experts go before layers if the engine can separate them.
@@ -133,7 +133,7 @@ def experts_on_host(
 
 
 @formula(unit="1", source="documentation of llama.cpp (-ngl) and Ollama")
-def layers_on_host(
+def layer_share_on_host(
     weights_share: Column | float, weights_bytes: Column, expert_bytes: Column, experts_first: Mask
 ) -> Column:
     """Share of the layers in host memory, their routed experts not counted.
@@ -172,7 +172,7 @@ def host_weights_bytes(
 
 
 @formula(unit="same", source="definition")
-def left_on_accelerators(whole: Column, share_on_host: Column) -> Column:
+def remaining_on_accelerators(whole: Column, share_on_host: Column) -> Column:
     """Bytes or FLOPs that remain on the accelerators.
 
     Parameters:
@@ -204,7 +204,7 @@ def host_flops_share(model: ModelArchitecture, experts_share: Column, layers_sha
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009)")
-def on_host_s(amount: Column, per_s: Column) -> Column:
+def host_work_s(amount: Column, per_s: Column) -> Column:
     """Time of an amount of host work: bytes read or moved, or FLOPs computed.
 
     Parameters:
@@ -261,7 +261,7 @@ def host_prompt_s(host: HostPrompt, prompts_per_step: Column, active_expert_shar
 
 
 @formula(unit="s", source="llama.cpp and KTransformers compute layer by layer")
-def beside_host_s(accelerators_s: Column, host_s: Column) -> Column:
+def with_host_part_s(accelerators_s: Column, host_s: Column) -> Column:
     """Time of the accelerators' part followed by the host's part.
 
     Parameters:
@@ -292,34 +292,34 @@ def host_sequences(room_bytes: Column, weights_bytes: Column, cache_bytes_on_hos
     return np.where(cache_bytes_on_host > 0, np.maximum(1.0, held), np.inf)
 
 
-def taken_s(label: str, amount: Column, per_s: Column) -> Column:
+def traced_host_work_s(label: str, amount: Column, per_s: Column) -> Column:
     """Time of an amount of host work, recorded under its own trace label, s."""
     with trace_label(label):
-        return on_host_s(amount, per_s)
+        return host_work_s(amount, per_s)
 
 
-def host_step(model: ModelArchitecture, on: OnHost, cache_read_bytes: Column) -> HostStep:
+def host_step(model: ModelArchitecture, on: HostOffload, cache_read_bytes: Column) -> HostStep:
     """Host times for its part of a step; `cache_read_bytes` is what all layers read per sequence."""
     share = host_flops_share(model, on.experts_share, on.layers_share)
     return HostStep(
-        host_multiply_slope_s=taken_s("matrices, per token", 2 * model.matmul_params * share, on.flops_per_s),
-        host_dense_s=taken_s("reading layers", on.dense_bytes, on.bytes_per_s),
-        host_experts_s=taken_s("reading experts", on.routed_bytes, on.bytes_per_s),
-        host_cache_slope_s=taken_s("reading the cache", cache_read_bytes * on.layers_share, on.bytes_per_s),
+        host_multiply_slope_s=traced_host_work_s("matrices, per token", 2 * model.matmul_params * share, on.flops_per_s),
+        host_dense_s=traced_host_work_s("reading layers", on.dense_bytes, on.bytes_per_s),
+        host_experts_s=traced_host_work_s("reading experts", on.routed_bytes, on.bytes_per_s),
+        host_cache_slope_s=traced_host_work_s("reading the cache", cache_read_bytes * on.layers_share, on.bytes_per_s),
     )
 
 
-def host_prompt(on: OnHost, flops: Column) -> HostPrompt:
+def host_prompt(on: HostOffload, flops: Column) -> HostPrompt:
     """Times for the host's part of a prompt; `flops` are those that the host computes.
 
     The time to multiply moved weights is left at zero: it depends on the accelerators.
     """
     return HostPrompt(
         flops=flops,
-        host_multiply_s=taken_s("matrices, per prompt", flops, on.flops_per_s),
-        host_dense_s=taken_s("reading layers", on.dense_bytes, on.bytes_per_s),
-        host_experts_s=taken_s("reading experts", on.routed_bytes, on.bytes_per_s),
-        moved_dense_s=taken_s("moving layers", on.dense_bytes, on.link_bytes_per_s),
-        moved_experts_s=taken_s("moving experts", on.routed_bytes, on.link_bytes_per_s),
+        host_multiply_s=traced_host_work_s("matrices, per prompt", flops, on.flops_per_s),
+        host_dense_s=traced_host_work_s("reading layers", on.dense_bytes, on.bytes_per_s),
+        host_experts_s=traced_host_work_s("reading experts", on.routed_bytes, on.bytes_per_s),
+        moved_dense_s=traced_host_work_s("moving layers", on.dense_bytes, on.link_bytes_per_s),
+        moved_experts_s=traced_host_work_s("moving experts", on.routed_bytes, on.link_bytes_per_s),
         moved_multiply_s=np.zeros(len(on)),
     )

@@ -18,19 +18,19 @@ from app.sizing.serving.curves import Curve
 from app.sizing.serving.simulation import Replica
 from app.sizing.workload import InferenceWorkload
 
-MOST_KEPT = 1000  # most cached curves, a few KB each
+MAX_CACHED_CURVES = 1000  # most cached curves, a few KB each
 # Workload fields left out of the key: the replica covers the model except its context limit; traces are not cached.
-APART = ("model", "trace")
+EXCLUDED_FIELDS = ("model", "trace")
 
 
-class KeptCurves:
+class CurveCache:
     """Cache of the most recently used load curves, at most `most` of them; thread-safe."""
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, threading.Lock()
         self._curves: OrderedDict[bytes, Curve] = OrderedDict()
 
-    def curve(self, key: bytes, simulate: Callable[[], Curve]) -> Curve:
+    def get_or_simulate(self, key: bytes, simulate: Callable[[], Curve]) -> Curve:
         """Curve of this key; simulated if it is not cached."""
         with self._lock:
             cached = self._curves.get(key)
@@ -50,16 +50,16 @@ class KeptCurves:
             self._curves.clear()
 
 
-KEPT = KeptCurves(MOST_KEPT)
+CURVE_CACHE = CurveCache(MAX_CACHED_CURVES)
 
 
 def workload_key(workload: InferenceWorkload) -> bytes:
     """Key part of a workload without a trace: everything that determines its requests and their limits."""
-    values = [getattr(workload, f.name) for f in fields(workload) if f.name not in APART]
+    values = [getattr(workload, f.name) for f in fields(workload) if f.name not in EXCLUDED_FIELDS]
     return repr((workload.model.max_context_tokens, *values)).encode()
 
 
-def key_of(workload: bytes, replica: Replica, *how: float) -> bytes:
+def curve_key(workload: bytes, replica: Replica, *bounds: float) -> bytes:
     """Cache key of a curve.
 
     Parameters:
@@ -68,7 +68,7 @@ def key_of(workload: bytes, replica: Replica, *how: float) -> bytes:
         bounds: what bounds the loads, and the number of simulated requests.
     """
     digest = sha256(workload)
-    for value in (*replica, *how):
+    for value in (*replica, *bounds):
         column = np.asarray(value)
         digest.update(f"{column.dtype.str}{column.shape}".encode())
         digest.update(column.tobytes())

@@ -13,42 +13,42 @@ from app.sizing.columns import Column, Mask
 from app.sizing.formula import trace_label
 from app.sizing.hardware.achieved import Achieved, ideal
 from app.sizing.question import Speculative
-from app.sizing.serving.batch import batch_terms, of_batch_s, work_of
-from app.sizing.serving.cache import aged_output_tokens, prefixes_of
+from app.sizing.serving.batch import batch_terms, batch_cycle_s, request_sample_work
+from app.sizing.serving.cache import length_biased_output_tokens, idle_session_prefixes
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
 from app.sizing.serving.flow import SteadyState, steady_state
-from app.sizing.serving.load import StreamAlone, StreamSpeed, unloaded_stream, stream_by, stream_speed
+from app.sizing.serving.load import UnloadedStream, StreamSpeed, unloaded_stream, with_stream_margins, stream_speed
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import Alone, Best, Limit, Memory, Operation, Settings, Speed
+from app.sizing.serving.measured import UnloadedLatency, HardwareBound, LatencyLimit, Memory, OperatingPoint, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import StreamOperation, stream_operating_point, running
-from app.sizing.serving.pace import Scheduled, Stream, stream_of
+from app.sizing.serving.operation import StreamOperatingPoint, stream_operating_point, running
+from app.sizing.serving.pace import SchedulingTerms, Stream, build_stream
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,
-    attention_of_lengths,
+    attention_length_factor,
     prefill_terms,
     prefill_work,
 )
-from app.sizing.serving.prefixes import at_once, speed_with_prefixes, with_idle
+from app.sizing.serving.prefixes import limit_sequences, speed_with_prefixes, add_idle_sessions
 from app.sizing.serving.single_pass import (
-    BatchAlone,
+    UnloadedBatch,
     BatchSpeed,
     batch_memory,
     batches_per_s,
     e2e_limit_s,
-    operate_single_pass,
-    single_pass_alone,
+    single_pass_operating_point,
+    unloaded_single_pass,
     single_pass_speed,
 )
-from app.sizing.serving.step import StepTerms, speculating, step_terms, step_work
-from app.sizing.serving.streaming import served
+from app.sizing.serving.step import StepTerms, with_speculative_decoding, step_terms, step_work
+from app.sizing.serving.streaming import uses_server
 from app.sizing.workload import InferenceWorkload, Load
 
 M = TypeVar("M", bound=Memory)
-A = TypeVar("A", bound=Alone)
+A = TypeVar("A", bound=UnloadedLatency)
 S = TypeVar("S", bound=Speed)
-R = TypeVar("R", bound=Operation)
+R = TypeVar("R", bound=OperatingPoint)
 
 
 class ServingBackend(Protocol, Generic[M, A, S, R]):
@@ -56,7 +56,7 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
 
     phase: str  # phase of the software stacks that support it
 
-    def memory(
+    def estimate_memory(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -79,15 +79,15 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         """Latency of one request on an idle replica of every plan; no margins if none are given."""
         ...
 
-    def by(self, workload: InferenceWorkload, alone: A, margins: Margins) -> A:
+    def with_margins(self, workload: InferenceWorkload, alone: A, margins: Margins) -> A:
         """The same unloaded latency with other margins."""
         ...
 
-    def limits(self, alone: A) -> tuple[Limit, ...]:
+    def latency_limits(self, alone: A) -> tuple[LatencyLimit, ...]:
         """Limits that a request must meet on an idle replica, in the order in which they are checked."""
         ...
 
-    def speed(self, workload: InferenceWorkload, memory: M, alone: A, assumed: Assumptions) -> S:
+    def estimate_speed(self, workload: InferenceWorkload, memory: M, alone: A, assumed: Assumptions) -> S:
         """Capacity of one replica of every plan."""
         ...
 
@@ -95,7 +95,7 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         """Median end-to-end latency in seconds, with the margins."""
         ...
 
-    def best(
+    def hardware_bound(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -104,7 +104,7 @@ class ServingBackend(Protocol, Generic[M, A, S, R]):
         operation: R,
         assumed: Assumptions,
         speculative: Speculative | None = None,
-    ) -> Best:
+    ) -> HardwareBound:
         """Upper bound of the hardware: no software can be faster at the same batch."""
         ...
 
@@ -118,7 +118,7 @@ class AutoregressiveServing:
 
     phase = "inference"
 
-    def memory(
+    def estimate_memory(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -139,7 +139,7 @@ class AutoregressiveServing:
             settings=settings,
             unforeseen_share=None if margins is None else margins.memory_share,
         )
-        prefixes = prefixes_of(workload, plans)
+        prefixes = idle_session_prefixes(workload, plans)
         return memory if prefixes is None else replace(memory, prefixes=prefixes)
 
     def unloaded_latency(
@@ -150,13 +150,13 @@ class AutoregressiveServing:
         assumed: Assumptions,
         speculative: Speculative | None = None,
         margins: Margins | None = None,
-    ) -> StreamAlone:
+    ) -> UnloadedStream:
         """Unloaded latency of a stream on every plan, with the expected prefix-cache hits and without hits."""
-        achieved = plans.achieved
-        step, link, links = self.steps(workload, plans, achieved, assumed, speculative)
+        achieved = plans.achieved_rates
+        step, link, links = self.step_and_links(workload, plans, achieved, assumed, speculative)
 
-        def unloaded_with(workload_part: InferenceWorkload) -> StreamAlone:
-            prompts = self.prompts(workload_part, plans, achieved, link, links)
+        def unloaded_with(workload_part: InferenceWorkload) -> UnloadedStream:
+            prompts = self.prefill_of_prompts(workload_part, plans, achieved, link, links)
             return unloaded_stream(workload_part, plans, memory, step, *prompts, margins)
 
         if memory.prefixes is None:
@@ -166,12 +166,12 @@ class AutoregressiveServing:
         with trace_label("hits"):
             return replace(unloaded_with(workload), cold=cold)
 
-    def by(self, workload: InferenceWorkload, alone: StreamAlone, margins: Margins) -> StreamAlone:
+    def with_margins(self, workload: InferenceWorkload, alone: UnloadedStream, margins: Margins) -> UnloadedStream:
         """The same unloaded latency with other margins."""
-        return stream_by(workload, alone, margins)
+        return with_stream_margins(workload, alone, margins)
 
-    def speed(
-        self, workload: InferenceWorkload, memory: ServingMemory, alone: StreamAlone, assumed: Assumptions
+    def estimate_speed(
+        self, workload: InferenceWorkload, memory: ServingMemory, alone: UnloadedStream, assumed: Assumptions
     ) -> StreamSpeed:
         """Capacity of one replica over all its data-parallel ranks.
 
@@ -180,9 +180,9 @@ class AutoregressiveServing:
         with trace_label("" if memory.prefixes is None else "hits"):
             speed = stream_speed(workload, memory, alone, assumed)
         with_prefixes = speed_with_prefixes(workload, memory, speed, assumed)
-        return with_prefixes.times(with_prefixes.data_parallel)
+        return with_prefixes.scale_to_ranks(with_prefixes.data_parallel)
 
-    def steps(
+    def step_and_links(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -194,26 +194,26 @@ class AutoregressiveServing:
         link = link_use(plans, assumed)
         links = link_speed(link, achieved)
         answer = workload.output_tokens
-        context = workload.input_tokens.mean + aged_output_tokens(answer.mean, answer.squared_variation) / 2
+        context = workload.input_tokens.mean + length_biased_output_tokens(answer.mean, answer.squared_variation) / 2
         work = step_work(workload.model, plans, link, context_tokens=context)
-        step = step_terms(work, achieved, links, served(workload.load))
-        return speculating(step, workload.model, speculative), link, links
+        step = step_terms(work, achieved, links, uses_server(workload.load))
+        return with_speculative_decoding(step, workload.model, speculative), link, links
 
-    def prompts(
+    def prefill_of_prompts(
         self, workload: InferenceWorkload, plans: Plans, achieved: Achieved, link: LinkUse, links: LinkSpeed
     ) -> tuple[PrefillTerms, list[PrefillTerms]]:
         """Prefill terms of a mean prompt, and of a long prompt (one per traffic class if there are several)."""
         prompt = workload.input_tokens
-        spread = attention_of_lengths(workload.model, prompt)
-        prefill = self.prompt(workload, plans, achieved, link, links, prompt.mean, spread)
+        spread = attention_length_factor(workload.model, prompt)
+        prefill = self.prefill_of_length(workload, plans, achieved, link, links, prompt.mean, spread)
         tail = workload.long_prompt(workload.slo.percentile)
         if tail <= prompt.mean and not workload.classes:
             return prefill, [prefill]
         longest = [part.long_prompt(part.slo.percentile) for part in map(workload.single_class_workload, workload.classes)] or [tail]
         with trace_label("long prompt"):
-            return prefill, [self.prompt(workload, plans, achieved, link, links, tokens) for tokens in longest]
+            return prefill, [self.prefill_of_length(workload, plans, achieved, link, links, tokens) for tokens in longest]
 
-    def prompt(
+    def prefill_of_length(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -233,14 +233,14 @@ class AutoregressiveServing:
             encoder_flops=workload.encoder_flops_per_request,
             attention_factor=attention_factor,
         )
-        return prefill_terms(work, achieved, links, served(workload.load))
+        return prefill_terms(work, achieved, links, uses_server(workload.load))
 
-    def limits(self, alone: StreamAlone) -> tuple[Limit, ...]:
+    def latency_limits(self, alone: UnloadedStream) -> tuple[LatencyLimit, ...]:
         """The TPOT limit, then the TTFT limit."""
         tpot, ttft, margins = alone.fastest_tpot_s, alone.fastest_ttft_s, alone.margins
         tpot_limit, ttft_limit = alone.tpot_limit_s * margins.tpot, alone.ttft_limit_s * margins.ttft
         return (
-            Limit(
+            LatencyLimit(
                 "too_slow_per_token",
                 "{name} takes {needed} ms per output token (TPOT) with no other load on {on}. "
                 "The limit is {available} ms.",
@@ -249,7 +249,7 @@ class AutoregressiveServing:
                 tpot <= alone.tpot_limit_s,
                 tpot <= tpot_limit,
             ),
-            Limit(
+            LatencyLimit(
                 "too_slow_to_first_token",
                 "{name} takes {needed} ms to the first token (TTFT) of a long prompt with no other load on {on}. "
                 "The limit is {available} ms.",
@@ -260,45 +260,45 @@ class AutoregressiveServing:
             ),
         )
 
-    def latency_s(self, operation: StreamOperation, margins: Margins) -> Column:
+    def latency_s(self, operation: StreamOperatingPoint, margins: Margins) -> Column:
         """Median end-to-end latency in seconds."""
         return margins.request_s(operation.ttft_p50_s, operation.e2e_p50_s)
 
-    def best(
+    def hardware_bound(
         self,
         workload: InferenceWorkload,
         plans: Plans,
         memory: ServingMemory,
         speed: StreamSpeed,
-        operation: StreamOperation,
+        operation: StreamOperatingPoint,
         assumed: Assumptions,
         speculative: Speculative | None = None,
-    ) -> Best:
+    ) -> HardwareBound:
         """Upper bound with all nominal rates fully achieved and no queueing."""
         whole = ideal(len(plans))
         if plans.on_host is not None:
-            plans = replace(plans, on_host=plans.on_host.at_best())
-        step, link, links = self.steps(workload, plans, whole, assumed, speculative)
-        prefill = self.prompt(workload, plans, whole, link, links, workload.input_tokens.mean)
-        scheduled = Scheduled.mixed(memory.max_batched_tokens)
-        stream = stream_of(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
+            plans = replace(plans, on_host=plans.on_host.at_full_rate())
+        step, link, links = self.step_and_links(workload, plans, whole, assumed, speculative)
+        prefill = self.prefill_of_length(workload, plans, whole, link, links, workload.input_tokens.mean)
+        scheduled = SchedulingTerms.mixing_only(memory.max_batched_tokens)
+        stream = build_stream(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
         ranks = plans.data_parallel
-        at = self.unhindered(workload, stream, running(operation.batch / ranks))
-        most = self.unhindered(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at
-        return Best(most.rate_per_s * ranks, at.tpot_s, stream.idle_s)
+        at = self.unqueued_steady_state(workload, stream, running(operation.batch / ranks))
+        most = self.unqueued_steady_state(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at
+        return HardwareBound(most.rate_per_s * ranks, at.tpot_s, stream.unloaded_ttft_s)
 
-    def unhindered(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> SteadyState:
+    def unqueued_steady_state(self, workload: InferenceWorkload, stream: Stream, batch: Column) -> SteadyState:
         """Steady state of `batch` concurrent sequences that are all admitted at once."""
         return steady_state(Load.BATCH if workload.load is Load.BATCH else Load.OFFLINE, stream, batch, batch)
 
     def operating_point(
         self, workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
-    ) -> StreamOperation:
+    ) -> StreamOperatingPoint:
         """Operating point of one replica at its share of the load."""
         ranks = speed.data_parallel
-        rank = speed.times(1 / ranks)
-        operation = stream_operating_point(workload, at_once(workload, memory, rank), rank, replicas * ranks)
-        return with_idle(memory, operation).times(ranks)
+        rank = speed.scale_to_ranks(1 / ranks)
+        operation = stream_operating_point(workload, limit_sequences(workload, memory, rank), rank, replicas * ranks)
+        return add_idle_sessions(memory, operation).scale_to_ranks(ranks)
 
 
 class SingleForwardServing:
@@ -306,7 +306,7 @@ class SingleForwardServing:
 
     phase = "sample_inference"
 
-    def memory(
+    def estimate_memory(
         self,
         workload: InferenceWorkload,
         plans: Plans,
@@ -316,7 +316,7 @@ class SingleForwardServing:
     ) -> Memory:
         """Memory of every plan."""
         unforeseen = None if margins is None else margins.memory_share
-        return batch_memory(work_of(workload), plans, assumed, settings, unforeseen)
+        return batch_memory(request_sample_work(workload), plans, assumed, settings, unforeseen)
 
     def unloaded_latency(
         self,
@@ -326,23 +326,23 @@ class SingleForwardServing:
         assumed: Assumptions,
         speculative: Speculative | None = None,
         margins: Margins | None = None,
-    ) -> BatchAlone:
+    ) -> UnloadedBatch:
         """Latency of one request on an idle device; speculative decoding does not apply."""
-        return single_pass_alone(workload, plans, work_of(workload), assumed, margins)
+        return unloaded_single_pass(workload, plans, request_sample_work(workload), assumed, margins)
 
-    def by(self, workload: InferenceWorkload, alone: BatchAlone, margins: Margins) -> BatchAlone:
+    def with_margins(self, workload: InferenceWorkload, alone: UnloadedBatch, margins: Margins) -> UnloadedBatch:
         """The same unloaded latency with other margins."""
         return replace(alone, margins=margins, e2e_limit_s=e2e_limit_s(workload, margins))
 
-    def speed(self, workload: InferenceWorkload, memory: Memory, alone: BatchAlone, assumed: Assumptions) -> BatchSpeed:
+    def estimate_speed(self, workload: InferenceWorkload, memory: Memory, alone: UnloadedBatch, assumed: Assumptions) -> BatchSpeed:
         """Capacity of one replica of every plan."""
         return single_pass_speed(workload, memory, alone)
 
-    def limits(self, alone: BatchAlone) -> tuple[Limit, ...]:
+    def latency_limits(self, alone: UnloadedBatch) -> tuple[LatencyLimit, ...]:
         """The end-to-end latency limit."""
         needed, margin = alone.fastest_e2e_s, alone.margins.rate
         return (
-            Limit(
+            LatencyLimit(
                 "too_slow",
                 "{name} needs {needed} ms for a request and the batch before it on {on}. "
                 "The limit is {available} ms.",
@@ -353,42 +353,42 @@ class SingleForwardServing:
             ),
         )
 
-    def latency_s(self, operation: Operation, margins: Margins) -> Column:
+    def latency_s(self, operation: OperatingPoint, margins: Margins) -> Column:
         """Median end-to-end latency in seconds."""
         return operation.e2e_p50_s * margins.rate
 
-    def best(
+    def hardware_bound(
         self,
         workload: InferenceWorkload,
         plans: Plans,
         memory: Memory,
         speed: BatchSpeed,
-        operation: Operation,
+        operation: OperatingPoint,
         assumed: Assumptions,
         speculative: Speculative | None = None,
-    ) -> Best:
+    ) -> HardwareBound:
         """Upper bound with all nominal rates fully achieved; all results of a batch arrive together."""
-        terms = batch_terms(work_of(workload), plans, ideal(len(plans)))
+        terms = batch_terms(request_sample_work(workload), plans, ideal(len(plans)))
         most = speed.slo_batch if workload.load is Load.OPEN else operation.batch
-        whole = of_batch_s(terms, operation.batch)
-        return Best(batches_per_s(most, of_batch_s(terms, most)), whole, whole)
+        whole = batch_cycle_s(terms, operation.batch)
+        return HardwareBound(batches_per_s(most, batch_cycle_s(terms, most)), whole, whole)
 
-    def operating_point(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
+    def operating_point(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> OperatingPoint:
         """Operating point of one replica at its share of the load."""
-        return operate_single_pass(workload, memory, speed, replicas)
+        return single_pass_operating_point(workload, memory, speed, replicas)
 
 
-AUTOREGRESSIVE, SINGLE_PASSES = AutoregressiveServing(), SingleForwardServing()
+AUTOREGRESSIVE, SINGLE_FORWARD = AutoregressiveServing(), SingleForwardServing()
 
 
 def serving_backend(workload: InferenceWorkload) -> ServingBackend[Any, Any, Any, Any]:
     """Serving backend of a workload."""
-    return SINGLE_PASSES if workload.single_pass else AUTOREGRESSIVE
+    return SINGLE_FORWARD if workload.single_pass else AUTOREGRESSIVE
 
 
-def able(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
+def meets_unloaded_limits(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
     """Mask of plans that fit in memory and meet the latency limits without load, with their margins."""
-    met: Mask = memory.fits & speed.serves
-    for limit in serving_backend(workload).limits(speed.alone):
+    met: Mask = memory.fits & speed.has_capacity
+    for limit in serving_backend(workload).latency_limits(speed.alone):
         met = met & limit.met
     return met

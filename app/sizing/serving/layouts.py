@@ -19,9 +19,9 @@ from app.sizing.question import Deployment
 
 # Bounds of the search, not of hardware, as multiples of the accelerators that the weights need. The minimum is below 1,
 # because embedding tables need not be loaded completely. Larger layouts in one machine cost more and answer faster.
-FEWEST_OVER_NEED, MOST_OVER_NEED, WIDEST_OVER_NEED = 0.9, 8.0, 4.0
+MIN_SIZE_FACTOR, MAX_SIZE_FACTOR, MAX_DATA_PARALLEL_SIZE_FACTOR = 0.9, 8.0, 4.0
 # (tensor parallel, pipeline parallel) degrees that are evaluated where the hardware is open; single-machine ones first.
-USUAL = (
+STANDARD_LAYOUTS = (
     (1, 1),
     (2, 1),
     (4, 1),
@@ -49,17 +49,17 @@ USUAL = (
 
 Degrees = tuple[int, int, int, int]  # tensor, pipeline, data and context parallel
 # Layouts with data-parallel attention, for models with routed experts.
-WIDE: tuple[Degrees, ...] = (
+DATA_PARALLEL_LAYOUTS: tuple[Degrees, ...] = (
     *((1, 1, data, 1) for data in (4, 8, 16, 32, 64)),
     *((2, 1, data, 1) for data in (2, 4, 8)),
     *((4, 1, data, 1) for data in (2, 4)),
 )
 # (tensor parallel, pipeline parallel) degrees with context parallelism, for models with fewer KV heads than ranks.
-LONG = ((4, 1), (8, 1), (16, 1), (8, 2))
+CONTEXT_PARALLEL_LAYOUTS = ((4, 1), (8, 1), (16, 1), (8, 2))
 
 
 @dataclass(frozen=True, slots=True)
-class Splits:
+class ContextSplits:
     """How far a model's KV cache can be split by tokens. Engines split it where ranks would otherwise copy the same
     heads.
     """
@@ -68,7 +68,7 @@ class Splits:
     queries_per_head: int  # query heads per KV head
     latent: bool  # whether the cache holds MLA latents
 
-    def by(self, tensor: int, context: int) -> bool:
+    def allows_split(self, tensor: int, context: int) -> bool:
         """Whether `context` of the `tensor` tensor-parallel ranks may share the tokens of a KV head.
 
         Source: `verify_with_parallel_config` in vllm/config/model.py. Sliding windows and recurrent states cannot be
@@ -82,29 +82,29 @@ class Splits:
         divides = tensor % context == 0 and self.queries_per_head % context == 0
         return divides and 0 < self.kv_heads * context <= tensor
 
-    def suit(self, engine: ContextParallel) -> bool:
+    def supports_engine(self, engine: ContextParallel) -> bool:
         """Whether an engine supports splitting this cache."""
         return self.kv_heads > 0 and (self.latent or not engine.latent)
 
-    def most(self, tensor: int) -> int:
+    def max_ranks(self, tensor: int) -> int:
         """Largest number of ranks that may share the tokens of a KV head, out of `tensor` tensor-parallel ranks.
 
         Check: all sixteen ranks keep the same MLA latent.
             >>> ContextSplits(1, 128, True).max_ranks(16)
             16
         """
-        return max(context for context in range(1, tensor + 1) if self.by(tensor, context))
+        return max(context for context in range(1, tensor + 1) if self.allows_split(tensor, context))
 
 
-def splits_of(model: ModelArchitecture) -> Splits:
+def context_splits(model: ModelArchitecture) -> ContextSplits:
     """How far a model's KV cache can be split by tokens; zero heads for sliding windows and recurrent states."""
     groups = model.attention
     whole = bool(groups) and model.state_bytes_per_sequence == 0
     if not whole or any(g.window_tokens is not None or g.crosses for g in groups):
-        return Splits(0, 1, latent=False)
+        return ContextSplits(0, 1, latent=False)
     heads = max(g.kv_heads for g in groups)
     latent = all(g.is_latent and g.read_tokens is None for g in groups)
-    return Splits(heads, max(1, model.num_heads // heads), latent)
+    return ContextSplits(heads, max(1, model.num_heads // heads), latent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,38 +118,38 @@ class Layouts(Columns):
     divides: Mask  # whether heads split evenly and KV heads split or copy evenly; otherwise the engine must pad heads
 
     @property
-    def size(self) -> Column:
+    def accelerator_count(self) -> Column:
         """Accelerators of a replica."""
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
-def layouts_of(model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None) -> Layouts:
+def candidate_layouts(model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None) -> Layouts:
     """Layouts that the model's layers and heads allow.
 
     The standard layouts apply where the request leaves layout and hardware open. Otherwise the result is every
     layout that matches the request.
     """
     if model.kind is not ModelKind.DECODER:
-        return _table(model, [(1, 1, 1, 1)])
-    if fixed is None or not (_given(fixed) or _hardware(fixed)):
-        usual = [(t, p, 1, 1) for t, p in USUAL if p <= max(1, model.num_layers)]
-        standard_layouts = _table(model, [*usual, *_beside(model)])
+        return _layout_table(model, [(1, 1, 1, 1)])
+    if fixed is None or not (_layout_is_fixed(fixed) or _hardware_is_fixed(fixed)):
+        usual = [(t, p, 1, 1) for t, p in STANDARD_LAYOUTS if p <= max(1, model.num_layers)]
+        standard_layouts = _layout_table(model, [*usual, *_extra_layouts(model)])
         return standard_layouts.take(standard_layouts.divides)
-    most = most_of_a_replica(node, assumed, fixed)
-    extra = [] if _given(fixed) else [w for w in _beside(model) if w[0] * w[1] * w[2] <= most]
-    return _table(model, [degrees for degrees in [*_every(model, most, fixed), *extra] if _agrees(fixed, *degrees)])
+    most = max_replica_accelerators(node, assumed, fixed)
+    extra = [] if _layout_is_fixed(fixed) else [w for w in _extra_layouts(model) if w[0] * w[1] * w[2] <= most]
+    return _layout_table(model, [degrees for degrees in [*_all_layouts(model, most, fixed), *extra] if _matches_request(fixed, *degrees)])
 
 
-def _beside(model: ModelArchitecture) -> list[Degrees]:
+def _extra_layouts(model: ModelArchitecture) -> list[Degrees]:
     """Layouts with data-parallel attention or context parallelism that the model's experts and heads allow in
     addition.
     """
-    splits = splits_of(model)
-    long = [(t, p, 1, splits.most(t)) for t, p in LONG if p <= model.num_layers]
-    return [*(WIDE if model.is_moe else ()), *(degrees for degrees in long if degrees[3] > 1)]
+    splits = context_splits(model)
+    long = [(t, p, 1, splits.max_ranks(t)) for t, p in CONTEXT_PARALLEL_LAYOUTS if p <= model.num_layers]
+    return [*(DATA_PARALLEL_LAYOUTS if model.is_moe else ()), *(degrees for degrees in long if degrees[3] > 1)]
 
 
-def _table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
+def _layout_table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
     tensor, pipeline, data, context = column(degrees).reshape(-1, 4).T
     with np.errstate(invalid="ignore", divide="ignore"):
         shares = (np.mod(model.kv_heads, tensor) == 0) | (np.mod(tensor, model.kv_heads) == 0)
@@ -157,19 +157,19 @@ def _table(model: ModelArchitecture, degrees: list[Degrees]) -> Layouts:
     return Layouts(tensor, pipeline, data, context, divides)
 
 
-def _given(fixed: Deployment) -> bool:
+def _layout_is_fixed(fixed: Deployment) -> bool:
     """Whether the request fixes any part of the layout."""
     fixed_degrees = (fixed.tensor_parallel, fixed.pipeline_parallel, fixed.accelerators_per_replica)
     more = any((degree or 1) > 1 for degree in (fixed.expert_parallel, fixed.data_parallel, fixed.context_parallel))
     return more or any(degree is not None for degree in fixed_degrees)
 
 
-def _hardware(fixed: Deployment) -> bool:
+def _hardware_is_fixed(fixed: Deployment) -> bool:
     """Whether the request fixes the amount of hardware."""
     return fixed.total_accelerators is not None or fixed.nodes is not None
 
 
-def most_of_a_replica(node: Machines, assumed: Assumptions, fixed: Deployment) -> int:
+def max_replica_accelerators(node: Machines, assumed: Assumptions, fixed: Deployment) -> int:
     """Largest number of accelerators of a replica: those of the machines that it may span, or of the available
     machines.
     """
@@ -179,26 +179,26 @@ def most_of_a_replica(node: Machines, assumed: Assumptions, fixed: Deployment) -
     return most if fixed.total_accelerators is None else min(most, fixed.total_accelerators)
 
 
-def _every(model: ModelArchitecture, most: int, fixed: Deployment) -> list[Degrees]:
+def _all_layouts(model: ModelArchitecture, most: int, fixed: Deployment) -> list[Degrees]:
     """All layouts up to `most` accelerators with the requested data-parallel and context-parallel degrees."""
-    tensor, pipeline, data = min(model.num_heads or most, most), max(1, model.num_layers), ranks_said(fixed)
-    context, splits = fixed.context_parallel or 1, splits_of(model)
-    sizes = [(t, d) for d in data for t in range(1, min(tensor, most // d) + 1) if splits.by(t, context)]
+    tensor, pipeline, data = min(model.num_heads or most, most), max(1, model.num_layers), data_parallel_degrees(fixed)
+    context, splits = fixed.context_parallel or 1, context_splits(model)
+    sizes = [(t, d) for d in data for t in range(1, min(tensor, most // d) + 1) if splits.allows_split(t, context)]
     return [(t, p, d, context) for t, d in sizes for p in range(1, min(pipeline, most // (t * d)) + 1)]
 
 
-def ranks_said(fixed: Deployment) -> tuple[int, ...]:
+def data_parallel_degrees(fixed: Deployment) -> tuple[int, ...]:
     """Data-parallel degrees to evaluate: the requested degree, or 1."""
     return (fixed.data_parallel or 1,)
 
 
-def _agrees(fixed: Deployment, tensor: int, pipeline: int, data: int, context: int) -> bool:
+def _matches_request(fixed: Deployment, tensor: int, pipeline: int, data: int, context: int) -> bool:
     """Whether a layout matches what the request fixes.
 
     Experts are placed whole on the ranks that share a layer. If the request fixes only tensor parallelism, pipeline
     parallelism is 1, as in the engines.
     """
-    only_tensor = fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware(fixed)
+    only_tensor = fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware_is_fixed(fixed)
     experts = fixed.expert_parallel or (1 if data == 1 else tensor * data)
     stages = 1 if only_tensor and fixed.pipeline_parallel is None else fixed.pipeline_parallel
     return (
@@ -230,47 +230,47 @@ def legal_layouts(
     used in two cases: the request asks for a degree that no single machine holds, or no other layout holds the
     weights.
     """
-    wired, across = _wired(layouts, node, max_accelerators, assumed, fixed)
+    wired, across = _wired_layouts(layouts, node, max_accelerators, assumed, fixed)
     layout_is_fixed = fixed is not None and (fixed.tensor_parallel is not None or fixed.laid_out)
     if layout_is_fixed:
         across &= ~wired.any(axis=0)
-    inside = layouts.size <= node.accelerators_per_node[:, None]
+    inside = layouts.accelerator_count <= node.accelerators_per_node[:, None]
     alone, wide = (layouts.tensor_parallel == 1) & (layouts.data_parallel == 1), layouts.data_parallel > 1
     wired = np.concatenate([wired, wired & inside & alone])  # first for most engines, then for small engines
     row = machine + len(node) * stacks.small_engine[stack]
     legal: Mask = wired.take(row, axis=0)
-    largest = _largest(layouts, wired)[row]
+    largest = _largest_layout(layouts, wired)[row]
     if across.any():
         allowed_across = ~stacks.small_engine[stack]
         if not layout_is_fixed:
-            allowed_across &= _needed(weights[stack], node.memory_bytes[machine], assumed) * FEWEST_OVER_NEED > largest
-        more = across[machine] & allowed_across[:, None] & (layout_is_fixed | (layouts.size > largest[:, None]))
-        legal, largest = legal | more, np.maximum(largest, _largest(layouts, more))
+            allowed_across &= _accelerators_needed(weights[stack], node.memory_bytes[machine], assumed) * MIN_SIZE_FACTOR > largest
+        more = across[machine] & allowed_across[:, None] & (layout_is_fixed | (layouts.accelerator_count > largest[:, None]))
+        legal, largest = legal | more, np.maximum(largest, _largest_layout(layouts, more))
     legal &= layouts.divides | stacks.pads_heads[stack][:, None]
     if wide.any():
         legal &= ~wide | (stacks.dispatch_bytes[stack] > 0)[:, None]
     shared = layouts.context_parallel > 1
     if shared.any():
-        able = (stacks.context_bytes > 0) & (~stacks.latent_contexts | splits_of(model).latent)
+        able = (stacks.context_bytes > 0) & (~stacks.latent_contexts | context_splits(model).latent)
         legal &= ~shared | able[stack][:, None]
-    if fixed is None or not (_given(fixed) or _hardware(fixed)):
-        need = _needed(weights[stack], node.memory_bytes[machine], assumed)
-        legal &= _worthwhile(layouts, need, largest)
+    if fixed is None or not (_layout_is_fixed(fixed) or _hardware_is_fixed(fixed)):
+        need = _accelerators_needed(weights[stack], node.memory_bytes[machine], assumed)
+        legal &= _worthwhile_layouts(layouts, need, largest)
     return np.divmod(np.flatnonzero(legal), max(1, len(layouts)))
 
 
-def _needed(weights_bytes: Column, memory_bytes: Column, assumed: Assumptions) -> Column:
+def _accelerators_needed(weights_bytes: Column, memory_bytes: Column, assumed: Assumptions) -> Column:
     """Accelerators that the weights need."""
     return weights_bytes / (assumed.replica_memory_fraction * memory_bytes)
 
 
-def _largest(layouts: Layouts, among: Mask) -> Column:
+def _largest_layout(layouts: Layouts, among: Mask) -> Column:
     """Accelerators of the largest layout in a mask, per machine."""
-    largest: Column = np.where(among, layouts.size, 0.0).max(axis=1, initial=0.0)
+    largest: Column = np.where(among, layouts.accelerator_count, 0.0).max(axis=1, initial=0.0)
     return largest
 
 
-def _wired(
+def _wired_layouts(
     layouts: Layouts, node: Machines, max_accelerators: int | None, assumed: Assumptions, fixed: Deployment | None
 ) -> tuple[Mask, Mask]:
     """Two masks of layouts by machine: those that the wiring supports, and those with tensor parallelism across
@@ -280,17 +280,17 @@ def _wired(
     network must be known, or the request must fix the whole layout. Partial sockets never span machines. In the
     second mask, tensor-parallel ranks fill several whole machines or domains.
     """
-    tp, pp, size = layouts.tensor_parallel, layouts.pipeline_parallel, layouts.size
+    tp, pp, size = layouts.tensor_parallel, layouts.pipeline_parallel, layouts.accelerator_count
     count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
     nodes = np.ceil(size / count)
     whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
-    known = whole[:, None] | (fixed is not None and fixed.laid_out)
-    network_allowed = (known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
+    network_known = whole[:, None] | (fixed is not None and fixed.laid_out)
+    network_allowed = (network_known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
     whole_machines = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
     wired: Mask = ((size <= count) | (whole_machines & network_allowed)) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
     linked, reach = pcie | (domain >= count), np.maximum(count, domain)
-    across: Mask = whole_machines & known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
+    across: Mask = whole_machines & network_known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
     allowed = np.ones_like(wired)
     if max_accelerators is not None:
         allowed &= nodes * count <= max_accelerators
@@ -299,18 +299,18 @@ def _wired(
     return wired & allowed, across & allowed
 
 
-def _worthwhile(layouts: Layouts, need: Column, largest: Column) -> Mask:
+def _worthwhile_layouts(layouts: Layouts, need: Column, largest: Column) -> Mask:
     """Mask of layouts to evaluate, one row per number of accelerators that the weights need.
 
     Layouts range from the needed size to a multiple of it. Pipeline stages are left out where the weights fit with
     much room. Experts stay on one accelerator where the weights fit on one.
     """
-    size = layouts.size
-    low = np.minimum(np.maximum(need * FEWEST_OVER_NEED, 1.0), largest)
+    size = layouts.accelerator_count
+    low = np.minimum(np.maximum(need * MIN_SIZE_FACTOR, 1.0), largest)
     enough = np.exp2(np.ceil(np.log2(np.maximum(need, 1.0))))
-    staged = np.maximum(np.maximum(enough, need * MOST_OVER_NEED), low)
-    high = np.maximum(enough * MOST_OVER_NEED, low)
+    staged = np.maximum(np.maximum(enough, need * MAX_SIZE_FACTOR), low)
+    high = np.maximum(enough * MAX_SIZE_FACTOR, low)
     worthwhile: Mask = (size >= low[:, None]) & (size <= high[:, None])
     worthwhile &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
-    worthwhile &= (layouts.data_parallel == 1) | ((need[:, None] > 1) & (size <= WIDEST_OVER_NEED * need[:, None]))
+    worthwhile &= (layouts.data_parallel == 1) | ((need[:, None] > 1) & (size <= MAX_DATA_PARALLEL_SIZE_FACTOR * need[:, None]))
     return worthwhile

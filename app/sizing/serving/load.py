@@ -16,23 +16,23 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.serving.flow import (
-    accompanied,
-    base_s,
+    closed_overlap_share,
+    queue_free_ttft_s,
     closed_loop,
     server_load,
     open_entry_s,
     open_rate_per_s,
-    shared_wait_s,
+    shared_server_wait_s,
     steady_state,
 )
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import BATCH_BISECTIONS, Alone, Speed, largest
+from app.sizing.serving.measured import BATCH_BISECTIONS, UnloadedLatency, Speed, bisect_largest
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.pace import DecodeCadence, Scheduled, Stream, idle_first_token_s, decode_cadence, per_step, stream_of
+from app.sizing.serving.pace import DecodeCadence, SchedulingTerms, Stream, idle_first_token_s, decode_cadence, prompts_per_step, build_stream
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.prefill import PrefillTerms, prompt_s
+from app.sizing.serving.prefill import PrefillTerms, seconds_per_prompt
 from app.sizing.serving.step import StepTerms
-from app.sizing.serving.tightest import Tightest, limits_by, tightest_of
+from app.sizing.serving.tightest import TightestLimits, limits_with_margins, tightest_limits
 from app.sizing.workload import InferenceWorkload, Lengths, Load, z_score
 
 
@@ -67,7 +67,7 @@ def mean_batch(slo_batch: Column, z: float) -> Column:
 
 
 @formula(unit="s", source="M/M/1 queue for the tail; Kingman 1961 for the mean")
-def queue_tail_s(queue_s: Column, waits: Column, percentile: float) -> Column:
+def queue_tail_s(queue_wait_s: Column, queued_share: Column, percentile: float) -> Column:
     """Percentile of a wait that only some requests have, with an exponential tail.
 
     Parameters:
@@ -79,12 +79,12 @@ def queue_tail_s(queue_s: Column, waits: Column, percentile: float) -> Column:
         >>> round(one(queue_tail_s(col(4.0), col(0.8), 95)), 3)  # M/M/1 at 0.8: ln(0.8 / 0.05) / 0.2
         13.863
     """
-    tail = np.log(np.maximum(waits / (1 - percentile / 100), 1.0))
-    return np.where(tail > 0, queue_s / np.maximum(waits, 1e-12) * tail, 0.0)
+    tail = np.log(np.maximum(queued_share / (1 - percentile / 100), 1.0))
+    return np.where(tail > 0, queue_wait_s / np.maximum(queued_share, 1e-12) * tail, 0.0)
 
 
 @formula(unit="s", source="variances of independent parts add")
-def late_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column, mean_step_s: Column, percentile: float) -> Column:
+def tail_ttft_s(ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s: Column, mean_step_s: Column, percentile: float) -> Column:
     """TTFT at a percentile above the median: a longer prompt, a longer queue, and a step that has just begun.
 
     Parameters:
@@ -99,12 +99,12 @@ def late_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column, mean_step_s: 
         0.25
     """
     stepping = (percentile / 100 - 0.5) * mean_step_s
-    late: Column = ttft_s + np.sqrt(np.maximum(longer_s, 0.0) ** 2 + np.maximum(later_s, 0.0) ** 2 + stepping**2)
+    late: Column = ttft_s + np.sqrt(np.maximum(long_prompt_extra_s, 0.0) ** 2 + np.maximum(long_queue_extra_s, 0.0) ** 2 + stepping**2)
     return late
 
 
 @formula(unit="s", source="sum of the medians of its parts")
-def median_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column) -> Column:
+def median_ttft_s(ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s: Column) -> Column:
     """TTFT at the median: the median prompt and the median queue.
 
     Parameters:
@@ -116,12 +116,12 @@ def median_ttft_s(ttft_s: Column, longer_s: Column, later_s: Column) -> Column:
         >>> round(one(median_ttft_s(col(0.2), col(-0.03), col(-0.02))), 3)
         0.15
     """
-    return ttft_s + np.minimum(longer_s, 0.0) + np.minimum(later_s, 0.0)
+    return ttft_s + np.minimum(long_prompt_extra_s, 0.0) + np.minimum(long_queue_extra_s, 0.0)
 
 
 @formula(unit="s/token", source="variance of a compound Poisson count")
-def late_tpot_s(
-    crowded_tpot_s: Column, z: float, prompt_s: Column, per_token: Column, later_tokens: Column, variation: Column
+def tail_tpot_s(
+    crowded_tpot_s: Column, z: float, added_prompt_s: Column, prompts_per_token: Column, later_tokens: Column, variation: Column
 ) -> Column:
     """TPOT at a percentile: more and longer prompts of other requests than in the mean.
 
@@ -137,10 +137,10 @@ def late_tpot_s(
         >>> round(one(tail_tpot_s(col(0.02), 2.0, col(0.1), col(0.08), col(100), col(1.0))), 4)
         0.028
     """
-    return crowded_tpot_s + z * prompt_s * np.sqrt(2 * variation * per_token / later_tokens)
+    return crowded_tpot_s + z * added_prompt_s * np.sqrt(2 * variation * prompts_per_token / later_tokens)
 
 
-def ttft_at_s(ttft: Column, longer: Column, later: Column, beat: Column, percentile: float) -> Column:
+def ttft_percentile_s(ttft: Column, prompt_extra: Column, queue_extra: Column, mean_step: Column, percentile: float) -> Column:
     """TTFT at a percentile, s.
 
     Parameters:
@@ -151,8 +151,8 @@ def ttft_at_s(ttft: Column, longer: Column, later: Column, beat: Column, percent
         percentile: percentile wanted, 0 to 100.
     """
     if percentile <= 50:
-        return median_ttft_s(ttft, longer, later)
-    return late_ttft_s(ttft, longer, later, beat, percentile)
+        return median_ttft_s(ttft, prompt_extra, queue_extra)
+    return tail_ttft_s(ttft, prompt_extra, queue_extra, mean_step, percentile)
 
 
 @formula(unit="requests/s", source="minimum of the bounds by batch, prompt time and queue")
@@ -173,13 +173,13 @@ def capacity_per_s(
     return np.minimum(np.minimum(batch_rate_per_s, assumed.prefill_share_limit / occupancy_s), queue_rate_per_s)
 
 
-def variation_of(burstiness: float, lengths: Lengths) -> float:
+def traffic_variation(burstiness: float, lengths: Lengths) -> float:
     """Mean of the squared coefficients of variation of arrivals and lengths."""
     return (burstiness**2 + lengths.squared_variation) / 2
 
 
 @formula(unit="s", source="definition")
-def longer_prompt_s(long_alone_s: Column, idle_s: Column) -> Column:
+def long_prompt_extra_s(long_unloaded_ttft_s: Column, unloaded_ttft_s: Column) -> Column:
     """Extra time of a prompt at a percentile over the mean prompt.
 
     Parameters:
@@ -190,7 +190,7 @@ def longer_prompt_s(long_alone_s: Column, idle_s: Column) -> Column:
         >>> round(one(long_prompt_extra_s(col(0.35), col(0.1))), 3)
         0.25
     """
-    return long_alone_s - idle_s
+    return long_unloaded_ttft_s - unloaded_ttft_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,7 @@ class WithinLimits(Columns):
     stream: Stream  # requests of one kind on the replica
     occupancy_s: Column  # time of the replica that one mean prompt takes away from decoding, s
     long_unloaded_ttft_s: Column  # TTFT of the long prompt on an idle replica, s
-    longer_s: Column  # extra time of the long prompt over the mean prompt, s
+    long_prompt_extra_s: Column  # extra time of the long prompt over the mean prompt, s
     tpot_limit_s: Column  # TPOT limit after margins, s
     ttft_limit_s: Column  # TTFT limit after margins, s
     percentile: float  # percentile at which the limits hold
@@ -213,33 +213,33 @@ class WithinLimits(Columns):
             steady = closed_loop(self.stream, batch, batch, passes=1)
             tpot, added, later = (
                 steady.tpot_s,
-                steady.prompt_s,
-                queue_tail_s(steady.queue_s, steady.waits, self.percentile) - steady.queue_s,
+                steady.added_prompt_s,
+                queue_tail_s(steady.queue_wait_s, steady.queued_share, self.percentile) - steady.queue_wait_s,
             )
-            first = ttft_at_s(steady.ttft_s, self.longer_s, later, steady.mean_step_s, self.percentile)
+            first = ttft_percentile_s(steady.ttft_s, self.long_prompt_extra_s, later, steady.mean_step_s, self.percentile)
         else:
             cadence = decode_cadence(self.stream, batch)
-            tpot, added, first = cadence.tpot_s, cadence.prompt_s, self.first_s(cadence, batch)
-        others = per_step(batch, stream.later_tokens)
-        tpot = late_tpot_s(tpot, z, added, others, stream.later_tokens, stream.variation)
+            tpot, added, first = cadence.tpot_s, cadence.added_prompt_s, self.long_prompt_ttft_s(cadence, batch)
+        others = prompts_per_step(batch, stream.later_tokens)
+        tpot = tail_tpot_s(tpot, z, added, others, stream.later_tokens, stream.variation)
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met
 
-    def first_s(self, cadence: DecodeCadence, batch: Column) -> Column:
+    def long_prompt_ttft_s(self, cadence: DecodeCadence, batch: Column) -> Column:
         """TTFT of the long prompt at this batch without queueing, s."""
-        entry = open_entry_s(self.stream.entry_s, cadence.mean_step_s, cadence.held_back_s)
-        return base_s(self.stream.idle_s, entry, cadence.prefill_own_s, accompanied(batch)) + self.longer_s
+        entry = open_entry_s(self.stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
+        return queue_free_ttft_s(self.stream.unloaded_ttft_s, entry, cadence.prefill_own_s, closed_overlap_share(batch)) + self.long_prompt_extra_s
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAlone(Alone):
+class UnloadedStream(UnloadedLatency):
     """A stream of tokens on an idle replica, and its latency limits."""
 
     within: WithinLimits  # test of the latency limits
     prefill: PrefillTerms  # prefill terms of the mean prompt
     fastest_tpot_s: Column  # TPOT of a single sequence, s
-    cold: StreamAlone | None = None  # the same without prefix-cache hits, where idle sessions leave prefixes
-    tightest: Tightest | None = None  # tightest limits of several traffic classes
+    without_hits: UnloadedStream | None = None  # the same without prefix-cache hits, where idle sessions leave prefixes
+    tightest: TightestLimits | None = None  # tightest limits of several traffic classes
 
     @property
     def fastest_ttft_s(self) -> Column:
@@ -255,11 +255,11 @@ class StreamAlone(Alone):
 
 
 @dataclass(frozen=True, slots=True)
-class BesidePrefixes(Columns):
+class PrefixReservation(Columns):
     """How the prefixes of idle sessions limit a replica's KV cache."""
 
-    counted: Mask  # whether prefix-cache hits count; else every prompt is computed whole
-    binds: Mask  # whether the cache for prefixes limits the capacity
+    hits_counted: Mask  # whether prefix-cache hits count; else every prompt is computed whole
+    limits_capacity: Mask  # whether the cache for prefixes limits the capacity
     sequences: Column  # sequences that can run at the same time next to the idle prefixes
 
 
@@ -267,8 +267,8 @@ class BesidePrefixes(Columns):
 class StreamSpeed(Speed):
     """How one replica serves a stream of tokens."""
 
-    unloaded: StreamAlone  # the stream on an idle replica, and its limits
-    prefix_reservation: BesidePrefixes | None = None  # how idle prefixes limit the cache
+    unloaded: UnloadedStream  # the stream on an idle replica, and its limits
+    prefix_reservation: PrefixReservation | None = None  # how idle prefixes limit the cache
 
     @property
     def stream(self) -> Stream:
@@ -286,7 +286,7 @@ class StreamSpeed(Speed):
     def data_parallel(self) -> Column:
         return self.step.data_parallel
 
-    def times(self, ranks: Column) -> StreamSpeed:
+    def scale_to_ranks(self, ranks: Column) -> StreamSpeed:
         """Speed of `ranks` ranks together."""
         return replace(
             self,
@@ -302,11 +302,11 @@ class StreamSpeed(Speed):
 
 
 @dataclass(frozen=True, slots=True)
-class WaitWithin(Columns):
+class QueueWithinLimit(Columns):
     """Test whether the wait at a request rate leaves TTFT within its limit."""
 
-    first_s: Column  # TTFT of the long prompt without queueing, s
-    server_s: Column  # time of the replica per prompt, s
+    long_prompt_ttft_s: Column  # TTFT of the long prompt without queueing, s
+    prompt_service_s: Column  # time of the replica per prompt, s
     prompts_per_full_step: Column  # prompts that fill one step
     variation: Column  # mean of the squared coefficients of variation of arrivals and prompts
     ttft_limit_s: Column  # TTFT limit after margins, s
@@ -314,9 +314,9 @@ class WaitWithin(Columns):
 
     def holds(self, rate: Column) -> Mask:
         """Whether TTFT meets its limit at this rate."""
-        load = server_load(rate, self.server_s)
-        wait = shared_wait_s(load, load, self.server_s, self.prompts_per_full_step, self.variation)
-        met: Mask = self.first_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
+        load = server_load(rate, self.prompt_service_s)
+        wait = shared_server_wait_s(load, load, self.prompt_service_s, self.prompts_per_full_step, self.variation)
+        met: Mask = self.long_prompt_ttft_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
         return met
 
 
@@ -328,34 +328,34 @@ def unloaded_stream(
     prefill: PrefillTerms,
     tails: Sequence[PrefillTerms],
     margins: Margins | None = None,
-) -> StreamAlone:
+) -> UnloadedStream:
     """A stream of tokens on an idle replica of every plan, with the workload's limits less the margins.
 
     Parameters:
         tails: prefill terms of the long prompt, or one entry per traffic class.
         margins: factors by which limits are tightened; omitted: median prediction.
     """
-    margins = Margins.none(len(plans)) if margins is None else margins
-    stream = stream_of(
+    margins = Margins.without_margin(len(plans)) if margins is None else margins
+    stream = build_stream(
         step,
         prefill,
-        Scheduled.by(plans.scheduling, memory.max_batched_tokens),
+        SchedulingTerms.from_rules(plans.scheduling_rules, memory.max_batched_tokens),
         output_tokens=workload.output_tokens.mean,
-        variation=variation_of(workload.burstiness, workload.input_tokens),
-        output_variation=variation_of(workload.burstiness, workload.output_tokens),
+        variation=traffic_variation(workload.burstiness, workload.input_tokens),
+        output_variation=traffic_variation(workload.burstiness, workload.output_tokens),
     )
     with trace_label("steps filled with prompts"):
-        prompt = prompt_s(prefill, memory.max_batched_tokens, None)
+        prompt = seconds_per_prompt(prefill, memory.max_batched_tokens, None)
     with trace_label("long prompt"):
         long_ttft_s = [idle_first_token_s(tail, memory.max_batched_tokens) for tail in tails]
-    tightest = tightest_of(workload, long_ttft_s)
-    quickest = long_ttft_s[0] if tightest is None else tightest.quickest_s
-    tpot_limit, ttft_limit = limits_by(workload, tightest, quickest, margins)
+    tightest = tightest_limits(workload, long_ttft_s)
+    quickest = long_ttft_s[0] if tightest is None else tightest.unloaded_ttft_s
+    tpot_limit, ttft_limit = limits_with_margins(workload, tightest, quickest, margins)
     within = WithinLimits(
         stream=stream,
         occupancy_s=occupancy_s(prompt, plans.pipeline_parallel),
         long_unloaded_ttft_s=quickest,
-        longer_s=longer_prompt_s(quickest, stream.idle_s),
+        long_prompt_extra_s=long_prompt_extra_s(quickest, stream.unloaded_ttft_s),
         tpot_limit_s=tpot_limit,
         ttft_limit_s=ttft_limit,
         percentile=workload.slo.percentile,
@@ -363,36 +363,36 @@ def unloaded_stream(
     )
     with unrecorded():
         fastest = decode_cadence(stream, np.ones(len(plans))).tpot_s
-    return StreamAlone(margins, within, prefill, fastest, tightest=tightest)
+    return UnloadedStream(margins, within, prefill, fastest, tightest=tightest)
 
 
-def stream_by(workload: InferenceWorkload, unloaded: StreamAlone, margins: Margins) -> StreamAlone:
+def with_stream_margins(workload: InferenceWorkload, unloaded: UnloadedStream, margins: Margins) -> UnloadedStream:
     """The same stream with limits less other margins."""
-    tpot_limit, ttft_limit = limits_by(workload, unloaded.tightest, unloaded.fastest_ttft_s, margins)
+    tpot_limit, ttft_limit = limits_with_margins(workload, unloaded.tightest, unloaded.fastest_ttft_s, margins)
     within = replace(unloaded.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
-    cold = None if unloaded.cold is None else stream_by(workload, unloaded.cold, margins)
+    cold = None if unloaded.without_hits is None else with_stream_margins(workload, unloaded.without_hits, margins)
     return replace(unloaded, margins=margins, within=within, cold=cold)
 
 
 def stream_speed(
-    workload: InferenceWorkload, memory: ServingMemory, unloaded: StreamAlone, assumed: Assumptions
+    workload: InferenceWorkload, memory: ServingMemory, unloaded: UnloadedStream, assumed: Assumptions
 ) -> StreamSpeed:
     """Capacity of every plan within the workload's latency limits."""
     within = unloaded.within
     with unrecorded():
-        found = largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
+        found = bisect_largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
     peak = np.maximum(1.0, np.floor(found + 1e-6))
     with trace_label("all sequences running"):
         full = closed_loop(within.stream, memory.sequences, memory.sequences, queued=True)
     return StreamSpeed(
         unloaded=unloaded,
         slo_batch=peak,
-        capacity_per_s=capacity_within(workload, within, peak, assumed) / unloaded.margins.rate,
+        capacity_per_s=capacity_within_limits(workload, within, peak, assumed) / unloaded.margins.rate,
         saturation_per_s=full.rate_per_s,
     )
 
 
-def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Column, assumed: Assumptions) -> Column:
+def capacity_within_limits(workload: InferenceWorkload, within: WithinLimits, peak: Column, assumed: Assumptions) -> Column:
     """Request rate of a replica whose limits allow `peak` sequences at a time, requests/s."""
     percentile, stream = workload.slo.percentile, within.stream
     if workload.load is not Load.OPEN:
@@ -402,9 +402,9 @@ def capacity_within(workload: InferenceWorkload, within: WithinLimits, peak: Col
         by_batch = open_rate_per_s(stream, mean_batch(peak, max(0.0, z_score(percentile))), peak)
     with trace_label("at the limits"):
         at = decode_cadence(stream, peak)
-        first = within.first_s(at, peak)
-    waits = WaitWithin(first, at.server_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile)
+        first = within.long_prompt_ttft_s(at, peak)
+    waits = QueueWithinLimit(first, at.prompt_service_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile)
     most = np.minimum(by_batch, assumed.prefill_share_limit / within.occupancy_s)
     with unrecorded():
-        by_queue = largest(np.zeros(len(peak)), most, waits)
+        by_queue = bisect_largest(np.zeros(len(peak)), most, waits)
     return capacity_per_s(by_batch, within.occupancy_s, by_queue, assumed)

@@ -25,7 +25,7 @@ class Margins(Columns):
     memory_share: Column  # share of device memory needed in addition to the prediction
 
     @classmethod
-    def none(cls, count: int) -> Margins:
+    def without_margin(cls, count: int) -> Margins:
         """No margin: the median prediction for `count` plans."""
         ones = np.ones(count)
         return cls(ones, ones, ones, np.zeros(count))
@@ -35,29 +35,29 @@ class Margins(Columns):
         later = np.subtract(whole_s, first_token_s, out=whole_s.copy(), where=np.isfinite(whole_s))
         return first_token_s * self.ttft + later * self.tpot
 
-    def only(self, rows: Mask) -> Margins:
+    def restrict_to(self, rows: Mask) -> Margins:
         """These margins in the given rows, none in the others."""
         rate, tpot, ttft = (np.where(rows, factor, 1.0) for factor in (self.rate, self.tpot, self.ttft))
         return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
 
 
-def around_plans(workload: InferenceWorkload, plans: Plans, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
+def plan_neighbourhoods(workload: InferenceWorkload, plans: Plans, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
     """Published evidence near every plan; none is known for weights in host memory."""
-    neighbourhood = around_stacks(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
+    neighbourhood = stack_neighbourhoods(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
     if plans.on_host is None:
         return neighbourhood
-    widened = np.where(plans.away, np.maximum(neighbourhood.prior_width, assumed.expected_support_widening), neighbourhood.prior_width)
-    return replace(neighbourhood, sources=np.where(plans.away, 0.0, neighbourhood.sources), widened=widened)
+    widened = np.where(plans.offloads_weights, np.maximum(neighbourhood.prior_width, assumed.expected_support_widening), neighbourhood.prior_width)
+    return replace(neighbourhood, sources=np.where(plans.offloads_weights, 0.0, neighbourhood.sources), widened=widened)
 
 
-def around_stacks(workload: InferenceWorkload, stacks: Stacks, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
+def stack_neighbourhoods(workload: InferenceWorkload, stacks: Stacks, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
     """Published evidence near every software stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
     neighbourhood = evidence_index.neighborhood(shape).take(stacks.evidence_stack)
     return replace(neighbourhood, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
 
 
-def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
+def spread_names(workload: InferenceWorkload) -> tuple[str, str, str]:
     """Names of the error distributions that apply to the rate, TPOT and TTFT of a workload."""
     if workload.single_pass:
         return "samples", "sample_latency", "sample_latency"
@@ -67,11 +67,11 @@ def kinds_of(workload: InferenceWorkload) -> tuple[str, str, str]:
 
 
 def margins_at(
-    standing: Column | float, workload: InferenceWorkload, neighbourhood: Neighborhood, spreads: Spreads, assumed: Assumptions
+    z: Column | float, workload: InferenceWorkload, neighbourhood: Neighborhood, spreads: Spreads, assumed: Assumptions
 ) -> Margins:
     """Multipliers at a z-score; z = 0 is the median prediction."""
-    names = kinds_of(workload)
+    names = spread_names(workload)
     chosen = {name: spreads.get_spread(name) for name in names}
-    factors = {name: np.exp(spread.scale(neighbourhood) * spread.quantile(standing)) for name, spread in chosen.items()}
+    factors = {name: np.exp(spread.scale(neighbourhood) * spread.quantile(z)) for name, spread in chosen.items()}
     rate, tpot, ttft = (factors[name] for name in names)
-    return Margins(rate, tpot, ttft, np.full(len(neighbourhood), assumed.memory_deviation) * standing)
+    return Margins(rate, tpot, ttft, np.full(len(neighbourhood), assumed.memory_deviation) * z)

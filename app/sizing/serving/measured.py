@@ -50,13 +50,13 @@ class Memory(Columns):
         return self.needed_bytes <= self.usable_bytes
 
     @property
-    def unfit(self) -> Column:
+    def memory_shortfall(self) -> Column:
         """Ratio of needed to usable memory on the fullest device; 0 where the plan fits."""
         return np.where(self.fits, 0.0, self.needed_bytes / np.maximum(self.usable_bytes, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
-class Alone(Columns):
+class UnloadedLatency(Columns):
     """Latency of a request on an idle replica, and the time that its limits leave."""
 
     margins: Margins  # margins with which the limits must hold
@@ -66,7 +66,7 @@ class Alone(Columns):
 class Speed(Columns):
     """Capacity of one replica for a workload."""
 
-    unloaded: Alone  # latency of a request on an idle replica
+    unloaded: UnloadedLatency  # latency of a request on an idle replica
     slo_batch: Column  # largest batch that meets the limits
     capacity_per_s: Column  # requests per second within the limits
     saturation_per_s: Column  # requests per second at which the queue grows without bound
@@ -86,13 +86,13 @@ class Speed(Columns):
         return self.slo_batch / self.data_parallel
 
     @property
-    def serves(self) -> Mask:
+    def has_capacity(self) -> Mask:
         """Whether a replica has any capacity within the limits."""
         return self.capacity_per_s > LEAST_CAPACITY_PER_S
 
 
 @dataclass(frozen=True, slots=True)
-class Operation(Columns):
+class OperatingPoint(Columns):
     """Operating point of one replica at its share of the load. Latencies are infinite where the queue grows without
     bound.
     """
@@ -112,7 +112,7 @@ class Operation(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Best(Columns):
+class HardwareBound(Columns):
     """Upper bound of the hardware at a batch: 100 % of every nominal rate, no overhead, no queue."""
 
     rate_per_s: Column  # requests per second of one replica
@@ -121,7 +121,7 @@ class Best(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class LatencyLimit:
     """Limit that a request must meet on an idle replica, and the message for plans that miss it."""
 
     code: str  # rejection code
@@ -132,7 +132,7 @@ class Limit:
     expected: Mask  # whether the median prediction meets the limit
 
 
-class Test(Protocol):
+class MonotoneTest(Protocol):
     """Table of monotone predicates, one per row: each holds up to some value and fails above it."""
 
     def holds(self, values: Column) -> Mask:
@@ -145,10 +145,10 @@ class Test(Protocol):
 
 
 # (rows, bisection steps per pass): for few rows, evaluating more points in one pass is cheaper than more passes.
-AT_ONCE = ((16, 6), (128, 3), (400, 2))
+STEPS_PER_PASS = ((16, 6), (128, 3), (400, 2))
 
 
-def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISECTIONS) -> Column:
+def bisect_largest(low: Column, high: Column, test: MonotoneTest, *, halvings: int = RATE_BISECTIONS) -> Column:
     """Largest value between `low` and `high` at which each row's test holds, found by bisection.
 
     Rows that hold at `high` return `high`. Rows that hold nowhere return `low`.
@@ -159,21 +159,21 @@ def largest(low: Column, high: Column, test: Test, *, halvings: int = RATE_BISEC
         return found
     if len(open_rows) < len(high):
         test, low, high = test.take(open_rows), low[open_rows], high[open_rows]
-    if len(open_rows) > AT_ONCE[-1][0]:
+    if len(open_rows) > STEPS_PER_PASS[-1][0]:
         found[open_rows] = low
         able = np.flatnonzero(test.holds(low))
         open_rows, test, low, high = open_rows[able], test.take(able), low[able], high[able]
-    together = next((times for rows, times in AT_ONCE if len(open_rows) <= rows), 1)
+    together = next((times for rows, times in STEPS_PER_PASS if len(open_rows) <= rows), 1)
     repeated_test = test.take(np.tile(np.arange(len(low)), 2**together - 1)) if together > 1 else test
     for _ in range(halvings // together):
-        low, high = halved(low, high, repeated_test, together)
+        low, high = bisect_interval(low, high, repeated_test, together)
     for _ in range(halvings % together):
-        low, high = halved(low, high, test, 1)
+        low, high = bisect_interval(low, high, test, 1)
     found[open_rows] = low
     return found
 
 
-def halved(low: Column, high: Column, test: Test, times: int) -> tuple[Column, Column]:
+def bisect_interval(low: Column, high: Column, test: MonotoneTest, times: int) -> tuple[Column, Column]:
     """Interval of each row after `times` bisections, which one call of `test` evaluates together.
 
     `test` has a row for every point. The points equal those of repeated bisection exactly, so the result of a row

@@ -12,15 +12,15 @@ from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.engines import RULES
 from app.sizing.hardware.tables import step_sizes
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.cache import Prefixes, caches_of
-from app.sizing.serving.host_weights import HostMemory, OnHost, host_sequences, left_on_accelerators
+from app.sizing.serving.cache import Prefixes, sequence_cache_bytes
+from app.sizing.serving.host_weights import HostMemory, HostOffload, host_sequences, remaining_on_accelerators
 from app.sizing.serving.measured import Memory, Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
 
 LOGIT_BYTES = 4  # samplers compute in FP32
 MXFP4_ROW_BLOCK = 256  # rows of MXFP4 experts are padded to a multiple of this many elements
-STATIC, FREE = tuple(RULES).index("static"), tuple(RULES).index("free")
+STATIC_RULE, FREE_RULE = tuple(RULES).index("static"), tuple(RULES).index("free")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class ServingMemory(Memory):
         return fits if self.host is None else fits & self.host.fits
 
     @property
-    def unfit(self) -> Column:
+    def memory_shortfall(self) -> Column:
         short = self.needed_bytes / np.maximum(self.usable_bytes, 1.0)
         if self.host is not None:
             short = np.maximum(short, self.host.needed_bytes / np.maximum(self.host.room_bytes, 1.0))
@@ -69,7 +69,7 @@ def capacity_bytes(memory_bytes: Column, memory_is_reported: Mask, assumed: Assu
 
 
 @formula(unit="1", source="loaded checkpoints of gpt-oss: MXFP4 rows are padded to whole blocks of 256")
-def padded_share(hidden_size: float) -> float:
+def mxfp4_padding_share(hidden_size: float) -> float:
     """Share by which MXFP4 expert weights grow when they are loaded.
 
     Parameters:
@@ -247,7 +247,7 @@ def usable_bytes(
     whole = capacity_bytes * memory_fraction
     static = np.minimum(whole + activation_bytes + overhead_bytes, capacity_bytes)
     free = np.minimum(fixed_bytes, capacity_bytes) + memory_fraction * np.maximum(capacity_bytes - fixed_bytes, 0.0)
-    return np.where(rule == STATIC, static, np.where(rule == FREE, free, whole))
+    return np.where(rule == STATIC_RULE, static, np.where(rule == FREE_RULE, free, whole))
 
 
 @formula(unit="B", source="Kwon et al. 2023 (arXiv:2309.06180)")
@@ -266,7 +266,7 @@ def kv_pool_bytes(usable_bytes: Column, fixed_bytes: Column) -> Column:
 
 
 @formula(unit="sequences", source="paged attention, Kwon et al. 2023 (arXiv:2309.06180)")
-def sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequences: Column) -> Column:
+def max_running_sequences(kv_pool_bytes: Column, held_bytes_per_sequence: Column, max_sequences: Column) -> Column:
     """Sequences that can run at once with paged attention.
 
     Engines allocate KV blocks as a sequence grows, so a running sequence holds half its output on average. Near the
@@ -301,7 +301,7 @@ def engine_limits(
 
     Engines that need an explicit number of slots get the assumed number.
     """
-    rules = plans.scheduling
+    rules = plans.scheduling_rules
     own_tokens, own = step_sizes(rules, capacity, offline=offline)
     most = settings.max_sequences
     if most is None or np.isnan(most).any():
@@ -311,11 +311,11 @@ def engine_limits(
     return most, own_tokens if tokens is None else tokens
 
 
-def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
+def device_weights_bytes(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> Column:
     """Weights of the fullest device, padding included, B."""
     padded: Column | float = 0.0
     if plans.padded_experts.any():
-        padded = np.where(plans.padded_experts, padded_share(model.hidden_size), 0.0)
+        padded = np.where(plans.padded_experts, mxfp4_padding_share(model.hidden_size), 0.0)
     return weights_bytes_per_accelerator(
         plans.weights_bytes,
         plans.expert_bytes,
@@ -326,11 +326,11 @@ def weights_of(model: ModelArchitecture, plans: Plans, assumed: Assumptions) -> 
     )
 
 
-def share_taken(plans: Plans, assumed: Assumptions, settings: Settings) -> Column:
+def engine_memory_share(plans: Plans, assumed: Assumptions, settings: Settings) -> Column:
     """Share of a device that an engine takes: the requested share, or the engine's default."""
     if settings.memory_fraction is not None:
         return settings.memory_fraction
-    return memory_fraction(plans.unified, plans.small_engine, plans.memory_rules.fraction, assumed)
+    return memory_fraction(plans.has_unified_memory, plans.small_engine, plans.memory_rules.fraction, assumed)
 
 
 def serving_memory(
@@ -361,8 +361,8 @@ def serving_memory(
     rules, small, tp = plans.memory_rules, plans.small_engine, plans.tensor_parallel
     capacity = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
     most, tokens = engine_limits(plans, capacity, assumed, settings, offline=offline)
-    share = share_taken(plans, assumed, settings)
-    weights = weights_of(model, plans, assumed)
+    share = engine_memory_share(plans, assumed, settings)
+    weights = device_weights_bytes(model, plans, assumed)
     activations = activation_bytes(model, tokens, most, rules.logits_copies, tp, plans.pipeline_parallel, assumed)
     overhead = overhead_bytes(small, rules.graphs_inside, plans.stage_accelerators, capacity, assumed)
     fixed = fixed_bytes(weights, activations, overhead)
@@ -370,7 +370,7 @@ def serving_memory(
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
-    final, mean, longest = caches_of(model, plans, final_tokens, output_tokens, output_variation, longest_tokens)
+    final, mean, longest = sequence_cache_bytes(model, plans, final_tokens, output_tokens, output_variation, longest_tokens)
     memory = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,
@@ -379,7 +379,7 @@ def serving_memory(
         usable_bytes=usable,
         needed_bytes=fixed + longest,
         memory_fraction=share,
-        sequences=sequences(pool, mean, most),
+        sequences=max_running_sequences(pool, mean, most),
         kv_pool_bytes=pool,
         cache_bytes_per_sequence=final,
         held_bytes_per_sequence=mean,
@@ -387,21 +387,21 @@ def serving_memory(
         max_sequences=most,
         max_batched_tokens=tokens,
     )
-    return memory if plans.on_host is None else shared_with_host(memory, plans, plans.on_host)
+    return memory if plans.on_host is None else split_memory_with_host(memory, plans, plans.on_host)
 
 
-def shared_with_host(memory: ServingMemory, plans: Plans, on: OnHost) -> ServingMemory:
+def split_memory_with_host(memory: ServingMemory, plans: Plans, on: HostOffload) -> ServingMemory:
     """The memory without the part of the cache that the host keeps, and the host memory that the plan needs."""
     there = on.layers_share * plans.accelerators_per_replica
     host = HostMemory(on.weights_bytes, memory.longest_sequence_bytes * there, on.room_bytes)
     with trace_label("accelerator part"):
         with trace_label("at full length"):
-            final = left_on_accelerators(memory.cache_bytes_per_sequence, on.layers_share)
+            final = remaining_on_accelerators(memory.cache_bytes_per_sequence, on.layers_share)
         with trace_label("mean over its run"):
-            mean = left_on_accelerators(memory.held_bytes_per_sequence, on.layers_share)
+            mean = remaining_on_accelerators(memory.held_bytes_per_sequence, on.layers_share)
         with trace_label("longest context"):
-            longest = left_on_accelerators(memory.longest_sequence_bytes, on.layers_share)
-        on_accelerators = sequences(memory.kv_pool_bytes, mean, memory.max_sequences)
+            longest = remaining_on_accelerators(memory.longest_sequence_bytes, on.layers_share)
+        on_accelerators = max_running_sequences(memory.kv_pool_bytes, mean, memory.max_sequences)
     on_host = host_sequences(on.room_bytes, on.weights_bytes, memory.held_bytes_per_sequence * there)
     return replace(
         memory,

@@ -15,25 +15,25 @@ from app.sizing.formula import unrecorded
 from app.sizing.hardware.engines import engine_named
 from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Question
-from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.host_weights import (
-    OnHost,
-    experts_on_host,
+    HostOffload,
+    expert_share_on_host,
     host_weights_bytes,
-    layers_on_host,
-    left_on_accelerators,
+    layer_share_on_host,
+    remaining_on_accelerators,
 )
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import alike_for_a_replica, margins_asked, plans_sought
+from app.sizing.serving.search import replica_equivalence_key, confidence_margins, enumerate_allowed_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GB, GIB
 from app.sizing.workload import InferenceWorkload
 
 # Parts that an engine can compute from host memory: none, routed experts before layers, layers only, experts only.
-PLACES: tuple[tuple[str, ...], ...] = ((), ("experts", "layers"), ("layers",), ("experts",))
+OFFLOAD_TARGETS: tuple[tuple[str, ...], ...] = ((), ("experts", "layers"), ("layers",), ("experts",))
 EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
 # Tolerance for a share that a client sends back with the digits of a JSON number.
 ROUNDING = 1e-9
@@ -41,7 +41,7 @@ ROUNDING = 1e-9
 
 def plans_to_serve(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
     """All plans that the search evaluates, including those with weights in host memory."""
-    return with_host_weights(question, workload, plans_sought(question, workload, market, rejections), market)
+    return with_host_weights(question, workload, enumerate_allowed_plans(question, workload, market, rejections), market)
 
 
 def with_host_weights(
@@ -64,29 +64,29 @@ def with_host_weights(
         if share:
             raise Conflict("weights_on_host is supported only for models that generate tokens. Omit it or set it to 0.")
         return plans
-    place = places(plans, market)
-    able = (place > 0) & may_share(plans)
+    place = offload_targets(plans, market)
+    able = (place > 0) & can_offload(plans)
     if share is not None:
-        return as_asked(plans, place, able, share, market, question.assumptions.unnoted)
+        return with_requested_share(plans, place, able, share, market, question.assumptions.unnoted)
     named = fixed is not None and fixed.engine is not None
     if not (workload.personal or named) or not able.any():
         return plans
-    return as_needed(question, workload, plans, place, able, market, fixed)
+    return with_least_share(question, workload, plans, place, able, market, fixed)
 
 
-def note(plans: Plans, assumed: Assumptions) -> None:
+def note_host_assumptions(plans: Plans, assumed: Assumptions) -> None:
     """Record the assumptions that an answer uses if it keeps weights in host memory."""
-    if plans.away.any():
+    if plans.offloads_weights.any():
         for name in (*(f.name for f in fields(HostAssumptions)), "host_memory_share"):
             getattr(assumed, name)
 
 
-def places(plans: Plans, market: Catalog) -> Codes:
+def offload_targets(plans: Plans, market: Catalog) -> Codes:
     """What each plan's engine computes from host memory: an index into OFFLOAD_TARGETS."""
-    return np.array([PLACES.index(engine_named(name).on_host) for name in market.engines])[plans.engine]
+    return np.array([OFFLOAD_TARGETS.index(engine_named(name).on_host) for name in market.engines])[plans.engine]
 
 
-def may_share(plans: Plans) -> Mask:
+def can_offload(plans: Plans) -> Mask:
     """Whether a plan can offload: its accelerators have their own memory and a host, and the replica uses one
     machine.
     """
@@ -96,7 +96,7 @@ def may_share(plans: Plans) -> Mask:
     return able
 
 
-def as_asked(plans: Plans, place: Codes, able: Mask, share: float, market: Catalog, assumed: Assumptions) -> Plans:
+def with_requested_share(plans: Plans, place: Codes, able: Mask, share: float, market: Catalog, assumed: Assumptions) -> Plans:
     """Plans with the requested share in host memory, for the engines and accelerators that support it."""
     if not able.any():
         able_engines = ", ".join(product_name(name) for name in market.engines if engine_named(name).on_host)
@@ -114,11 +114,11 @@ def as_asked(plans: Plans, place: Codes, able: Mask, share: float, market: Catal
         )
     plans, place = plans.take(whole), place[whole]
     with unrecorded():
-        on = on_host_of(plans, place, np.full(len(plans), share), market, assumed)
-    return laid_apart(plans, np.arange(len(plans)), on)
+        on = build_host_offload(plans, place, np.full(len(plans), share), market, assumed)
+    return split_weights(plans, np.arange(len(plans)), on)
 
 
-def as_needed(
+def with_least_share(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -132,27 +132,27 @@ def as_needed(
     Something else fits if a plan without offloading fits and stays within the limits.
     """
     kind, assumed = serving_backend(workload), question.assumptions.unnoted
-    first, index = distinct(alike_for_a_replica(plans, market))
+    first, index = distinct(replica_equivalence_key(plans, market))
     unique = plans.take(first)
-    settings = Settings() if fixed is None else settings_asked(fixed, unique, workload.redundancy)
+    settings = Settings() if fixed is None else requested_settings(fixed, unique, workload.redundancy)
     with unrecorded():
-        memory = kind.memory(workload, unique, assumed, settings, margins_asked(question, workload, unique, market))
+        memory = kind.estimate_memory(workload, unique, assumed, settings, confidence_margins(question, workload, unique, market))
     fits = memory.fits[index]
     fits_without = np.zeros(len(market.accelerators), dtype=bool)
-    fits_without[plans.accelerator[fits & within_reach(question, plans)]] = True
+    fits_without[plans.accelerator[fits & replica_within_constraints(question, plans)]] = True
     rows = np.flatnonzero(able & ~fits & ~fits_without[plans.accelerator])
     wanted = max(1.0, workload.in_flight) if workload.personal else 1.0
     with unrecorded():
         lacking, place = plans.take(rows), place[rows]
-        share = least_share(workload, lacking, memory.take(index[rows]), place, wanted, assumed)
-        on = on_host_of(lacking, place, share, market, assumed)
+        share = least_host_weight_share(workload, lacking, memory.take(index[rows]), place, wanted, assumed)
+        on = build_host_offload(lacking, place, share, market, assumed)
     if fixed is None:
         roomy = np.flatnonzero(on.weights_bytes <= on.room_bytes)
         rows, on = rows[roomy], on.take(roomy)
-    return laid_apart(plans, rows, on) if len(rows) else plans
+    return split_weights(plans, rows, on) if len(rows) else plans
 
 
-def within_reach(question: Question, plans: Plans) -> Mask:
+def replica_within_constraints(question: Question, plans: Plans) -> Mask:
     """Whether the machines of one replica stay within the limits on accelerators, cost and power."""
     limits, nodes, offered = question.constraints, plans.nodes_per_replica, plans.machines
     within: Mask = np.ones(len(plans), dtype=bool)
@@ -167,7 +167,7 @@ def within_reach(question: Question, plans: Plans) -> Mask:
     return within
 
 
-def least_share(
+def least_host_weight_share(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
@@ -196,13 +196,13 @@ def least_share(
     return np.clip(share, 0.0, 1.0)
 
 
-def on_host_of(plans: Plans, place: Codes, share: Column, market: Catalog, assumed: Assumptions) -> OnHost:
+def build_host_offload(plans: Plans, place: Codes, share: Column, market: Catalog, assumed: Assumptions) -> HostOffload:
     """Placement in host memory for a share of the weights."""
     weights, experts, first = plans.weights_bytes, plans.expert_bytes, place != LAYERS
-    of_experts = experts_on_host(share, weights, experts, first)
-    of_layers = np.where(place == EXPERTS, 0.0, layers_on_host(share, weights, experts, first))
-    room, socket, flops, link = host_of(plans, market, assumed)
-    return OnHost(
+    of_experts = expert_share_on_host(share, weights, experts, first)
+    of_layers = np.where(place == EXPERTS, 0.0, layer_share_on_host(share, weights, experts, first))
+    room, socket, flops, link = host_resources(plans, market, assumed)
+    return HostOffload(
         weights_share=share,
         layers_share=of_layers,
         experts_share=of_experts,
@@ -217,19 +217,19 @@ def on_host_of(plans: Plans, place: Codes, share: Column, market: Catalog, assum
     )
 
 
-def laid_apart(plans: Plans, rows: Codes, on: OnHost) -> Plans:
+def split_weights(plans: Plans, rows: Codes, on: HostOffload) -> Plans:
     """The plans, with part of the weights of some rows moved to host memory."""
-    everywhere = with_rows(OnHost.none(len(plans)), rows, on)
+    everywhere = with_rows(HostOffload.without_offload(len(plans)), rows, on)
     return replace(
         plans,
         weights_bytes=plans.weights_bytes - everywhere.weights_bytes,
-        expert_bytes=left_on_accelerators(plans.expert_bytes, everywhere.experts_share),
-        streamed_bytes=left_on_accelerators(plans.streamed_bytes, everywhere.layers_share),
+        expert_bytes=remaining_on_accelerators(plans.expert_bytes, everywhere.experts_share),
+        streamed_bytes=remaining_on_accelerators(plans.streamed_bytes, everywhere.layers_share),
         on_host=everywhere,
     )
 
 
-def host_of(plans: Plans, market: Catalog, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
+def host_resources(plans: Plans, market: Catalog, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
     """Host resources of a replica: memory, B; its data-sheet bandwidth, B/s; compute, FLOP/s; bandwidth to the
     accelerators, B/s.
 
@@ -248,10 +248,10 @@ def host_of(plans: Plans, market: Catalog, assumed: Assumptions) -> tuple[Column
     flops = np.where(desk, assumed.desktop_host_tflops, assumed.server_host_tflops) * 1e12 * has
     slot = plans.types.table.slot_bytes_per_s[plans.accelerator] * plans.tensor_parallel * assumed.host_link_fraction
     link = np.minimum(np.where(slot > 0, slot, 1.0), np.maximum(socket, 1.0))
-    return host_room_bytes(plans, listing < 0, desk, assumed) * part, socket, flops, link
+    return usable_host_memory_bytes(plans, listing < 0, desk, assumed) * part, socket, flops, link
 
 
-def host_room_bytes(plans: Plans, unsold: Mask, desk: Mask, assumed: Assumptions) -> Column:
+def usable_host_memory_bytes(plans: Plans, unsold: Mask, desk: Mask, assumed: Assumptions) -> Column:
     """Memory of a plan's machine that weights and cache may fill.
 
     It is the machine's listed memory, or the usual amount if none is listed. Machines assembled from parts get the

@@ -11,15 +11,15 @@ import numpy as np
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.serving.flow import SteadyState, open_loop, steady_state
-from app.sizing.serving.load import StreamSpeed, late_tpot_s, queue_tail_s, ttft_at_s
-from app.sizing.serving.measured import QUANTILES, Operation
+from app.sizing.serving.load import StreamSpeed, tail_tpot_s, queue_tail_s, ttft_percentile_s
+from app.sizing.serving.measured import QUANTILES, OperatingPoint
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.pace import decode_cadence
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
 
 @dataclass(frozen=True, slots=True)
-class StreamOperation(Operation):
+class StreamOperatingPoint(OperatingPoint):
     """Operating point of a stream of tokens: latencies in the mean and at percentiles."""
 
     ttft_mean_s: Column
@@ -33,7 +33,7 @@ class StreamOperation(Operation):
     idle_sessions: Column | None = None  # idle sessions of one replica whose prefixes stay in the cache
     prefix_bytes: Column | None = None  # KV cache that their prefixes take on one device, bytes
 
-    def times(self, ranks: Column) -> StreamOperation:
+    def scale_to_ranks(self, ranks: Column) -> StreamOperatingPoint:
         """Operating point of `ranks` ranks together."""
         idle = None if self.idle_sessions is None else self.idle_sessions * ranks
         return replace(self, batch=self.batch * ranks, rate_per_s=self.rate_per_s * ranks, idle_sessions=idle)
@@ -82,7 +82,7 @@ def utilization(replica_rate_per_s: Column, expected_capacity_per_s: Column) -> 
 
 
 @formula(unit="sequences", source="normal approximation of a Poisson count")
-def crowd(batch: Column, z: float, sequences: Column) -> Column:
+def crowded_batch(batch: Column, z: float, sequences: Column) -> Column:
     """Sequences that run at a percentile of time.
 
     Parameters:
@@ -98,7 +98,7 @@ def crowd(batch: Column, z: float, sequences: Column) -> Column:
 
 
 @formula(unit="sequences", source="arrival theorem; normal approximation of a Poisson count")
-def met(batch: Column, z: float, sequences: Column) -> Column:
+def sequences_met(batch: Column, z: float, sequences: Column) -> Column:
     """Sequences that a request sees at a percentile, itself included.
 
     Parameters:
@@ -114,7 +114,7 @@ def met(batch: Column, z: float, sequences: Column) -> Column:
 
 
 @formula(unit="s", source="prefill time proportional to prompt length")
-def longer_s(longer_prompt: float, occupancy_s: Column, pipeline_parallel: Column) -> Column:
+def percentile_prompt_extra_s(longer_share: float, occupancy_s: Column, pipeline_parallel: Column) -> Column:
     """Extra time of a prompt at a percentile over the mean prompt.
 
     Parameters:
@@ -126,7 +126,7 @@ def longer_s(longer_prompt: float, occupancy_s: Column, pipeline_parallel: Colum
         >>> round(one(percentile_prompt_extra_s(1.5, col(0.05), col(2))), 3)
         0.15
     """
-    return longer_prompt * occupancy_s * np.maximum(pipeline_parallel, 1.0)
+    return longer_share * occupancy_s * np.maximum(pipeline_parallel, 1.0)
 
 
 @formula(unit="s", source="definition: infinite above saturation")
@@ -175,7 +175,7 @@ def e2e_s(ttft_s: Column, tokens_after_first: float, tpot_s: Column) -> Column:
 
 def stream_operating_point(
     workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, replicas: Column
-) -> StreamOperation:
+) -> StreamOperatingPoint:
     """Operating point of one replica when `replicas` replicas share the workload's load."""
     if workload.load is Load.OPEN:
         rate = replica_rate_per_s(workload.peak_per_s, replicas)
@@ -189,41 +189,41 @@ def stream_operating_point(
         overloaded = np.zeros(len(replicas), bool)
         used = np.ones(len(replicas)) if offline else in_flight / np.maximum(speed.slo_batch, 1.0)
     with trace_label("mean"):
-        values = means(workload, steady, overloaded)
+        values = mean_latencies(workload, steady, overloaded)
     for q in QUANTILES:
         with trace_label(f"p{q:.0f}"):
-            values |= percentiles(workload, memory, speed, steady, overloaded, q)
-    return StreamOperation(batch=steady.batch, rate_per_s=steady.rate_per_s, utilization=used, **values)
+            values |= percentile_latencies(workload, memory, speed, steady, overloaded, q)
+    return StreamOperatingPoint(batch=steady.batch, rate_per_s=steady.rate_per_s, utilization=used, **values)
 
 
-def means(workload: InferenceWorkload, steady: SteadyState, overloaded: Mask) -> dict[str, Column]:
+def mean_latencies(workload: InferenceWorkload, steady: SteadyState, overloaded: Mask) -> dict[str, Column]:
     """Mean latencies by field name of the operating point, s."""
     ttft, tpot = ttft_s(steady.ttft_s, overloaded), tpot_s(steady.tpot_s, overloaded)
     whole = e2e_s(ttft, max(0.0, workload.output_tokens.mean - 1), tpot)
     return {"ttft_mean_s": ttft, "tpot_mean_s": tpot, "e2e_mean_s": whole}
 
 
-def percentiles(
+def percentile_latencies(
     workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, steady: SteadyState, overloaded: Mask, q: float
 ) -> dict[str, Column]:
     """Latencies at percentile `q` by field name of the operating point, s."""
     prompt, output, stream = workload.input_tokens, workload.output_tokens, speed.stream
     z = max(0.0, z_score(q))
-    longer = longer_s(
+    longer = percentile_prompt_extra_s(
         workload.long_prompt(q) / max(prompt.mean, 1.0) - 1.0, speed.occupancy_s, stream.step.pipeline_parallel
     )
     tpot, ttft = steady.tpot_s, steady.ttft_s
     if workload.load in (Load.OPEN, Load.CLOSED):
         with np.errstate(invalid="ignore"):
-            later = queue_tail_s(steady.queue_s, steady.waits, q) - steady.queue_s
+            later = queue_tail_s(steady.queue_wait_s, steady.queued_share, q) - steady.queue_wait_s
             if workload.load is Load.OPEN:
                 with trace_label("sequence slot"):
-                    later = later + queue_tail_s(steady.place_s, steady.full, q) - steady.place_s
-            ttft = ttft_at_s(ttft, longer, later, steady.mean_step_s, q)
+                    later = later + queue_tail_s(steady.slot_wait_s, steady.slots_full_share, q) - steady.slot_wait_s
+            ttft = ttft_percentile_s(ttft, longer, later, steady.mean_step_s, q)
     if workload.load is Load.OPEN:
-        tpot = decode_cadence(stream, met(steady.batch, z, memory.sequences)).tpot_s
+        tpot = decode_cadence(stream, sequences_met(steady.batch, z, memory.sequences)).tpot_s
     if workload.load is not Load.BATCH:
-        tpot = late_tpot_s(tpot, z, steady.prompt_s, steady.per_token, stream.later_tokens, stream.variation)
+        tpot = tail_tpot_s(tpot, z, steady.added_prompt_s, steady.prompts_per_token, stream.later_tokens, stream.variation)
     ttft, tpot = ttft_s(ttft, overloaded), tpot_s(tpot, overloaded)
     whole = e2e_s(ttft, max(0.0, (workload.long_answer(q) if q > 50 else output.mean) - 1), tpot)
     return {f"ttft_p{q:.0f}_s": ttft, f"tpot_p{q:.0f}_s": tpot, f"e2e_p{q:.0f}_s": whole}

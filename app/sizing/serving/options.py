@@ -14,7 +14,7 @@ from app.sizing.decisions.ranking import Measures
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.volume import cold_start_s, run_s
 from app.sizing.question import Question
-from app.sizing.serving.measured import Memory, Operation, Settings, Speed
+from app.sizing.serving.measured import Memory, OperatingPoint, Settings, Speed
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -41,11 +41,11 @@ class Options(Columns):
 
 M = TypeVar("M", bound=Memory)
 S = TypeVar("S", bound=Speed)
-R = TypeVar("R", bound=Operation)
+R = TypeVar("R", bound=OperatingPoint)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Columns, Generic[M, S, R]):
+class PlanEvaluations(Columns, Generic[M, S, R]):
     """Plans with their complete evaluation: options, memory, speed and operating point."""
 
     options: Options
@@ -70,12 +70,12 @@ class Judged(Columns, Generic[M, S, R]):
         return self.plans.accelerator
 
 
-def start_s(question: Question, plans: Plans) -> Column:
+def startup_s(question: Question, plans: Plans) -> Column:
     """Cold start of a replica of every plan, in seconds."""
     return cold_start_s(plans.stored_bytes, plans.nodes_per_replica, question.assumptions)
 
 
-def allowed(question: Question, options: Options, rejections: Rejections) -> Mask:
+def within_constraints(question: Question, options: Options, rejections: Rejections) -> Mask:
     """Mask of plans within the limits on accelerators, cost and power."""
     return within_limits(
         options.accelerator, options.fleet.accelerators, options.cost, question.constraints, rejections

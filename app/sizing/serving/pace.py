@@ -23,17 +23,17 @@ from app.sizing.hardware.tables import POLICIES, SchedulingColumns
 from app.sizing.serving.prefill import (
     PrefillTerms,
     busy_prompts_per_step,
-    linear_of_step_s,
-    lone,
-    prompt_s,
+    step_linear_s,
+    isolated_prompt_terms,
+    seconds_per_prompt,
 )
-from app.sizing.serving.step import StepTerms, linear_s, read_and_multiply, step_s
+from app.sizing.serving.step import StepTerms, linear_s, multiply_and_read_s, step_s
 
-FIRST = POLICIES.index(Policy.PREFILL_FIRST)
+PREFILL_FIRST_CODE = POLICIES.index(Policy.PREFILL_FIRST)
 
 
 @dataclass(frozen=True, slots=True)
-class Scheduled(Columns):
+class SchedulingTerms(Columns):
     """The scheduler settings that decide how prompts interleave with decode steps, one row per plan."""
 
     max_batched_tokens: Column  # token budget of a step, tokens
@@ -44,11 +44,11 @@ class Scheduled(Columns):
     planning_lag_steps: Column  # steps that the scheduler plans ahead
 
     @classmethod
-    def by(cls, rules: SchedulingColumns, max_batched_tokens: Column) -> Scheduled:
+    def from_rules(cls, rules: SchedulingColumns, max_batched_tokens: Column) -> SchedulingTerms:
         """Terms of the engines' own scheduling rules with the given token budgets per step."""
         return cls(
             max_batched_tokens=max_batched_tokens,
-            prefill_first=rules.policy == FIRST,
+            prefill_first=rules.policy == PREFILL_FIRST_CODE,
             receive_interval_steps=rules.receive_interval_steps,
             batch_wait_steps=rules.batch_wait_steps,
             batch_wait_share=rules.batch_wait_share,
@@ -56,7 +56,7 @@ class Scheduled(Columns):
         )
 
     @classmethod
-    def mixed(cls, max_batched_tokens: Column) -> Scheduled:
+    def mixing_only(cls, max_batched_tokens: Column) -> SchedulingTerms:
         """Terms of a scheduler that mixes prompts and decodes and never delays a prompt."""
         zeros, ones = np.zeros(len(max_batched_tokens)), np.ones(len(max_batched_tokens))
         return cls(max_batched_tokens, zeros > 0, ones, zeros, zeros, zeros)
@@ -68,9 +68,9 @@ class Stream(Columns):
 
     step: StepTerms  # decode step terms
     prefill: PrefillTerms  # prefill terms of the mean prompt
-    scheduled: Scheduled  # scheduler settings
+    scheduling: SchedulingTerms  # scheduler settings
     full_linear_s: Column  # linear layers of a step filled with prompts, s
-    idle_s: Column  # TTFT on an idle replica, s
+    unloaded_ttft_s: Column  # TTFT on an idle replica, s
     later_tokens: Column  # tokens of a request after its first
     variation: Column  # mean of the squared coefficients of variation of arrivals and prompts, (ca^2 + cs^2) / 2
     output_variation: Column  # mean of the squared coefficients of variation of arrivals and answers
@@ -87,13 +87,13 @@ class DecodeCadence(Columns):
 
     streamed_step_s: Column  # decode step, no faster than the server streams its tokens, s
     tpot_s: Column  # mean time per output token, s
-    prompt_s: Column  # time that one prompt of another request adds, s
+    added_prompt_s: Column  # time that one prompt of another request adds, s
     mean_step_s: Column  # mean length of the step that is running when a request arrives, s
     prefill_own_s: Column  # steps that compute a request's own prompt, decodes in them included, s
-    arriving: Column  # other prompts that are queued when the scheduler starts on one
+    arriving_prompts: Column  # other prompts that are queued when the scheduler starts on one
     prompts_per_full_step: Column  # prompts that fill one step
-    server_s: Column  # time of the replica per prompt while prompts are always queued, s
-    held_back_s: Column  # delay that the scheduler's rules add before the first step of a prompt, s
+    prompt_service_s: Column  # time of the replica per prompt while prompts are always queued, s
+    scheduler_delay_s: Column  # delay that the scheduler's rules add before the first step of a prompt, s
 
 
 @formula(unit="tokens", source="the prompt yields the first token")
@@ -127,7 +127,7 @@ def unloaded_ttft_s(request_s: Column, tokenise_s: Column, prefill_s: Column) ->
 
 
 @formula(unit="prompts", source="steady state: a new prompt replaces every finished sequence")
-def per_step(batch: Column, later_tokens: Column) -> Column:
+def prompts_per_step(batch: Column, later_tokens: Column) -> Column:
     """Prompts of other requests that arrive during one decode step.
 
     Parameters:
@@ -159,7 +159,7 @@ def prompts_per_full_step(max_batched_tokens: Column, prefill_first: Mask, batch
 
 
 @formula(unit="steps", source="TensorRT-LLM documentation: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
-def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, per_step: Column) -> Column:
+def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, prompts_per_step: Column) -> Column:
     """Steps for which a scheduler delays the first prompt to batch it with later ones.
 
     Parameters:
@@ -172,11 +172,11 @@ def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, pr
         >>> one(mean_batch_wait_steps(col(20), col(0.5), col(4), col(0.25)))  # 2 prompts, one every 4 steps
         8.0
     """
-    return np.minimum(batch_wait_steps, batch_wait_share * prompts_per_full_step / np.maximum(per_step, 1e-9))
+    return np.minimum(batch_wait_steps, batch_wait_share * prompts_per_full_step / np.maximum(prompts_per_step, 1e-9))
 
 
 @formula(unit="prompts", source="arrivals between two polls and during batching delays")
-def arriving(per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float) -> Column:
+def arriving_prompts(prompts_per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float) -> Column:
     """Other prompts that are queued when the scheduler starts on one.
 
     Parameters:
@@ -188,11 +188,11 @@ def arriving(per_step: Column, receive_interval_steps: Column, mean_batch_wait_s
         >>> one(arriving_prompts(col(0.25), col(1), 3.0))
         1.0
     """
-    return per_step * (receive_interval_steps + mean_batch_wait_steps)
+    return prompts_per_step * (receive_interval_steps + mean_batch_wait_steps)
 
 
 @formula(unit="prompts", source="Agrawal et al. 2024 (arXiv:2403.02310)")
-def together(arriving: Column, prompts_per_full_step: Column) -> Column:
+def prompts_in_step(arriving_prompts: Column, prompts_per_full_step: Column) -> Column:
     """Prompts that one step computes: all that are queued, up to the token budget.
 
     Parameters:
@@ -203,12 +203,12 @@ def together(arriving: Column, prompts_per_full_step: Column) -> Column:
         >>> one(prompts_in_step(col(2.5), col(3)))
         3.0
     """
-    return np.minimum(1 + arriving, prompts_per_full_step)
+    return np.minimum(1 + arriving_prompts, prompts_per_full_step)
 
 
 @formula(unit="tokens", source="equal time of matrix multiplications")
-def equal_tokens(
-    batch: Column, prefill_first: Mask, together: Column, step: StepTerms, prefill: PrefillTerms
+def equivalent_tokens(
+    batch: Column, prefill_first: Mask, prompts_in_step: Column, step: StepTerms, prefill: PrefillTerms
 ) -> Column:
     """Decode tokens whose matrix multiplications take as long as the prompts and decodes of a step together.
 
@@ -225,12 +225,12 @@ def equal_tokens(
         48.0
     """
     decodes = np.where(prefill_first, 0.0, batch)
-    return decodes + together * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, 1e-30)
+    return decodes + prompts_in_step * prefill.prompt_linear_s / np.maximum(step.linear_slope_s, 1e-30)
 
 
 @formula(unit="s", source="sum of linear layers, attention and communication")
-def prompts_s(
-    prompts_linear_s: Column, together: Column, prefill: PrefillTerms, prefill_first: Mask, streamed_step_s: Column
+def prompts_extra_s(
+    prompts_linear_s: Column, prompts_in_step: Column, prefill: PrefillTerms, prefill_first: Mask, streamed_step_s: Column
 ) -> Column:
     """Time that the prompts of a step add to the decodes of the same step.
 
@@ -252,12 +252,12 @@ def prompts_s(
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     latency = np.where(prefill_first, prefill.prefill_links_s, 0.0)
     exposed_dispatch = prefill.dispatch_s - np.where(prefill_first, 0.0, streamed_step_s)
-    return np.maximum(prompts_linear_s + together * each + latency, exposed_dispatch)
+    return np.maximum(prompts_linear_s + prompts_in_step * each + latency, exposed_dispatch)
 
 
 @formula(unit="stages", source="Pollaczek 1930 for the queue of a pipeline; at most its stages")
-def stages_filled(
-    prompts_s: Column, together: Column, arriving: Column, streamed_step_s: Column, variation: Column, step: StepTerms
+def busy_stages(
+    prompts_extra_s: Column, prompts_in_step: Column, arriving_prompts: Column, streamed_step_s: Column, variation: Column, step: StepTerms
 ) -> Column:
     """Pipeline stages that compute prompts at the same time.
 
@@ -276,13 +276,13 @@ def stages_filled(
         >>> round(one(busy_stages(col(0.02), col(1), col(1), col(0.02), col(2.0), row(pipeline_parallel=4))), 2)
         2.73
     """
-    load = arriving * prompts_s / np.maximum(together * streamed_step_s, 1e-30)
+    load = arriving_prompts * prompts_extra_s / np.maximum(prompts_in_step * streamed_step_s, 1e-30)
     queued = (variation + np.sqrt(variation**2 + 4 * variation * load)) / 2
-    return np.clip(np.maximum(together, queued), 1.0, np.maximum(step.pipeline_parallel, 1.0))
+    return np.clip(np.maximum(prompts_in_step, queued), 1.0, np.maximum(step.pipeline_parallel, 1.0))
 
 
 @formula(unit="s", source="mean over continuous batching")
-def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) -> Column:
+def added_prompt_s(prompts_extra_s: Column, prompts_in_step: Column, busy_stages: Column | float) -> Column:
     """Time that one prompt adds to the decode tokens of other requests.
 
     Parameters:
@@ -294,11 +294,11 @@ def added_s(prompts_s: Column, together: Column, stages_filled: Column | float) 
         >>> one(added_prompt_s(col(0.04), col(2), 1.0))
         0.02
     """
-    return prompts_s / (together * stages_filled)
+    return prompts_extra_s / (prompts_in_step * busy_stages)
 
 
 @formula(unit="1", source="arrivals at a rank during its batching delay")
-def gathered_share(per_step: Column, mean_batch_wait_steps: Column | float) -> Column:
+def gathered_share(prompts_per_step: Column, mean_batch_wait_steps: Column | float) -> Column:
     """Share of prompts that are delayed until every data-parallel rank has one.
 
     Parameters:
@@ -309,12 +309,12 @@ def gathered_share(per_step: Column, mean_batch_wait_steps: Column | float) -> C
         >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps; the rank waits for sixty
         0.6
     """
-    return np.minimum(per_step * mean_batch_wait_steps, 1.0)
+    return np.minimum(prompts_per_step * mean_batch_wait_steps, 1.0)
 
 
 @formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
 def dp_straggler_factor(
-    others: Column, together: Column, pooled: Column, data_parallel: Column, gathered: Column | float
+    prompts_per_step: Column, prompts_in_step: Column, pooled_share: Column, data_parallel: Column, gathered_share: Column | float
 ) -> Column:
     """Factor by which prompts of all data-parallel ranks slow down one rank, compared with its own prompts alone.
 
@@ -334,14 +334,14 @@ def dp_straggler_factor(
         >>> one(dp_straggler_factor(col(0.5), col(1), col(0), col(2), 1.0))
         1.0
     """
-    own = np.clip(others / together, 1e-9, 1.0)
+    own = np.clip(prompts_per_step / prompts_in_step, 1e-9, 1.0)
     independent = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
-    factor = gathered + (1 - gathered) * independent
-    return 1 + (factor - 1) * (1 - pooled)
+    factor = gathered_share + (1 - gathered_share) * independent
+    return 1 + (factor - 1) * (1 - pooled_share)
 
 
 @formula(unit="s/token", source="Agrawal et al. 2024 (arXiv:2403.02310), on generation stalls of continuous batching")
-def token_s(streamed_step_s: Column, per_step: Column, held_up_s: Column) -> Column:
+def mean_tpot_s(streamed_step_s: Column, prompts_per_step: Column, prompt_stall_s: Column) -> Column:
     """Mean time per output token: a decode step plus the prompts that replace finished sequences.
 
     Parameters:
@@ -353,16 +353,16 @@ def token_s(streamed_step_s: Column, per_step: Column, held_up_s: Column) -> Col
         >>> one(mean_tpot_s(col(0.02), col(0.0), col(0.01)))  # no other load: only its own prompt
         0.02
     """
-    return streamed_step_s + per_step * held_up_s
+    return streamed_step_s + prompts_per_step * prompt_stall_s
 
 
 @formula(unit="s", source="renewal theory: the interval met at a random time is weighted by its length")
 def mean_step_s(
-    token_s: Column,
+    mean_tpot_s: Column,
     streamed_step_s: Column,
-    per_step: Column,
-    held_up_s: Column,
-    prompts_s: Column,
+    prompts_per_step: Column,
+    prompt_stall_s: Column,
+    prompts_extra_s: Column,
     prefill_first: Mask,
 ) -> Column:
     """Mean length of the step that is running when a request arrives, weighted by duration.
@@ -379,15 +379,15 @@ def mean_step_s(
         >>> round(one(mean_step_s(col(0.03), col(0.02), col(0.1), col(0.1), col(0.1), col(1) > 0)), 4)
         0.0467
     """
-    weighted = (streamed_step_s**2 + per_step * held_up_s * prompts_s) / token_s
-    return np.where(prefill_first, weighted, token_s)
+    weighted = (streamed_step_s**2 + prompts_per_step * prompt_stall_s * prompts_extra_s) / mean_tpot_s
+    return np.where(prefill_first, weighted, mean_tpot_s)
 
 
 @formula(unit="s", source="Agrawal et al. 2024 (arXiv:2403.02310)")
 def prefill_own_s(
-    prompts_s: Column,
-    together: Column,
-    turns: Column | float,
+    prompts_extra_s: Column,
+    prompts_in_step: Column,
+    pipelined_share: Column | float,
     max_batched_tokens: Column,
     prefill: PrefillTerms,
     prefill_first: Mask,
@@ -410,11 +410,11 @@ def prefill_own_s(
         0.14
     """
     chunks = np.ceil(prefill.new_tokens / max_batched_tokens)
-    return prompts_s / np.minimum(together, 1.0) * turns + np.where(prefill_first, 0.0, chunks * streamed_step_s)
+    return prompts_extra_s / np.minimum(prompts_in_step, 1.0) * pipelined_share + np.where(prefill_first, 0.0, chunks * streamed_step_s)
 
 
 @formula(unit="s", source="steps filled with prompts")
-def server_s(
+def prompt_service_s(
     full_linear_s: Column,
     streamed_step_s: Column,
     decode_linear_s: Column,
@@ -448,8 +448,8 @@ def server_s(
 
 
 @formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
-def held_back_s(
-    mean_step_s: Column, token_s: Column, mean_batch_wait_steps: Column | float, per_step: Column, scheduled: Scheduled
+def scheduler_delay_s(
+    mean_step_s: Column, mean_tpot_s: Column, mean_batch_wait_steps: Column | float, prompts_per_step: Column, scheduling: SchedulingTerms
 ) -> Column:
     """Delay that the scheduler's own rules add before the first step of a prompt.
 
@@ -465,13 +465,13 @@ def held_back_s(
         >>> one(scheduler_delay_s(col(0.02), col(0.02), 0.0, col(0.1), rules))
         0.06
     """
-    polling = (scheduled.receive_interval_steps - 1) / 2
-    batching = mean_batch_wait_steps * (1 + 1 / (1 + per_step * mean_batch_wait_steps)) / 2
-    return scheduled.planning_lag_steps * mean_step_s + (polling + batching) * token_s
+    polling = (scheduling.receive_interval_steps - 1) / 2
+    batching = mean_batch_wait_steps * (1 + 1 / (1 + prompts_per_step * mean_batch_wait_steps)) / 2
+    return scheduling.planning_lag_steps * mean_step_s + (polling + batching) * mean_tpot_s
 
 
 @formula(unit="1", source="chunked pipeline-parallel prefill (arXiv:2403.02310)")
-def chunk_turns(new_tokens: Column, max_batched_tokens: Column, overlapped_stages: Column) -> Column:
+def pipelined_share(new_tokens: Column, max_batched_tokens: Column, overlapped_stages: Column) -> Column:
     """Share of its steps' total time that a prompt takes where its chunks follow each other through pipeline stages.
 
     Parameters:
@@ -489,13 +489,13 @@ def chunk_turns(new_tokens: Column, max_batched_tokens: Column, overlapped_stage
 
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """TTFT of a prompt on an idle replica, s."""
-    return unloaded_ttft_s(prefill.request_s, prefill.tokenise_s, prompt_s(lone(prefill), max_batched_tokens, 1.0))
+    return unloaded_ttft_s(prefill.request_s, prefill.tokenise_s, seconds_per_prompt(isolated_prompt_terms(prefill), max_batched_tokens, 1.0))
 
 
-def stream_of(
+def build_stream(
     step: StepTerms,
     prefill: PrefillTerms,
-    scheduled: Scheduled,
+    scheduling: SchedulingTerms,
     *,
     output_tokens: Column | float,
     variation: Column | float = 1.0,
@@ -512,16 +512,16 @@ def stream_of(
         output_variation: the same of arrivals and answers.
     """
     rows = np.ones(len(step))
-    full = busy_prompts_per_step(scheduled.max_batched_tokens, prefill.new_tokens)
+    prompts_filling_step = busy_prompts_per_step(scheduling.max_batched_tokens, prefill.new_tokens)
     with trace_label("step filled with prompts"):
-        linear = linear_beside(step, prefill, rows * 0.0, full, scheduled.prefill_first)
+        linear = mixed_linear_s(step, prefill, rows * 0.0, prompts_filling_step, scheduling.prefill_first)
     with trace_label("no other load"):
-        idle = idle_first_token_s(prefill, scheduled.max_batched_tokens)
+        idle = idle_first_token_s(prefill, scheduling.max_batched_tokens)
     later = rows * later_tokens(output_tokens)
-    return Stream(step, prefill, scheduled, linear, idle, later, rows * variation, rows * output_variation)
+    return Stream(step, prefill, scheduling, linear, idle, later, rows * variation, rows * output_variation)
 
 
-def linear_beside(
+def mixed_linear_s(
     step: StepTerms, prefill: PrefillTerms, batch: Column, prompts: Column, prefill_first: Mask
 ) -> Column:
     """Time of the linear layers of a step that computes `prompts` prompts and the decodes of a batch, s.
@@ -531,14 +531,14 @@ def linear_beside(
     host = prefill.host
     if host is None:
         return linear_s(
-            *read_and_multiply(step, equal_tokens(batch, prefill_first, prompts, step, prefill)), step.exponent
+            *multiply_and_read_s(step, equivalent_tokens(batch, prefill_first, prompts, step, prefill)), step.exponent
         )
     with trace_label("layers on the host"):
-        on_host = linear_of_step_s(prefill, prompts)
-    if host.present.all():
+        on_host = step_linear_s(prefill, prompts)
+    if host.has_host_part.all():
         return on_host
-    tokens = equal_tokens(batch, prefill_first, prompts, step, prefill)
-    return np.where(host.present, on_host, linear_s(*read_and_multiply(step, tokens), step.exponent))
+    tokens = equivalent_tokens(batch, prefill_first, prompts, step, prefill)
+    return np.where(host.has_host_part, on_host, linear_s(*multiply_and_read_s(step, tokens), step.exponent))
 
 
 @formula(unit="s", source="prompts and decodes share one pass over the weights")
@@ -564,48 +564,48 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
         batch: sequences that a request sees.
         queued: whether prompts never run out, so that every pipeline stage is busy.
     """
-    step, prefill, scheduled = stream.step, stream.prefill, stream.scheduled
-    first, budget = scheduled.prefill_first, scheduled.max_batched_tokens
+    step, prefill, scheduling = stream.step, stream.prefill, stream.scheduling
+    first, budget = scheduling.prefill_first, scheduling.max_batched_tokens
     decode = step_s(step, batch)
-    others = per_step(batch, stream.later_tokens)
-    most = prompts_per_full_step(budget, first, batch, prefill.new_tokens)
+    arriving_per_step = prompts_per_step(batch, stream.later_tokens)
+    prompt_limit = prompts_per_full_step(budget, first, batch, prefill.new_tokens)
     wait_steps: Column | float = 0.0
-    if scheduled.batch_wait_steps.any():
-        wait_steps = mean_batch_wait_steps(scheduled.batch_wait_steps, scheduled.batch_wait_share, most, others)
-    queued_prompts = arriving(others, scheduled.receive_interval_steps, wait_steps)
-    prompts = together(queued_prompts, most)
-    on_host = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.present
+    if scheduling.batch_wait_steps.any():
+        wait_steps = mean_batch_wait_steps(scheduling.batch_wait_steps, scheduling.batch_wait_share, prompt_limit, arriving_per_step)
+    queued_prompts = arriving_prompts(arriving_per_step, scheduling.receive_interval_steps, wait_steps)
+    prompts = prompts_in_step(queued_prompts, prompt_limit)
+    on_host = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.has_host_part
     decoding = np.zeros(len(batch))
     if not on_host.all():
         with trace_label("decodes"):
-            decoding = linear_s(*read_and_multiply(step, batch), step.exponent)
+            decoding = linear_s(*multiply_and_read_s(step, batch), step.exponent)
         decoding = np.where(on_host, 0.0, decoding) if on_host.any() else decoding
     with trace_label("decodes and prompts"):
-        both = linear_beside(step, prefill, batch, prompts, first)
-    extra = prompts_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
-    stages, share = stages_and_turns(stream, extra, prompts, others, decode, queued=queued)
-    added = added_s(extra, prompts, stages)
+        both = mixed_linear_s(step, prefill, batch, prompts, first)
+    extra = prompts_extra_s(prompts_linear_s(both, decoding, first), prompts, prefill, first, decode)
+    stages, share = stages_and_pipelined_share(stream, extra, prompts, arriving_per_step, decode, queued=queued)
+    added = added_prompt_s(extra, prompts, stages)
     if (step.data_parallel > 1).any():
         pooled = prefill.pooled_share * np.minimum(prompts * prefill.prompt_linear_s / extra, 1.0)
-        gathered = gathered_share(others, wait_steps)
-        added = added * dp_straggler_factor(others, prompts, pooled, step.data_parallel, gathered)
-    tpot = token_s(decode, others, added)
-    running_step = mean_step_s(tpot, decode, others, added, extra, first)
+        gathered = gathered_share(arriving_per_step, wait_steps)
+        added = added * dp_straggler_factor(arriving_per_step, prompts, pooled, step.data_parallel, gathered)
+    tpot = mean_tpot_s(decode, arriving_per_step, added)
+    running_step = mean_step_s(tpot, decode, arriving_per_step, added, extra, first)
     return DecodeCadence(
         streamed_step_s=decode,
         tpot_s=tpot,
-        prompt_s=added,
+        added_prompt_s=added,
         mean_step_s=running_step,
         prefill_own_s=prefill_own_s(extra, prompts, share, budget, prefill, first, decode),
-        arriving=queued_prompts,
-        prompts_per_full_step=most,
-        server_s=server_s(stream.full_linear_s, decode, decoding, most, prefill, first, step),
-        held_back_s=held_back_s(running_step, tpot, wait_steps, others, scheduled),
+        arriving_prompts=queued_prompts,
+        prompts_per_full_step=prompt_limit,
+        prompt_service_s=prompt_service_s(stream.full_linear_s, decode, decoding, prompt_limit, prefill, first, step),
+        scheduler_delay_s=scheduler_delay_s(running_step, tpot, wait_steps, arriving_per_step, scheduling),
     )
 
 
-def stages_and_turns(
-    stream: Stream, taken: Column, prompts: Column, others: Column, decode: Column, *, queued: bool
+def stages_and_pipelined_share(
+    stream: Stream, extra_s: Column, prompts: Column, others: Column, decode: Column, *, queued: bool
 ) -> tuple[Column | float, Column | float]:
     """Pipeline stages that prompts keep busy, and the share of its steps' time that a request's own prompt takes."""
     step, prefill = stream.step, stream.prefill
@@ -614,5 +614,5 @@ def stages_and_turns(
     if queued:
         filled = np.maximum(step.pipeline_parallel, 1.0)
         return filled, 1 / filled
-    share = chunk_turns(prefill.new_tokens, stream.scheduled.max_batched_tokens, prefill.overlapped_stages)
-    return stages_filled(taken, prompts, others, decode, stream.variation, step), share
+    share = pipelined_share(prefill.new_tokens, stream.scheduling.max_batched_tokens, prefill.overlapped_stages)
+    return busy_stages(extra_s, prompts, others, decode, stream.variation, step), share

@@ -19,8 +19,8 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
 from app.sizing.question import Constraints, Deployment
-from app.sizing.serving.host_weights import OnHost
-from app.sizing.serving.layouts import layouts_of, legal_layouts
+from app.sizing.serving.host_weights import HostOffload
+from app.sizing.serving.layouts import candidate_layouts, legal_layouts
 
 KV_NAMES = tuple(KV_FORMATS)
 
@@ -44,7 +44,7 @@ class Plans(Columns):
     expert_bytes: Column  # routed experts of a replica in accelerator memory
     streamed_bytes: Column  # dense weights in accelerator memory that every decode step reads
     kv_element_bytes: Column  # bytes per element of the KV cache format
-    on_host: OnHost | None = None  # weights in host memory; None where no plan has any
+    on_host: HostOffload | None = None  # weights in host memory; None where no plan has any
 
     @property
     def offered(self) -> Candidates:
@@ -59,7 +59,7 @@ class Plans(Columns):
         return self.types.rows
 
     @property
-    def unified(self) -> Mask:
+    def has_unified_memory(self) -> Mask:
         return self.types.table.unified[self.types.rows]
 
     @property
@@ -75,7 +75,7 @@ class Plans(Columns):
         return self.machines.table.vcpus[self.machines.rows]
 
     @property
-    def packs(self) -> Mask:
+    def packs_batches(self) -> Mask:
         return self.stacks.table.packs[self.stacks.rows]
 
     @property
@@ -87,7 +87,7 @@ class Plans(Columns):
         return lazy_rows(self.stacks.table.memory, self.stacks.rows)
 
     @property
-    def scheduling(self) -> SchedulingColumns:
+    def scheduling_rules(self) -> SchedulingColumns:
         return lazy_rows(self.stacks.table.scheduling, self.stacks.rows)
 
     @property
@@ -111,7 +111,7 @@ class Plans(Columns):
         return self.stacks.table.weight_format[self.stacks.rows]
 
     @property
-    def native(self) -> Mask:
+    def is_native_format(self) -> Mask:
         return self.stacks.table.native[self.stacks.rows]
 
     @property
@@ -119,7 +119,7 @@ class Plans(Columns):
         return self.stacks.table.family[self.stacks.rows]
 
     @property
-    def expected(self) -> Mask:
+    def support_is_expected(self) -> Mask:
         """Whether engine support is inferred from rules instead of documented."""
         return self.stacks.table.expected[self.stacks.rows]
 
@@ -128,7 +128,7 @@ class Plans(Columns):
         return self.stacks.table.small_engine[self.stacks.rows]
 
     @property
-    def achieved(self) -> Achieved:
+    def achieved_rates(self) -> Achieved:
         return lazy_rows(self.stacks.table.achieved, self.stacks.rows)
 
     @property
@@ -141,7 +141,7 @@ class Plans(Columns):
         return self.tensor_parallel * self.data_parallel
 
     @property
-    def together(self) -> Column:
+    def linked_stage_accelerators(self) -> Column:
         """Accelerators of a stage that are connected within one machine or scale-up domain."""
         with unrecorded():
             return np.minimum(self.stage_accelerators, np.maximum(self.scale_up_domain, self.accelerators_per_node))
@@ -174,7 +174,7 @@ class Plans(Columns):
         return self.weights_bytes if self.on_host is None else self.weights_bytes + self.on_host.weights_bytes
 
     @property
-    def away(self) -> Mask:
+    def offloads_weights(self) -> Mask:
         """Whether part of the weights is in the host's memory."""
         return np.zeros(len(self), dtype=bool) if self.on_host is None else self.on_host.weights_share > 0
 
@@ -220,7 +220,7 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     )
 
 
-def formats_asked(
+def requested_formats(
     model: ModelArchitecture, constraints: Constraints, fixed: Deployment | None, *, personal: bool
 ) -> frozenset[str]:
     """Weight formats to evaluate: the fixed one, the allowed ones, or the defaults."""
@@ -230,7 +230,7 @@ def formats_asked(
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs(Columns):
+class MachineStackPairs(Columns):
     """Machines paired with the software stacks that run on them, with the nominal rates of each pair."""
 
     machine: Codes  # row of the candidate machines
@@ -257,11 +257,11 @@ def build_plans(
 
     Types without a stack, a layout, a cache format or a required specification are rejected with that reason.
     """
-    pairs = paired(
+    pairs = pair_machines_with_stacks(
         machines, stacks, accelerators, rejections, unsupported, formats_are_requested=bool(constraints.weight_formats or fixed)
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
-    layouts = layouts_of(model, machines.node, assumed, fixed)
+    layouts = candidate_layouts(model, machines.node, assumed, fixed)
     on = machines.node, stacks, pairs.machine, pairs.stack
     pair, layout = legal_layouts(model, layouts, *on, weights, constraints.max_accelerators, assumed, fixed)
     laid_out = pairs.accelerator[pair]
@@ -271,7 +271,7 @@ def build_plans(
         "no_layout",
         "No layout of this model on {name} fits one replica into the allowed machines and accelerators.",
     )
-    rows, kv = _kv_choices(constraints, stacks, pairs.stack[pair], fixed)
+    rows, kv = _expand_kv_formats(constraints, stacks, pairs.stack[pair], fixed)
     rejections.reject_if_none_left(
         laid_out, laid_out[rows], "format_unsupported", "No engine on {name} supports a requested KV cache format."
     )
@@ -296,7 +296,7 @@ def build_plans(
     )
 
 
-def paired(
+def pair_machines_with_stacks(
     machines: Candidates,
     stacks: Stacks,
     accelerators: AcceleratorColumns,
@@ -304,22 +304,22 @@ def paired(
     unsupported: Unsupported,
     *,
     formats_are_requested: bool,
-) -> Pairs:
+) -> MachineStackPairs:
     """Pair machines with the stacks that run on them, and keep the pairs with known rates."""
     of_machine = machines.node.accelerator
-    together = stacks.on.T[of_machine]
-    machine, stack = np.divmod(np.flatnonzero(together), max(1, len(stacks)))
+    compatible = stacks.on.T[of_machine]
+    machine, stack = np.divmod(np.flatnonzero(compatible), max(1, len(stacks)))
     unsupported.reject_unsupported(rejections, of_machine, of_machine[machine])
     engine_on = machine * (stacks.engine.max(initial=0) + 1) + stacks.engine[stack]
-    keep = _sixteen_bit_once(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], formats_are_requested)
+    keep = _drop_redundant_fp16(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], formats_are_requested)
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
     rejections.reject_if_none_left(
         of_machine, accelerator, "format_unsupported", "{name} has no known rate for the formats that its engines run."
     )
-    linear, bit16 = _rates(accelerators, accelerator, stacks, stack)
+    linear, bit16 = _matrix_rates(accelerators, accelerator, stacks, stack)
     share, whole = machines.node.share[machine], accelerators.bytes_per_s[accelerator]
-    pairs = Pairs(machine, stack, accelerator, linear * share, bit16 * share, whole * share)
+    pairs = MachineStackPairs(machine, stack, accelerator, linear * share, bit16 * share, whole * share)
     unknown = np.isnan(linear) | np.isnan(bit16) | np.isnan(pairs.bytes_per_s)
     known = pairs.take(~(unknown | np.isnan(machines.node.memory_bytes[machine])))
     rejections.reject_if_none_left(
@@ -351,7 +351,7 @@ def stored_bytes(model: ModelArchitecture, weight_format: Codes) -> tuple[Column
     return weights[weight_format], experts[weight_format], idle[weight_format]
 
 
-def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, formats_are_requested: bool) -> Mask:
+def _drop_redundant_fp16(engine_on: Codes, weight_format: Codes, has_bf16: Mask, formats_are_requested: bool) -> Mask:
     """Mask of the pairs to keep so that each engine and machine has one 16-bit format.
 
     BF16 needs hardware support. FP16 is dropped where the same engine runs BF16 on the same machine, unless the
@@ -365,7 +365,7 @@ def _sixteen_bit_once(engine_on: Codes, weight_format: Codes, has_bf16: Mask, fo
     return keep
 
 
-def _rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks, stack: Codes) -> tuple[Column, Column]:
+def _matrix_rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks, stack: Codes) -> tuple[Column, Column]:
     """Matrix rate of the linear layers of each pair, and its 16-bit rate, in FLOP/s; NaN where unknown.
 
     llama.cpp multiplies quantized blocks as INT8. It multiplies F16 with half-precision accumulation, at half that
@@ -378,7 +378,7 @@ def _rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks,
     return np.where(stacks.ggml[stack] & ~np.isnan(blocks), blocks, rate), bit16
 
 
-def _kv_choices(
+def _expand_kv_formats(
     constraints: Constraints, stacks: Stacks, stack: Codes, fixed: Deployment | None
 ) -> tuple[Codes, Codes]:
     """Row indices repeated per KV cache format, and the format of each.
@@ -391,6 +391,6 @@ def _kv_choices(
     if not requested:
         none = ~keeps.any(axis=1)
         return np.arange(len(stack)), np.where(keeps[:, usual] | none, usual, keeps.argmax(axis=1))[stack]
-    chosen = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in requested]
-    rows = np.concatenate([r for r, _ in chosen])
-    return rows, np.concatenate([np.full(len(r), code) for r, code in chosen])
+    rows_by_format = [(np.flatnonzero(keeps[stack, KV_NAMES.index(name)]), KV_NAMES.index(name)) for name in requested]
+    rows = np.concatenate([r for r, _ in rows_by_format])
+    return rows, np.concatenate([np.full(len(r), code) for r, code in rows_by_format])

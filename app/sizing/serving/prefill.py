@@ -10,17 +10,17 @@ from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, passed_and_waited
-from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, transfer_and_latency_s
+from app.sizing.serving.exchange import ExpertExchange, exchange_fixed_s, build_expert_exchange, exchange_slope_s
 from app.sizing.serving.host_weights import (
     HostPrompt,
-    OnHost,
-    beside_host_s,
+    HostOffload,
+    with_host_part_s,
     host_flops_share,
     host_prompt,
     host_prompt_s,
-    left_on_accelerators,
-    undivided,
+    remaining_on_accelerators,
+    host_part_label,
 )
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.roofline import smooth_maximum, active_expert_share
@@ -29,7 +29,7 @@ from app.sizing.serving.step import (
     dense_bytes,
     dense_s,
     device_rates,
-    expert_share_of,
+    experts_per_token_share,
     experts_s,
     routed_bytes,
     weights_read_s,
@@ -37,7 +37,7 @@ from app.sizing.serving.step import (
 from app.sizing.serving.streaming import tokenise_s
 from app.sizing.workload import Lengths
 
-MIDDLES = tuple(2.5 + 5 * i for i in range(20))  # midpoints of twenty equally likely ranges of percentiles
+MIDPOINT_PERCENTILES = tuple(2.5 + 5 * i for i in range(20))  # midpoints of twenty equally likely ranges of percentiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PrefillWork(Columns):
     tensor_parallel: Column
     pipeline_parallel: Column
     data_parallel: Column
-    exchange: Exchange  # all-to-all exchange of expert parallelism
+    exchange: ExpertExchange  # all-to-all exchange of expert parallelism
     overlapped_stages: Column  # pipeline stages that work on different chunks of one prompt at a time
     rates: DeviceRates
     link: LinkUse
@@ -150,15 +150,15 @@ def prefill_work(
     tp, n = plans.tensor_parallel, len(plans)
     new = max(1.0, prompt_tokens - cached_tokens)
     cached = attention_factor * model.prefill_attention_flops(cached_tokens) if cached_tokens > 0 else 0.0
-    exchange = exchange_of(model, plans)
-    with trace_label(undivided(plans.on_host)):
+    exchange = build_expert_exchange(model, plans)
+    with trace_label(host_part_label(plans.on_host)):
         flops = prompt_linear_flops(model, new, encoder_flops, tp)
     work = PrefillWork(
         prompt_linear_flops=flops,
         expert_flops_share=np.full(n, expert_flops_share(model)),
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
-        expert_share=np.full(n, expert_share_of(model)),
+        expert_share=np.full(n, experts_per_token_share(model)),
         score_flops=score_flops(attention_factor * model.prefill_attention_flops(prompt_tokens), cached, tp),
         prompt_tokens=np.full(n, max(1.0, prompt_tokens)),
         new_tokens=np.full(n, new),
@@ -173,18 +173,18 @@ def prefill_work(
         rates=device_rates(plans),
         link=link,
     )
-    return work if plans.on_host is None else shared_with_host(model, work, plans.on_host)
+    return work if plans.on_host is None else split_prefill_with_host(model, work, plans.on_host)
 
 
-def shared_with_host(model: ModelArchitecture, work: PrefillWork, on: OnHost) -> PrefillWork:
+def split_prefill_with_host(model: ModelArchitecture, work: PrefillWork, on: HostOffload) -> PrefillWork:
     """The prefill work without the part that the host computes, which goes to the `host` field."""
     share, whole = host_flops_share(model, on.experts_share, on.layers_share), work.prompt_linear_flops
     with trace_label("prompt, accelerator part"):
-        flops = left_on_accelerators(whole, share)
+        flops = remaining_on_accelerators(whole, share)
     return replace(work, prompt_linear_flops=flops, host=host_prompt(on, whole * share * work.tensor_parallel))
 
 
-def moved(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
+def add_moved_multiply_time(work: PrefillWork, achieved: Achieved) -> HostPrompt | None:
     """The host's part of a prompt, with the time that the accelerators take to multiply it if its weights are moved to
     them.
     """
@@ -234,7 +234,7 @@ def pooled_share(expert_flops_share: Column, data_parallel: Column, achieved: Ac
 
 
 @formula(unit="s/prompt", source="derived: the other ranks have no prompt")
-def lone_prompt_linear_s(prompt_linear_s: Column, pooled_share: Column, data_parallel: Column) -> Column:
+def isolated_prompt_linear_s(prompt_linear_s: Column, pooled_share: Column, data_parallel: Column) -> Column:
     """Time to multiply a prompt while the other ranks have none: all ranks share its experts' part.
 
     Parameters:
@@ -272,14 +272,14 @@ def prompt_attention_s(work: PrefillWork, rates: DeviceRates, achieved: Achieved
     return work.score_flops / (rates.bit16_flops_per_s * fraction)
 
 
-def attention_of_lengths(model: ModelArchitecture, lengths: Lengths) -> float:
+def attention_length_factor(model: ModelArchitecture, lengths: Lengths) -> float:
     """Mean attention FLOPs over prompt lengths, divided by those of the mean prompt; attention grows with the squared
     length.
     """
     at_mean = model.prefill_attention_flops(lengths.mean)
     if at_mean <= 0 or lengths.squared_variation == 0:
         return 1.0
-    each = [model.prefill_attention_flops(max(lengths.quantile(p), 1.0)) for p in MIDDLES]
+    each = [model.prefill_attention_flops(max(lengths.quantile(p), 1.0)) for p in MIDPOINT_PERCENTILES]
     return sum(each) / len(each) / at_mean
 
 
@@ -308,7 +308,7 @@ def prefill_terms(
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     degrees, prompt_bytes = (work.tensor_parallel, work.pipeline_parallel), work.new_tokens * work.hidden_bytes
     with trace_label("prompt"):
-        transfer, latency = passed_and_waited(work.reductions, prompt_bytes, *degrees, work.link, links)
+        transfer, latency = transfer_and_latency_s(work.reductions, prompt_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         transfer = transfer + work.new_tokens * exchange_slope_s(work.exchange, work.link)
         latency = latency + exchange_fixed_s(work.exchange, links)
@@ -328,7 +328,7 @@ def prefill_terms(
         pooled_share=pooled_share(work.expert_flops_share, work.data_parallel, achieved),
         overlapped_stages=work.overlapped_stages,
         exponent=achieved.roofline_exponent,
-        host=moved(work, achieved),
+        host=add_moved_multiply_time(work, achieved),
     )
 
 
@@ -348,7 +348,7 @@ def busy_prompts_per_step(max_batched_tokens: Column, new_tokens: Column) -> Col
 
 
 @formula(unit="prompts", source="steps filled to the engine's token budget, Agrawal et al. 2024 (arXiv:2403.02310)")
-def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, together: Column | float) -> Column:
+def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, waiting_prompts: Column | float) -> Column:
     """Prompts in one step, or the share of a long prompt, while `waiting_prompts` wait.
 
     Parameters:
@@ -360,7 +360,7 @@ def prompts_per_step(max_batched_tokens: Column, new_tokens: Column, together: C
         >>> float(prompts_per_step(8192, 1024, 3))
         3.0
     """
-    return np.minimum(max_batched_tokens / new_tokens, np.maximum(together, 1.0))
+    return np.minimum(max_batched_tokens / new_tokens, np.maximum(waiting_prompts, 1.0))
 
 
 @formula(unit="s", source="roofline model (Williams et al. 2009) with a rounded knee")
@@ -429,7 +429,7 @@ def prefill_s(
     return prefill_step_s / prompts_per_step * turns
 
 
-def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
+def step_linear_s(prefill: PrefillTerms, per_step: Column) -> Column:
     """Time of the linear layers of a step with `per_step` prompts, the host's part included."""
     read = prefill.dense_s
     active = np.ones(len(per_step))
@@ -440,22 +440,22 @@ def linear_of_step_s(prefill: PrefillTerms, per_step: Column) -> Column:
         linear = prefill_linear_s(per_step, prefill.prompt_linear_s, read, prefill.exponent)
     if prefill.host is None:
         return linear
-    return beside_host_s(linear, host_prompt_s(prefill.host, per_step, active))
+    return with_host_part_s(linear, host_prompt_s(prefill.host, per_step, active))
 
 
-def lone(prefill: PrefillTerms) -> PrefillTerms:
+def isolated_prompt_terms(prefill: PrefillTerms) -> PrefillTerms:
     """The prefill times of a prompt while no other rank has one."""
     if not prefill.pooled_share.any():
         return prefill
-    own = lone_prompt_linear_s(prefill.prompt_linear_s, prefill.pooled_share, prefill.data_parallel)
+    own = isolated_prompt_linear_s(prefill.prompt_linear_s, prefill.pooled_share, prefill.data_parallel)
     return replace(prefill, prompt_linear_s=own)
 
 
-def prompt_s(prefill: PrefillTerms, max_batched_tokens: Column, together: Column | float | None) -> Column:
+def seconds_per_prompt(prefill: PrefillTerms, max_batched_tokens: Column, waiting_prompts: Column | float | None) -> Column:
     """Replica time per prompt while `waiting_prompts` wait. None: as many wait as a step holds."""
-    if together is None:
+    if waiting_prompts is None:
         per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)
     else:
-        per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, together)
-    step = prefill_step_s(linear_of_step_s(prefill, per_step), per_step, prefill)
+        per_step = prompts_per_step(max_batched_tokens, prefill.new_tokens, waiting_prompts)
+    step = prefill_step_s(step_linear_s(prefill, per_step), per_step, prefill)
     return prefill_s(step, per_step, prefill.new_tokens, max_batched_tokens, prefill.overlapped_stages)

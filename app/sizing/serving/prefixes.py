@@ -22,16 +22,16 @@ from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.result import PrefixCache
 from app.sizing.serving.cache import Prefixes
 from app.sizing.serving.flow import closed_loop, open_rate_per_s
-from app.sizing.serving.load import BesidePrefixes, StreamSpeed, mean_batch, stream_speed
+from app.sizing.serving.load import PrefixReservation, StreamSpeed, mean_batch, stream_speed
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, largest
+from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, bisect_largest
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.operation import StreamOperation, crowd
+from app.sizing.serving.operation import StreamOperatingPoint, crowded_batch
 from app.sizing.serving.pace import Stream
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
 # Weight of computing prompts whole where that exceeds the TTFT limit: chosen only if hits serve nothing.
-LAST_RESORT = 1e-12
+LAST_RESORT_WEIGHT = 1e-12
 
 
 @formula(unit="sessions", source="Little's law")
@@ -97,7 +97,7 @@ def capacity_with_hits_per_s(capacity_per_s: Column, prefix_rate_per_s: Column) 
 
 
 @formula(unit="1", source="definition")
-def hits_counted(merit_with_hits: Column, merit_without_hits: Column) -> Column:
+def hits_counted(value_with_hits: Column, value_without_hits: Column) -> Column:
     """1 where a replica serves at least as much with prefix-cache hits as without, else 0.
 
     Parameters:
@@ -108,11 +108,11 @@ def hits_counted(merit_with_hits: Column, merit_without_hits: Column) -> Column:
         >>> one(hits_counted(col(3.5), col(3.0)))
         1.0
     """
-    return np.where(merit_with_hits >= merit_without_hits, 1.0, 0.0)
+    return np.where(value_with_hits >= value_without_hits, 1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting(Columns):
+class PrefixesFit(Columns):
     """Test whether running sequences and the idle prefixes of their request rate fit in the KV pool."""
 
     stream: Stream  # requests of one kind on the replica
@@ -124,7 +124,7 @@ class Fitting(Columns):
     z: float  # standard normal quantile of the occupancy that must fit
     closed: bool  # whether the load is a closed loop
 
-    def rate(self, batch: Column) -> Column:
+    def replica_rate(self, batch: Column) -> Column:
         """Request rate that sizing counts on at this mean batch, requests/s."""
         if self.closed:
             return closed_loop(self.stream, batch, batch).rate_per_s * np.minimum(batch, 1.0) / self.margin
@@ -132,16 +132,16 @@ class Fitting(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """Whether everything fits at this mean batch."""
-        idle = idle_sessions(self.rate(batch), self.prefixes.turn_gap_s)
+        idle = idle_sessions(self.replica_rate(batch), self.prefixes.turn_gap_s)
         waiting = prefix_bytes(idle, self.prefixes.own_bytes, self.prefixes.shared_bytes)
-        running = running_bytes(crowd(batch, self.z, self.most), self.held_bytes_per_sequence)
+        running = running_bytes(crowded_batch(batch, self.z, self.most), self.held_bytes_per_sequence)
         met: Mask = running + waiting <= self.kv_pool_bytes
         return met
 
 
-def fitting_of(
+def prefix_fit_test(
     workload: InferenceWorkload, memory: ServingMemory, prefixes: Prefixes, speed: StreamSpeed
-) -> tuple[Fitting, Column]:
+) -> tuple[PrefixesFit, Column]:
     """Test of what must fit in the KV pool, and the mean batch up to which it may.
 
     In an open loop, the batch that a percentile of requests meets counts. A closed loop that runs slower than predicted
@@ -149,7 +149,7 @@ def fitting_of(
     """
     opened = workload.load is Load.OPEN
     z = max(0.0, z_score(workload.slo.percentile)) if opened else 0.0
-    fitting = Fitting(
+    fitting = PrefixesFit(
         stream=speed.stream,
         prefixes=prefixes,
         kv_pool_bytes=memory.kv_pool_bytes,
@@ -162,35 +162,35 @@ def fitting_of(
     return fitting, mean_batch(speed.slo_batch, z) if opened else memory.sequences
 
 
-def with_hits(
+def speed_with_hits(
     workload: InferenceWorkload, memory: ServingMemory, prefixes: Prefixes, speed: StreamSpeed
 ) -> StreamSpeed:
     """Speed of a replica that keeps the prefixes of idle sessions in its cache."""
-    fitting, most = fitting_of(workload, memory, prefixes, speed)
+    fitting, most = prefix_fit_test(workload, memory, prefixes, speed)
     with unrecorded():
-        batch = largest(np.zeros(len(memory)), most, fitting)
+        batch = bisect_largest(np.zeros(len(memory)), most, fitting)
         always = replace(fitting, most=memory.sequences, z=0.0).holds(memory.sequences)
-    sequences, peak, slower = memory.sequences, speed.slo_batch, Margins.none(len(memory)).rate
+    sequences, peak, slower = memory.sequences, speed.slo_batch, Margins.without_margin(len(memory)).rate
     if workload.load is not Load.OPEN:
         sequences = np.floor(batch + 1e-6)
         batch = peak = np.minimum(peak, sequences)
         with unrecorded():
             # More in flight may be slower and so leave fewer sessions idle: what fits there need not fit here.
-            fitted = largest(np.zeros(len(memory)), peak, fitting)
+            fitted = bisect_largest(np.zeros(len(memory)), peak, fitting)
         shrunk = fitted < peak
         batch = peak = np.where(shrunk, np.floor(fitted + 1e-6), peak)
         sequences = np.where(shrunk, peak, sequences)
         slower = speed.margins.rate
     with trace_label("with idle prefixes"):
-        rate = fitting.rate(batch) / slower
+        rate = fitting.replica_rate(batch) / slower
         capacity = capacity_with_hits_per_s(speed.capacity_per_s, rate)
     return replace(
         speed,
         slo_batch=np.maximum(peak, 1.0),
         capacity_per_s=capacity,
         saturation_per_s=np.where(always, speed.saturation_per_s, np.minimum(speed.saturation_per_s, rate)),
-        beside=BesidePrefixes(
-            counted=np.ones(len(memory), bool), binds=capacity < speed.capacity_per_s, sequences=sequences
+        beside=PrefixReservation(
+            hits_counted=np.ones(len(memory), bool), limits_capacity=capacity < speed.capacity_per_s, sequences=sequences
         ),
     )
 
@@ -201,7 +201,7 @@ def serving_value(workload: InferenceWorkload, speed: StreamSpeed) -> Column:
         return speed.capacity_per_s
     with unrecorded():
         replicas = replicas_for_requests(workload.in_flight, speed.slo_batch)
-    return np.where(speed.serves, 1 / replicas, 0.0)
+    return np.where(speed.has_capacity, 1 / replicas, 0.0)
 
 
 def speed_with_prefixes(
@@ -211,25 +211,25 @@ def speed_with_prefixes(
 
     Above the rate at which the prefixes fit, a replica still serves what it can without hits.
     """
-    cold_alone = speed.unloaded.cold
-    if memory.prefixes is None or cold_alone is None:
+    cold_unloaded = speed.unloaded.without_hits
+    if memory.prefixes is None or cold_unloaded is None:
         return speed
     with trace_label("with hits"):
-        hits = with_hits(workload, memory, memory.prefixes, speed)
+        hits = speed_with_hits(workload, memory, memory.prefixes, speed)
     with trace_label("without hits"):
-        cold = stream_speed(workload, memory, cold_alone, assumed)
-    prompt_in_time = cold_alone.fastest_ttft_s <= cold_alone.ttft_limit_s
-    without = np.where(prompt_in_time, 1.0, LAST_RESORT) * serving_value(workload, cold)
+        cold = stream_speed(workload, memory, cold_unloaded, assumed)
+    prompt_in_time = cold_unloaded.fastest_ttft_s <= cold_unloaded.ttft_limit_s
+    without = np.where(prompt_in_time, 1.0, LAST_RESORT_WEIGHT) * serving_value(workload, cold)
     counted = hits_counted(serving_value(workload, hits), without) > 0
     lasting = np.minimum(np.maximum(hits.saturation_per_s, cold.saturation_per_s), speed.saturation_per_s)
     hits = replace(hits, saturation_per_s=lasting)
     if counted.all():
         return hits
-    reservation = BesidePrefixes(counted, counted, memory.sequences)
-    return choose_rows(counted, hits, replace(cold, alone=replace(cold_alone, cold=cold_alone), beside=reservation))
+    reservation = PrefixReservation(counted, counted, memory.sequences)
+    return choose_rows(counted, hits, replace(cold, alone=replace(cold_unloaded, cold=cold_unloaded), beside=reservation))
 
 
-def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperation:
+def add_idle_sessions(memory: ServingMemory, operation: StreamOperatingPoint) -> StreamOperatingPoint:
     """Operating point with the idle sessions of its request rate and their prefixes, whether or not hits are
     counted.
     """
@@ -242,18 +242,18 @@ def with_idle(memory: ServingMemory, operation: StreamOperation) -> StreamOperat
     return replace(operation, idle_sessions=idle, prefix_bytes=waiting)
 
 
-def at_once(workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed) -> ServingMemory:
+def limit_sequences(workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed) -> ServingMemory:
     """Memory limited to the sequences for which the prefixes of a closed loop leave room."""
     if speed.prefix_reservation is None or workload.load is not Load.CLOSED:
         return memory
     return replace(memory, sequences=np.maximum(1.0, speed.prefix_reservation.sequences))
 
 
-def survival(
+def prefix_cache_reports(
     workload: InferenceWorkload,
     memory: ServingMemory,
     speed: StreamSpeed,
-    operation: StreamOperation,
+    operation: StreamOperatingPoint,
     accelerators_per_replica: Column,
     assumed: Assumptions,
 ) -> tuple[PrefixCache | None, ...]:
@@ -262,29 +262,29 @@ def survival(
     Each tells what the cache keeps of idle sessions, and how many times the hardware the same load needs without hits
     and with gaps twice as long.
     """
-    speed = speed.times(1 / speed.data_parallel)
-    prefixes, cold_alone, reservation = memory.prefixes, speed.unloaded.cold, speed.prefix_reservation
+    speed = speed.scale_to_ranks(1 / speed.data_parallel)
+    prefixes, cold_unloaded, reservation = memory.prefixes, speed.unloaded.without_hits, speed.prefix_reservation
     idle, waiting = operation.idle_sessions, operation.prefix_bytes
-    if prefixes is None or cold_alone is None or reservation is None or idle is None or waiting is None:
+    if prefixes is None or cold_unloaded is None or reservation is None or idle is None or waiting is None:
         return (None,) * len(memory)
     with unrecorded():
-        without = serving_value(workload, stream_speed(workload, memory, cold_alone, assumed))
+        without = serving_value(workload, stream_speed(workload, memory, cold_unloaded, assumed))
         longer = replace(prefixes, turn_gap_s=2 * prefixes.turn_gap_s)
-        later = np.maximum(serving_value(workload, with_hits(workload, memory, longer, speed)), without)
+        later = np.maximum(serving_value(workload, speed_with_hits(workload, memory, longer, speed)), without)
     now = serving_value(workload, speed)
 
-    def times(merits: Column, row: int) -> float | None:
-        remaining = at(merits, row)
+    def load_factor(values: Column, row: int) -> float | None:
+        remaining = at(values, row)
         return at(now, row) / remaining if remaining > LEAST_CAPACITY_PER_S else None
 
     return tuple(
         PrefixCache(
-            counted=bool(reservation.counted[row]),
+            counted=bool(reservation.hits_counted[row]),
             sessions=at(idle, row),
             bytes_per_replica=at(waiting * accelerators_per_replica, row),
             turn_gap_s=prefixes.turn_gap_s,
-            times_without_hits=times(without, row),
-            times_at_twice_the_gap=times(later, row),
+            times_without_hits=load_factor(without, row),
+            times_at_twice_the_gap=load_factor(later, row),
         )
         for row in range(len(memory))
     )

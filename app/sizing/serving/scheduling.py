@@ -9,7 +9,7 @@ from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 
 
-def scheduler_of(plans: Plans, memory: ServingMemory, row: int, overrides: SchedulerSettings | None = None) -> Scheduler:
+def deployed_scheduler(plans: Plans, memory: ServingMemory, row: int, overrides: SchedulerSettings | None = None) -> Scheduler:
     """Scheduler of the plan in row `row`.
 
     Parameters:
@@ -17,6 +17,6 @@ def scheduler_of(plans: Plans, memory: ServingMemory, row: int, overrides: Sched
         overrides: settings of the request; omitted settings keep the engine's own.
     """
     own = scheduler_at(
-        plans.scheduling, row, tokens=at(memory.max_batched_tokens, row), sequences=at(memory.max_sequences, row)
+        plans.scheduling_rules, row, tokens=at(memory.max_batched_tokens, row), sequences=at(memory.max_sequences, row)
     )
     return own.with_settings(overrides)

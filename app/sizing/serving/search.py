@@ -25,14 +25,14 @@ from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
 from app.sizing.result import Reached
-from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.daily import daily_usd_per_hour
-from app.sizing.serving.kinds import able, serving_backend
-from app.sizing.serving.margins import Margins, around_plans, around_stacks, margins_at
-from app.sizing.serving.measured import Limit, Memory, Settings, Speed
-from app.sizing.serving.options import Judged, Options, allowed, measures, start_s
-from app.sizing.serving.plans import Plans, build_plans, formats_asked
-from app.sizing.serving.stacks import engines_named, stacks_asked, with_adapters_served
+from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
+from app.sizing.serving.margins import Margins, plan_neighbourhoods, stack_neighbourhoods, margins_at
+from app.sizing.serving.measured import LatencyLimit, Memory, Settings, Speed
+from app.sizing.serving.options import PlanEvaluations, Options, within_constraints, measures, startup_s
+from app.sizing.serving.plans import Plans, build_plans, requested_formats
+from app.sizing.serving.stacks import requested_engines, select_stacks, filter_by_adapter_support
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
@@ -40,10 +40,10 @@ from app.sizing.workload import InferenceWorkload, Load
 from app.work import stage
 
 # Note in the rejection of types that fit only with weights in host memory.
-WITH_HOST = "Part of the weights is in host memory, because they do not all fit on the accelerators."
+HOST_WEIGHTS_NOTE = "Part of the weights is in host memory, because they do not all fit on the accelerators."
 
 
-def plans_of(
+def enumerate_plans(
     model: ModelArchitecture,
     market: Catalog,
     machines: Candidates,
@@ -56,15 +56,15 @@ def plans_of(
     fixed: Deployment | None = None,
 ) -> Plans:
     """All plans of a model on the given machines."""
-    formats = formats_asked(model, constraints, fixed, personal=personal)
-    engines, work = engines_named(constraints, fixed), Work(phase, task=model.task)
-    stacks = stacks_asked(market, work, formats, engines, fixed)
+    formats = requested_formats(model, constraints, fixed, personal=personal)
+    engines, work = requested_engines(constraints, fixed), Work(phase, task=model.task)
+    stacks = select_stacks(market, work, formats, engines, fixed)
     without = Unsupported(market, engines, formats, work)
     on = model, machines, stacks, market.columns, constraints, rejections, assumed, without
-    return with_adapters_served(model, build_plans(*on, fixed=fixed), market, rejections)
+    return filter_by_adapter_support(model, build_plans(*on, fixed=fixed), market, rejections)
 
 
-def plans_sought(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
+def enumerate_allowed_plans(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
     """All plans that a request allows, on the machines whose prices it accepts."""
     constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
     sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
@@ -74,10 +74,10 @@ def plans_sought(question: Question, workload: InferenceWorkload, market: Catalo
         *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
     )
     phase, personal = serving_backend(workload).phase, workload.personal
-    return plans_of(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
+    return enumerate_plans(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 
 
-def measured(
+def measure_plans(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -87,54 +87,54 @@ def measured(
 ) -> tuple[Any, Any]:
     """Median prediction of memory and speed of every plan."""
     kind, assumed = serving_backend(workload), question.assumptions
-    memory = kind.memory(workload, plans, assumed, settings)
-    speed = kind.speed(workload, memory, kind.unloaded_latency(workload, plans, memory, assumed, speculative), assumed)
-    return memory, within_service(workload, memory, speed)
+    memory = kind.estimate_memory(workload, plans, assumed, settings)
+    speed = kind.estimate_speed(workload, memory, kind.unloaded_latency(workload, plans, memory, assumed, speculative), assumed)
+    return memory, apply_service_limits(workload, memory, speed)
 
 
-def within_service(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
+def apply_service_limits(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
     """Speed with zero capacity where an open-loop service misses a limit even without other load."""
-    return nothing_beyond_limits(workload, memory, speed) if workload.load is Load.OPEN else speed
+    return zero_capacity_beyond_limits(workload, memory, speed) if workload.load is Load.OPEN else speed
 
 
-def nothing_beyond_limits(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
+def zero_capacity_beyond_limits(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
     """Speed with zero capacity where an unloaded request misses a limit, both with and without prefix-cache hits."""
-    return replace(speed, capacity_per_s=np.where(able(workload, memory, speed), speed.capacity_per_s, 0.0))
+    return replace(speed, capacity_per_s=np.where(meets_unloaded_limits(workload, memory, speed), speed.capacity_per_s, 0.0))
 
 
-def judge(
+def evaluate_plans(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
     settings: Settings,
     *,
     speculative: Speculative | None = None,
-) -> Judged[Any, Any, Any]:
+) -> PlanEvaluations[Any, Any, Any]:
     """Evaluate memory, speed, replicas, operating point, machines and cost of every plan."""
-    memory, speed = measured(question, workload, plans, settings, speculative=speculative)
-    return judged_of(question, workload, plans, settings, memory, speed)
+    memory, speed = measure_plans(question, workload, plans, settings, speculative=speculative)
+    return evaluate_measured_plans(question, workload, plans, settings, memory, speed)
 
 
-def judged_of(
+def evaluate_measured_plans(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, memory: Memory, speed: Speed
-) -> Judged[Any, Any, Any]:
+) -> PlanEvaluations[Any, Any, Any]:
     """Evaluate plans whose memory and speed are already known."""
-    replicas = replicas_of(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
+    replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, settings)
     operation = serving_backend(workload).operating_point(workload, memory, speed, replicas)
-    options = options_of(
+    options = build_options(
         question,
         workload,
         plans,
-        complete(memory, speed, replicas, settings),
+        complete_settings(memory, speed, replicas, settings),
         slo_batch=speed.slo_batch,
         capacity_per_s=speed.capacity_per_s,
         rate_per_s=operation.rate_per_s,
         e2e_p50_s=operation.e2e_p50_s,
     )
-    return Judged(options, memory, speed, operation)
+    return PlanEvaluations(options, memory, speed, operation)
 
 
-def complete(memory: Memory, speed: Speed, replicas: Column | None, requested: Settings) -> Settings:
+def complete_settings(memory: Memory, speed: Speed, replicas: Column | None, requested: Settings) -> Settings:
     """Complete engine settings of evaluated plans, with the machines that the request fixes."""
     return Settings(
         max_sequences=speed.rank_batch if requested.max_sequences is None else requested.max_sequences,
@@ -146,7 +146,7 @@ def complete(memory: Memory, speed: Speed, replicas: Column | None, requested: S
     )
 
 
-def replicas_of(
+def required_replicas(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -159,11 +159,11 @@ def replicas_of(
         return settings.replicas
     if workload.load is Load.OFFLINE:
         each = replicas_per_node(plans.accelerators_per_replica, plans.accelerators_per_node)
-        return replicas_for_volume(workload, capacity_per_s, slo_batch, start_s(question, plans), each)
+        return replicas_for_volume(workload, capacity_per_s, slo_batch, startup_s(question, plans), each)
     return replicas_needed(workload, capacity_per_s, slo_batch)
 
 
-def options_of(
+def build_options(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -188,7 +188,7 @@ def options_of(
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
     daily = daily_usd_per_hour(question, workload, plans, placed, cost, capacity_per_s)
-    start = start_s(question, plans)
+    start = startup_s(question, plans)
     return Options(plans, settings, slo_batch, capacity_per_s, rate_per_s, start, e2e_p50_s, placed, cost, daily)
 
 
@@ -196,7 +196,7 @@ def with_replica_count(
     question: Question, workload: InferenceWorkload, options: Options, replicas: Column, spares: Column | None = None
 ) -> Options:
     """Options of the same plans with other replica counts, and the resulting spares, machines and cost."""
-    return options_of(
+    return build_options(
         question,
         workload,
         options.plans,
@@ -209,7 +209,7 @@ def with_replica_count(
 
 
 @stage("search")
-def search(
+def search_plans(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -222,32 +222,32 @@ def search(
     The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
     fixes.
     """
-    first, group_of_plan = distinct(alike_for_a_replica(plans, market))
+    first, group_of_plan = distinct(replica_equivalence_key(plans, market))
     distinct_plans = plans.take(first)
-    margins = margins_asked(question, workload, distinct_plans, market)
-    asked = Settings() if fixed is None else settings_asked(fixed, distinct_plans, workload.redundancy)
+    margins = confidence_margins(question, workload, distinct_plans, market)
+    asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, workload.redundancy)
     drafting = None if fixed is None else fixed.speculative
-    able, memory, speed = able_replicas(question, workload, distinct_plans, margins, rejections, asked, drafting)
-    row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.serves)
+    able, memory, speed = feasible_plans(question, workload, distinct_plans, margins, rejections, asked, drafting)
+    row_of, serving = np.full(len(first), -1), np.flatnonzero(speed.has_capacity)
     row_of[able[serving]] = serving
     rows = row_of[group_of_plan]
     kept = rows >= 0
     rows = rows[kept]
-    plans, settings = plans.take(kept), complete(memory, speed, None, asked.take(able)).take(rows)
+    plans, settings = plans.take(kept), complete_settings(memory, speed, None, asked.take(able)).take(rows)
     batch, capacity, unknown = speed.slo_batch[rows], speed.capacity_per_s[rows], np.full(len(rows), np.inf)
-    options = options_of(
+    options = build_options(
         question,
         workload,
         plans,
-        replace(settings, replicas=replicas_of(question, workload, plans, capacity, batch, Settings())),
+        replace(settings, replicas=required_replicas(question, workload, plans, capacity, batch, Settings())),
         slo_batch=batch,
         capacity_per_s=capacity,
         rate_per_s=unknown,
         e2e_p50_s=unknown,
     )
-    in_time = turn_down_late(question, workload, options, rejections)
+    in_time = reject_late_plans(question, workload, options, rejections)
     options, rows = options.take(in_time), rows[in_time]
-    within = allowed(question, options, rejections)
+    within = within_constraints(question, options, rejections)
     options, rows = options.take(within), rows[within]
     if not len(options):
         return options
@@ -255,22 +255,22 @@ def search(
     if workload.load is Load.OPEN and question.objective not in (Objective.LATENCY, Objective.BALANCED):
         score = score_of(question.objective, measures(workload, options))
         decisive = contenders(options.accelerator, score, types=question.limit if workload.single_pass else None)
-    return operated(workload, options, rows, decisive, memory, speed)
+    return with_operating_points(workload, options, rows, decisive, memory, speed)
 
 
-def margins_asked(question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog) -> Margins:
+def confidence_margins(question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
-    around = around_stacks(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
+    around = stack_neighbourhoods(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
     standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
     margins = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
     if plans.on_host is None:
         return margins
-    away = np.flatnonzero(plans.away)
-    offload_margins_around = around_plans(workload, plans.take(away), market.beside_stacks, question.assumptions)
+    away = np.flatnonzero(plans.offloads_weights)
+    offload_margins_around = plan_neighbourhoods(workload, plans.take(away), market.beside_stacks, question.assumptions)
     return with_rows(margins, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions))
 
 
-def able_replicas(
+def feasible_plans(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -284,7 +284,7 @@ def able_replicas(
     All margins apply. Not every returned row has capacity under load.
     """
     kind, assumed, confidence = serving_backend(workload), question.assumptions, question.constraints.confidence
-    memory = kind.memory(workload, plans, assumed, asked, margins)
+    memory = kind.estimate_memory(workload, plans, assumed, asked, margins)
     fits = memory.fits
     rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, fits, np.ones(len(plans), bool))
     reject_plans(
@@ -303,18 +303,18 @@ def able_replicas(
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
     alone = kind.unloaded_latency(workload, plans, memory, assumed, drafting, margins.take(rows))
-    limits = kind.limits(alone)
+    limits = kind.latency_limits(alone)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)
-    speed = nothing_beyond_limits(workload, memory, kind.speed(workload, memory, alone.take(quick), assumed))
+    speed = zero_capacity_beyond_limits(workload, memory, kind.estimate_speed(workload, memory, alone.take(quick), assumed))
     still = ~quick
     still[quick] = speed.serves
-    turn_down_slow(rejections, confidence, plans, limits, still)
+    reject_slow_plans(rejections, confidence, plans, limits, still)
     return rows, memory, speed
 
 
-def turn_down_slow(
-    rejections: Rejections, confidence: float, plans: Plans, limits: Sequence[Limit], serve: Mask
+def reject_slow_plans(
+    rejections: Rejections, confidence: float, plans: Plans, limits: Sequence[LatencyLimit], serve: Mask
 ) -> None:
     """Reject the types whose plans all miss a latency limit without load.
 
@@ -324,8 +324,8 @@ def turn_down_slow(
     for limit in limits:
         met = left & limit.met & serve if limit is limits[-1] else left & limit.met
         rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, met, left)
-        with_host = plans.away[rejected_rows]
-        for rows, text in ((rejected_rows[~with_host], limit.text), (rejected_rows[with_host], f"{limit.text} {WITH_HOST}")):
+        with_host = plans.offloads_weights[rejected_rows]
+        for rows, text in ((rejected_rows[~with_host], limit.text), (rejected_rows[with_host], f"{limit.text} {HOST_WEIGHTS_NOTE}")):
             reject_plans(
                 rejections,
                 confidence,
@@ -342,7 +342,7 @@ def turn_down_slow(
         left = met
 
 
-def turn_down_late(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
+def reject_late_plans(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
     """Mask of plans that can meet the deadline with some number of replicas; types without one are rejected."""
     capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
     in_time = may_be_in_time(workload, capacity, batch, start)
@@ -374,7 +374,7 @@ def reject_plans(
     rejections.reject_with_shortfall(accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected)
 
 
-def operated(
+def with_operating_points(
     workload: InferenceWorkload, options: Options, rows: Codes, decisive: Mask, memory: Memory, speed: Speed
 ) -> Options:
     """Options with their operating point at the margins, where it can decide the ranking.
@@ -392,7 +392,7 @@ def operated(
     return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 
-def alike_for_a_replica(plans: Plans, market: Catalog) -> Codes:
+def replica_equivalence_key(plans: Plans, market: Catalog) -> Codes:
     """Key that is equal for plans with equal replicas; their machines may differ in price, power and size."""
     machines = plans.machines.table
     inside, between = market.alike

@@ -20,32 +20,32 @@ from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import link_use
 from app.sizing.serving.curves import ClassCurve, Curve, Waits
-from app.sizing.serving.kept import KEPT, key_of, workload_key
+from app.sizing.serving.kept import CURVE_CACHE, curve_key, workload_key
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.measured import QUANTILES
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.scheduling import scheduler_of
-from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, run
-from app.sizing.serving.simulation.draws import CLASSES, OUTPUTS, PROMPTS, Drawn, uniforms, unit_gaps
-from app.sizing.serving.simulation.tables import replica_of, replica_work
-from app.sizing.serving.streaming import served
+from app.sizing.serving.scheduling import deployed_scheduler
+from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Requests, simulate_replica
+from app.sizing.serving.simulation.draws import CLASSES, OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
+from app.sizing.serving.simulation.tables import build_replica, replica_work
+from app.sizing.serving.streaming import uses_server
 from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, population_of, populations
 from app.work import stage
 
 SEED = 1
 # Simulated request rates as shares of the saturation rate.
-SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
-SATURATING = 3.0  # rate offered to measure saturation, as a multiple of the closed-form saturation rate
-FEWEST, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
-FILLS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
-WARM_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
-WARM_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
+RATE_SHARES = (0.12, 0.45, 0.7, 0.85, 0.95, 1.02)
+SATURATING_FACTOR = 3.0  # rate offered to measure saturation, as a multiple of the closed-form saturation rate
+MIN_SEQUENCES, FILLED_SHARE = 400, 0.4  # least sequences assumed, and share of the requests that fill the replica
+SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple of the sequences that run
+WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
+WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
 MEASURED_ROUNDS = 2  # least measured rounds of a closed loop
-BEYOND_FULL, BEYOND_ASKED = 2, 4  # most requests in flight: multiples of the sequence limit and of the workload's
-MOST_TIMES = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
-MOST_PARTS = 16  # most replicas for which the exact split of a run that ends is simulated
-LEAST_RATE = 1e-9
+MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = 2, 4  # most requests in flight: multiples of the sequence limit and of the workload's
+MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
+MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
+MIN_RATE_PER_S = 1e-9
 POLICY_NAMES = {MIXED: Policy.MIXED.value, PREFILL_FIRST: Policy.PREFILL_FIRST.value}
 
 
@@ -63,7 +63,7 @@ def is_simulated(workload: InferenceWorkload) -> bool:
     return not workload.single_pass and workload.load in (Load.OPEN, Load.CLOSED)
 
 
-def curves_of(
+def simulate_curves(
     workload: InferenceWorkload,
     plans: Plans,
     memory: ServingMemory,
@@ -84,18 +84,18 @@ def curves_of(
         replicas = [replica_at(workload, plans, memory, row, assumed, requested) for row in range(len(plans))]
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
-            in_flight = partial(curve_in_flight, workload, count=count)
-            return tuple(kept_curves(workload, in_flight, replicas, [int(m) for m in most], count))
-        saturation, drawn = speed.saturation_per_s.tolist(), cache(partial(drawn_of, workload, count))
+            in_flight = partial(simulate_in_flight, workload, count=count)
+            return tuple(cached_curves(workload, in_flight, replicas, [int(m) for m in most], count))
+        saturation, drawn = speed.saturation_per_s.tolist(), cache(partial(draw_requests, workload, count))
 
         def at_rates(replica: Replica, saturation_per_s: float) -> Curve:
-            simulate = curve_of_rates if workload.trace is None else curve_of_trace
+            simulate = simulate_rates if workload.trace is None else simulate_trace
             return simulate(workload, replica, saturation_per_s, drawn())
 
-        return tuple(kept_curves(workload, at_rates, replicas, saturation, count))
+        return tuple(cached_curves(workload, at_rates, replicas, saturation, count))
 
 
-def kept_curves(
+def cached_curves(
     workload: InferenceWorkload,
     simulate: Callable[[Replica, Any], Curve],
     replicas: Sequence[Replica],
@@ -110,7 +110,7 @@ def kept_curves(
             if workload.trace is not None:
                 curve = run_simulation()
             else:
-                curve = KEPT.curve(key_of(key, replica, limit, count), run_simulation)
+                curve = CURVE_CACHE.get_or_simulate(curve_key(key, replica, limit, count), run_simulation)
         yield curve
 
 
@@ -124,25 +124,25 @@ def replica_at(
 ) -> Replica:
     """Replica of a plan row, built with the functions that time its steps everywhere else."""
     plan = plans.take(np.array([row]))
-    if not plan.away.any():
+    if not plan.offloads_weights.any():
         plan = replace(plan, on_host=None)  # other plans of a search may offload to the host; this one does not
     work = replica_work(workload.model, plan, link_use(plan, assumed), encoder_flops=workload.encoder_flops_per_request)
-    replica = replica_of(
+    replica = build_replica(
         work,
-        plan.achieved,
-        scheduler_of(plans, memory, row, None if requested is None else requested.scheduler),
+        plan.achieved_rates,
+        deployed_scheduler(plans, memory, row, None if requested is None else requested.scheduler),
         pool_bytes=at(memory.kv_pool_bytes, row),
         overlaps=bool(plans.small_engine[row]),
         speculative=None if requested is None else requested.speculative,
-        served=served(workload.load),
+        served=uses_server(workload.load),
     )
     return replica._replace(ingest_s=0.0, tokenise_token_s=0.0) if workload.comes_read else replica
 
 
-def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
+def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
-    prompts, answers = workload.drawn(*(uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
-    return Drawn(
+    prompts, answers = workload.drawn(*(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
+    return DrawnRequests(
         unit_gaps(SEED, count, workload.burstiness),
         prompts,
         np.maximum(answers, 1),
@@ -152,41 +152,41 @@ def drawn_of(workload: InferenceWorkload, count: int) -> Drawn:
     )
 
 
-def curve_of_rates(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: Drawn) -> Curve:
+def simulate_rates(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> Curve:
     """Curve of a replica at request rates up to slightly above saturation."""
-    count, most = len(sent.input_tokens), saturated_per_s(replica, saturation_per_s, sent)
-    warm, rates = int(WARM_SHARE * count), most * np.array(SHARES)
+    count, most = len(sent.input_tokens), saturation_rate_per_s(replica, saturation_per_s, sent)
+    warm, rates = int(WARMUP_SHARE * count), most * np.array(RATE_SHARES)
     stretches = (RequestWindow(sent.at_rate(rate), warm, count) for rate in rates.tolist())
-    return curve_of(
-        workload, replica, rates, [node_of(workload, replica, s) for s in stretches], stable_below=most, closed=False
+    return build_curve(
+        workload, replica, rates, [simulate_load(workload, replica, s) for s in stretches], stable_below=most, closed=False
     )
 
 
-def saturated_per_s(replica: Replica, saturation_per_s: float, sent: Drawn) -> float:
+def saturation_rate_per_s(replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> float:
     """Answered requests per second when far more arrive than the replica can serve."""
     sequence_bytes = replica.cache_fixed_bytes + replica.cache_token_bytes * float(
         (sent.input_tokens + sent.output_tokens).mean()
     )
     fitting = replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf
-    count = int(min(len(sent.input_tokens), FILLS * max(min(replica.max_sequences, fitting), FEWEST)))
-    requests = sent.first(count).at_rate(SATURATING * saturation_per_s)
-    result = run(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARM_SHARE) * count))
-    return max(result.finished / max(result.lasts_s, LEAST_RATE), LEAST_RATE)
+    count = int(min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES)))
+    requests = sent.first_requests(count).at_rate(SATURATING_FACTOR * saturation_per_s)
+    result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
+    return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
 
 
-def curve_of_trace(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: Drawn) -> Curve:
+def simulate_trace(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> Curve:
     """Curve of a replica that receives every n-th request of a trace.
 
     The trace is sped up or slowed down slightly to reach each rate; rates are those of its busiest interval.
     """
-    trace, most = workload.trace, saturated_per_s(replica, saturation_per_s, sent)
+    trace, most = workload.trace, saturation_rate_per_s(replica, saturation_per_s, sent)
     assert trace is not None
-    rates, nodes = most * np.array(SHARES), []
+    rates, nodes = most * np.array(RATE_SHARES), []
     for rate in rates.tolist():
         every = max(1, round(workload.peak_per_s / rate))
         requests = sample_trace(workload, trace.faster(rate * every / workload.peak_per_s), every)
-        nodes.append(node_of(workload, replica, RequestWindow(requests, 0, len(requests.arrival_s))))
-    return curve_of(workload, replica, rates, nodes, stable_below=most, closed=False)
+        nodes.append(simulate_load(workload, replica, RequestWindow(requests, 0, len(requests.arrival_s))))
+    return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
 
 
 def sample_trace(workload: InferenceWorkload, trace: Trace, every: int) -> Requests:
@@ -205,36 +205,36 @@ def numbers_in_flight(workload: InferenceWorkload, sequences: int) -> list[int]:
     few replicas receive is included.
     """
     if workload.requests is not None:
-        parts = np.ceil(workload.in_flight / np.arange(1, MOST_PARTS + 1)).astype(int).tolist()
+        parts = np.ceil(workload.in_flight / np.arange(1, MAX_EXACT_REPLICAS + 1)).astype(int).tolist()
         return sorted({*parts, *(2**i for i in range(int(np.log2(min(parts))) + 1))})
-    most = min(BEYOND_ASKED * int(np.ceil(workload.in_flight)), BEYOND_FULL * sequences)
+    most = min(MAX_TIMES_REQUESTED * int(np.ceil(workload.in_flight)), MAX_TIMES_SEQUENCES * sequences)
     powers = 2 ** np.arange(int(np.ceil(np.log2(max(most, 1)))) + 1)
     return sorted({*powers.tolist(), *([sequences] if sequences < powers[-1] else [])})
 
 
-def curve_in_flight(workload: InferenceWorkload, replica: Replica, sequences: int, count: int) -> Curve:
+def simulate_in_flight(workload: InferenceWorkload, replica: Replica, sequences: int, count: int) -> Curve:
     """Curve of a replica with a constant number of requests in flight, or with its part of a run that ends."""
     numbers = numbers_in_flight(workload, sequences)
-    parts = [stretch_of(workload, held, count) for held in numbers]
-    sent = drawn_of(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
+    parts = [window_bounds(workload, held, count) for held in numbers]
+    sent = draw_requests(workload, max(wanted + held for held, (_, wanted) in zip(numbers, parts, strict=True)))
     nodes = []
     for held, (warm, wanted) in zip(numbers, parts, strict=True):
-        requests = sent.first(wanted + (held if warm else 0)).in_flight(held)
-        nodes.append(node_of(workload, replica, RequestWindow(requests, warm, wanted)))
-    return curve_of(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
+        requests = sent.first_requests(wanted + (held if warm else 0)).in_flight(held)
+        nodes.append(simulate_load(workload, replica, RequestWindow(requests, warm, wanted)))
+    return build_curve(workload, replica, np.array(numbers, float), nodes, stable_below=np.inf, closed=True)
 
 
-def stretch_of(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:
+def window_bounds(workload: InferenceWorkload, held: int, count: int) -> tuple[int, int]:
     """Answered requests before measurement starts, and until it ends, with `held` requests in flight."""
     if workload.requests is not None:
         part = np.ceil(workload.requests * held / max(workload.in_flight, 1.0))
-        return 0, int(np.clip(part, held, max(MOST_TIMES * count, MEASURED_ROUNDS * held)))
-    warm = max(int(WARM_SHARE * count), WARM_ROUNDS * held)
-    return warm, warm + max(count - int(WARM_SHARE * count), MEASURED_ROUNDS * held)
+        return 0, int(np.clip(part, held, max(MAX_TIMES_COUNT * count, MEASURED_ROUNDS * held)))
+    warm = max(int(WARMUP_SHARE * count), WARMUP_ROUNDS * held)
+    return warm, warm + max(count - int(WARMUP_SHARE * count), MEASURED_ROUNDS * held)
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class LoadPoint:
     """Simulation result of a replica at one load."""
 
     waits_s: Waits  # WAITS by STATISTIC_COLUMNS, s
@@ -248,7 +248,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Waited(Columns):
+class RequestWaits(Columns):
     """Waits of every measured request."""
 
     first_s: Column  # TTFT, s
@@ -256,36 +256,36 @@ class Waited(Columns):
     later_tokens: Codes  # tokens after the first
 
     @property
-    def whole_s(self) -> Column:
+    def e2e_s(self) -> Column:
         """End-to-end latency, s."""
         return self.first_s + self.streamed_s
 
     @property
-    def token_s(self) -> Column:
+    def mean_token_s(self) -> Column:
         """Mean time per later token of each request, s; 0 for requests of one token."""
         later = self.later_tokens
         return np.divide(self.streamed_s, later, out=np.zeros(len(later)), where=later > 0)
 
-    def meets(self, slo: Slo) -> Mask:
+    def meets_limits(self, slo: Slo) -> Mask:
         """Which requests meet every limit."""
-        limits = ((self.first_s, slo.ttft_s), (self.token_s, slo.tpot_s), (self.whole_s, slo.e2e_s))
+        limits = ((self.first_s, slo.ttft_s), (self.mean_token_s, slo.tpot_s), (self.e2e_s, slo.e2e_s))
         checks = [wait <= limit for wait, limit in limits if limit is not None]
         meets_all: Mask = np.logical_and.reduce(checks or [self.first_s >= 0])
         return meets_all
 
     def summarize_waits(self, percentiles: Sequence[float]) -> Waits:
         """Means and percentiles of TTFT, TPOT and end-to-end latency, s."""
-        token, several = self.token_s, self.later_tokens > 0
-        waits = (self.first_s, token if several.all() else token[several], self.whole_s)
+        token, several = self.mean_token_s, self.later_tokens > 0
+        waits = (self.first_s, token if several.all() else token[several], self.e2e_s)
         return np.stack([summarize_wait(wait_s, percentiles) for wait_s in waits])
 
 
-def parts_of(workload: InferenceWorkload, stretch: RequestWindow) -> list[tuple[float, Slo, Codes]]:
+def class_parts(workload: InferenceWorkload, window: RequestWindow) -> list[tuple[float, Slo, Codes]]:
     """Share, limits and measured requests of every traffic class; one entry if the workload has no classes."""
-    every = np.arange(stretch.wanted - stretch.warm)
+    every = np.arange(window.wanted - window.warm)
     if not workload.classes:
         return [(1.0, workload.slo, every)]
-    which = population_of(workload.classes, uniforms(SEED, CLASSES, stretch.wanted))[stretch.warm :]
+    which = population_of(workload.classes, draw_uniforms(SEED, CLASSES, window.wanted))[window.warm :]
     kinds = populations(workload.classes)
     parts = []
     for each in workload.classes:
@@ -294,16 +294,16 @@ def parts_of(workload: InferenceWorkload, stretch: RequestWindow) -> list[tuple[
     return parts
 
 
-def node_of(workload: InferenceWorkload, replica: Replica, stretch: RequestWindow) -> Node:
+def simulate_load(workload: InferenceWorkload, replica: Replica, window: RequestWindow) -> LoadPoint:
     """Simulate a replica with the requests it receives at one load."""
-    result = run(replica, stretch.requests, warm=stretch.warm, wanted=stretch.wanted)
-    later = stretch.requests.output_tokens[stretch.warm : stretch.wanted] - 1
+    result = simulate_replica(replica, window.requests, warm=window.warm, wanted=window.wanted)
+    later = window.requests.output_tokens[window.warm : window.wanted] - 1
     first = result.first_token_s - result.arrival_s
     # Pipeline stages emit the first token late, so a short answer may finish before it.
-    waited = Waited(first, np.maximum(result.finish_s - result.first_token_s, 0.0), later)
-    parts = parts_of(workload, stretch)
+    waited = RequestWaits(first, np.maximum(result.finish_s - result.first_token_s, 0.0), later)
+    parts = class_parts(workload, window)
     shares = (*QUANTILES, workload.slo.percentile)
-    return Node(
+    return LoadPoint(
         waits_s=np.stack(
             [
                 *waited.summarize_waits(shares),
@@ -311,12 +311,12 @@ def node_of(workload: InferenceWorkload, replica: Replica, stretch: RequestWindo
                 np.array([waited.streamed_s.sum() / max(later.sum(), 1), *map(result.gaps.quantile_s, shares)]),
             ]
         ),
-        answered_per_s=result.finished / max(result.lasts_s, LEAST_RATE),
+        answered_per_s=result.finished / max(result.lasts_s, MIN_RATE_PER_S),
         running=result.running,
         cache_share=result.cache_share,
         preempted=result.preempted,
-        goodput_share=sum(share * float(waited.take(rows).meets(slo).mean()) for share, slo, rows in parts),
-        requests=stretch.wanted,
+        goodput_share=sum(share * float(waited.take(rows).meets_limits(slo).mean()) for share, slo, rows in parts),
+        requests=window.wanted,
         by_class=tuple(waited.take(rows).summarize_waits((*QUANTILES, slo.percentile)) for _, slo, rows in parts)
         if workload.classes
         else (),
@@ -331,18 +331,18 @@ def summarize_wait(wait_s: Column, percentiles: Sequence[float]) -> Column:
     return np.append(wait_s.mean(), np.partition(wait_s, sorted({*ranks}))[ranks])
 
 
-def curve_of(
+def build_curve(
     workload: InferenceWorkload,
     replica: Replica,
     loads: Column,
-    nodes: Sequence[Node],
+    nodes: Sequence[LoadPoint],
     *,
     stable_below: float,
     closed: bool,
 ) -> Curve:
     """Curve of the simulated loads; waits are made monotonic, so that chance does not improve them at a higher load."""
 
-    def each(name: str) -> Column:
+    def per_load(name: str) -> Column:
         return np.array([getattr(node, name) for node in nodes], float)
 
     whole = Curve(
@@ -350,13 +350,13 @@ def curve_of(
         policy=POLICY_NAMES[replica.policy],
         loads=loads,
         waits_s=np.maximum.accumulate(np.stack([node.waits_s for node in nodes])),
-        answered_per_s=np.maximum.accumulate(each("answered_per_s")),
-        running=each("running"),
-        cache_share=each("cache_share"),
-        preempted=each("preempted"),
-        goodput_share=np.minimum.accumulate(each("goodput_share")),
+        answered_per_s=np.maximum.accumulate(per_load("answered_per_s")),
+        running=per_load("running"),
+        cache_share=per_load("cache_share"),
+        preempted=per_load("preempted"),
+        goodput_share=np.minimum.accumulate(per_load("goodput_share")),
         stable_below=stable_below,
-        requests=each("requests"),
+        requests=per_load("requests"),
     )
     waits = [np.maximum.accumulate(np.stack(rows)) for rows in zip(*(node.by_class for node in nodes), strict=True)]
     class_curves = (replace(whole, waits_s=waits_s) for waits_s in waits)

@@ -13,17 +13,17 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, trace_label, unrecorded
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.batch import BatchTerms, batch_terms, of_batch_s, padding_of
-from app.sizing.serving.host import hosting
+from app.sizing.serving.batch import BatchTerms, batch_terms, batch_cycle_s, plan_padding_factors
+from app.sizing.serving.host import estimate_host_work
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import QUANTILES, Alone, Memory, Operation, Settings, Speed, largest
+from app.sizing.serving.measured import QUANTILES, UnloadedLatency, Memory, OperatingPoint, Settings, Speed, bisect_largest
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load, z_score
 
 
 @dataclass(frozen=True, slots=True)
-class BatchAlone(Alone):
+class UnloadedBatch(UnloadedLatency):
     """Latency of one sample on an idle device, and the time of its batch."""
 
     terms: BatchTerms  # times of a batch
@@ -35,7 +35,7 @@ class BatchAlone(Alone):
 class BatchSpeed(Speed):
     """Throughput of one device on samples."""
 
-    unloaded: BatchAlone
+    unloaded: UnloadedBatch
 
     @property
     def terms(self) -> BatchTerms:
@@ -104,7 +104,7 @@ def usable_sample_bytes(memory_bytes: Column, memory_fraction: Column) -> Column
 
 
 @formula(unit="samples", source="counted, up to the largest batch that is tried")
-def samples(
+def max_batch_samples(
     usable_sample_bytes: Column,
     loaded_weights_bytes: Column,
     runtime_bytes: Column,
@@ -146,17 +146,17 @@ def batch_memory(
     """
     share = settings.memory_fraction
     if share is None:
-        share = np.where(plans.unified, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
+        share = np.where(plans.has_unified_memory, assumed.unified_memory_fraction, assumed.batch_memory_fraction)
     weights = loaded_weights_bytes(plans.weights_bytes, assumed)
     activations = np.full(len(plans), sample_activation_bytes(work, assumed))
     runtime = runtime_bytes(plans.memory_bytes, assumed)
     usable = usable_sample_bytes(plans.memory_bytes, share)
     needed = weights + activations + runtime
     if unforeseen_share is None:
-        most = samples(usable, weights, runtime, activations, assumed)
+        most = max_batch_samples(usable, weights, runtime, activations, assumed)
     else:
         unforeseen = unforeseen_share * plans.memory_bytes
-        most, needed = samples(usable - unforeseen, weights, runtime, activations, assumed), needed + unforeseen
+        most, needed = max_batch_samples(usable - unforeseen, weights, runtime, activations, assumed), needed + unforeseen
     return Memory(
         weights_bytes=weights,
         activation_bytes=activations,
@@ -185,7 +185,7 @@ def batches_per_s(batch: Column, cycle_s: Column) -> Column:
 
 
 @formula(unit="samples/s", source="Little's law (Little 1961) for clients that wait for each answer")
-def answered_per_s(batches_per_s: Column, in_flight: Column, cycle_s: Column, host_s: Column) -> Column:
+def closed_loop_samples_per_s(batches_per_s: Column, in_flight: Column, cycle_s: Column, host_s: Column) -> Column:
     """Samples per second at a fixed concurrency, where each client waits for its answer.
 
     Parameters:
@@ -202,7 +202,7 @@ def answered_per_s(batches_per_s: Column, in_flight: Column, cycle_s: Column, ho
 
 
 @dataclass(frozen=True, slots=True)
-class TwoWithin(Columns):
+class TwoBatchesWithinLimit(Columns):
     """Tests whether two batches fit into the end-to-end limit: a request waits for one and leaves with the next."""
 
     terms: BatchTerms
@@ -210,12 +210,12 @@ class TwoWithin(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """Whether the limit is met at this batch size."""
-        within: Mask = 2 * of_batch_s(self.terms, batch) + self.terms.hosting.host_s <= self.e2e_limit_s
+        within: Mask = 2 * batch_cycle_s(self.terms, batch) + self.terms.host_work.host_s <= self.e2e_limit_s
         return within
 
 
 @dataclass(frozen=True, slots=True)
-class Filling(Columns):
+class ArrivalsFillBatch(Columns):
     """Tests whether at least as many samples arrive during a batch as it holds."""
 
     terms: BatchTerms
@@ -223,29 +223,29 @@ class Filling(Columns):
 
     def holds(self, batch: Column) -> Mask:
         """Whether arrivals fill a batch of this size."""
-        filled: Mask = batch <= self.rate_per_s * of_batch_s(self.terms, batch)
+        filled: Mask = batch <= self.rate_per_s * batch_cycle_s(self.terms, batch)
         return filled
 
 
-def single_pass_alone(
+def unloaded_single_pass(
     workload: InferenceWorkload,
     plans: Plans,
     work: SampleWork,
     assumed: Assumptions,
     margins: Margins | None = None,
-) -> BatchAlone:
+) -> UnloadedBatch:
     """Unloaded latency of a request on every plan, and the end-to-end limit reduced by the margins."""
-    margins = Margins.none(len(plans)) if margins is None else margins
+    margins = Margins.without_margin(len(plans)) if margins is None else margins
     terms = batch_terms(
         work,
         plans,
-        padding=padding_of(workload, plans, assumed),
-        host=hosting(workload, work, plans, assumed),
+        padding_factor=plan_padding_factors(workload, plans, assumed),
+        host=estimate_host_work(workload, work, plans, assumed),
     )
     with unrecorded():
-        fastest = of_batch_s(terms, np.ones(len(plans))) * (2 if workload.load is Load.OPEN else 1)
-        fastest = fastest + terms.hosting.host_s
-    return BatchAlone(margins, terms, fastest, e2e_limit_s(workload, margins))
+        fastest = batch_cycle_s(terms, np.ones(len(plans))) * (2 if workload.load is Load.OPEN else 1)
+        fastest = fastest + terms.host_work.host_s
+    return UnloadedBatch(margins, terms, fastest, e2e_limit_s(workload, margins))
 
 
 def e2e_limit_s(workload: InferenceWorkload, margins: Margins) -> Column:
@@ -254,21 +254,21 @@ def e2e_limit_s(workload: InferenceWorkload, margins: Margins) -> Column:
     return np.full(len(margins), np.inf if slo_s is None else slo_s) / margins.rate
 
 
-def single_pass_speed(workload: InferenceWorkload, memory: Memory, unloaded: BatchAlone) -> BatchSpeed:
+def single_pass_speed(workload: InferenceWorkload, memory: Memory, unloaded: UnloadedBatch) -> BatchSpeed:
     """Capacity of a device: its rate at the largest batch of which two fit into the end-to-end limit."""
     terms, peak, most = unloaded.terms, memory.sequences, memory.sequences
     if workload.load not in (Load.OFFLINE, Load.BATCH):
         with unrecorded():
-            batch = largest(np.ones(len(memory)), most, TwoWithin(terms, unloaded.e2e_limit_s))
+            batch = bisect_largest(np.ones(len(memory)), most, TwoBatchesWithinLimit(terms, unloaded.e2e_limit_s))
         peak = np.maximum(1.0, np.floor(batch + 1e-6))
-    capacity = batches_per_s(peak, of_batch_s(terms, peak)) / unloaded.margins.rate
+    capacity = batches_per_s(peak, batch_cycle_s(terms, peak)) / unloaded.margins.rate
     with trace_label("largest batch"):
-        saturation = batches_per_s(most, of_batch_s(terms, most))
+        saturation = batches_per_s(most, batch_cycle_s(terms, most))
     return BatchSpeed(unloaded=unloaded, slo_batch=peak, capacity_per_s=capacity, saturation_per_s=saturation)
 
 
 @formula(unit="samples", source="normal approximation of a Poisson count of arrivals")
-def sample_crowd(batch: Column, z: float, burstiness: float, sequences: Column) -> Column:
+def batch_at_percentile(batch: Column, z: float, burstiness: float, sequences: Column) -> Column:
     """Samples in a batch at a percentile of the load.
 
     Parameters:
@@ -317,7 +317,7 @@ def sample_e2e_s(cycle_s: Column, waiting_share: Column | float, host_s: Column,
     return np.where(overloaded, np.inf, host_s + cycle_s * (1 + waiting_share))
 
 
-def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> Operation:
+def single_pass_operating_point(workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> OperatingPoint:
     """Batch and latencies of a device if `replicas` devices share the load.
 
     A request waits for the rest of the running batch, then runs: the q-quantile is (1 + q) batch times. Burstiness
@@ -328,17 +328,17 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
     if is_open:
         rate = workload.peak_per_s / replicas
         with unrecorded():
-            batch = largest(ones * 0.0, most, Filling(terms, rate))
+            batch = bisect_largest(ones * 0.0, most, ArrivalsFillBatch(terms, rate))
         overloaded = rate > speed.saturation_per_s
         used = rate / np.maximum(speed.capacity_per_s, 1e-12)
     else:
         in_flight = np.maximum(np.ceil(workload.in_flight / replicas) if workload.in_flight else most, 1.0)
         batch = np.minimum(in_flight, most)
         with trace_label("at the load"):
-            cycle = of_batch_s(terms, batch)
+            cycle = batch_cycle_s(terms, batch)
             rate = batches_per_s(batch, cycle)
             if workload.load is Load.CLOSED:
-                rate = answered_per_s(rate, in_flight, cycle, terms.hosting.host_s)
+                rate = closed_loop_samples_per_s(rate, in_flight, cycle, terms.host_work.host_s)
         overloaded = np.zeros(len(replicas), dtype=bool)
         used = in_flight / np.maximum(speed.slo_batch, 1.0)
     values: dict[str, Column] = {}
@@ -346,8 +346,8 @@ def operate_single_pass(workload: InferenceWorkload, memory: Memory, speed: Batc
         with trace_label(f"p{q:.0f}"):
             filled, waits = np.maximum(batch, 1.0), 0.0 * ones
             if is_open:
-                filled = sample_crowd(batch, max(0.0, z_score(q)), workload.burstiness, most)
+                filled = batch_at_percentile(batch, max(0.0, z_score(q)), workload.burstiness, most)
                 waits = waiting_share(q, rate, speed.saturation_per_s)
-            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(of_batch_s(terms, filled), waits, terms.hosting.host_s, overloaded)
+            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(batch_cycle_s(terms, filled), waits, terms.host_work.host_s, overloaded)
     mean = values["e2e_p50_s"]  # the rest of a batch is uniformly distributed: its mean is its median
-    return Operation(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, e2e_mean_s=mean, **values)
+    return OperatingPoint(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, e2e_mean_s=mean, **values)

@@ -19,15 +19,15 @@ from app.sizing.serving.plans import Plans
 from app.sizing.snapshot import Catalog
 
 # Stack selections that a catalog caches: most requests differ in the work, not in the stacks that they allow.
-MOST_KNOWN = 32
+MAX_CACHED_SELECTIONS = 32
 
 
-def engines_named(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
+def requested_engines(constraints: Constraints, fixed: Deployment | None) -> tuple[str, ...]:
     """The fixed engine, the allowed engines, or an empty tuple."""
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
 
 
-def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Catalog, rejections: Rejections) -> Plans:
+def filter_by_adapter_support(model: ModelArchitecture, plans: Plans, market: Catalog, rejections: Rejections) -> Plans:
     """Drop plans whose engine cannot serve adapters, if the model has adapters loaded separately; otherwise keep
     all.
     """
@@ -40,22 +40,22 @@ def with_adapters_served(model: ModelArchitecture, plans: Plans, market: Catalog
     return kept
 
 
-def stacks_asked(
+def select_stacks(
     market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
 ) -> Stacks:
     """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
     key = work, formats, engines
     selected = market.stacks_known.get(key)
     if selected is None:
-        if len(market.stacks_known) >= MOST_KNOWN:
+        if len(market.stacks_known) >= MAX_CACHED_SELECTIONS:
             market.stacks_known.clear()
-        selected = market.stacks_known[key] = _stacks(market, work, formats, engines)
+        selected = market.stacks_known[key] = _filter_stacks(market, work, formats, engines)
     if fixed is not None and fixed.engine is not None:
         return market.of_version(selected, fixed.engine_version)
     return selected
 
 
-def _stacks(market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
+def _filter_stacks(market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
     """Filter the catalog's stacks by work, weight format and engine; without named engines, keep only those that
     compete.
     """

@@ -22,18 +22,18 @@ from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
-from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, passed_and_waited
-from app.sizing.serving.context import Context, context_fixed_s, context_of, context_slope_s
-from app.sizing.serving.exchange import Exchange, exchange_fixed_s, exchange_of, exchange_slope_s
+from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, transfer_and_latency_s
+from app.sizing.serving.context import ContextExchange, context_fixed_s, build_context_exchange, context_slope_s
+from app.sizing.serving.exchange import ExpertExchange, exchange_fixed_s, build_expert_exchange, exchange_slope_s
 from app.sizing.serving.host_weights import (
     HostStep,
-    OnHost,
-    beside_host_s,
+    HostOffload,
+    with_host_part_s,
     host_flops_share,
     host_pass_s,
     host_step,
-    left_on_accelerators,
-    undivided,
+    remaining_on_accelerators,
+    host_part_label,
 )
 from app.sizing.serving.plans import Plans, layer_groups
 from app.sizing.serving.roofline import smooth_maximum, active_expert_share
@@ -67,8 +67,8 @@ class StepWork(Columns):
     tensor_parallel: Column
     pipeline_parallel: Column
     data_parallel: Column
-    exchange: Exchange  # all-to-all exchange of expert parallelism
-    context: Context  # exchange of context parallelism
+    exchange: ExpertExchange  # all-to-all exchange of expert parallelism
+    context: ContextExchange  # exchange of context parallelism
     rates: DeviceRates
     link: LinkUse
     host: HostStep | None = None  # the host's part, if weights are in host memory
@@ -93,7 +93,7 @@ class StepTerms(Columns):
     expert_share: Column
     stream_token_s: Column  # server time per streamed token, s; 0 without a server
     host: HostStep | None = None
-    drafted: float = 0.0  # drafted tokens that a step verifies in addition to the next one
+    drafted_tokens: float = 0.0  # drafted tokens that a step verifies in addition to the next one
     draft_share: float = 0.0  # time to draft one token, as a share of a plain pass
     accepted_tokens_per_step: float = 1.0  # tokens that a sequence gains per step
 
@@ -207,7 +207,7 @@ def device_rates(plans: Plans) -> DeviceRates:
     return DeviceRates(plans.linear_flops_per_s, plans.bit16_flops_per_s, plans.bytes_per_s)
 
 
-def expert_share_of(model: ModelArchitecture) -> float:
+def experts_per_token_share(model: ModelArchitecture) -> float:
     """Experts per token divided by all experts of a layer; 0 for dense models."""
     return model.experts_per_token / model.num_experts if model.is_moe else 0.0
 
@@ -224,15 +224,15 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
         with trace_label(label):
             of_layers = g.layers, g.read_elements(context_tokens), plans.kv_element_bytes, float(g.kv_heads)
             cache = cache_read_of_layers(cache, *of_layers, tp, plans.context_parallel)
-    exchange = exchange_of(model, plans)
-    with trace_label(undivided(plans.on_host)):
+    exchange = build_expert_exchange(model, plans)
+    with trace_label(host_part_label(plans.on_host)):
         flops, read = linear_flops(model, tp), cache_read_bytes(cache, model, tp)
         scores = cache_flops(model.decode_attention_flops(context_tokens), model, tp)
     work = StepWork(
         linear_flops=flops,
         dense_bytes=dense_bytes(plans.streamed_bytes, tp),
         routed_bytes=routed_bytes(plans.expert_bytes, plans.stage_accelerators),
-        expert_share=np.full(n, expert_share_of(model)),
+        expert_share=np.full(n, experts_per_token_share(model)),
         cache_read_bytes=read,
         cache_flops=scores,
         layers=np.full(n, float(model.num_layers)),
@@ -244,27 +244,27 @@ def step_work(model: ModelArchitecture, plans: Plans, link: LinkUse, *, context_
         pipeline_parallel=plans.pipeline_parallel,
         data_parallel=plans.data_parallel,
         exchange=exchange,
-        context=context_of(model, plans),
+        context=build_context_exchange(model, plans),
         rates=device_rates(plans),
         link=link,
     )
-    return work if plans.on_host is None else shared_with_host(model, work, plans.on_host)
+    return work if plans.on_host is None else split_step_with_host(model, work, plans.on_host)
 
 
-def shared_with_host(model: ModelArchitecture, work: StepWork, on: OnHost) -> StepWork:
+def split_step_with_host(model: ModelArchitecture, work: StepWork, on: HostOffload) -> StepWork:
     """The step's work without the part that the host computes, which goes to the `host` field."""
     with trace_label("accelerator part"):
         with trace_label("matrices"):
-            flops = left_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
+            flops = remaining_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
         with trace_label("cache reads"):
-            read = left_on_accelerators(work.cache_read_bytes, on.layers_share)
+            read = remaining_on_accelerators(work.cache_read_bytes, on.layers_share)
         with trace_label("attention"):
-            scores = left_on_accelerators(work.cache_flops, on.layers_share)
+            scores = remaining_on_accelerators(work.cache_flops, on.layers_share)
     host = host_step(model, on, work.cache_read_bytes * work.tensor_parallel)
     return replace(work, linear_flops=flops, cache_read_bytes=read, cache_flops=scores, host=host)
 
 
-def speculating(terms: StepTerms, model: ModelArchitecture, option: Speculative | None) -> StepTerms:
+def with_speculative_decoding(terms: StepTerms, model: ModelArchitecture, option: Speculative | None) -> StepTerms:
     """The terms with speculative decoding, which verifies drafted tokens together; unchanged if `option` is None."""
     if option is None:
         return terms
@@ -391,7 +391,7 @@ def step_terms(
     """
     rates, links = work.rates, link_speed(work.link, achieved) if speed is None else speed
     degrees = work.tensor_parallel, work.pipeline_parallel
-    slope, fixed = passed_and_waited(work.reductions, work.hidden_bytes, *degrees, work.link, links)
+    slope, fixed = transfer_and_latency_s(work.reductions, work.hidden_bytes, *degrees, work.link, links)
     if work.exchange.expert_layers.any():
         slope = slope + exchange_slope_s(work.exchange, work.link)
         fixed = fixed + exchange_fixed_s(work.exchange, links)
@@ -517,10 +517,10 @@ def engine_step_s(forward_s: Column, plain_forward_s: Column | float, terms: Ste
         >>> round(engine_step_s(0.012, 0.010, drafts), 6)
         0.0075
     """
-    return (forward_s + terms.drafted * terms.draft_share * plain_forward_s) / terms.accepted_tokens_per_step
+    return (forward_s + terms.drafted_tokens * terms.draft_share * plain_forward_s) / terms.accepted_tokens_per_step
 
 
-def read_and_multiply(terms: StepTerms, tokens: Column) -> tuple[Column, Column]:
+def multiply_and_read_s(terms: StepTerms, tokens: Column) -> tuple[Column, Column]:
     """Time to multiply `tokens`, and time to read the weights that they use, s."""
     read = terms.dense_s
     if terms.experts_s.any():
@@ -529,14 +529,14 @@ def read_and_multiply(terms: StepTerms, tokens: Column) -> tuple[Column, Column]
     return multiply_s(tokens, terms.linear_slope_s), read
 
 
-def pass_s(terms: StepTerms, batch: Column, tokens_per_sequence: float = 1.0) -> Column:
+def forward_pass_s(terms: StepTerms, batch: Column, tokens_per_sequence: float = 1.0) -> Column:
     """Time of one pass over `batch` sequences with `tokens_per_sequence` new tokens each, the host's part included."""
     micro = micro_batch(batch, terms.pipeline_parallel)
     tokens = micro if tokens_per_sequence == 1 else micro * tokens_per_sequence
-    linear = linear_s(*read_and_multiply(terms, tokens), terms.exponent)
+    linear = linear_s(*multiply_and_read_s(terms, tokens), terms.exponent)
     with trace_label("" if terms.host is None else "accelerator part"):
         forward = forward_s(linear, micro, tokens_per_sequence, batch, terms)
-    return forward if terms.host is None else beside_host_s(forward, host_part_s(terms, tokens, micro, batch))
+    return forward if terms.host is None else with_host_part_s(forward, host_part_s(terms, tokens, micro, batch))
 
 
 def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) -> Column:
@@ -551,8 +551,8 @@ def host_part_s(terms: StepTerms, tokens: Column, micro: Column, batch: Column) 
 def step_s(terms: StepTerms, batch: Column) -> Column:
     """Time in which `batch` sequences each gain one token, as the server streams it."""
     plain: Column | float = 0.0
-    if terms.drafted:
+    if terms.drafted_tokens:
         with trace_label("drafting"):
-            plain = pass_s(terms, batch)
-    forward = pass_s(terms, batch, 1.0 + terms.drafted)
+            plain = forward_pass_s(terms, batch)
+    forward = forward_pass_s(terms, batch, 1.0 + terms.drafted_tokens)
     return decode_step_s(engine_step_s(forward, plain, terms), batch, terms.stream_token_s)

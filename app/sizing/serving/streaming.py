@@ -10,7 +10,7 @@ from app.sizing.hardware.achieved import Achieved
 from app.sizing.workload import Load
 
 
-def served(load: Load) -> float:
+def uses_server(load: Load) -> float:
     """1 where requests arrive through a server; 0 where the engine's own process has them all beforehand."""
     return float(load in (Load.OPEN, Load.CLOSED))
 

@@ -13,54 +13,54 @@ from app.sizing.workload import InferenceWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Tightest(Columns):
+class TightestLimits(Columns):
     """Tightest limits of all traffic classes on every plan.
 
     TPOT takes the smallest limit of all classes. TTFT takes the class with the least time left after its unloaded
     long prompt.
     """
 
-    quickest_s: Column  # unloaded TTFT of the long prompt of the class with the least time left, in seconds
+    unloaded_ttft_s: Column  # unloaded TTFT of the long prompt of the class with the least time left, in seconds
     tpot_s: Column  # smallest TPOT limit of all classes, in seconds
     ttft_s: Column  # TTFT limit of the class with the least time left, in seconds
 
 
-def limits_of(workload: InferenceWorkload, quickest: Column, margins: Margins) -> tuple[Column, Column]:
+def prediction_limits(workload: InferenceWorkload, unloaded_ttft_s: Column, margins: Margins) -> tuple[Column, Column]:
     """TPOT and TTFT that median predictions must meet so that the limits hold with the margins, in seconds.
 
     A limit on end-to-end latency is converted into limits on both.
     """
     slo = workload.slo
-    tpot = np.full(len(quickest), np.inf if slo.tpot_s is None else slo.tpot_s)
-    ttft = np.full(len(quickest), np.inf if slo.ttft_s is None else slo.ttft_s)
+    tpot = np.full(len(unloaded_ttft_s), np.inf if slo.tpot_s is None else slo.tpot_s)
+    ttft = np.full(len(unloaded_ttft_s), np.inf if slo.ttft_s is None else slo.ttft_s)
     if slo.e2e_s is not None:
         tokens = max(1.0, workload.long_answer(slo.percentile))
-        tpot = np.minimum(tpot, np.maximum(slo.e2e_s - quickest * margins.ttft, 1e-9) / tokens)
+        tpot = np.minimum(tpot, np.maximum(slo.e2e_s - unloaded_ttft_s * margins.ttft, 1e-9) / tokens)
         ttft = np.minimum(ttft, slo.e2e_s)
     return tpot / margins.tpot, ttft / margins.ttft
 
 
-def tightest_of(workload: InferenceWorkload, quickest: Sequence[Column]) -> Tightest | None:
+def tightest_limits(workload: InferenceWorkload, unloaded_ttft_s: Sequence[Column]) -> TightestLimits | None:
     """Tightest limits of a workload's traffic classes; None if there are no classes.
 
     `quickest` holds the unloaded TTFT of each class's long prompt, in seconds.
     """
     if not workload.classes:
         return None
-    none = Margins.none(len(quickest[0]))
+    none = Margins.without_margin(len(unloaded_ttft_s[0]))
     limits = [
-        limits_of(workload.single_class_workload(c), alone_s, none) for c, alone_s in zip(workload.classes, quickest, strict=True)
+        prediction_limits(workload.single_class_workload(c), alone_s, none) for c, alone_s in zip(workload.classes, unloaded_ttft_s, strict=True)
     ]
     tpot, ttft = (np.stack(found) for found in zip(*limits, strict=True))
-    unloaded = np.stack(quickest)
+    unloaded = np.stack(unloaded_ttft_s)
     least = np.argmin(ttft - unloaded, axis=0), np.arange(unloaded.shape[1])
-    return Tightest(unloaded[least], tpot.min(axis=0), ttft[least])
+    return TightestLimits(unloaded[least], tpot.min(axis=0), ttft[least])
 
 
-def limits_by(
-    workload: InferenceWorkload, tightest: Tightest | None, quickest: Column, margins: Margins
+def limits_with_margins(
+    workload: InferenceWorkload, tightest: TightestLimits | None, unloaded_ttft_s: Column, margins: Margins
 ) -> tuple[Column, Column]:
     """TPOT and TTFT limits with margins, of the classes or of the workload, in seconds."""
     if tightest is None:
-        return limits_of(workload, quickest, margins)
+        return prediction_limits(workload, unloaded_ttft_s, margins)
     return tightest.tpot_s / margins.tpot, tightest.ttft_s / margins.ttft

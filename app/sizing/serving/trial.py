@@ -9,10 +9,10 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.serving.options import Options
 
-MOST_OTHERS = 12  # maximum number of replacement layouts for failed or far more expensive types
-MOST_BESIDE = 24  # maximum number of extra layouts for types that already passed a simulation
-BETTER_BY = 1.25  # usual upper bound of simulated cost over cost by formulas
-WORSE_BY = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
+MAX_REPLACEMENTS = 12  # maximum number of replacement layouts for failed or far more expensive types
+MAX_EXTRA_LAYOUTS = 24  # maximum number of extra layouts for types that already passed a simulation
+MAX_SIMULATION_RATIO = 1.25  # usual upper bound of simulated cost over cost by formulas
+MIN_SCORE_RATIO = 1.1  # minimum ratio of a type's best simulated score to another layout's score by formulas
 
 
 class SimulationQueue:
@@ -27,29 +27,29 @@ class SimulationQueue:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
         self.alternatives: list[tuple[float, int]] = []  # alternatives for types with a simulated layout, most likely first
-        self.reached: dict[int, float] = {}  # best simulated score by type
+        self.best_scores: dict[int, float] = {}  # best simulated score by type
         plans = options.plans  # rows with equal engine, format and replica size share a key
         self.layouts: Codes = (
             plans.engine * 4096 + plans.weight_format
         ) * 4096 + plans.accelerators_per_replica.astype(np.int64)
         self.unqueued: Mask = np.ones(len(options), bool)
-        self.replacement_budget, self.extra_layouts_budget = MOST_OTHERS, MOST_BESIDE * try_extra_layouts
+        self.replacement_budget, self.extra_layouts_budget = MAX_REPLACEMENTS, MAX_EXTRA_LAYOUTS * try_extra_layouts
 
-    def next(self, types: int) -> Codes:
+    def next_rows(self, types: int) -> Codes:
         """Up to `types` rows from the queue, and one alternative layout that may clearly beat the best of its type."""
         rows, self.waiting = self.waiting[:types], self.waiting[types:]
         while self.alternatives and self.extra_layouts_budget:
             _, row = self.alternatives.pop(0)
-            if self.score[row] * WORSE_BY < self.reached[int(self.options.accelerator[row])]:
+            if self.score[row] * MIN_SCORE_RATIO < self.best_scores[int(self.options.accelerator[row])]:
                 self.extra_layouts_budget -= 1
                 return np.array([*rows, row], np.int64)
         return np.array(rows, np.int64)
 
     def may_beat(self) -> bool:
         """Whether the next row would clearly beat every simulated row if formulas were exact; uses up the budget."""
-        if not self.waiting or not self.reached or not self.replacement_budget:
+        if not self.waiting or not self.best_scores or not self.replacement_budget:
             return False
-        would_win = float(self.score[self.waiting[0]]) * BETTER_BY < min(self.reached.values())
+        would_win = float(self.score[self.waiting[0]]) * MAX_SIMULATION_RATIO < min(self.best_scores.values())
         self.replacement_budget -= would_win
         return would_win
 
@@ -57,11 +57,11 @@ class SimulationQueue:
         """Record the simulated scores of rows, best first; infinite for failures."""
         for row, score in zip(rows.tolist(), scores.tolist(), strict=True):
             kind = int(self.options.accelerator[row])
-            if score < self.reached.get(kind, np.inf):
-                self.reached[kind] = score
-            self.try_another(row, kind, score)
+            if score < self.best_scores.get(kind, np.inf):
+                self.best_scores[kind] = score
+            self.queue_alternative(row, kind, score)
 
-    def try_another(self, row: int, kind: int, score: float) -> None:
+    def queue_alternative(self, row: int, kind: int, score: float) -> None:
         """Queue an alternative layout of the same accelerator type; prefer one with a larger batch than the simulated
         one.
 
@@ -73,18 +73,18 @@ class SimulationQueue:
         others = of_type[~alike]
         if not len(others):
             return
-        batch, enough = self.options.slo_batch, self.reached.get(kind, np.inf) / WORSE_BY
-        abler = others[(batch[others] > batch[row]) & (self.score[others] < enough)]
-        among = abler if len(abler) else others
+        batch, enough = self.options.slo_batch, self.best_scores.get(kind, np.inf) / MIN_SCORE_RATIO
+        larger_batch = others[(batch[others] > batch[row]) & (self.score[others] < enough)]
+        among = larger_batch if len(larger_batch) else others
         other = int(among[np.argmin(self.score[among])])
-        if kind in self.reached:
-            times = 1.0 if len(abler) else score / float(self.score[row])
+        if kind in self.best_scores:
+            times = 1.0 if len(larger_batch) else score / float(self.score[row])
             insort(self.alternatives, (float(self.score[other]) * times, other))
-        elif len(abler) or self.replacement_budget > 0:
+        elif len(larger_batch) or self.replacement_budget > 0:
             insort(self.waiting, other, key=self.score.__getitem__)
-            self.replacement_budget -= not len(abler)
+            self.replacement_budget -= not len(larger_batch)
 
     @property
-    def types(self) -> int:
+    def type_count(self) -> int:
         """Number of types that passed a simulation or are still queued."""
-        return len({*self.reached, *self.options.accelerator[self.waiting].tolist()})
+        return len({*self.best_scores, *self.options.accelerator[self.waiting].tolist()})

@@ -58,7 +58,7 @@ LONG_SEQUENCE_TOKENS = 16384  # length from which sequences are worth splitting
 Degrees = tuple[float, ...]
 
 
-def layouts_of(
+def candidate_layouts(
     workload: TrainingWorkload, framework: Framework, fixed: Deployment | None, *, selective: bool = True
 ) -> Column:
     """Return the rows of `LAYOUT_COLUMNS` to evaluate for one framework.

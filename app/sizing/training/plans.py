@@ -20,7 +20,7 @@ from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
 from app.sizing.training.keeping import Keeping, KeepingTable, keeping, keeping_table
-from app.sizing.training.layouts import FULL, LAYOUT, SELECTIVE, layouts_of
+from app.sizing.training.layouts import FULL, LAYOUT, SELECTIVE, candidate_layouts
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
@@ -249,7 +249,7 @@ def _joined(
     node, known = machines.offered.node, machines.known
     reach = np.where(node.link_bytes_per_s > 0, machines.scale_up_accelerators, 1.0)
     trained: Mask = np.zeros(len(machines), dtype=bool)
-    made = {way: layouts_of(workload, way[0], requested, selective=way[1]) for way in dict.fromkeys(frameworks)}
+    made = {way: candidate_layouts(workload, way[0], requested, selective=way[1]) for way in dict.fromkeys(frameworks)}
     first = dict(zip(made, np.cumsum([0, *map(len, made.values())]).tolist(), strict=False))
     none = np.zeros(0, dtype=np.int64)
     parts = [(none, none, none)]

@@ -16,7 +16,7 @@ from app.sizing.answer.host_weights import (
     share_on_host,
 )
 from app.sizing.question import Deployment
-from app.sizing.serving.host_weights import HostMemory, OnHost
+from app.sizing.serving.host_weights import HostMemory, HostOffload
 from app.sizing.units import GIB
 from tests.examples import CHAT, LLAMA_8B, col, row
 from tests.sizing.serving.given import MIXTURE
@@ -26,7 +26,7 @@ DESK = Deployment("bolt-desk", engine="llama.cpp", weight_format="gguf-q4_k_m")
 
 def judged(**on: float) -> Any:
     """A row with 10 GiB with its host, of which 15 GiB may be filled."""
-    known = OnHost.none(1)
+    known = HostOffload.without_offload(1)
     values = {"weights_share": 0.5, "weights_bytes": 10 * GIB, "bytes_per_s": 45e9} | on
     host = replace(known, **{name: col(value) for name, value in values.items()})
     memory = HostMemory(col(10 * GIB), col(GIB), col(15 * GIB))

@@ -13,8 +13,8 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
-from app.sizing.serving.batch import batch_terms, work_of
-from app.sizing.serving.host import Hosting
+from app.sizing.serving.batch import batch_terms, request_sample_work
+from app.sizing.serving.host import HostWork
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import CHAT, col, registered, row
@@ -53,7 +53,7 @@ def test_a_batch_keeps_the_activations_of_each_of_its_samples() -> None:
 def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds: str, seconds: float) -> None:
     # weights take 4 ms and 1 ms a sample, matrices 2 ms a sample
     terms = replace(
-        batch_terms(work_of(VIT), on_big()),
+        batch_terms(request_sample_work(VIT), on_big()),
         weights_s=col(0.004),
         bytes_slope_s=col(0.001),
         flops_slope_s=col(0.002),
@@ -74,7 +74,7 @@ def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds
 )
 def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -> None:
     terms = replace(
-        batch_terms(work_of(VIT), on_big()), hosting=Hosting(col(host_s), col(64.0), col(0.0), np.array([in_turn]))
+        batch_terms(request_sample_work(VIT), on_big()), hosting=HostWork(col(host_s), col(64.0), col(0.0), np.array([in_turn]))
     )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(64.0)))
     shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
@@ -95,8 +95,8 @@ def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -
     ],
 )
 def test_a_host_bottleneck_is_reported_with_its_cores(vcpus: float, serial_s: float, said: str) -> None:
-    terms = batch_terms(work_of(VIT), on_big())
-    hosting = Hosting(col(0.0034), col(0.6), col(serial_s), np.array([False]))
+    terms = batch_terms(request_sample_work(VIT), on_big())
+    hosting = HostWork(col(0.0034), col(0.6), col(serial_s), np.array([False]))
     judged: Any = row(
         speed=row(terms=replace(terms, hosting=hosting)), operation=row(batch=col(64.0)), plans=row(vcpus=col(vcpus))
     )

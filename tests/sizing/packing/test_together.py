@@ -17,7 +17,7 @@ from app.sizing.packing.shares import Member, Share, slowed
 from app.sizing.question import Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.serving.finalists import simulate_replicas
-from app.sizing.serving.search import judge
+from app.sizing.serving.search import evaluate_plans
 from app.sizing.values.packing import Packing
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
 from app.sizing.workload.companions import Companion
@@ -94,7 +94,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
         if share.plan is None or share.settings is None:
             continue  # as the estimate judged it
         of_time = slowed(member.workload, share.option.time_share)
-        memory = judge(question, of_time, share.plan, share.settings).memory
+        memory = evaluate_plans(question, of_time, share.plan, share.settings).memory
         assert one(memory.needed_bytes) <= one(memory.usable_bytes)
         assert one(memory.usable_bytes) <= share.option.memory_share * one(memory.capacity_bytes) * (1 + 1e-9)
         runs = simulate_replicas(question, of_time, share.plan, share.settings, SMALL)

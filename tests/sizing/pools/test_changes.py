@@ -13,7 +13,7 @@ from app.sizing.pools.changes import both_states, in_proportion, split_changes
 from app.sizing.pools.search import PairAsRun, better_split
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.search import plans_sought
+from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
 from tests.sizing.pools.given import at_rate
 from tests.sizing.small import SMALL
@@ -29,7 +29,7 @@ BUSY = at_rate(
 
 def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, PairAsRun]:
     question = Question(workload, objective=objective)
-    plans = plans_sought(question, workload, SMALL, NullRejections(SMALL.accelerators))
+    plans = enumerate_allowed_plans(question, workload, SMALL, NullRejections(SMALL.accelerators))
     found = better_split(question, workload, plans, SMALL, np.zeros(0, np.int64))
     assert found is not None
     return found

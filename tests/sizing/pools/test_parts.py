@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate
 from app.sizing.pools.parts import at_limit_s, decode_of, left_of, prefill_of, reserve_s, shown_at
 from app.sizing.question import Deployment, Question
-from app.sizing.serving.simulated import drawn_of
+from app.sizing.serving.simulated import draw_requests
 from app.sizing.workload import Lengths, Slo, Trace
 from tests.sizing.pools.given import AT_ONCE, INFINITE, pools_of, speed
 from tests.sizing.serving.given import STEADY
@@ -24,12 +24,12 @@ def test_one_pool_reads_prompts_and_gives_one_token_of_each_in_what_is_left_of_t
     reads = prefill_of(LIMITED, 0.1, 1.0)
     assert (reads.output_tokens.mean, reads.slo.tpot_s, reads.slo.e2e_s) == (1.0, None, None)
     assert reads.slo.ttft_s == pytest.approx(0.4)
-    assert (drawn_of(reads, 50).output_tokens == 1).all()
+    assert (draw_requests(reads, 50).output_tokens == 1).all()
 
 
 def test_the_other_finds_every_prompt_but_its_last_token_and_never_loses_one() -> None:
     writes = decode_of(LIMITED, 0.1)
-    sent = drawn_of(writes, 200)
+    sent = draw_requests(writes, 200)
     assert (sent.prefix_tokens >= sent.input_tokens - 1 - sent.input_tokens / 800).all()
     assert sent.prefix_tokens.max() < sent.shared_tokens
     assert (writes.slo.tpot_s, writes.slo.e2e_s) == (0.02, 3.9)

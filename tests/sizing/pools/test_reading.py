@@ -12,7 +12,7 @@ from app.sizing.pools.parts import prefill_of
 from app.sizing.pools.reading import late_share, most_load, readers
 from app.sizing.question import Question
 from app.sizing.serving.finalists import simulate_replicas
-from app.sizing.serving.search import plans_sought
+from app.sizing.serving.search import enumerate_allowed_plans
 from app.sizing.workload import Slo
 from tests.examples import col
 from tests.sizing.pools.given import at_rate
@@ -30,7 +30,7 @@ def test_the_largest_load_is_where_just_as_many_are_late_as_may_be() -> None:
 def test_what_is_expected_of_readers_is_near_what_their_schedulers_do() -> None:
     workload = replace(prefill_of(at_rate(400.0), 0.0, 1.0), slo=Slo(0.3, None, None, 95))
     question = Question(workload)
-    plans = plans_sought(question, workload, SMALL, NullRejections(SMALL.accelerators))
+    plans = enumerate_allowed_plans(question, workload, SMALL, NullRejections(SMALL.accelerators))
     options = readers(question, workload, plans, SMALL, NullRejections(SMALL.accelerators))
     runs = simulate_replicas(question, workload, options.plans, options.settings, SMALL)
     assert runs is not None

@@ -18,7 +18,7 @@ from app.sizing.pools.search import DECODES, as_simulated, better_split, places,
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend
 from app.sizing.serving.options import Options
-from app.sizing.serving.search import plans_sought, search
+from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.sizing.pools.given import at_rate
 from tests.sizing.serving.given import STEADY
@@ -64,10 +64,10 @@ def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tupl
 @pytest.mark.parametrize("workload", ROUNDS, ids=lambda w: f"{w.peak_per_s:g}-{w.input_tokens.mean:g}")
 def test_the_split_found_is_within_three_per_cent_of_the_best_of_all(workload: InferenceWorkload) -> None:
     question = Question(workload)
-    plans = plans_sought(question, workload, MARKET, NullRejections(MARKET.accelerators))
+    plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
     found = better_split(question, workload, plans, MARKET, ANY)
     asked = prefill_of(workload, reserve_s(workload), 2.0), decode_of(workload, 0.0)
-    reads, writes = (search(question, part, plans, MARKET, NullRejections(MARKET.accelerators)) for part in asked)
+    reads, writes = (search_plans(question, part, plans, MARKET, NullRejections(MARKET.accelerators)) for part in asked)
     assert len(reads) and len(writes)
     least_read, least_written = cheapest(reads, asked[0]), cheapest(writes, asked[1], asked=DECODES)
     every = [usd + least_written[key] for key, usd in least_read.items() if key in least_written]
@@ -103,7 +103,7 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
 
 def test_pools_need_a_known_network() -> None:
     for market, many in ((MARKET, True), (SMALL, False)):
-        plans = plans_sought(Question(ROUNDS[0]), ROUNDS[0], market, NullRejections(market.accelerators))
+        plans = enumerate_allowed_plans(Question(ROUNDS[0]), ROUNDS[0], market, NullRejections(market.accelerators))
         card = market.accelerator_index[CARD.slug]
         assert (card in splitting(plans, market, ANY).accelerator) == many
 
@@ -113,7 +113,7 @@ def test_the_way_between_pools_is_no_fuller_than_a_service_is_planned_to_be(byte
     market = snapshot(systems=(*SYSTEMS[:2], replace(WIRED, network_bytes_per_s=bytes_per_s)))
     splits = 0
     for workload in ROUNDS:
-        plans = plans_sought(Question(workload), workload, market, NullRejections(market.accelerators))
+        plans = enumerate_allowed_plans(Question(workload), workload, market, NullRejections(market.accelerators))
         found = better_split(Question(workload), workload, plans, market, ANY)
         if found is not None:
             splits += 1
@@ -126,14 +126,14 @@ def test_limits_of_number_hold_for_both_pools_together() -> None:
     workload = ROUNDS[1]
     for most in (1, 8, 16, 64):
         question = Question(workload, Constraints(max_accelerators=most))
-        plans = plans_sought(question, workload, MARKET, NullRejections(MARKET.accelerators))
+        plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
         found = better_split(question, workload, plans, MARKET, ANY)
         assert found is None or (found[0].deployment.total_accelerators or 0) <= most
 
 
 def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
     question = Question(ROUNDS[0])
-    plans = plans_sought(question, ROUNDS[0], MARKET, NullRejections(MARKET.accelerators))
+    plans = enumerate_allowed_plans(question, ROUNDS[0], MARKET, NullRejections(MARKET.accelerators))
     pairs = ranked_pairs(question, ROUNDS[0], plans, MARKET, ANY)
     assert pairs is not None
     assert (pairs.reads.plans.engine == pairs.writes.plans.engine).all()
@@ -154,5 +154,5 @@ def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
 def test_pools_are_looked_for_where_answers_are_written_at_a_rate(changes: dict[str, Any]) -> None:
     workload = replace(STEADY, **changes)
     question = Question(workload)
-    plans = plans_sought(question, workload, MARKET, NullRejections(MARKET.accelerators))
+    plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
     assert better_split(question, workload, plans, MARKET, ANY) is None

@@ -21,7 +21,7 @@ from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_work
-from app.sizing.serving.search import plans_of
+from app.sizing.serving.search import enumerate_plans
 from app.sizing.serving.step import StepTerms, StepWork, step_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
@@ -79,7 +79,7 @@ def planned(
     turned_down = rejections or Rejections(of.accelerators)
     machines = candidates(of, limits, Economics(), Assumptions(), turned_down, fixed=fixed)
     asked = InferenceWorkload(**{f: getattr(STEADY, f) for f in STEADY.__slots__} | {"model": model} | workload)
-    return plans_of(
+    return enumerate_plans(
         model,
         of,
         machines,

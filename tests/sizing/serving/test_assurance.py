@@ -16,7 +16,7 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.result import Estimate, Ranked
-from app.sizing.serving.assurance import limited, slack_of, success_probability
+from app.sizing.serving.assurance import has_speed_limits, log_slack, success_probability
 from app.sizing.serving.margins import Margins
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
@@ -58,7 +58,7 @@ def test_each_column_runs_out_by_itself() -> None:
 def test_slack_is_of_what_falls_shortest() -> None:
     """Ten requests a second asked of two replicas of eight each; a token may take 30 ms and takes 25."""
     first = row(
-        margins=Margins.none(1),
+        margins=Margins.without_margin(1),
         fastest_tpot_s=col(0.025),
         tpot_limit_s=col(0.030),
         fastest_ttft_s=col(0.1),
@@ -66,26 +66,26 @@ def test_slack_is_of_what_falls_shortest() -> None:
     )
     speed: Any = row(alone=first, capacity_per_s=col(8), slo_batch=col(20))
     start = col(100)
-    assert slack_of(STEADY, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
-    assert slack_of(STEADY, speed, col(1), start).tolist() == pytest.approx([np.log(0.8)])
+    assert log_slack(STEADY, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
+    assert log_slack(STEADY, speed, col(1), start).tolist() == pytest.approx([np.log(0.8)])
     closed = varied(load=Load.CLOSED, in_flight=36.0)
-    assert slack_of(closed, speed, col(2), start).tolist() == pytest.approx([np.log(20 / 18)])
+    assert log_slack(closed, speed, col(2), start).tolist() == pytest.approx([np.log(20 / 18)])
     alone = varied(load=Load.CLOSED, in_flight=2.0)  # one on each
-    assert slack_of(alone, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
-    assert slack_of(varied(load=Load.OFFLINE), speed, col(2), start).tolist() == [0]
+    assert log_slack(alone, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
+    assert log_slack(varied(load=Load.OFFLINE), speed, col(2), start).tolist() == [0]
     # 16,000 over two of eight a second are 1,000 s, of 1,100 after the start
     volume = varied(load=Load.OFFLINE, volume_requests=16_000.0, deadline_s=1_200.0)
-    assert slack_of(volume, speed, col(2), start).tolist() == pytest.approx([np.log(1.1)])
-    assert slack_of(replace(volume, deadline_s=None), speed, col(2), start).tolist() == [0]
-    assert slack_of(replace(volume, deadline_s=90.0), speed, col(2), start)[0] < -9
+    assert log_slack(volume, speed, col(2), start).tolist() == pytest.approx([np.log(1.1)])
+    assert log_slack(replace(volume, deadline_s=None), speed, col(2), start).tolist() == [0]
+    assert log_slack(replace(volume, deadline_s=90.0), speed, col(2), start)[0] < -9
 
 
 def test_speed_is_asked_for_by_a_rate_or_by_limits() -> None:
     quick = Slo(None, 0.05, None, 95)
-    assert limited(STEADY)
-    assert limited(varied(load=Load.CLOSED, slo=quick))
-    assert not limited(varied(load=Load.CLOSED))
-    assert not limited(varied(load=Load.OFFLINE, slo=quick))
+    assert has_speed_limits(STEADY)
+    assert has_speed_limits(varied(load=Load.CLOSED, slo=quick))
+    assert not has_speed_limits(varied(load=Load.CLOSED))
+    assert not has_speed_limits(varied(load=Load.OFFLINE, slo=quick))
 
 
 def test_what_was_sized_holds_with_the_confidence_asked_for(market: Catalog) -> None:

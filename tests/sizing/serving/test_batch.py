@@ -9,8 +9,8 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.batch import batch_terms, of_batch_s, padding_of, work_of
-from app.sizing.serving.host import Hosting
+from app.sizing.serving.batch import batch_terms, batch_cycle_s, plan_padding_factors, request_sample_work
+from app.sizing.serving.host import HostWork
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import Lengths
 from tests.examples import col, registered
@@ -68,28 +68,28 @@ def test_seconds_of_a_batch() -> None:
         request_s=col(0.009),
     )
     one_pass = 3 * 0.010 + 0.004 + 3 * 0.002 + 0.006 + 3 * 0.0003
-    assert of_batch_s(terms, col(3))[0] == pytest.approx(4 * one_pass + 3 * 0.07 + 0.05 + 0.009)
+    assert batch_cycle_s(terms, col(3))[0] == pytest.approx(4 * one_pass + 3 * 0.07 + 0.05 + 0.009)
 
 
 def test_a_request_to_an_encoder_is_a_sample() -> None:
     """800 tokens; the live tensors of every layer, written and read."""
-    found = work_of(varied())
+    found = request_sample_work(varied())
     live = 800 * 2 * (6 * 1024 + 2 * 4096)
     assert found.live_bytes == live
     assert found.moved_bytes == 2 * live * 4  # layers
     # each token multiplies every matrix, and attends to those before it
     assert found.flops == pytest.approx(2 * DENSE.matmul_params * 800 + DENSE.prefill_attention_flops(800))
     assert (found.layers, found.unit) == (4, "request")
-    assert work_of(varied(model=replace(MIXTURE, sample=PICTURE))) is PICTURE
+    assert request_sample_work(varied(model=replace(MIXTURE, sample=PICTURE))) is PICTURE
 
 
 def test_a_host_sets_the_pace_where_it_is_slower_and_adds_up_where_it_is_the_device() -> None:
     alone = batch_terms(PICTURE, plans())
-    device = of_batch_s(alone, col(8))[0]
+    device = batch_cycle_s(alone, col(8))[0]
 
     def of(host_s: float, cores: float, *, in_turn: bool, serial_s: float = 0.0) -> float:
-        host = Hosting(col(host_s), col(cores), col(serial_s), np.array([in_turn]))
-        return float(of_batch_s(batch_terms(PICTURE, plans(), host=host), col(8))[0])
+        host = HostWork(col(host_s), col(cores), col(serial_s), np.array([in_turn]))
+        return float(batch_cycle_s(batch_terms(PICTURE, plans(), host=host), col(8))[0])
 
     assert of(device / 8, 4.0, in_turn=False) == pytest.approx(device)
     assert of(device, 4.0, in_turn=False) == pytest.approx(2 * device)
@@ -102,13 +102,13 @@ def test_a_host_sets_the_pace_where_it_is_slower_and_adds_up_where_it_is_the_dev
 def test_shorter_texts_are_padded_half_way_to_a_long_one() -> None:
     assumed, mixed = Assumptions(), Lengths(200.0, 600.0)
     texts = varied(model=ENCODER, input_tokens=mixed, output_tokens=Lengths(0.0))
-    assert padding_of(texts, plans(), assumed).tolist() == [1.0]  # this engine packs them
+    assert plan_padding_factors(texts, plans(), assumed).tolist() == [1.0]  # this engine packs them
     table = plans()
     stacks = replace(table.stacks.table, packs=np.zeros(len(table.stacks.table), dtype=bool))
     padded = replace(table, stacks=replace(table.stacks, table=stacks))
-    assert padding_of(texts, padded, assumed)[0] == pytest.approx(2.0)
-    assert padding_of(replace(texts, input_tokens=Lengths(200.0)), padded, assumed).tolist() == [1.0]
-    assert padding_of(varied(input_tokens=mixed), padded, assumed).tolist() == [1.0]  # a stream of tokens
-    plain, longer = (batch_terms(PICTURE, padded, padding=col(p)) for p in (1.0, 2.0))
+    assert plan_padding_factors(texts, padded, assumed)[0] == pytest.approx(2.0)
+    assert plan_padding_factors(replace(texts, input_tokens=Lengths(200.0)), padded, assumed).tolist() == [1.0]
+    assert plan_padding_factors(varied(input_tokens=mixed), padded, assumed).tolist() == [1.0]  # a stream of tokens
+    plain, longer = (batch_terms(PICTURE, padded, padding_factor=col(p)) for p in (1.0, 2.0))
     assert longer.flops_slope_s[0] == pytest.approx(2 * plain.flops_slope_s[0])
     assert longer.bytes_slope_s[0] == pytest.approx(2 * plain.bytes_slope_s[0])

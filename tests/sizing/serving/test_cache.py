@@ -10,11 +10,11 @@ import pytest
 from app.sizing.model.architecture import ModelKind
 from app.sizing.serving.cache import (
     Prefixes,
-    aged_output_tokens,
+    length_biased_output_tokens,
     cache_bytes,
-    caches_of,
-    held_bytes,
-    prefixes_of,
+    sequence_cache_bytes,
+    mean_cache_bytes,
+    idle_session_prefixes,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load
 from tests.examples import col
@@ -25,21 +25,21 @@ CHAT_TURN = varied(input_tokens=Lengths(1000.0), cached_prefix_fraction=0.75, tu
 
 
 def kept(workload: InferenceWorkload, **layout: Any) -> Prefixes:
-    found = prefixes_of(workload, on_big(workload.model, **layout))
+    found = idle_session_prefixes(workload, on_big(workload.model, **layout))
     assert found is not None
     return found
 
 
 def test_a_sequence_at_its_end_in_the_mean_and_at_its_longest() -> None:
-    final, held, longest = caches_of(DENSE, on_big(), 1000.0, 400.0, 0.0, 4000.0)
+    final, held, longest = sequence_cache_bytes(DENSE, on_big(), 1000.0, 400.0, 0.0, 4000.0)
     assert (final[0], held[0], longest[0]) == (1000 * TOKEN, 800 * TOKEN, 4000 * TOKEN)
     # of outputs that vary by a half what runs is the longer ones: 600 + 400 * 1.25 / 2
-    assert caches_of(DENSE, on_big(), 1000.0, 400.0, 0.25, 4000.0)[1][0] == 850 * TOKEN
+    assert sequence_cache_bytes(DENSE, on_big(), 1000.0, 400.0, 0.25, 4000.0)[1][0] == 850 * TOKEN
 
 
 def test_an_engine_that_reserves_the_output_holds_it() -> None:
-    assert aged_output_tokens(400.0, 0.25) == 500
-    assert held_bytes(col(800), col(1000), col(0.0, 0.5, 1.0)).tolist() == [800, 900, 1000]
+    assert length_biased_output_tokens(400.0, 0.25) == 500
+    assert mean_cache_bytes(col(800), col(1000), col(0.0, 0.5, 1.0)).tolist() == [800, 900, 1000]
 
 
 def test_an_idle_session_keeps_what_the_next_turn_begins_with() -> None:
@@ -78,7 +78,7 @@ def test_windows_bound_a_prefix_and_a_state_is_kept_once_for_each_session() -> N
     ],
 )
 def test_nothing_waits_where_there_is_no_next_turn(changed: dict[str, Any]) -> None:
-    assert prefixes_of(replace(CHAT_TURN, **changed), on_big()) is None
+    assert idle_session_prefixes(replace(CHAT_TURN, **changed), on_big()) is None
 
 
 def test_a_closed_loop_has_turns_too() -> None:

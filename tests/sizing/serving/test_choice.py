@@ -10,7 +10,7 @@ import pytest
 from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
-from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.choice import exceeds_accelerators, is_complete
 from app.sizing.serving.measured import Settings
 from app.sizing.snapshot import Catalog
@@ -27,10 +27,10 @@ def test_machines_larger_than_the_request_are_marked() -> None:
     for total, found in ((4, {1.0}), (8, {0.0})):
         deployment = Deployment("acme-big", system="big-8", tensor_parallel=2, total_accelerators=total)
         plans = planned(fixed=deployment)
-        assert set(exceeds_accelerators(STEADY, deployment, plans, settings_asked(deployment, plans, Redundancy())).tolist()) == found
+        assert set(exceeds_accelerators(STEADY, deployment, plans, requested_settings(deployment, plans, Redundancy())).tolist()) == found
     free = Deployment("acme-big", tensor_parallel=2)
     plans = planned(fixed=free)
-    assert not exceeds_accelerators(STEADY, free, plans, settings_asked(free, plans, Redundancy())).any()
+    assert not exceeds_accelerators(STEADY, free, plans, requested_settings(free, plans, Redundancy())).any()
 
 
 def test_a_machine_larger_than_asked_for_is_taken_where_there_is_no_other_and_says_what_idles() -> None:

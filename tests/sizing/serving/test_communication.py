@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.question import Deployment
-from app.sizing.serving.communication import LinkUse, link_speed, passed_and_waited
+from app.sizing.serving.communication import LinkUse, link_speed, transfer_and_latency_s
 from app.sizing.serving.step import step_terms
 from tests.examples import col
 from tests.sizing.serving.given import achieved, links_of, on_big, planned, step_of
@@ -65,7 +65,7 @@ def test_tensor_parallel_over_machines_adds_up_inside_them_before_it_crosses_the
     wide, one = on_big(GIANT, tensor_parallel=16), on_big(GIANT, tensor_parallel=8)
     link, speed = links_of(wide), link_speed(links_of(wide), achieved())
     assert link.linked_ranks.tolist() == links_of(one).linked_ranks.tolist() == [8]
-    passed, waited = passed_and_waited(col(252), col(32768), col(16), col(1), link, speed)
+    passed, waited = transfer_and_latency_s(col(252), col(32768), col(16), col(1), link, speed)
     inside = 2 * 7 / 8 * 32768 / (450e9 * 0.78)
     across = 2 * 1 / 2 * 32768 / 8 / (50e9 * 0.9)
     assert passed[0] == pytest.approx(252 * (inside + across))

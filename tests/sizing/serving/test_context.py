@@ -10,7 +10,7 @@ import pytest
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.communication import LinkSpeed
-from app.sizing.serving.context import COLLECTIVES, Context, context_fixed_s, context_of, context_slope_s
+from app.sizing.serving.context import COLLECTIVES_PER_LAYER, ContextExchange, context_fixed_s, build_context_exchange, context_slope_s
 from app.sizing.serving.step import step_terms
 from tests.examples import col, registered
 from tests.sizing.serving.given import achieved, on_big, step_of
@@ -21,20 +21,20 @@ R1 = registered("deepseek-ai/DeepSeek-R1")
 
 
 def test_ranks_that_keep_all_tokens_exchange_nothing() -> None:
-    found = context_of(MODEL, on_big(MODEL, tensor_parallel=8))
+    found = build_context_exchange(MODEL, on_big(MODEL, tensor_parallel=8))
     assert found.layers[0] == found.inside_bytes[0] == found.across_bytes[0] == 0
 
 
 def test_queries_are_gathered_and_outputs_scattered_among_the_ranks_that_share_a_context() -> None:
     """64 heads of 128 in each of 16 layers: a rank has eight of them, and three others send it theirs."""
-    found = context_of(MODEL, on_big(MODEL, tensor_parallel=8, context_parallel=4))
+    found = build_context_exchange(MODEL, on_big(MODEL, tensor_parallel=8, context_parallel=4))
     assert found.inside_bytes[0] == pytest.approx(3 * 16 * 8 * (128 + 128) * 2)
     assert (found.across_bytes[0], found.layers[0]) == (0, 16)
 
 
 def test_an_engine_that_scatters_wider_outputs_sends_more() -> None:
     sent = [
-        context_of(LATENT, on_big(LATENT, tensor_parallel=8, context_parallel=8, engine=engine)).inside_bytes[0]
+        build_context_exchange(LATENT, on_big(LATENT, tensor_parallel=8, context_parallel=8, engine=engine)).inside_bytes[0]
         for engine in ("vllm", "sglang")
     ]
     assert sent[1] == pytest.approx(1.5 * sent[0])
@@ -42,18 +42,18 @@ def test_an_engine_that_scatters_wider_outputs_sends_more() -> None:
 
 def test_ranks_of_other_machines_are_reached_over_the_network() -> None:
     """Of sixteen that share a context, eight lie in one machine: eight of the other fifteen are far."""
-    found = context_of(R1, on_big(R1, tensor_parallel=16, context_parallel=16, weight_format="fp8"))
+    found = build_context_exchange(R1, on_big(R1, tensor_parallel=16, context_parallel=16, weight_format="fp8"))
     sent = 15 * 61 * 128 / 16 * (576 + 512) * 2
     assert found.across_bytes[0] == pytest.approx(sent * 8 / 15)
     assert found.inside_bytes[0] == pytest.approx(sent * 7 / 15)
 
 
 def test_links_and_network_carry_their_shares_side_by_side() -> None:
-    inside, across = Context(col(10), col(8e3), col(0)), Context(col(10), col(8e3), col(8e3))
+    inside, across = ContextExchange(col(10), col(8e3), col(0)), ContextExchange(col(10), col(8e3), col(8e3))
     assert context_slope_s(inside, SPEED)[0] == pytest.approx(8e3 / 400e9)
     assert context_slope_s(across, SPEED)[0] == pytest.approx(8e3 / 40e9)
-    assert context_fixed_s(inside, SPEED)[0] == pytest.approx(10 * COLLECTIVES * 8e-6)
-    assert context_fixed_s(across, SPEED)[0] == pytest.approx(10 * COLLECTIVES * 15e-6)
+    assert context_fixed_s(inside, SPEED)[0] == pytest.approx(10 * COLLECTIVES_PER_LAYER * 8e-6)
+    assert context_fixed_s(across, SPEED)[0] == pytest.approx(10 * COLLECTIVES_PER_LAYER * 15e-6)
 
 
 def test_a_rank_keeps_and_reads_its_part_of_a_latent_that_all_kept_before() -> None:
@@ -75,7 +75,7 @@ def test_a_rank_keeps_and_reads_its_part_of_a_latent_that_all_kept_before() -> N
 def test_states_and_rows_without_it_are_left_as_they_are() -> None:
     plans = on_big(MODEL, tensor_parallel=8, context_parallel=4).take(np.array([0, 0]))
     mixed = replace(plans, context_parallel=col(1, 4))
-    found = context_of(MODEL, mixed)
+    found = build_context_exchange(MODEL, mixed)
     assert found.layers.tolist() == [0, 16]
     assert found.inside_bytes[0] == 0
 

@@ -13,21 +13,21 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.serving.asked import settings_asked
+from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
     simulate_replicas,
-    carrying,
+    with_carrying_replicas,
     with_expected_performance,
-    finalists_of,
-    first_of,
-    loads_of,
+    select_finalists,
+    first_replica,
+    load_per_replica,
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import replicas_of, search
+from app.sizing.serving.search import required_replicas, search_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import col
 from tests.sizing.serving.given import planned, varied
@@ -52,22 +52,22 @@ def asked(workload: InferenceWorkload, **limits: Any) -> Question:
 
 def options_of(question: Question, workload: InferenceWorkload) -> Options:
     rejections = Rejections(SMALL.accelerators)
-    return search(question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections)
+    return search_plans(question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections)
 
 
 def found(workload: InferenceWorkload = BUSY, **limits: Any) -> Any:
     question = asked(workload, **limits)
-    return finalists_of(question, workload, options_of(question, workload), SMALL, Rejections(SMALL.accelerators))
+    return select_finalists(question, workload, options_of(question, workload), SMALL, Rejections(SMALL.accelerators))
 
 
 def run(**changes: Any) -> SimulatedReplicas:
-    return SimulatedReplicas((curve(**changes),), col(100), Margins.none(1))
+    return SimulatedReplicas((curve(**changes),), col(100), Margins.without_margin(1))
 
 
 def carried_by(workload: InferenceWorkload, plans: Plans, runs: SimulatedReplicas) -> Column:
     """Replicas that carry a load by what was simulated."""
     capacity, held = runs.capacity_at_confidence(workload)
-    return replicas_of(asked(workload), workload, plans, capacity, held, Settings())
+    return required_replicas(asked(workload), workload, plans, capacity, held, Settings())
 
 
 def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
@@ -111,7 +111,7 @@ def test_what_meets_no_limit_however_light_the_load_is_turned_down() -> None:
     question = asked(replace(BUSY, slo=Slo(0.011, None, None, 95.0)))
     rejections = Rejections(SMALL.accelerators)
     workload: Any = question.workload
-    finalists, _ = finalists_of(question, workload, options_of(asked(BUSY), BUSY), SMALL, rejections)
+    finalists, _ = select_finalists(question, workload, options_of(asked(BUSY), BUSY), SMALL, rejections)
     assert not len(finalists.rows)
     assert {r.code for r in rejections.by_accelerator.values()} == {"too_slow"}
     assert all("even at the lightest load" in r.text for r in rejections.by_accelerator.values())
@@ -121,7 +121,7 @@ def test_how_many_are_shown_does_not_change_the_first() -> None:
     options = options_of(asked(BUSY), BUSY)
     firsts = {
         int(
-            finalists_of(replace(asked(BUSY), limit=n), BUSY, options, SMALL, Rejections(SMALL.accelerators))[0].rows[0]
+            select_finalists(replace(asked(BUSY), limit=n), BUSY, options, SMALL, Rejections(SMALL.accelerators))[0].rows[0]
         )
         for n in (1, 2, 5)
     }
@@ -135,7 +135,7 @@ def test_work_that_is_not_simulated_keeps_its_order() -> None:
     assert len(finalists.rows) == min(types, 5)
     question = asked(offline)
     assert simulate_replicas(question, offline, finalists.chosen.plans, finalists.chosen.settings, SMALL) is None
-    assert first_of(None) is None
+    assert first_replica(None) is None
 
 
 def test_what_is_left_open_is_sized_and_what_is_fixed_stays() -> None:
@@ -145,27 +145,27 @@ def test_what_is_left_open_is_sized_and_what_is_fixed_stays() -> None:
     name = SMALL.accelerators[int(chosen.accelerator[0])].slug
 
     def sized(**fixed: Any) -> Any:
-        settings = settings_asked(Deployment(name, **fixed), chosen.plans, BUSY.redundancy)
-        return carrying(asked(BUSY), BUSY, chosen.plans, chosen.settings, settings, runs)
+        settings = requested_settings(Deployment(name, **fixed), chosen.plans, BUSY.redundancy)
+        return with_carrying_replicas(asked(BUSY), BUSY, chosen.plans, chosen.settings, settings, runs)
 
     assert sized().replicas.tolist() == chosen.fleet.replicas.tolist()
     assert sized(replicas=2) is chosen.settings
 
 
 def test_each_replica_gets_its_part_of_the_load() -> None:
-    assert loads_of(BUSY, col(4)).tolist() == [75]
-    assert loads_of(varied(load=Load.CLOSED, in_flight=9.0), col(4)).tolist() == [3]
+    assert load_per_replica(BUSY, col(4)).tolist() == [75]
+    assert load_per_replica(varied(load=Load.CLOSED, in_flight=9.0), col(4)).tolist() == [3]
 
 
 def test_other_loads_are_read_from_the_same_curve() -> None:
     finalists, _ = found()
     first = finalists.chosen.take(np.array([0]))
-    runs = first_of(finalists.runs)
+    runs = first_replica(finalists.runs)
     assert runs is not None
     twice = replace(BUSY, peak_per_s=2 * BUSY.peak_per_s)
     now, then = with_expected_performance(BUSY, first, runs), with_expected_performance(twice, first, runs)
     assert then.e2e_p50_s[0] >= now.e2e_p50_s[0]
-    assert now.capacity_per_s[0] == runs.expected(BUSY)[0][0]
+    assert now.capacity_per_s[0] == runs.expected_capacity(BUSY)[0][0]
 
 
 def test_in_flight_is_held_up_to_a_limit() -> None:

@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 
 from app.sizing.serving.flow import (
-    accompanied,
-    all_taken,
+    closed_overlap_share,
+    slots_full_share,
     burst_wait_s,
     closed_entry_s,
     closed_loop,
     decoding_s,
     token_budget_sequences,
     loop_rate_per_s,
-    meets_others,
+    open_overlap_share,
     open_entry_s,
     open_loop,
-    rate_per_s,
+    batch_rate_per_s,
     mva_wait_s,
-    seen,
-    shared_wait_s,
-    static_turn,
+    sequences_seen,
+    shared_server_wait_s,
+    static_batches,
     steady_batch,
     steady_state,
 )
-from app.sizing.serving.pace import Scheduled
+from app.sizing.serving.pace import SchedulingTerms
 from app.sizing.workload import Load
 from tests.examples import col
 from tests.sizing.serving.test_pace import stream
@@ -63,18 +63,18 @@ def test_a_saturated_loop_waits_for_the_prompts_of_all_the_others() -> None:
 def test_little_holds_of_a_rate() -> None:
     found = open_loop(stream(), col(5.0), col(64))
     assert found.batch[0] == pytest.approx(5 * 200 * found.tpot_s[0], rel=1e-3)
-    assert rate_per_s(col(20), col(200), col(0.02))[0] == 5
-    assert seen(col(3.0, 8.0), col(8, 8)).tolist() == [4, 8]
-    assert meets_others(col(0.0), col(0.0), col(1.0))[0] == 0
-    assert 0 < all_taken(col(32), col(64))[0] < 1e-3 < all_taken(col(62), col(64))[0] < 1
+    assert batch_rate_per_s(col(20), col(200), col(0.02))[0] == 5
+    assert sequences_seen(col(3.0, 8.0), col(8, 8)).tolist() == [4, 8]
+    assert open_overlap_share(col(0.0), col(0.0), col(1.0))[0] == 0
+    assert 0 < slots_full_share(col(32), col(64))[0] < 1e-3 < slots_full_share(col(62), col(64))[0] < 1
 
 
 def test_a_queue_is_shorter_where_a_step_takes_several() -> None:
     # M/M/1 at 0.8: 4 s; M/D/1 half of it
-    assert shared_wait_s(col(0.8), col(0.8), col(1), col(1), col(1.0))[0] == pytest.approx(4)
-    assert shared_wait_s(col(0.8), col(0.8), col(1), col(1), col(0.5))[0] == pytest.approx(2)
-    assert shared_wait_s(col(0.8), col(0.8), col(1), col(8), col(1.0))[0] < 2.5
-    assert np.isinf(shared_wait_s(col(1.0), col(1.0), col(1), col(1), col(1.0))[0])
+    assert shared_server_wait_s(col(0.8), col(0.8), col(1), col(1), col(1.0))[0] == pytest.approx(4)
+    assert shared_server_wait_s(col(0.8), col(0.8), col(1), col(1), col(0.5))[0] == pytest.approx(2)
+    assert shared_server_wait_s(col(0.8), col(0.8), col(1), col(8), col(1.0))[0] < 2.5
+    assert np.isinf(shared_server_wait_s(col(1.0), col(1.0), col(1), col(1), col(1.0))[0])
     assert burst_wait_s(col(0.5, 3.0), col(2.0, 2.0), col(0.01, 0.01)).tolist() == pytest.approx([0, 0.01])
 
 
@@ -82,19 +82,19 @@ def test_entering() -> None:
     # an answer ends a step, so what comes in within it is seen at its end; else in the middle of another
     assert closed_entry_s(col(0.001, 0.1), col(0.02, 0.02), col(0.0, 0.0)).tolist() == pytest.approx([0.02, 0.11])
     assert open_entry_s(col(0.001), col(0.02), col(0.02))[0] == pytest.approx(0.031)
-    assert accompanied(col(1, 1.5, 9)).tolist() == [0, 0.5, 1]
+    assert closed_overlap_share(col(1, 1.5, 9)).tolist() == [0, 0.5, 1]
 
 
 def test_what_a_steps_tokens_leave_room_for() -> None:
     # 1,000 tokens: 200 sequences and the prompt of 800 that follows one of them in every step
-    rules = Scheduled.mixed(col(1000.0))
+    rules = SchedulingTerms.mixing_only(col(1000.0))
     assert token_budget_sequences(rules, col(200), col(800)).tolist() == [200]
     assert loop_rate_per_s(col(10), col(0.0), col(0.001), col(0.01))[0] == 100  # tokenised one after another
     assert decoding_s(col(200), col(0.02), col(1), col(0.01), col(0.5), col(0.01))[0] == pytest.approx(4)
 
 
 def test_a_static_batch_computes_every_prompt_first() -> None:
-    found = static_turn(stream(), col(16), col(64))
+    found = static_batches(stream(), col(16), col(64))
     assert found.ttft_s[0] == pytest.approx(0.005 + 16 * 0.010)
     assert found.rate_per_s[0] == pytest.approx(16 / (0.165 + 4))
     assert steady_state(Load.BATCH, stream(), col(16), col(64)).rate_per_s[0] == found.rate_per_s[0]

@@ -10,12 +10,12 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.question import Question
-from app.sizing.serving.batch import work_of
-from app.sizing.serving.host import Hosting, audio_preprocess_s, hosting, picturing_s, reading_s, vcpus_of
+from app.sizing.serving.batch import request_sample_work
+from app.sizing.serving.host import HostWork, audio_preprocess_s, estimate_host_work, image_decode_s, preprocess_s, plan_vcpus_per_accelerator
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import measured
+from app.sizing.serving.search import measure_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import registered
 from tests.sizing.serving.given import on_big, varied
@@ -40,18 +40,18 @@ def on(vcpus: float, *, processor: bool = False) -> Plans:
     )
 
 
-def host_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions = ASSUMED) -> Hosting:
-    return hosting(workload, work_of(workload), plans, assumed)
+def host_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions = ASSUMED) -> HostWork:
+    return estimate_host_work(workload, request_sample_work(workload), plans, assumed)
 
 
 def test_texts_are_tokenised_pictures_unpacked_and_sound_heard() -> None:
     texts, speech, pictures = (asking(name) for name in MODELS)
-    assert reading_s(texts, work_of(texts), ASSUMED) == pytest.approx(256 / 6e5)
-    assert reading_s(speech, work_of(speech), ASSUMED) == audio_preprocess_s(work_of(speech), ASSUMED) == pytest.approx(0.030)
+    assert preprocess_s(texts, request_sample_work(texts), ASSUMED) == pytest.approx(256 / 6e5)
+    assert preprocess_s(speech, request_sample_work(speech), ASSUMED) == audio_preprocess_s(request_sample_work(speech), ASSUMED) == pytest.approx(0.030)
     # 224 x 224 are fewer than the pixels sent
-    assert reading_s(pictures, work_of(pictures), ASSUMED) == picturing_s(work_of(pictures), ASSUMED) == 0.2 / 60
-    large = replace(work_of(pictures), pixels=6e6)
-    assert picturing_s(large, ASSUMED) == pytest.approx(0.1)
+    assert preprocess_s(pictures, request_sample_work(pictures), ASSUMED) == image_decode_s(request_sample_work(pictures), ASSUMED) == 0.2 / 60
+    large = replace(request_sample_work(pictures), pixels=6e6)
+    assert image_decode_s(large, ASSUMED) == pytest.approx(0.1)
 
 
 def test_what_is_sent_ready_made_needs_no_host() -> None:
@@ -62,16 +62,16 @@ def test_what_is_sent_ready_made_needs_no_host() -> None:
 
 def test_accelerators_of_a_machine_share_its_threads() -> None:
     texts = asking(MODELS[0])
-    assert vcpus_of(on(192), ASSUMED).tolist() == [24]
+    assert plan_vcpus_per_accelerator(on(192), ASSUMED).tolist() == [24]
     assert host_of(texts, on(192)).host_cores[0] == pytest.approx(24 * 0.6)
-    assert vcpus_of(on(np.nan), ASSUMED).tolist() == [16]
-    assert vcpus_of(on(np.nan, processor=True), ASSUMED).tolist() == [128]
+    assert plan_vcpus_per_accelerator(on(np.nan), ASSUMED).tolist() == [16]
+    assert plan_vcpus_per_accelerator(on(np.nan, processor=True), ASSUMED).tolist() == [128]
     assert host_of(texts, on(192, processor=True)).in_turn.tolist() == [True]
 
 
 def capacity(workload: InferenceWorkload, plans: Plans, assumed: Assumptions = ASSUMED) -> float:
     question = Question(workload, assumptions=assumed)
-    return float(measured(question, workload, plans, Settings())[1].capacity_per_s[0])
+    return float(measure_plans(question, workload, plans, Settings())[1].capacity_per_s[0])
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -94,12 +94,12 @@ def test_no_rate_beats_its_cores_and_more_of_them_are_never_slower(name: str, pr
 def test_nothing_beats_the_roofline_of_the_device(name: str) -> None:
     workload, plans = asking(name, load=Load.OFFLINE), on(1e5)
     question = Question(workload)
-    memory, speed = measured(question, workload, plans, Settings())
+    memory, speed = measure_plans(question, workload, plans, Settings())
     kind = serving_backend(workload)
     operation = kind.operating_point(workload, memory, speed, np.ones(1))
-    best = kind.best(workload, plans, memory, speed, operation, ASSUMED)
+    best = kind.hardware_bound(workload, plans, memory, speed, operation, ASSUMED)
     assert speed.capacity_per_s[0] <= best.rate_per_s[0]
-    work = work_of(workload)
+    work = request_sample_work(workload)
     assert best.rate_per_s[0] <= plans.linear_flops_per_s[0] / work.total_flops
 
 

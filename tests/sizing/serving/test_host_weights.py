@@ -12,9 +12,9 @@ from app.sizing.columns import names_of, one
 from app.sizing.serving.host_weights import (
     HostMemory,
     HostStep,
-    OnHost,
-    beside_host_s,
-    experts_on_host,
+    HostOffload,
+    with_host_part_s,
+    expert_share_on_host,
     host_flops_share,
     host_pass_s,
     host_prompt,
@@ -22,9 +22,9 @@ from app.sizing.serving.host_weights import (
     host_sequences,
     host_step,
     host_weights_bytes,
-    layers_on_host,
-    left_on_accelerators,
-    on_host_s,
+    layer_share_on_host,
+    remaining_on_accelerators,
+    host_work_s,
 )
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -33,28 +33,28 @@ from tests.sizing.serving.given import DENSE, MIXTURE
 def test_experts_go_before_layers_where_an_engine_tells_them_apart() -> None:
     # 100 bytes of which 80 are experts: 40 %, 80 %, 90 % and all of them away
     share, weights, experts, yes = col(0.4, 0.8, 0.9, 1.0), np.full(4, 100.0), np.full(4, 80.0), np.ones(4, bool)
-    assert experts_on_host(share, weights, experts, yes).tolist() == pytest.approx([0.5, 1, 1, 1])
-    assert layers_on_host(share, weights, experts, yes).tolist() == pytest.approx([0, 0, 0.5, 1])
+    assert expert_share_on_host(share, weights, experts, yes).tolist() == pytest.approx([0.5, 1, 1, 1])
+    assert layer_share_on_host(share, weights, experts, yes).tolist() == pytest.approx([0, 0, 0.5, 1])
     # whole layers take their experts with them
-    assert experts_on_host(share, weights, experts, ~yes).tolist() == share.tolist()
-    assert layers_on_host(share, weights, experts, ~yes).tolist() == share.tolist()
+    assert expert_share_on_host(share, weights, experts, ~yes).tolist() == share.tolist()
+    assert layer_share_on_host(share, weights, experts, ~yes).tolist() == share.tolist()
 
 
 def test_a_dense_model_has_only_layers() -> None:
-    assert one(experts_on_host(col(0.3), col(100), col(0), np.array([True]))) == 0
-    assert one(layers_on_host(col(0.3), col(100), col(0), np.array([True]))) == pytest.approx(0.3)
+    assert one(expert_share_on_host(col(0.3), col(100), col(0), np.array([True]))) == 0
+    assert one(layer_share_on_host(col(0.3), col(100), col(0), np.array([True]))) == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.85, 1.0])
 @pytest.mark.parametrize("first", [True, False])
 def test_what_lies_with_the_host_is_the_share_of_all(share: float, first: bool) -> None:
     given: Any = (col(share), col(100), col(80), np.array([first]))
-    there = host_weights_bytes(experts_on_host(*given), layers_on_host(*given), col(100), col(80))
+    there = host_weights_bytes(expert_share_on_host(*given), layer_share_on_host(*given), col(100), col(80))
     assert one(there) == pytest.approx(100 * share)
 
 
 def test_what_stays_is_the_rest() -> None:
-    assert left_on_accelerators(col(100, 100), col(0, 0.25)).tolist() == [100, 75]
+    assert remaining_on_accelerators(col(100, 100), col(0, 0.25)).tolist() == [100, 75]
 
 
 def test_a_host_multiplies_the_part_that_it_holds() -> None:
@@ -64,7 +64,7 @@ def test_a_host_multiplies_the_part_that_it_holds() -> None:
     assert one(host_flops_share(DENSE, col(0), col(0.25))) == pytest.approx(0.25)
 
 
-def on_host(**changed: float) -> OnHost:
+def on_host(**changed: float) -> HostOffload:
     """A host that reads at 100 bytes, computes at 1000 and moves at 20 a second."""
     known = {
         "weights_share": 0.5,
@@ -80,12 +80,12 @@ def on_host(**changed: float) -> OnHost:
         "link_bytes_per_s": 20.0,
     }
     columns: dict[str, Any] = {name: col(value) for name, value in (known | changed).items()}
-    return OnHost(**columns)
+    return HostOffload(**columns)
 
 
 def test_nothing_on_a_host_takes_no_time_and_leaves_everything() -> None:
-    none = OnHost.none(2)
-    assert all(np.isfinite(getattr(none, name)).all() for name in names_of(OnHost))
+    none = HostOffload.without_offload(2)
+    assert all(np.isfinite(getattr(none, name)).all() for name in names_of(HostOffload))
     step = host_step(DENSE, none, col(1e9, 1e9))
     assert host_pass_s(step, col(1, 8), col(1, 1), col(1, 8), col(1, 8)).tolist() == [0, 0]
     assert none.distinct_placements[0] == 1
@@ -93,7 +93,7 @@ def test_nothing_on_a_host_takes_no_time_and_leaves_everything() -> None:
 
 
 def test_hosts_of_one_kind_are_those_that_replicas_read_alike() -> None:
-    two = OnHost(*(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in names_of(OnHost)))
+    two = HostOffload(*(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in names_of(HostOffload)))
     assert two.distinct_placements[1].tolist() == [1, 1]
     two.room_bytes[1] = 71.0
     count, which = two.distinct_placements
@@ -130,8 +130,8 @@ def test_prompts_are_computed_where_the_weights_lie_or_these_are_moved() -> None
 
 
 def test_the_parts_follow_one_another() -> None:
-    assert one(beside_host_s(col(0.2), col(0.3))) == pytest.approx(0.5)
-    assert one(on_host_s(col(10), col(4))) == pytest.approx(2.5)
+    assert one(with_host_part_s(col(0.2), col(0.3))) == pytest.approx(0.5)
+    assert one(host_work_s(col(10), col(4))) == pytest.approx(2.5)
 
 
 def test_the_cache_of_layers_shares_host_memory_with_the_weights() -> None:
@@ -142,7 +142,7 @@ def test_the_cache_of_layers_shares_host_memory_with_the_weights() -> None:
 
 
 def test_no_host_is_better_than_its_memory_at_full_rate() -> None:
-    best = on_host().at_best()
+    best = on_host().at_full_rate()
     step = host_step(DENSE, best, col(80))
     assert one(step.host_experts_s) == pytest.approx(0.2)
     assert one(step.host_multiply_slope_s) == 0

@@ -11,7 +11,7 @@ import pytest
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.serving.curves import Curve
-from app.sizing.serving.kept import KEPT, KeptCurves, key_of, workload_key
+from app.sizing.serving.kept import CURVE_CACHE, CurveCache, curve_key, workload_key
 from app.sizing.serving.simulation import Replica
 from app.sizing.workload import Lengths, Load, Slo
 from tests.sizing.serving.given import varied
@@ -48,22 +48,22 @@ def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
     columns = ("Seconds", "Counts")
     fields: dict[str, Any] = {n: grid if str(of) in columns else 1 for n, of in Replica.__annotations__.items()}
     replica = Replica(**fields)
-    keys = {key_of(b"", replica, 1, 2), key_of(b"", replica, 2, 1), key_of(b"x", replica, 1, 2)}
+    keys = {curve_key(b"", replica, 1, 2), curve_key(b"", replica, 2, 1), curve_key(b"x", replica, 1, 2)}
     for name, value in fields.items():
-        keys |= {key_of(b"", Replica(**{**fields, name: other}), 1, 2) for other in (value + 1, np.append(value, 1.0))}
+        keys |= {curve_key(b"", Replica(**{**fields, name: other}), 1, 2) for other in (value + 1, np.append(value, 1.0))}
     assert len(keys) == 3 + 2 * len(fields)
-    assert key_of(b"", Replica(**fields), 1, 2) in keys
+    assert curve_key(b"", Replica(**fields), 1, 2) in keys
 
 
 def test_the_curve_asked_for_longest_ago_is_forgotten_first() -> None:
-    kept, made = KeptCurves(2), []
+    kept, made = CurveCache(2), []
 
     def asked(name: bytes) -> Curve:
         def simulate() -> Curve:
             made.append(name)
             return curve()
 
-        return kept.curve(name, simulate)
+        return kept.get_or_simulate(name, simulate)
 
     first = asked(b"a")
     assert asked(b"a") is first
@@ -83,7 +83,7 @@ def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
     ]
     warm = [recommend(question, SMALL) for question in (*questions, *questions)]
     for question, *found in zip(questions, warm, warm[len(questions) :], strict=False):
-        KEPT.clear()
+        CURVE_CACHE.clear()
         fresh = recommend(question, SMALL)
         assert [a.recommendations for a in found] == [fresh.recommendations] * 2
         assert [a.assumptions for a in found] == [fresh.assumptions] * 2

@@ -10,13 +10,13 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.load import (
     StreamSpeed,
-    late_ttft_s,
+    tail_ttft_s,
     mean_batch,
     median_ttft_s,
     queue_tail_s,
     unloaded_stream,
     stream_speed,
-    variation_of,
+    traffic_variation,
 )
 from app.sizing.serving.prefill import PrefillTerms
 from app.sizing.workload import Lengths, Load, Slo
@@ -132,11 +132,11 @@ def test_the_long_prompt_is_the_one_that_must_meet_the_limit() -> None:
 def test_formulas_hold_at_their_ends() -> None:
     """Less than a sequence, and parts that are no longer than in the mean."""
     assert mean_batch(col(1.0, 0.5, 1.5), 1.645).tolist() == [1, 0.5, 1]
-    assert late_ttft_s(col(1.0), col(-0.5), col(-0.5), col(0.0), 95)[0] == 1
-    assert late_ttft_s(col(1.0), col(0.3), col(0.4), col(0.0), 95)[0] == pytest.approx(1.5)
+    assert tail_ttft_s(col(1.0), col(-0.5), col(-0.5), col(0.0), 95)[0] == 1
+    assert tail_ttft_s(col(1.0), col(0.3), col(0.4), col(0.0), 95)[0] == pytest.approx(1.5)
     assert median_ttft_s(col(1.0), col(0.3), col(-0.4))[0] == pytest.approx(0.6)
 
 
 def test_arrivals_and_prompts_vary_alike() -> None:
     spread = Lengths(800.0, 2000.0)
-    assert variation_of(3.0, spread) == pytest.approx((9 + np.expm1(spread.sigma**2)) / 2)
+    assert traffic_variation(3.0, spread) == pytest.approx((9 + np.expm1(spread.sigma**2)) / 2)

@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Indexed
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints
-from app.sizing.serving.margins import Margins, around_plans, kinds_of, margins_at
+from app.sizing.serving.margins import Margins, plan_neighbourhoods, spread_names, margins_at
 from app.sizing.surroundings import EvidenceIndex
 from app.sizing.uncertainty import NORMAL, Neighborhood, Spread, Spreads, sample_spreads
 from app.sizing.workload import InferenceWorkload, Load
@@ -54,17 +54,17 @@ def test_more_confidence_takes_more_margin(name: str) -> None:
 
 
 def test_each_load_is_off_by_its_own_errors() -> None:
-    assert kinds_of(STEADY) == ("throughput", "tpot", "ttft")
-    assert kinds_of(varied(load=Load.CLOSED, in_flight=1.0)) == ("single_stream", "single_stream", "ttft")
-    assert kinds_of(varied(load=Load.CLOSED, in_flight=2.0)) == ("throughput", "tpot", "ttft")
-    assert kinds_of(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == ("samples", *["sample_latency"] * 2)
+    assert spread_names(STEADY) == ("throughput", "tpot", "ttft")
+    assert spread_names(varied(load=Load.CLOSED, in_flight=1.0)) == ("single_stream", "single_stream", "ttft")
+    assert spread_names(varied(load=Load.CLOSED, in_flight=2.0)) == ("throughput", "tpot", "ttft")
+    assert spread_names(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == ("samples", *["sample_latency"] * 2)
 
 
 def test_only_some_rows_keep_their_margins() -> None:
-    found = margins(0.9).only(np.array([False, True]))
+    found = margins(0.9).restrict_to(np.array([False, True]))
     assert (found.tpot[0], found.rate[0], found.ttft[0], found.memory_share[0]) == (1, 1, 1, 0)
     assert found.tpot[1] == margins(0.9).tpot[1]
-    assert len(Margins.none(3)) == 3
+    assert len(Margins.without_margin(3)) == 3
 
 
 def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
@@ -73,10 +73,10 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     stacks = plans.stacks.table
     count = int(stacks.evidence_stack.max()) + 1
     evidence = EvidenceIndex(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
-    known = around_plans(STEADY, plans, evidence, assumed)
+    known = plan_neighbourhoods(STEADY, plans, evidence, assumed)
     assert known.prior_width.tolist() == [1] * len(plans)
     by_rules = replace(plans, stacks=Indexed(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
-    found = around_plans(STEADY, by_rules, evidence, assumed)
+    found = plan_neighbourhoods(STEADY, by_rules, evidence, assumed)
     spread = SPREADS.get_spread("tpot")
     assert spread.scale(found).tolist() == pytest.approx((1.3 * spread.scale(known)).tolist())
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.serving.measured import Memory, largest
+from app.sizing.serving.measured import Memory, bisect_largest
 from tests.examples import col
 
 
@@ -24,26 +24,26 @@ class UpTo(Columns):
 
 
 def test_each_row_finds_its_own_limit() -> None:
-    found = largest(col(0, 0, 1, 0), col(10, 10, 64, 10), UpTo(col(3, 99, 41.5, 7)))
+    found = bisect_largest(col(0, 0, 1, 0), col(10, 10, 64, 10), UpTo(col(3, 99, 41.5, 7)))
     assert found.tolist() == pytest.approx([3, 10, 41.5, 7], rel=1e-4)
     assert found[0] <= 3 < found[0] * 1.0001
-    assert largest(col(0), col(10), UpTo(col(20))).tolist() == [10]
-    assert largest(col(1), col(10), UpTo(col(0.5))).tolist() == [1]  # the lower end where nothing holds
+    assert bisect_largest(col(0), col(10), UpTo(col(20))).tolist() == [10]
+    assert bisect_largest(col(1), col(10), UpTo(col(0.5))).tolist() == [1]  # the lower end where nothing holds
     # of many rows, those that hold nowhere are not halved, and the others find what they would alone
     many = np.tile(col(0.5, 3, 99), 500)
-    together = largest(np.ones(1500), np.full(1500, 10.0), UpTo(many)).reshape(-1, 3)
-    assert (together == largest(col(1, 1, 1), col(10, 10, 10), UpTo(col(0.5, 3, 99)))).all()
+    together = bisect_largest(np.ones(1500), np.full(1500, 10.0), UpTo(many)).reshape(-1, 3)
+    assert (together == bisect_largest(col(1, 1, 1), col(10, 10, 10), UpTo(col(0.5, 3, 99)))).all()
 
 
 def test_what_a_row_comes_to_does_not_depend_on_how_many_others_there_are() -> None:
     low, high, limit = np.arange(401) / 7, 100 + np.arange(401) / 3, 60 + np.arange(401) / 11
-    together = largest(low, high, UpTo(limit))
+    together = bisect_largest(low, high, UpTo(limit))
     for n in (1, 16, 17, 128, 129, 400):
-        assert (largest(low[:n], high[:n], UpTo(limit[:n])) == together[:n]).all()
+        assert (bisect_largest(low[:n], high[:n], UpTo(limit[:n])) == together[:n]).all()
 
 
 def test_more_halvings_come_nearer() -> None:
-    coarse, fine = (float(largest(col(0), col(1), UpTo(col(np.pi / 4)), halvings=n)[0]) for n in (4, 30))
+    coarse, fine = (float(bisect_largest(col(0), col(1), UpTo(col(np.pi / 4)), halvings=n)[0]) for n in (4, 30))
     assert coarse == 0.75
     assert fine == pytest.approx(np.pi / 4, abs=1e-8)
 

@@ -17,7 +17,7 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import (
     ServingMemory,
     activation_bytes,
-    padded_share,
+    mxfp4_padding_share,
     serving_memory,
     weights_bytes_per_accelerator,
 )
@@ -65,8 +65,8 @@ def test_live_tensors_are_split_over_ranks_and_the_ends_of_a_pipeline_lie_apart(
 
 
 def test_padding_of_mxfp4_experts() -> None:
-    assert padded_share(2880) == pytest.approx(3072 / 2880 - 1)
-    assert padded_share(4096) == 0
+    assert mxfp4_padding_share(2880) == pytest.approx(3072 / 2880 - 1)
+    assert mxfp4_padding_share(4096) == 0
 
 
 def memory(plans: Plans, *, model: Any = DENSE, assumed: Assumptions = ASSUMED, **settings: Column) -> ServingMemory:

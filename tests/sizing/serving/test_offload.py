@@ -22,7 +22,7 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import find
 from app.sizing.result import Estimate
-from app.sizing.serving.offload import EXPERTS, EXPERTS_FIRST, LAYERS, PLACES, places, within_reach
+from app.sizing.serving.offload import EXPERTS, EXPERTS_FIRST, LAYERS, OFFLOAD_TARGETS, offload_targets, replica_within_constraints
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
@@ -224,17 +224,17 @@ def test_a_plan_that_the_host_makes_too_slow_is_reported() -> None:
 def test_engines_say_what_they_compute_with_the_host() -> None:
     fixed = Deployment("bolt-desk", weight_format=Q4)
     plans = planned(LLAMA_70B, of=AT_HOME, fixed=fixed)
-    by_engine = {AT_HOME.engines[e]: place for e, place in zip(plans.engine, places(plans, AT_HOME), strict=True)}
+    by_engine = {AT_HOME.engines[e]: place for e, place in zip(plans.engine, offload_targets(plans, AT_HOME), strict=True)}
     assert by_engine == {"llama.cpp": EXPERTS_FIRST, "ollama": LAYERS}
     named = planned(LLAMA_70B, of=AT_HOME, fixed=replace(fixed, engine="ktransformers"))
-    assert set(places(named, AT_HOME).tolist()) == {EXPERTS}
-    assert PLACES[0] == ()
+    assert set(offload_targets(named, AT_HOME).tolist()) == {EXPERTS}
+    assert OFFLOAD_TARGETS[0] == ()
 
 
 def test_what_may_be_had_is_within_every_limit_of_size() -> None:
     plans = planned(LLAMA_70B, of=AT_HOME, fixed=Deployment("bolt-desk", weight_format=Q4))
     within = [
-        within_reach(Question(personal(), Constraints(**limit)), plans).all()
+        replica_within_constraints(Question(personal(), Constraints(**limit)), plans).all()
         for limit in ({}, {"max_purchase_usd": 4_999.0}, {"max_accelerators": 1}, {"max_power_w": 1.0})
     ]
     assert within == [True, False, True, False]

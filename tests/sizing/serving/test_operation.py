@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.serving.load import late_tpot_s, unloaded_stream, stream_speed
-from app.sizing.serving.operation import StreamOperation, longer_s, met, stream_operating_point
+from app.sizing.serving.load import tail_tpot_s, unloaded_stream, stream_speed
+from app.sizing.serving.operation import StreamOperatingPoint, percentile_prompt_extra_s, sequences_met, stream_operating_point
 from app.sizing.workload import Lengths, Load
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied
@@ -17,7 +17,7 @@ from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_bi
 Z95 = 1.6448536
 
 
-def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any) -> StreamOperation:
+def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any) -> StreamOperatingPoint:
     workload, prompt, memory = varied(**changed), flat_prefill(prompt_s), memory_of(sequences)
     alone = unloaded_stream(workload, on_big(), memory, flat_step(0.020), prompt, [prompt])
     speed = stream_speed(workload, memory, alone, Assumptions())
@@ -125,9 +125,9 @@ def test_a_mean_lies_between_its_percentiles() -> None:
 
 
 def test_parts_of_a_percentile() -> None:
-    assert met(col(20.0, 0.5), 1.0, col(22.0, 64.0)).tolist() == pytest.approx([22, 1.5 + np.sqrt(0.5)])
-    assert longer_s(0.5, col(0.010), col(2.0))[0] == 0.010
+    assert sequences_met(col(20.0, 0.5), 1.0, col(22.0, 64.0)).tolist() == pytest.approx([22, 1.5 + np.sqrt(0.5)])
+    assert percentile_prompt_extra_s(0.5, col(0.010), col(2.0))[0] == 0.010
     # a prompt of 10 ms for every tenth of 200 tokens: 20 of them, give or take 4.5
-    assert late_tpot_s(col(0.02), 1.0, col(0.010), col(0.1), col(200), col(0.5))[0] == pytest.approx(
+    assert tail_tpot_s(col(0.02), 1.0, col(0.010), col(0.1), col(200), col(0.5))[0] == pytest.approx(
         0.02 + 0.010 * np.sqrt(20) / 200
     )

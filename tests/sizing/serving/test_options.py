@@ -21,7 +21,7 @@ from app.sizing.serving.options import (
     throughput_per_s,
     units_per_request,
 )
-from app.sizing.serving.search import judge
+from app.sizing.serving.search import evaluate_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, STEADY, on_big, varied
@@ -29,7 +29,7 @@ from tests.sizing.serving.given import DENSE, STEADY, on_big, varied
 
 def options(load: Load = Load.OPEN, **changed: Any) -> tuple[InferenceWorkload, Options]:
     workload = varied(load=load, **changed)
-    judged = judge(
+    judged = evaluate_plans(
         Question(workload), workload, on_big(), Settings(replicas=np.full(1, 3.0), spare_replicas=np.ones(1))
     )
     return workload, judged.options

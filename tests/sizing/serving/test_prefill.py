@@ -11,13 +11,13 @@ import pytest
 from app.sizing.hardware.links import all_reduce_s
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import LinkUse
-from app.sizing.serving.exchange import Exchange
+from app.sizing.serving.exchange import ExpertExchange
 from app.sizing.serving.prefill import (
     PrefillTerms,
     PrefillWork,
-    attention_of_lengths,
+    attention_length_factor,
     prefill_terms,
-    prompt_s,
+    seconds_per_prompt,
 )
 from app.sizing.serving.step import DeviceRates
 from app.sizing.workload import Lengths
@@ -41,7 +41,7 @@ WORK = PrefillWork(
     tensor_parallel=col(4, 1),
     pipeline_parallel=col(3, 1),
     data_parallel=col(1, 1),
-    exchange=Exchange(col(0, 0), col(0, 0), col(0, 0)),
+    exchange=ExpertExchange(col(0, 0), col(0, 0), col(0, 0)),
     overlapped_stages=col(1, 1),
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
     link=LINK,
@@ -165,10 +165,10 @@ def terms(**changed: float) -> PrefillTerms:
     ],
 )
 def test_seconds_of_a_prompt(changed: dict[str, float], chunk: float, together: float | None, seconds: float) -> None:
-    assert prompt_s(terms(**changed), col(chunk), together)[0] == pytest.approx(seconds)
+    assert seconds_per_prompt(terms(**changed), col(chunk), together)[0] == pytest.approx(seconds)
 
 
 def test_attention_of_prompts_that_vary_is_more_than_that_of_the_mean_one() -> None:
-    assert attention_of_lengths(DENSE, Lengths(1000.0)) == 1
+    assert attention_length_factor(DENSE, Lengths(1000.0)) == 1
     spread = Lengths(1000.0, 2000.0)
-    assert attention_of_lengths(DENSE, spread) == pytest.approx(1 + spread.squared_variation, rel=0.05)
+    assert attention_length_factor(DENSE, spread) == pytest.approx(1 + spread.squared_variation, rel=0.05)

@@ -15,7 +15,7 @@ from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import stream_operating_point
 from app.sizing.serving.prefixes import (
-    at_once,
+    limit_sequences,
     capacity_with_hits_per_s,
     hits_counted,
     idle_sessions,
@@ -23,8 +23,8 @@ from app.sizing.serving.prefixes import (
     prefix_bytes,
     running_bytes,
     speed_with_prefixes,
-    survival,
-    with_idle,
+    prefix_cache_reports,
+    add_idle_sessions,
 )
 from app.sizing.workload import InferenceWorkload, Load, Slo
 from tests.examples import col
@@ -76,7 +76,7 @@ def test_running_and_idle_share_the_pool() -> None:
     assert batch + 10 * rate == pytest.approx(64, rel=1e-3)
     assert batch + 10 * rate <= 64
     assert found.prefix_reservation is not None
-    assert (bool(found.prefix_reservation.counted[0]), bool(found.prefix_reservation.binds[0])) == (True, True)
+    assert (bool(found.prefix_reservation.hits_counted[0]), bool(found.prefix_reservation.limits_capacity[0])) == (True, True)
     assert found.slo_batch.tolist() == [64]  # what the engine may run at once stays
     assert rate <= found.saturation_per_s[0] < 64 / (0.64 + TURNS)
 
@@ -108,7 +108,7 @@ def test_where_waiting_for_hits_does_less_every_prompt_is_computed() -> None:
     assert found.capacity_per_s[0] == pytest.approx(64 / (64 * 0.050 + TURNS), rel=0.01)
     assert found.occupancy_s.tolist() == pytest.approx([0.050])
     assert found.prefix_reservation is not None
-    assert (bool(found.prefix_reservation.counted[0]), bool(found.prefix_reservation.binds[0])) == (False, False)
+    assert (bool(found.prefix_reservation.hits_counted[0]), bool(found.prefix_reservation.limits_capacity[0])) == (False, False)
     # judged again, at other margins, it stays what it is
     again = speed_with_prefixes(
         opened(), memory(gap_s=3600.0), stream_speed(opened(), memory(), found.unloaded, ASSUMED), ASSUMED
@@ -126,7 +126,7 @@ def test_rows_choose_for_themselves() -> None:
     free = stream_speed(workload, two, replace(alone, cold=cold), ASSUMED)
     found = speed_with_prefixes(workload, two, free, ASSUMED)
     assert found.prefix_reservation is not None
-    assert found.prefix_reservation.counted.tolist() == [False, True]
+    assert found.prefix_reservation.hits_counted.tolist() == [False, True]
     assert found.occupancy_s.tolist() == pytest.approx([0.050, 0.010])
     assert found.capacity_per_s.tolist() == pytest.approx([64 / (3.2 + TURNS), 64 / (0.64 + TURNS)], rel=0.01)
 
@@ -156,27 +156,27 @@ def test_a_closed_loop_runs_as_many_as_its_own_idle_sessions_leave_room_for() ->
 def test_requests_that_do_not_fit_with_the_prefixes_wait() -> None:
     workload, of = closed(in_flight=19.0), memory(pool=64.4)
     found = speed(workload, of)
-    assert at_once(workload, of, found).sequences.tolist() == [19]
-    assert at_once(opened(), of, speed(opened(), of)) is of
-    assert at_once(workload, of, replace(found, beside=None)) is of
+    assert limit_sequences(workload, of, found).sequences.tolist() == [19]
+    assert limit_sequences(opened(), of, speed(opened(), of)) is of
+    assert limit_sequences(workload, of, replace(found, beside=None)) is of
 
 
 def test_an_operation_tells_what_it_leaves_idle() -> None:
     workload, of = opened(peak_per_s=2.0), memory(shared=5.0)
-    found = with_idle(of, stream_operating_point(workload, of, speed(workload, of), col(1)))
+    found = add_idle_sessions(of, stream_operating_point(workload, of, speed(workload, of), col(1)))
     assert found.idle_sessions is not None
     assert found.prefix_bytes is not None
     assert (found.idle_sessions[0], found.prefix_bytes[0]) == pytest.approx((20, 25))
     without = replace(of, prefixes=None)
     plain = stream_operating_point(workload, without, speed(workload, of), col(1))
-    assert with_idle(without, plain) is plain
+    assert add_idle_sessions(without, plain) is plain
 
 
 def test_what_survives_and_what_its_loss_takes() -> None:
     workload, of = opened(peak_per_s=2.0), memory(pool=1000.0, gap_s=100.0)
     judged = speed(workload, of)
-    operation = with_idle(of, stream_operating_point(workload, of, judged, col(1)))
-    (kept,) = survival(workload, of, judged, operation, col(4), ASSUMED)
+    operation = add_idle_sessions(of, stream_operating_point(workload, of, judged, col(1)))
+    (kept,) = prefix_cache_reports(workload, of, judged, operation, col(4), ASSUMED)
     assert kept is not None
     assert (kept.counted, kept.sessions, kept.bytes_per_replica, kept.turn_gap_s) == (True, 200, 800, 100)
     assert kept.times_without_hits == pytest.approx(judged.capacity_per_s[0] / (64 / (3.2 + TURNS)), rel=0.01)
@@ -185,11 +185,11 @@ def test_what_survives_and_what_its_loss_takes() -> None:
     # without its hits a prompt alone is too slow
     strict = replace(workload, slo=Slo(0.040, None, None, 50))
     slow = speed(strict, of)
-    (kept,) = survival(strict, of, slow, with_idle(of, stream_operating_point(strict, of, slow, col(1))), col(4), ASSUMED)
+    (kept,) = prefix_cache_reports(strict, of, slow, add_idle_sessions(of, stream_operating_point(strict, of, slow, col(1))), col(4), ASSUMED)
     assert kept is not None
     assert kept.times_without_hits is None
     nothing = replace(of, prefixes=None)
-    assert survival(workload, nothing, judged, operation, col(4), ASSUMED) == (None,)
+    assert prefix_cache_reports(workload, nothing, judged, operation, col(4), ASSUMED) == (None,)
 
 
 def test_without_prefixes_a_speed_stays_as_it_is() -> None:

@@ -11,7 +11,7 @@ from app.sizing.hardware.engines.scheduling import Scheduler, SchedulerSettings
 from app.sizing.question import Deployment
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import serving_memory
-from app.sizing.serving.scheduling import scheduler_of
+from app.sizing.serving.scheduling import deployed_scheduler
 from tests.sizing.serving.given import DENSE, planned
 from tests.sizing.small import BIG
 
@@ -25,7 +25,7 @@ def deployed(
     memory = serving_memory(
         DENSE, plans, Assumptions(), final_tokens=1000, longest_tokens=1000, offline=offline, settings=settings
     )
-    return scheduler_of(plans, memory, 0, asked)
+    return deployed_scheduler(plans, memory, 0, asked)
 
 
 def test_an_engine_schedules_as_its_record_says_on_such_a_device() -> None:

@@ -14,7 +14,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Options, stable_key
-from app.sizing.serving.search import alike_for_a_replica, judge, search
+from app.sizing.serving.search import replica_equivalence_key, evaluate_plans, search_plans
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.examples import LLAMA_70B
 from tests.sizing.serving.given import MIXTURE, STEADY, planned, varied
@@ -34,18 +34,18 @@ def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tupl
     question = Question(workload, constraints)
     plans = planned(workload.model, of=of, constraints=constraints)
     rejections = Rejections(of.accelerators)
-    kept = search(question, workload, plans, of, rejections)
+    kept = search_plans(question, workload, plans, of, rejections)
     rows = []
     for i in range(len(plans)):
-        alone = judge(question, workload, plans.take(np.array([i])), Settings())
+        alone = evaluate_plans(question, workload, plans.take(np.array([i])), Settings())
         options = alone.options
-        met = all(bool(limit.met[0]) for limit in serving_backend(workload).limits(alone.speed.alone))
+        met = all(bool(limit.met[0]) for limit in serving_backend(workload).latency_limits(alone.speed.alone))
         cheap = within_limits(
             options.accelerator, options.fleet.accelerators, options.cost, constraints, Rejections(of.accelerators)
         )
         if bool(alone.memory.fits[0]) and met and bool(cheap[0]):
             rows.append(i)
-    return kept, judge(question, workload, plans.take(np.array(rows, dtype=np.int64)), Settings()).options, rejections
+    return kept, evaluate_plans(question, workload, plans.take(np.array(rows, dtype=np.int64)), Settings()).options, rejections
 
 
 WORKLOADS = [
@@ -116,7 +116,7 @@ def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
     """Machines of another price or network make the same replica unless its stages talk between machines."""
     constraints = Constraints(accelerators=("acme-big",), kv_formats=("bf16", "fp8"))
     plans = planned(LLAMA_70B, of=SEVERAL, constraints=constraints)
-    key = alike_for_a_replica(plans, SEVERAL)
+    key = replica_equivalence_key(plans, SEVERAL)
     network = plans.node.network_bytes_per_s
     assert len(set(network.tolist())) == 2
     columns = (plans.stacks.rows, plans.kv, plans.tensor_parallel, plans.pipeline_parallel)
@@ -124,7 +124,7 @@ def test_plans_whose_replicas_are_the_same_share_a_number() -> None:
     assert np.array_equal(key[:, None] == key[None, :], same)
     fixed = Deployment("acme-big", tensor_parallel=8, pipeline_parallel=2, engine="vllm", weight_format="bf16")
     across = planned(LLAMA_70B, of=SEVERAL, fixed=fixed)
-    key, network = alike_for_a_replica(across, SEVERAL), across.node.network_bytes_per_s
+    key, network = replica_equivalence_key(across, SEVERAL), across.node.network_bytes_per_s
     assert np.array_equal(key[:, None] == key[None, :], network[:, None] == network[None, :])
 
 

@@ -12,12 +12,12 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.serving.choice import fixed_plans
-from app.sizing.serving.kinds import SINGLE_PASSES, AUTOREGRESSIVE
+from app.sizing.serving.choice import fixed_deployment_plans
+from app.sizing.serving.kinds import SINGLE_FORWARD, AUTOREGRESSIVE
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import alike_for_a_replica, complete, replicas_of, search
-from app.sizing.serving.stacks import engines_named, stacks_asked
+from app.sizing.serving.search import replica_equivalence_key, complete_settings, required_replicas, search_plans
+from app.sizing.serving.stacks import requested_engines, select_stacks
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
 from tests.sizing.serving.given import DENSE, on_big, planned, varied
@@ -44,7 +44,7 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
         linear_flops_per_s=col(1, 1, 1, 1),
     )
     market: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
-    found = alike_for_a_replica(plans, market).tolist()
+    found = replica_equivalence_key(plans, market).tolist()
     assert found == [
         (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**34
         + ((8 * 1024 + 1) * 1024 + 1) * 16,  # in one machine, beyond its domain
@@ -57,10 +57,10 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
 def test_what_an_engine_is_set_to() -> None:
     speed: Any = row(rank_batch=col(12), capacity_per_s=col(3), saturation_per_s=col(50))
     memory: Any = row(memory_fraction=col(0.9), max_batched_tokens=col(2048), sequences=col(100))
-    found = complete(memory, speed, col(2), Settings(max_sequences=col(7), spare_replicas=col(1)))
+    found = complete_settings(memory, speed, col(2), Settings(max_sequences=col(7), spare_replicas=col(1)))
     assert found.max_sequences is not None
     assert found.max_sequences.tolist() == [7]
-    assert complete(memory, speed, None, Settings()).max_sequences is speed.rank_batch
+    assert complete_settings(memory, speed, None, Settings()).max_sequences is speed.rank_batch
     assert found.max_batched_tokens is memory.max_batched_tokens
     assert found.memory_fraction is memory.memory_fraction
     assert [None if v is None else v.tolist() for v in (found.replicas, found.spare_replicas, found.nodes)] == [
@@ -74,7 +74,7 @@ def test_replicas_are_what_is_set_or_what_the_load_needs() -> None:
     """Ten requests a second over three each, filled to seven tenths: five replicas."""
 
     def found(workload: InferenceWorkload, settings: Settings | None = None) -> list[float]:
-        needed = replicas_of(Question(workload), workload, on_big(), col(3), col(20), settings or Settings())
+        needed = required_replicas(Question(workload), workload, on_big(), col(3), col(20), settings or Settings())
         return list(needed)
 
     busy = varied(redundancy=Redundancy(spare=1))
@@ -102,7 +102,7 @@ def test_the_operating_point_is_found_where_it_may_decide(objective: Objective, 
     plans = planned(constraints=constraints)
     workload = varied(load=load)
     question = Question(workload, constraints, objective=objective)
-    found = search(question, workload, plans, SMALL, Rejections(SMALL.accelerators))
+    found = search_plans(question, workload, plans, SMALL, Rejections(SMALL.accelerators))
     assert bool(np.isfinite(found.rate_per_s).all()) is all_operated
 
 
@@ -119,7 +119,7 @@ def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
         stacks_known={},
     )
     for fixed in (None, Deployment("acme-big"), Deployment("acme-big", engine="vllm", engine_version="0.9")):
-        stacks_asked(market, Work("inference"), frozenset({"bf16"}), engines_named(Constraints(), fixed), fixed)
+        select_stacks(market, Work("inference"), frozenset({"bf16"}), requested_engines(Constraints(), fixed), fixed)
     assert asked == ["0.9"]
 
 
@@ -130,7 +130,7 @@ def test_layouts_larger_than_any_machine_get_a_host(said: dict[str, Any], hosted
     on_sale = planned(fixed=Deployment("acme-card", system="card-1", engine="vllm", weight_format="bf16"))
     machines = on_sale.machines.table
     rejections = Rejections(SMALL.accelerators)
-    found = fixed_plans(
+    found = fixed_deployment_plans(
         DENSE, SMALL, machines, Constraints(), rejections, deployment, Assumptions(), phase="inference", personal=False
     )
     assert (len(found) > 0) is hosted
@@ -144,11 +144,11 @@ def test_limits_are_judged_one_by_one() -> None:
         tpot_limit_s=col(2, 2, 2),
         fastest_ttft_s=col(5, 5, 7),
         ttft_limit_s=col(6, 6, 6),
-        margins=Margins.none(3),
+        margins=Margins.without_margin(3),
     )
-    token, first = AUTOREGRESSIVE.limits(alone)
+    token, first = AUTOREGRESSIVE.latency_limits(alone)
     assert token.met.tolist() == [True, False, True]
     assert first.met.tolist() == [True, True, False]
-    passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2), margins=Margins.none(2))
-    (whole,) = SINGLE_PASSES.limits(passes)
+    passes: Any = row(fastest_e2e_s=col(1, 3), e2e_limit_s=col(2, 2), margins=Margins.without_margin(2))
+    (whole,) = SINGLE_FORWARD.latency_limits(passes)
     assert whole.met.tolist() == [True, False]

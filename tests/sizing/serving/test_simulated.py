@@ -12,16 +12,16 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 from app.sizing.question import Deployment, Question
 from app.sizing.serving.curves import WAITS, Curve
-from app.sizing.serving.kept import KEPT
+from app.sizing.serving.kept import CURVE_CACHE
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import measured
+from app.sizing.serving.search import measure_plans
 from app.sizing.serving.simulated import (
-    SHARES,
-    curves_of,
-    drawn_of,
+    RATE_SHARES,
+    simulate_curves,
+    draw_requests,
     is_simulated,
     numbers_in_flight,
-    stretch_of,
+    window_bounds,
     summarize_wait,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Trace
@@ -34,13 +34,13 @@ SPREAD: dict[str, Any] = {"input_tokens": Lengths(800.0, 1600.0), "output_tokens
 
 def found(workload: InferenceWorkload, asked: Deployment | None = None) -> Curve:
     plans = on_big()
-    memory, speed = measured(Question(workload, assumptions=FEW), workload, plans, Settings())
-    return curves_of(workload, plans, memory, speed, FEW, asked)[0]
+    memory, speed = measure_plans(Question(workload, assumptions=FEW), workload, plans, Settings())
+    return simulate_curves(workload, plans, memory, speed, FEW, asked)[0]
 
 
 def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_load() -> None:
     curve = found(varied(**SPREAD))
-    assert curve.loads / curve.stable_below == pytest.approx(SHARES)
+    assert curve.loads / curve.stable_below == pytest.approx(RATE_SHARES)
     for wait in WAITS:
         assert (np.diff(curve.statistic_s(wait, "p95")) >= 0).all(), wait
         assert (curve.statistic_s(wait, "p95") >= curve.statistic_s(wait, "p50")).all(), wait
@@ -50,7 +50,7 @@ def test_rates_are_shares_of_what_a_replica_can_do_and_no_wait_falls_with_the_lo
 
 def test_the_same_question_is_simulated_to_the_same_bytes() -> None:
     one = found(varied(**SPREAD))
-    KEPT.clear()
+    CURVE_CACHE.clear()
     other = found(varied(**SPREAD))
     assert one.waits_s.tobytes() == other.waits_s.tobytes()
     assert one.loads.tobytes() == other.loads.tobytes()
@@ -84,11 +84,11 @@ def test_of_a_run_that_ends_every_part_that_few_replicas_get_is_simulated_as_it_
 
 def test_a_run_that_ends_is_measured_whole_and_shared_by_what_is_in_flight() -> None:
     run = varied(load=Load.CLOSED, in_flight=32.0, requests=960.0)
-    assert stretch_of(run, 32, 10_000) == (0, 960)
-    assert stretch_of(run, 16, 10_000) == (0, 480)
-    warm, wanted = stretch_of(replace(run, requests=None), 32, 10_000)
+    assert window_bounds(run, 32, 10_000) == (0, 960)
+    assert window_bounds(run, 16, 10_000) == (0, 480)
+    warm, wanted = window_bounds(replace(run, requests=None), 32, 10_000)
     assert (warm, wanted) == (2000, 10_000)
-    assert stretch_of(replace(run, requests=None), 1000, 10_000) == (4000, 12_000)
+    assert window_bounds(replace(run, requests=None), 1000, 10_000) == (4000, 12_000)
 
 
 def test_a_trace_goes_to_one_in_so_many_replicas() -> None:
@@ -98,7 +98,7 @@ def test_a_trace_goes_to_one_in_so_many_replicas() -> None:
     trace = Trace(at_s, *lengths, np.zeros(1200, np.int64))
     recorded = varied(peak_per_s=20.0, trace=trace, burstiness=1.0)
     curve = found(recorded)
-    assert curve.loads / curve.stable_below == pytest.approx(SHARES)
+    assert curve.loads / curve.stable_below == pytest.approx(RATE_SHARES)
     assert (np.diff(curve.statistic_s("ttft", "p95")) >= 0).all()
 
 
@@ -122,5 +122,5 @@ def test_percentiles_are_what_so_many_do_not_exceed() -> None:
 
 
 def test_the_first_requests_keep_their_order() -> None:
-    sent = drawn_of(varied(**SPREAD), 100)
-    assert sent.first(10).input_tokens.tolist() == sent.input_tokens[:10].tolist()
+    sent = draw_requests(varied(**SPREAD), 100)
+    assert sent.first_requests(10).input_tokens.tolist() == sent.input_tokens[:10].tolist()

@@ -11,14 +11,14 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import names_of
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.host import Hosting
-from app.sizing.serving.measured import Memory, Operation, Settings
+from app.sizing.serving.host import HostWork
+from app.sizing.serving.measured import Memory, OperatingPoint, Settings
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.single_pass import (
     BatchSpeed,
     batch_memory,
-    operate_single_pass,
-    single_pass_alone,
+    single_pass_operating_point,
+    unloaded_single_pass,
     single_pass_speed,
 )
 from app.sizing.units import GIB
@@ -74,19 +74,19 @@ def memory(sequences: float) -> Memory:
 FLAT = SampleWork(flops=0.005 * 1e15 * 0.8 * 0.9, layers=4)
 
 
-NO_HOST = Hosting.none(1)
+NO_HOST = HostWork.without_host_work(1)
 
 
 def judged(
-    load: Load, *, e2e_s: float | None = None, most: float = 64, host: Hosting = NO_HOST, **changed: Any
-) -> tuple[BatchSpeed, Operation]:
+    load: Load, *, e2e_s: float | None = None, most: float = 64, host: HostWork = NO_HOST, **changed: Any
+) -> tuple[BatchSpeed, OperatingPoint]:
     workload = varied(load=load, slo=Slo(None, None, e2e_s, 95), **changed)
     table = plans(weights_bytes=0.0, streamed_bytes=0.0)
-    alone = single_pass_alone(workload, table, FLAT, READY_MADE)
+    alone = unloaded_single_pass(workload, table, FLAT, READY_MADE)
     speed = single_pass_speed(workload, memory(most), alone)
     terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020), hosting=host)
     speed = replace(speed, alone=replace(speed.unloaded, terms=terms))
-    return speed, operate_single_pass(workload, memory(most), speed, col(2))
+    return speed, single_pass_operating_point(workload, memory(most), speed, col(2))
 
 
 OVERHEAD = 4 * 10e-6 / 2 + 300e-6  # launches and one step, of the batch as it is judged
@@ -142,8 +142,8 @@ def test_what_is_in_flight_runs_as_one_batch(in_flight: float, batch: float, wan
     assert found.utilization[0] == pytest.approx(wanted / 64)
 
 
-def hosted(host_s: float, cores: float, *, in_turn: bool = False) -> Hosting:
-    return Hosting(col(host_s), col(cores), col(0.0), np.array([in_turn]))
+def hosted(host_s: float, cores: float, *, in_turn: bool = False) -> HostWork:
+    return HostWork(col(host_s), col(cores), col(0.0), np.array([in_turn]))
 
 
 def test_batches_follow_one_another_as_fast_as_the_host_makes_them_ready() -> None:
@@ -161,6 +161,6 @@ def test_batches_follow_one_another_as_fast_as_the_host_makes_them_ready() -> No
 def test_a_request_is_made_ready_before_it_waits() -> None:
     workload, table = varied(load=Load.OPEN, slo=Slo(None, None, 0.2, 95)), plans()
     slow = replace(ASSUMED, server_request_ms=20.0)
-    alone = [single_pass_alone(workload, table, FLAT, of).fastest_e2e_s[0] for of in (READY_MADE, slow)]
+    alone = [unloaded_single_pass(workload, table, FLAT, of).fastest_e2e_s[0] for of in (READY_MADE, slow)]
     reading = 800 / 6e5 if workload.model.kind == "encoder" else 0.0
     assert alone[1] == pytest.approx(alone[0] + reading + 0.020)

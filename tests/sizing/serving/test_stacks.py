@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.tasks import ModelTask
 from app.sizing.question import Constraints, Deployment
-from app.sizing.serving.stacks import engines_named, stacks_asked
+from app.sizing.serving.stacks import requested_engines, select_stacks
 from app.sizing.snapshot import Catalog
 from tests.sizing.small import BIG, SMALL, SUPPORT, snapshot
 
@@ -13,7 +13,7 @@ BF16 = frozenset({"bf16"})
 
 
 def engines_on_big(work: Work, *named: str, market: Catalog = SMALL) -> set[str]:
-    found = stacks_asked(market, work, BF16, named, None)
+    found = select_stacks(market, work, BF16, named, None)
     rows = found.on[:, market.accelerator_index[BIG.slug]]
     return {market.engines[code] for code in found.engine[rows].tolist()}
 
@@ -21,7 +21,7 @@ def engines_on_big(work: Work, *named: str, market: Catalog = SMALL) -> set[str]
 def test_where_something_is_documented_only_that_competes_and_who_is_named_counts() -> None:
     assert engines_on_big(Work("inference")) == {"vllm"}
     assert engines_on_big(Work("inference"), "sglang", "lmdeploy") == {"sglang", "lmdeploy"}
-    assert stacks_asked(SMALL, Work("inference"), BF16, ("sglang",), None).expected.all()
+    assert select_stacks(SMALL, Work("inference"), BF16, ("sglang",), None).expected.all()
 
 
 def test_where_nothing_is_documented_what_follows_from_rules_competes() -> None:
@@ -41,6 +41,6 @@ def test_what_is_built_by_hand_competes_only_for_what_people_build_it() -> None:
 
 
 def test_a_fixed_engine_comes_before_those_allowed() -> None:
-    assert engines_named(Constraints(engines=("sglang",)), Deployment("x", engine="vllm")) == ("vllm",)
-    assert engines_named(Constraints(engines=("sglang",)), Deployment("x")) == ("sglang",)
-    assert engines_named(Constraints(), None) == ()
+    assert requested_engines(Constraints(engines=("sglang",)), Deployment("x", engine="vllm")) == ("vllm",)
+    assert requested_engines(Constraints(engines=("sglang",)), Deployment("x")) == ("sglang",)
+    assert requested_engines(Constraints(), None) == ()

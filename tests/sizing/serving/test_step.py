@@ -11,13 +11,13 @@ import pytest
 from app.sizing.model.formats import KV_FORMATS
 from app.sizing.question import Drafting, Speculative
 from app.sizing.serving.communication import LinkUse
-from app.sizing.serving.context import Context
-from app.sizing.serving.exchange import Exchange
+from app.sizing.serving.context import ContextExchange
+from app.sizing.serving.exchange import ExpertExchange
 from app.sizing.serving.step import (
     DeviceRates,
     StepTerms,
     StepWork,
-    speculating,
+    with_speculative_decoding,
     step_s,
     step_terms,
 )
@@ -40,8 +40,8 @@ WORK = StepWork(
     tensor_parallel=col(4, 1),
     pipeline_parallel=col(3, 1),
     data_parallel=col(1, 1),
-    exchange=Exchange(col(0, 0), col(0, 0), col(0, 0)),
-    context=Context(col(0, 0), col(0, 0), col(0, 0)),
+    exchange=ExpertExchange(col(0, 0), col(0, 0), col(0, 0)),
+    context=ContextExchange(col(0, 0), col(0, 0), col(0, 0)),
     rates=DeviceRates(col(2e15, 2e15), col(1e15, 1e15), col(3.2e12, 3.2e12)),
     link=LinkUse(np.array([False, False]), col(450e9, 450e9), np.array([True, False]), col(50e9, 50e9), col(4, 1), 0.7),
 )
@@ -142,8 +142,8 @@ def test_speculation_drafts_verifies_and_gains_several_tokens() -> None:
 
 def test_a_layer_and_the_head_draft_a_token() -> None:
     plain = terms()
-    assert speculating(plain, DENSE, None) is plain
-    found = speculating(plain, DENSE, Speculative(Drafting.EAGLE, 2, 0.5))
+    assert with_speculative_decoding(plain, DENSE, None) is plain
+    found = with_speculative_decoding(plain, DENSE, Speculative(Drafting.EAGLE, 2, 0.5))
     layer, head = DENSE.prompt_matmul_params / 4, DENSE.head_matmul_params
-    assert (found.drafted, found.accepted_tokens_per_step) == (2, 1.75)
+    assert (found.drafted_tokens, found.accepted_tokens_per_step) == (2, 1.75)
     assert found.draft_share == pytest.approx((layer + head) / DENSE.matmul_params)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.serving.streaming import decode_step_s, served, tokenise_s
+from app.sizing.serving.streaming import decode_step_s, uses_server, tokenise_s
 from app.sizing.workload import Load
 from tests.examples import col
 from tests.sizing.serving.given import achieved
@@ -19,4 +19,4 @@ def test_a_prompt_is_tokenised_token_by_token() -> None:
 
 
 def test_only_what_arrives_is_served() -> None:
-    assert [served(load) for load in (Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE)] == [1, 1, 0, 0]
+    assert [uses_server(load) for load in (Load.OPEN, Load.CLOSED, Load.BATCH, Load.OFFLINE)] == [1, 1, 0, 0]

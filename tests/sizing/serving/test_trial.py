@@ -24,12 +24,12 @@ def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> 
     for first in range(len(options)):
         trial = trial_of(options, first)
         seen = []
-        while len(rows := trial.next(1)):
+        while len(rows := trial.next_rows(1)):
             assert options.accelerator[rows[0]] == options.accelerator[first]
             seen.append(float(sizes[rows[0]]))
             trial.record_scores(rows, np.array([np.inf]))
         assert sorted(seen) == np.unique(sizes[options.accelerator == options.accelerator[first]]).tolist()
-        assert trial.types == 0
+        assert trial.type_count == 0
     assert len(seen) > 1
 
 
@@ -45,8 +45,8 @@ def test_a_layout_that_holds_more_is_tried_before_cheaper_ones_that_hold_as_few(
     held = np.where(plain.layouts == plain.layouts[dearest], 9.0, 1.0)
     for turned_out in (np.inf, 9 * plain.score[dearest]):
         trial = trial_of(replace(options, slo_batch=held), first)
-        trial.record_scores(trial.next(1), np.array([turned_out]))
-        (row,) = trial.next(1)
+        trial.record_scores(trial.next_rows(1), np.array([turned_out]))
+        (row,) = trial.next_rows(1)
         assert trial.layouts[row] == plain.layouts[dearest]
 
 
@@ -60,11 +60,11 @@ def test_a_layout_far_worse_than_another_adds_that_one_to_the_queue() -> None:
     best = trial_of(options).score[others].min()
     for turned_out, tried in ((1.05, []), (1.2, [best])):
         trial = trial_of(options, first)
-        trial.record_scores(trial.next(1), np.array([turned_out * best]))
-        extra = trial.next(0)
+        trial.record_scores(trial.next_rows(1), np.array([turned_out * best]))
+        extra = trial.next_rows(0)
         assert trial.score[extra].tolist() == tried
         trial.record_scores(extra, np.full(len(extra), np.inf))
-        assert trial.types == 1
+        assert trial.type_count == 1
 
 
 def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:
@@ -75,7 +75,7 @@ def test_more_is_simulated_while_what_waits_would_cost_far_less() -> None:
     for turned_out, more in ((1.2, False), (1.3, True)):
         trial = trial_of(options, best, other)
         assert not trial.may_beat()
-        trial.record_scores(trial.next(1), np.array([turned_out * score[other]]))
+        trial.record_scores(trial.next_rows(1), np.array([turned_out * score[other]]))
         assert trial.may_beat() is more
-    trial.next(1)
+    trial.next_rows(1)
     assert not trial.may_beat()

@@ -12,7 +12,7 @@ from app.errors import Conflict
 from app.sizing.hardware.engines import Framework
 from app.sizing.question import Deployment
 from app.sizing.training.degrees import degree_of, divides, divisors_of, filled, forms_cluster, legal, wired
-from app.sizing.training.layouts import check_layout, layouts_of
+from app.sizing.training.layouts import check_layout, candidate_layouts
 from app.sizing.workload import Method
 from tests.examples import LLAMA_70B, PRETRAIN, col, row
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -94,7 +94,7 @@ RUN = replace(PRETRAIN, model=DENSE, global_batch=8)
 
 
 def found(framework: Framework, run: Any = RUN, **fixed: Any) -> set[tuple[int, ...]]:
-    rows = layouts_of(run, framework, Deployment("any", **fixed) if fixed else None)
+    rows = candidate_layouts(run, framework, Deployment("any", **fixed) if fixed else None)
     assert len({tuple(r) for r in rows}) == len(rows)
     assert not rows[:, 8:].any()
     return {tuple(int(v) for v in r[:8]) for r in rows}
@@ -102,7 +102,7 @@ def found(framework: Framework, run: Any = RUN, **fixed: Any) -> set[tuple[int, 
 
 def moved(run: Any, *parts: str, **fixed: Any) -> set[tuple[int, ...]]:
     """(ZeRO stage, checkpointing, micro-batch; what lies in the host's memory) of layouts that have anything there."""
-    rows = layouts_of(run, Framework(offloads=parts), Deployment("any", **fixed))
+    rows = candidate_layouts(run, Framework(offloads=parts), Deployment("any", **fixed))
     return {tuple(int(v) for v in r[4:]) for r in rows if r[7:].any()}
 
 

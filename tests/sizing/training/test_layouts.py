@@ -14,7 +14,7 @@ from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Deployment
-from app.sizing.training.layouts import LAYOUT, check_layout, layouts_of
+from app.sizing.training.layouts import LAYOUT, check_layout, candidate_layouts
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B_CONFIG, LLAMA_70B, PRETRAIN, registered
 
@@ -25,12 +25,12 @@ MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 
 def values(name: str, framework: Framework = SPLITS, workload: TrainingWorkload = PRETRAIN, **fixed: Any) -> set[float]:
     """What a column of the layouts takes."""
-    found = layouts_of(workload, framework, Deployment("any", **fixed) if fixed else None)
+    found = candidate_layouts(workload, framework, Deployment("any", **fixed) if fixed else None)
     return set(found[:, LAYOUT.index(name)].tolist())
 
 
 def rows(framework: Framework, workload: TrainingWorkload = PRETRAIN, **fixed: Any) -> Column:
-    return layouts_of(workload, framework, Deployment("any", **fixed) if fixed else None)
+    return candidate_layouts(workload, framework, Deployment("any", **fixed) if fixed else None)
 
 
 def test_a_framework_that_splits_takes_degrees_and_one_that_shards_takes_stages() -> None:
@@ -44,9 +44,9 @@ def test_a_framework_that_splits_takes_degrees_and_one_that_shards_takes_stages(
 
 def test_selective_is_a_layout_only_where_a_framework_has_a_way_of_it() -> None:
     kept = LAYOUT.index("activation_checkpointing")
-    assert set(layouts_of(PRETRAIN, SHARDS, None, selective=False)[:, kept].tolist()) == {0, 2}
+    assert set(candidate_layouts(PRETRAIN, SHARDS, None, selective=False)[:, kept].tolist()) == {0, 2}
     asked = Deployment("any", activation_checkpointing="selective")
-    assert not len(layouts_of(PRETRAIN, SHARDS, asked, selective=False))
+    assert not len(candidate_layouts(PRETRAIN, SHARDS, asked, selective=False))
 
 
 def test_selective_recomputation_is_refused_where_there_is_no_way_of_it() -> None:

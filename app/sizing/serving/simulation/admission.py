@@ -19,13 +19,13 @@ from app.sizing.serving.simulation.state import (
     VISIBLE,
     WAITED,
     State,
-    compiled,
+    jit_compiled,
 )
-from app.sizing.serving.simulation.steps import bytes_of, held_bytes, promised_bytes
+from app.sizing.serving.simulation.steps import sequence_cache_bytes, held_bytes, reserved_output_bytes
 
 
-@compiled
-def issue(r: Replica, q: Requests, s: State, at_s: float) -> None:
+@jit_compiled
+def issue_request(r: Replica, q: Requests, s: State, at_s: float) -> None:
     """Send the next request: it is tokenized after those before it, then ingested."""
     i = s.number[ISSUED]
     if i >= len(q.input_tokens):
@@ -36,8 +36,8 @@ def issue(r: Replica, q: Requests, s: State, at_s: float) -> None:
     s.number[ISSUED] = i + 1
 
 
-@compiled
-def look(r: Replica, s: State) -> None:
+@jit_compiled
+def poll_requests(r: Replica, s: State) -> None:
     """Make requests visible to the scheduler that were ready when it planned the step."""
     idle = s.number[DECODING] == 0 and s.number[PREFILLING] == 0
     if s.number[DECODING] > 0 and s.number[SINCE_LOOK] % r.receive_interval_steps != 0:
@@ -47,8 +47,8 @@ def look(r: Replica, s: State) -> None:
         s.number[VISIBLE] += 1
 
 
-@compiled
-def found_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
+@jit_compiled
+def cached_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
     """Prompt tokens found in the prefix cache: the shared part, and the session's own part unless it was evicted."""
     prefix = q.prefix_tokens[i]
     if prefix <= q.shared_tokens:
@@ -65,8 +65,8 @@ def found_tokens(r: Replica, q: Requests, s: State, i: int, held: float) -> int:
     return int(prefix) if in_cache else int(min(prefix, q.shared_tokens))
 
 
-@compiled
-def admit(r: Replica, q: Requests, s: State, held: float) -> float:
+@jit_compiled
+def admit_prompt(r: Replica, q: Requests, s: State, held: float) -> float:
     """Start the next prompt if there is room for it; return the bytes it takes, or a negative number if it must
     wait.
     """
@@ -75,7 +75,7 @@ def admit(r: Replica, q: Requests, s: State, held: float) -> float:
         return -1.0
     i = s.returned[s.number[RETURNED] - 1] if back else s.number[ADMITTED]
     prompt, left = q.input_tokens[i] + s.made[i], q.output_tokens[i] - s.made[i]
-    taken = bytes_of(r, prompt) + r.output_reserve_share * r.cache_token_bytes * left
+    taken = sequence_cache_bytes(r, prompt) + r.output_reserve_share * r.cache_token_bytes * left
     if held + taken > r.cache_bytes and busy > 0:
         return -1.0
     s.target[i], s.done[i] = prompt, 0
@@ -83,7 +83,7 @@ def admit(r: Replica, q: Requests, s: State, held: float) -> float:
         s.number[RETURNED] -= 1
         s.done[i] = prompt - 1 if r.preemption == SWAPPED else 0
     else:
-        s.done[i] = min(found_tokens(r, q, s, i, held), prompt - 1)
+        s.done[i] = min(cached_tokens(r, q, s, i, held), prompt - 1)
         s.number[ADMITTED] += 1
         s.began_s[i] = s.clock[NOW]
         s.number[HITS] += s.done[i]
@@ -96,8 +96,8 @@ def admit(r: Replica, q: Requests, s: State, held: float) -> float:
     return float(taken)
 
 
-@compiled
-def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
+@jit_compiled
+def waits_for_batch(r: Replica, q: Requests, s: State, budget: int) -> bool:
     """Whether prompts are delayed until more of them fill a step."""
     if r.batch_wait_steps == 0 or s.number[DECODING] == 0 or s.number[PREFILLING] > 0:
         return False
@@ -111,41 +111,41 @@ def waits_for_company(r: Replica, q: Requests, s: State, budget: int) -> bool:
     return True
 
 
-@compiled
-def chunk_of(r: Replica, tokens: int) -> int:
+@jit_compiled
+def chunk_tokens(r: Replica, tokens: int) -> int:
     """Tokens of one prompt that a step computes; with several ranks, one of them computes it."""
     return int(min(tokens, max(r.max_batched_tokens // r.ranks, 1))) if r.ranks > 1 and r.chunked else int(tokens)
 
 
-@compiled
-def plan(r: Replica, q: Requests, s: State) -> int:
+@jit_compiled
+def plan_step(r: Replica, q: Requests, s: State) -> int:
     """Admit prompts up to the token budget of a step; return the prompt tokens that the step computes."""
-    look(r, s)
+    poll_requests(r, s)
     budget = max(r.max_batched_tokens - (s.number[DECODING] if r.policy == MIXED else 0), 1)
-    if waits_for_company(r, q, s, budget):
+    if waits_for_batch(r, q, s, budget):
         return 0
     tokens = 0
     for j in range(s.number[PREFILLING]):
-        tokens += chunk_of(r, s.target[s.prefilling[j]] - s.done[s.prefilling[j]])
+        tokens += chunk_tokens(r, s.target[s.prefilling[j]] - s.done[s.prefilling[j]])
     if tokens >= budget:
         return budget
     if s.number[RETURNED] == 0 and s.number[ADMITTED] >= s.number[VISIBLE]:
         return int(tokens)
-    held = held_bytes(r, s) + promised_bytes(r, s)
+    held = held_bytes(r, s) + reserved_output_bytes(r, s)
     while tokens < budget:
-        if not r.chunked and tokens > 0 and tokens + next_tokens(q, s) > budget:
+        if not r.chunked and tokens > 0 and tokens + next_prompt_tokens(q, s) > budget:
             break
-        taken = admit(r, q, s, held)
+        taken = admit_prompt(r, q, s, held)
         if taken < 0:
             break
         held += taken
         i = s.prefilling[s.number[PREFILLING] - 1]
-        tokens += chunk_of(r, s.target[i] - s.done[i])
+        tokens += chunk_tokens(r, s.target[i] - s.done[i])
     return int(min(tokens, budget)) if r.chunked else int(tokens)
 
 
-@compiled
-def next_tokens(q: Requests, s: State) -> int:
+@jit_compiled
+def next_prompt_tokens(q: Requests, s: State) -> int:
     """Prompt tokens of the next request to admit; 0 if there is none."""
     if s.number[RETURNED] > 0:
         i = s.returned[s.number[RETURNED] - 1]
@@ -153,7 +153,7 @@ def next_tokens(q: Requests, s: State) -> int:
     return int(q.input_tokens[s.number[ADMITTED]]) if s.number[ADMITTED] < s.number[VISIBLE] else 0
 
 
-@compiled
-def waiting(s: State) -> int:
+@jit_compiled
+def waiting_requests(s: State) -> int:
     """Visible requests that are not admitted, preempted ones included."""
     return int(s.number[VISIBLE] - s.number[ADMITTED] + s.number[RETURNED])

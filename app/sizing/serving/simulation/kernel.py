@@ -16,7 +16,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from app.sizing.serving.simulation.admission import chunk_of, issue, plan, waiting
+from app.sizing.serving.simulation.admission import chunk_tokens, issue_request, plan_step, waiting_requests
 from app.sizing.serving.simulation.record import (
     GAP_BINS_PER_DOUBLING,
     MIXED,
@@ -26,7 +26,7 @@ from app.sizing.serving.simulation.record import (
     Replica,
     Requests,
     Seconds,
-    Simulated,
+    SimulationResult,
 )
 from app.sizing.serving.simulation.state import (
     ADMITTED,
@@ -37,7 +37,7 @@ from app.sizing.serving.simulation.state import (
     DECODED,
     DECODING,
     FINISHED,
-    FROM,
+    MEASURED_FROM,
     HITS,
     ISSUED,
     LAST_STEP,
@@ -51,22 +51,22 @@ from app.sizing.serving.simulation.state import (
     RETURNED,
     RUNNING_S,
     SINCE_LOOK,
-    TO,
+    MEASURED_TO,
     VISIBLE,
     WAITED,
     WAITING_S,
     WANTED,
     State,
-    compiled,
-    fresh,
-    join,
-    leave,
+    jit_compiled,
+    initial_state,
+    start_decoding,
+    stop_decoding,
 )
-from app.sizing.serving.simulation.steps import attention_of_s, decode_step_s, held_bytes, linear_s, windows
+from app.sizing.serving.simulation.steps import prompt_attention_total_s, decode_step_s, held_bytes, linear_s, window_totals
 
 
-@compiled
-def note(s: State, lasts_s: float, held: float) -> None:
+@jit_compiled
+def record_time(s: State, lasts_s: float, held: float) -> None:
     """Add a time interval to the measured totals."""
     if s.number[FINISHED] >= s.number[WANTED]:
         return
@@ -76,8 +76,8 @@ def note(s: State, lasts_s: float, held: float) -> None:
     s.clock[BUSY_S] += lasts_s
 
 
-@compiled
-def note_gaps(s: State, gap_s: float, tokens: int) -> None:
+@jit_compiled
+def record_gaps(s: State, gap_s: float, tokens: int) -> None:
     """Count tokens by the time since the previous token."""
     left, doubling = int(gap_s * 1e6), 0
     while left >= 2 * GAP_BINS_PER_DOUBLING:
@@ -88,14 +88,14 @@ def note_gaps(s: State, gap_s: float, tokens: int) -> None:
     s.gaps[min(doubling * GAP_BINS_PER_DOUBLING + left, len(s.gaps) - 1)] += tokens
 
 
-@compiled
-def advance(s: State, steps: int, first_s: float, lasts_s: float, last_s: float) -> None:
+@jit_compiled
+def advance_decodes(s: State, steps: int, first_s: float, lasts_s: float, last_s: float) -> None:
     """Add `steps` tokens to every decoding sequence."""
     busy = s.number[DECODING]
     end = s.clock[NOW] + lasts_s
-    note_gaps(s, s.clock[NOW] + first_s - s.clock[LAST_TOKEN], busy)
+    record_gaps(s, s.clock[NOW] + first_s - s.clock[LAST_TOKEN], busy)
     if steps > 1:
-        note_gaps(s, (lasts_s - first_s) / (steps - 1), busy * (steps - 1))
+        record_gaps(s, (lasts_s - first_s) / (steps - 1), busy * (steps - 1))
     s.clock[LAST_STEP], s.clock[NOW], s.clock[LAST_TOKEN] = end - last_s, end, end
     s.number[DECODED] += steps
     s.number[SINCE_LOOK] += steps
@@ -103,40 +103,40 @@ def advance(s: State, steps: int, first_s: float, lasts_s: float, last_s: float)
     s.clock[LEFT] -= steps * busy
 
 
-@compiled
-def finish(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
+@jit_compiled
+def finish_request(r: Replica, q: Requests, s: State, i: int, warm: int) -> None:
     """Record that a request is answered; in a closed loop its client sends the next one."""
     s.finish_s[i] = s.clock[NOW]
     s.number[FINISHED] += 1
     s.number[COUNTED] += warm <= i < s.number[WANTED]
     if s.number[FINISHED] == warm:
-        s.clock[FROM] = s.clock[NOW]
+        s.clock[MEASURED_FROM] = s.clock[NOW]
         s.clock[RUNNING_S], s.clock[WAITING_S], s.clock[CACHE_S], s.clock[BUSY_S] = 0.0, 0.0, 0.0, 0.0
         s.gaps[:] = 0
     if s.number[FINISHED] <= s.number[WANTED]:
-        s.clock[TO] = s.clock[NOW]
+        s.clock[MEASURED_TO] = s.clock[NOW]
     if len(q.arrival_s) == 0:
-        issue(r, q, s, s.clock[NOW])
+        issue_request(r, q, s, s.clock[NOW])
 
 
-@compiled
+@jit_compiled
 def finish_due(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Finish every request that has its last token."""
     while s.number[DECODING] > 0 and s.heap_key[0] <= s.number[DECODED]:
-        finish(r, q, s, leave(s, 0), warm)
+        finish_request(r, q, s, stop_decoding(s, 0), warm)
 
 
-@compiled
-def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
+@jit_compiled
+def run_prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> None:
     """Run one step that computes `tokens` prompt tokens, together with decodes where the scheduler mixes them."""
     equivalent, links_s, attention_s, left, whole = 0.0, r.prompt_token_s * tokens / r.ranks, 0.0, tokens, 0
     most_tokens, most_equivalent, most_attention_s = 0.0, 0.0, 0.0
     for j in range(s.number[PREFILLING]):
         i = s.prefilling[j]
-        chunk = min(left, chunk_of(r, s.target[i] - s.done[i]))
+        chunk = min(left, chunk_tokens(r, s.target[i] - s.done[i]))
         if r.preemption == SWAPPED and s.made[i] > 0:
             links_s += 2 * r.swap_token_s * s.target[i]
-        scores_s = attention_of_s(r, s.done[i] + chunk) - attention_of_s(r, s.done[i])
+        scores_s = prompt_attention_total_s(r, s.done[i] + chunk) - prompt_attention_total_s(r, s.done[i])
         attention_s += scores_s
         s.done[i] += chunk
         left -= chunk
@@ -156,16 +156,16 @@ def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> No
         links_s += r.prompt_token_s * max(most_tokens - tokens / r.ranks, 0.0)
     busy = s.number[DECODING] if r.policy == MIXED else 0
     extra_s = linear_s(r, busy + equivalent) - linear_s(r, float(busy)) + links_s + attention_s
-    share = 1.0 / r.stages if r.stages_overlap else 1.0 / min(r.stages, max(whole + waiting(s), 1))
+    share = 1.0 / r.stages if r.stages_overlap else 1.0 / min(r.stages, max(whole + waiting_requests(s), 1))
     held = held_bytes(r, s)
     if busy > 0:
         lasts_s = max(decode_step_s(r, s, 0) + extra_s * share, r.dispatch_s, busy * r.stream_token_s)
-        note(s, lasts_s, held)
-        advance(s, 1, lasts_s, lasts_s, lasts_s)
+        record_time(s, lasts_s, held)
+        advance_decodes(s, 1, lasts_s, lasts_s, lasts_s)
     else:
         extra_s = max(linear_s(r, equivalent) + links_s + attention_s + r.prompt_step_s, r.dispatch_s)
         lasts_s = extra_s * share
-        note(s, lasts_s, held)
+        record_time(s, lasts_s, held)
         s.clock[LAST_STEP] = s.clock[NOW]
         s.clock[NOW] += lasts_s
         s.number[SINCE_LOOK] += 1
@@ -175,7 +175,7 @@ def prompt_step(r: Replica, q: Requests, s: State, tokens: int, warm: int) -> No
     begin_decoding(r, q, s, extra_s * (1 - share), warm)
 
 
-@compiled
+@jit_compiled
 def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int) -> None:
     """Emit the first token of every prompt that is complete; the others keep their order."""
     pending, count = 0, s.number[PREFILLING]
@@ -191,30 +191,30 @@ def begin_decoding(r: Replica, q: Requests, s: State, later_s: float, warm: int)
         s.made[i] += 1
         if s.made[i] >= q.output_tokens[i]:
             s.number[PREFILLING] -= 1
-            finish(r, q, s, i, warm)
+            finish_request(r, q, s, i, warm)
             s.number[PREFILLING] += 1
         else:
-            join(s, i, s.target[i], q.output_tokens[i] - s.made[i])
+            start_decoding(s, i, s.target[i], q.output_tokens[i] - s.made[i])
     s.number[PREFILLING] = pending
     if s.number[DECODING] == 0 and pending == 0:
         s.clock[RESERVED] = 0.0
 
 
-@compiled
-def give_way(q: Requests, s: State) -> None:
+@jit_compiled
+def preempt_newest(q: Requests, s: State) -> None:
     """Preempt the newest sequence: it loses its cache and is admitted again before all others."""
     slot, at = s.number[NEWEST], 0
     while s.heap[at] != slot:
         at += 1
     left = s.heap_key[at] - s.number[DECODED]
-    i = leave(s, at)
+    i = stop_decoding(s, at)
     s.made[i] = q.output_tokens[i] - left
     s.returned[s.number[RETURNED]] = i
     s.number[RETURNED] += 1
     s.number[PREEMPTED] += 1
 
 
-@compiled
+@jit_compiled
 def steps_until(step_s: float, growth_s: float, time_s: float) -> int:
     """Steps that take `time_s` in total; the first takes `step_s`, each later one `growth_s` more than the one
     before.
@@ -225,12 +225,12 @@ def steps_until(step_s: float, growth_s: float, time_s: float) -> int:
     return int(np.ceil((np.sqrt(half * half + 2 * growth_s * time_s) - half) / growth_s))
 
 
-@compiled
+@jit_compiled
 def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: float) -> int:
     """Decode-only steps until another event may happen."""
     steps = max(s.heap_key[0] - s.number[DECODED], 1)
     steps = min(steps, max(int(room), 1))
-    if waiting(s) > 0:
+    if waiting_requests(s) > 0:
         held_back = r.batch_wait_steps > 0 and s.number[RETURNED] == 0
         return int(min(steps, max(r.batch_wait_steps - s.number[WAITED], 1))) if held_back else int(steps)
     if s.number[VISIBLE] == s.number[ISSUED]:
@@ -241,18 +241,18 @@ def steps_ahead(r: Replica, s: State, step_s: float, growth_s: float, room: floa
     return int(min(steps, until + (r.receive_interval_steps - late if late else 0)))
 
 
-@compiled
+@jit_compiled
 def growth_bytes(r: Replica, s: State) -> float:
     """KV cache that one step of all decoding sequences adds, bytes."""
-    return float(r.cache_token_bytes * s.number[DECODING] + windows(r, s, 0)[2])
+    return float(r.cache_token_bytes * s.number[DECODING] + window_totals(r, s, 0)[2])
 
 
-@compiled
-def decode(r: Replica, q: Requests, s: State, warm: int) -> None:
+@jit_compiled
+def run_decode_steps(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Decode until another event may happen."""
     held, grows = held_bytes(r, s), growth_bytes(r, s)
     while held + grows > r.cache_bytes and s.number[DECODING] > 1:
-        give_way(q, s)
+        preempt_newest(q, s)
         held, grows = held_bytes(r, s), growth_bytes(r, s)
     room = (r.cache_bytes - held) / grows if grows > 0 else 1e18
     first_s = decode_step_s(r, s, 0)
@@ -261,28 +261,28 @@ def decode(r: Replica, q: Requests, s: State, warm: int) -> None:
     floor_s = s.number[DECODING] * r.stream_token_s
     last_s = first_s + (steps - 1) * growth_s
     lasts_s = max(steps * (first_s + last_s) / 2, steps * floor_s)
-    note(s, lasts_s, held + grows * (steps / 2))
-    if waiting(s) > 0:
+    record_time(s, lasts_s, held + grows * (steps / 2))
+    if waiting_requests(s) > 0:
         s.number[WAITED] += steps
-    advance(s, steps, max(first_s, floor_s), lasts_s, max(last_s, floor_s))
+    advance_decodes(s, steps, max(first_s, floor_s), lasts_s, max(last_s, floor_s))
     finish_due(r, q, s, warm)
 
 
-@compiled
-def loop(r: Replica, q: Requests, s: State, warm: int) -> None:
+@jit_compiled
+def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
     """Run all events until the measured requests are answered."""
     if len(q.arrival_s) > 0:
         for i in range(len(q.arrival_s)):
-            issue(r, q, s, q.arrival_s[i])
+            issue_request(r, q, s, q.arrival_s[i])
     else:
         for _ in range(min(q.in_flight, len(q.input_tokens))):
-            issue(r, q, s, 0.0)
+            issue_request(r, q, s, 0.0)
     while s.number[COUNTED] < s.number[WANTED] - warm:
-        tokens = plan(r, q, s)
+        tokens = plan_step(r, q, s)
         if tokens > 0:
-            prompt_step(r, q, s, tokens, warm)
+            run_prompt_step(r, q, s, tokens, warm)
         elif s.number[DECODING] > 0:
-            decode(r, q, s, warm)
+            run_decode_steps(r, q, s, warm)
         elif s.number[VISIBLE] < s.number[ISSUED]:
             s.clock[NOW] = max(s.clock[NOW], s.ready_s[s.number[VISIBLE]])
             s.clock[LAST_TOKEN] = s.clock[NOW]
@@ -290,9 +290,9 @@ def loop(r: Replica, q: Requests, s: State, warm: int) -> None:
             break
 
 
-Given = TypeVar("Given", Replica, Requests)
+RecordT = TypeVar("Given", Replica, Requests)
 # Conversions by the declared type of a field.
-KINDS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
+FIELD_CASTS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
     {
         int: int,
         float: float,
@@ -301,36 +301,36 @@ KINDS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
         Counts: partial(np.ascontiguousarray, dtype=np.int64),
     }
 )
-HINTS = MappingProxyType({record: tuple(get_type_hints(record).values()) for record in (Replica, Requests)})
+FIELD_TYPES = MappingProxyType({record: tuple(get_type_hints(record).values()) for record in (Replica, Requests)})
 
 
-def settled(record: Given) -> Given:
+def cast_fields(record: RecordT) -> RecordT:
     """The same record with every field converted to its declared type, for which the loop is compiled."""
-    types = HINTS[type(record)]
-    return type(record)(*(KINDS[kind](value) for kind, value in zip(types, record, strict=True)))
+    types = FIELD_TYPES[type(record)]
+    return type(record)(*(FIELD_CASTS[kind](value) for kind, value in zip(types, record, strict=True)))
 
 
-def run(r: Replica, q: Requests, *, warm: int, wanted: int) -> Simulated:
+def simulate_replica(r: Replica, q: Requests, *, warm: int, wanted: int) -> SimulationResult:
     """Simulate until requests `warm` to `wanted` are answered; only these are measured, the others keep the replica
     busy.
 
     Limits: lengths of at least one token; arrivals in order.
     """
-    r, q = settled(r), settled(q)
-    s = fresh(r, q)
+    r, q = cast_fields(r), cast_fields(q)
+    s = initial_state(r, q)
     s.number[WANTED] = wanted
-    loop(r, q, s, warm)
+    run_events(r, q, s, warm)
     measured, clock = slice(warm, wanted), s.clock
-    lasts_s = max(clock[TO] - clock[FROM], 1e-12)
+    lasts_s = max(clock[MEASURED_TO] - clock[MEASURED_FROM], 1e-12)
     requests = max(int(s.number[FINISHED]), 1)
-    return Simulated(
+    return SimulationResult(
         arrival_s=s.arrival_s[measured],
         began_s=s.began_s[measured],
         first_token_s=s.first_s[measured],
         finish_s=s.finish_s[measured],
         gaps=Gaps(s.gaps),
-        from_s=float(clock[FROM]),
-        to_s=float(clock[TO]),
+        from_s=float(clock[MEASURED_FROM]),
+        to_s=float(clock[MEASURED_TO]),
         running=float(clock[RUNNING_S] / lasts_s),
         waiting=float(clock[WAITING_S] / lasts_s),
         cache_share=float(clock[CACHE_S] / lasts_s / r.cache_bytes) if r.cache_bytes > 0 else 0.0,

@@ -90,19 +90,19 @@ class Gaps:
         if not total:
             return 0.0
         rank = np.searchsorted(np.cumsum(self.tokens), percentile / 100 * total)
-        return gap_s(min(int(rank), len(self.tokens) - 1))
+        return bin_middle_s(min(int(rank), len(self.tokens) - 1))
 
 
-def gap_s(place: int) -> float:
+def bin_middle_s(index: int) -> float:
     """Middle of a bin, s."""
-    doubling, part = divmod(place, GAP_BINS_PER_DOUBLING)
+    doubling, part = divmod(index, GAP_BINS_PER_DOUBLING)
     if doubling == 0:
         return (part + 0.5) / 1e6
     return float((GAP_BINS_PER_DOUBLING + part + 0.5) * 2.0 ** (doubling - 1)) / 1e6
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class SimulationResult:
     """Times of every measured request, and totals of the replica between `from_s` and `to_s`."""
 
     arrival_s: Seconds  # arrival of each request, s

@@ -22,21 +22,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 # Indices of State.clock: seconds, bytes and sums
 NOW, LAST_STEP, LAST_TOKEN, INGESTED, CONTEXTS, LEFT, RESERVED = 0, 1, 2, 3, 4, 5, 6
-RUNNING_S, WAITING_S, CACHE_S, BUSY_S, ALLOCATED, FROM, TO = 7, 8, 9, 10, 11, 12, 13
+RUNNING_S, WAITING_S, CACHE_S, BUSY_S, ALLOCATED, MEASURED_FROM, MEASURED_TO = 7, 8, 9, 10, 11, 12, 13
 # Indices of State.number
 ISSUED, VISIBLE, ADMITTED, FINISHED, DECODING, DECODED, PREFILLING, RETURNED = 0, 1, 2, 3, 4, 5, 6, 7
-SINCE_LOOK, WAITED, PREEMPTED, HITS, NEWEST, COUNTED, FREE, WIDE, WANTED = 8, 9, 10, 11, 12, 13, 14, 15, 16
+SINCE_LOOK, WAITED, PREEMPTED, HITS, NEWEST, COUNTED, FREE, ABOVE_WINDOWS, WANTED = 8, 9, 10, 11, 12, 13, 14, 15, 16
 
 
 # The compiled code allocates nothing, so it can skip reference counting, which would take most of the time.
-OPTIONS: Mapping[str, Any] = MappingProxyType(
+NUMBA_OPTIONS: Mapping[str, Any] = MappingProxyType(
     {"nogil": True, "forceinline": True, "error_model": "numpy", "_nrt": False}
 )
 
 
-def compiled(function: F) -> F:
+def jit_compiled(function: F) -> F:
     """Decorator that compiles a function to machine code when it is first called."""
-    return cast(F, numba.njit(**OPTIONS)(function))
+    return cast(F, numba.njit(**NUMBA_OPTIONS)(function))
 
 
 class State(NamedTuple):
@@ -66,49 +66,49 @@ class State(NamedTuple):
     gaps: Counts  # histogram of gaps between tokens
 
 
-def fresh(r: Replica, q: Requests) -> State:
+def initial_state(r: Replica, q: Requests) -> State:
     """State before the first event."""
     n = len(q.input_tokens)
     slots = int(min(r.max_sequences, n))
     moments, numbers = np.zeros(14), np.zeros(17, np.int64)
     numbers[NEWEST], numbers[FREE] = -1, slots
     widest = int(r.window_tokens.max()) if len(r.window_tokens) else 0
-    numbers[WIDE] = int(q.input_tokens.min()) >= widest
+    numbers[ABOVE_WINDOWS] = int(q.input_tokens.min()) >= widest
 
-    def times() -> Seconds:
+    def unset_times() -> Seconds:
         return np.full(n, np.nan)
 
-    def counts(size: int) -> Counts:
+    def zero_counts(size: int) -> Counts:
         return np.zeros(size, np.int64)
 
     return State(
         moments,
         numbers,
-        times(),
-        times(),
-        times(),
-        times(),
-        times(),
-        counts(n),
-        counts(n),
-        counts(n),
-        counts(slots),
-        counts(n),
-        counts(slots),
-        counts(slots),
-        counts(slots),
-        counts(slots),
+        unset_times(),
+        unset_times(),
+        unset_times(),
+        unset_times(),
+        unset_times(),
+        zero_counts(n),
+        zero_counts(n),
+        zero_counts(n),
+        zero_counts(slots),
+        zero_counts(n),
+        zero_counts(slots),
+        zero_counts(slots),
+        zero_counts(slots),
+        zero_counts(slots),
         np.arange(slots, dtype=np.int64),
-        counts(slots),
-        counts(slots),
+        zero_counts(slots),
+        zero_counts(slots),
         np.zeros(n),
         np.zeros(n),
-        counts(GAP_DOUBLINGS * GAP_BINS_PER_DOUBLING),
+        zero_counts(GAP_DOUBLINGS * GAP_BINS_PER_DOUBLING),
     )
 
 
-@compiled
-def push(s: State, slot: int, key: int) -> None:
+@jit_compiled
+def push_slot(s: State, slot: int, key: int) -> None:
     """Insert a slot into the heap."""
     at = s.number[DECODING]
     s.heap[at], s.heap_key[at] = slot, key
@@ -121,8 +121,8 @@ def push(s: State, slot: int, key: int) -> None:
         at = above
 
 
-@compiled
-def sift(s: State, at: int, size: int) -> None:
+@jit_compiled
+def sift_down(s: State, at: int, size: int) -> None:
     """Restore the heap order below an index."""
     while True:
         least = at
@@ -136,8 +136,8 @@ def sift(s: State, at: int, size: int) -> None:
         at = least
 
 
-@compiled
-def remove(s: State, at: int) -> int:
+@jit_compiled
+def remove_slot(s: State, at: int) -> int:
     """Remove the slot at a heap index, and return the slot."""
     slot, last = s.heap[at], s.number[DECODING] - 1
     key = s.heap_key[at]
@@ -150,12 +150,12 @@ def remove(s: State, at: int) -> int:
                 s.heap_key[above], s.heap_key[at] = s.heap_key[at], s.heap_key[above]
                 at = above
         else:
-            sift(s, at, last)
+            sift_down(s, at, last)
     return int(slot)
 
 
-@compiled
-def join(s: State, i: int, context: int, left: int) -> None:
+@jit_compiled
+def start_decoding(s: State, i: int, context: int, left: int) -> None:
     """Start decoding a request; it becomes the newest sequence."""
     s.number[FREE] -= 1
     slot = s.free[s.number[FREE]]
@@ -164,17 +164,17 @@ def join(s: State, i: int, context: int, left: int) -> None:
     if s.number[NEWEST] >= 0:
         s.newer[s.number[NEWEST]] = slot
     s.number[NEWEST] = slot
-    push(s, slot, s.number[DECODED] + left)
+    push_slot(s, slot, s.number[DECODED] + left)
     s.number[DECODING] += 1
     s.clock[CONTEXTS] += context
     s.clock[LEFT] += left
 
 
-@compiled
-def leave(s: State, at: int) -> int:
+@jit_compiled
+def stop_decoding(s: State, at: int) -> int:
     """Stop decoding the sequence at a heap index, and return its request."""
     left = s.heap_key[at] - s.number[DECODED]
-    slot = remove(s, at)
+    slot = remove_slot(s, at)
     s.number[DECODING] -= 1
     s.clock[CONTEXTS] -= s.slot_base[slot] + s.number[DECODED]
     s.clock[LEFT] -= left

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from app.sizing.serving.simulation.record import Replica
-from app.sizing.serving.simulation.state import CONTEXTS, DECODED, DECODING, LEFT, RESERVED, WIDE, State, compiled
+from app.sizing.serving.simulation.state import CONTEXTS, DECODED, DECODING, LEFT, RESERVED, ABOVE_WINDOWS, State, jit_compiled
 
 
-@compiled
+@jit_compiled
 def linear_s(r: Replica, tokens: float) -> float:
     """Time of a step's linear layers for `tokens` tokens, s."""
     if tokens <= r.linear_exact:
@@ -22,8 +22,8 @@ def linear_s(r: Replica, tokens: float) -> float:
     return float(r.linear_s[place] + part * (r.linear_s[place + 1] - r.linear_s[place]))
 
 
-@compiled
-def attention_of_s(r: Replica, tokens: float) -> float:
+@jit_compiled
+def prompt_attention_total_s(r: Replica, tokens: float) -> float:
     """Attention time of the first `tokens` tokens of a prompt, s."""
     if tokens <= 0:
         return 0.0
@@ -38,14 +38,14 @@ def attention_of_s(r: Replica, tokens: float) -> float:
     return float(tokens * each)
 
 
-@compiled
-def windows(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
+@jit_compiled
+def window_totals(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
     """Attention time of sliding windows `ahead` steps from now, the cache they hold, and its growth per step."""
     attention, held, growth, busy = 0.0, 0.0, 0.0, s.number[DECODING]
     for j in range(len(r.window_tokens)):
         width = r.window_tokens[j]
         inside, below = width * busy, 0
-        if s.number[WIDE] == 0:
+        if s.number[ABOVE_WINDOWS] == 0:
             inside = 0
             for i in range(busy):
                 context = s.slot_base[s.heap[i]] + s.number[DECODED] + ahead
@@ -57,8 +57,8 @@ def windows(r: Replica, s: State, ahead: int) -> tuple[float, float, float]:
     return attention, held, growth
 
 
-@compiled
-def bytes_of(r: Replica, tokens: int) -> float:
+@jit_compiled
+def sequence_cache_bytes(r: Replica, tokens: int) -> float:
     """KV cache of a sequence of `tokens` tokens, bytes."""
     held = r.cache_fixed_bytes + r.cache_token_bytes * tokens
     for j in range(len(r.window_tokens)):
@@ -66,22 +66,22 @@ def bytes_of(r: Replica, tokens: int) -> float:
     return float(held)
 
 
-@compiled
+@jit_compiled
 def held_bytes(r: Replica, s: State) -> float:
     """KV cache that all sequences hold, those in prefill included, bytes."""
     held = s.clock[RESERVED] + r.cache_fixed_bytes * s.number[DECODING] + r.cache_token_bytes * s.clock[CONTEXTS]
-    return float(held + windows(r, s, 0)[1])
+    return float(held + window_totals(r, s, 0)[1])
 
 
-@compiled
-def promised_bytes(r: Replica, s: State) -> float:
+@jit_compiled
+def reserved_output_bytes(r: Replica, s: State) -> float:
     """Cache reserved for the remaining output of decoding sequences, bytes."""
     return float(r.output_reserve_share * r.cache_token_bytes * s.clock[LEFT])
 
 
-@compiled
+@jit_compiled
 def decode_step_s(r: Replica, s: State, ahead: int) -> float:
     """Time of a decode-only step, `ahead` steps from now, s."""
     busy = s.number[DECODING]
-    attention = r.attention_token_s * (s.clock[CONTEXTS] + ahead * busy) + windows(r, s, ahead)[0]
+    attention = r.attention_token_s * (s.clock[CONTEXTS] + ahead * busy) + window_totals(r, s, ahead)[0]
     return float(r.decode_s[busy] + attention / max(min(busy, r.stages), 1))

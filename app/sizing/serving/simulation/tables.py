@@ -21,7 +21,7 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,
     PrefillWork,
-    linear_of_step_s,
+    step_linear_s,
     prefill_terms,
     prefill_work,
     prompt_attention_s,
@@ -31,8 +31,8 @@ from app.sizing.serving.step import (
     StepTerms,
     StepWork,
     linear_s,
-    read_and_multiply,
-    speculating,
+    multiply_and_read_s,
+    with_speculative_decoding,
     step_s,
     step_terms,
     step_work,
@@ -40,23 +40,23 @@ from app.sizing.serving.step import (
 
 STRIDE = 64  # tokens between points of the linear-layer grid above the sequence limit
 FAR_TOKENS = 2.0**22  # a context longer than every window, tokens
-PIECES, DOUBLINGS = 8, 21  # grid of prompt lengths: points per doubling, and doublings
-PROMPT, TWICE = 1024.0, 2048.0  # prompt lengths from which the multiplication time per token is taken, tokens
-GRAIN_S = 2.0**-40  # times are multiples of it, which removes rounding differences between processors, s
-MOST_SEQUENCES = 8192  # most sequences per rank in the tables
-LEAST_S = 1e-30  # least multiplication time, reached where a host computes everything, s
+POINTS_PER_DOUBLING, DOUBLINGS = 8, 21  # grid of prompt lengths: points per doubling, and doublings
+PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS = 1024.0, 2048.0  # prompt lengths from which the multiplication time per token is taken, tokens
+TIME_RESOLUTION_S = 2.0**-40  # times are multiples of it, which removes rounding differences between processors, s
+MAX_SEQUENCES_PER_RANK = 8192  # most sequences per rank in the tables
+MIN_LINEAR_S = 1e-30  # least multiplication time, reached where a host computes everything, s
 SWAP_BYTES_PER_S = 25e9  # device to host memory over PCIe 4.0 x16 after protocol overhead, bytes/s
-RUN_AS: Mapping[Policy, int] = MappingProxyType(
+POLICY_CODES: Mapping[Policy, int] = MappingProxyType(
     {Policy.MIXED: MIXED, Policy.PREFILL_FIRST: PREFILL_FIRST, Policy.STATIC: MIXED}
 )
-WHEN_FULL: Mapping[Preemption, int] = MappingProxyType(
+PREEMPTION_CODES: Mapping[Preemption, int] = MappingProxyType(
     {Preemption.RECOMPUTE: RECOMPUTED, Preemption.SWAP: SWAPPED, Preemption.NONE: NEVER}
 )
 
 
 def prompt_grid() -> Column:
     """Prompt lengths whose attention is computed, tokens."""
-    eighths = 1 + np.arange(PIECES) / PIECES
+    eighths = 1 + np.arange(POINTS_PER_DOUBLING) / POINTS_PER_DOUBLING
     return np.append(np.outer(2.0 ** np.arange(DOUBLINGS), eighths).ravel(), 2.0**DOUBLINGS)
 
 
@@ -76,7 +76,7 @@ class ReplicaWork:
     model: ModelArchitecture
 
 
-def contexts_of(model: ModelArchitecture) -> Column:
+def context_breakpoints(model: ModelArchitecture) -> Column:
     """Context lengths at which the growth of a sequence's attention or cache changes, tokens."""
     ends = {end for g in model.attention for end in (g.window_tokens, g.read_tokens) if end}
     return np.array([0.0, *sorted(ends), FAR_TOKENS])
@@ -84,14 +84,14 @@ def contexts_of(model: ModelArchitecture) -> Column:
 
 def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encoder_flops: float = 0.0) -> ReplicaWork:
     """Work of one plan's replica; `plan` and `link` have one row."""
-    contexts, grid, tp = contexts_of(model), prompt_grid(), plan.tensor_parallel
+    contexts, grid, tp = context_breakpoints(model), prompt_grid(), plan.tensor_parallel
     with unrecorded():
         steps = [step_work(model, plan, link, context_tokens=float(c)) for c in contexts]
         held = [cache_bytes(model, float(c), plan) for c in contexts]
         one = prefill_work(model, plan, link, prompt_tokens=1.0)
         pair = [
             prefill_work(model, plan, link, prompt_tokens=tokens, encoder_flops=encoder_flops)
-            for tokens in (PROMPT, TWICE)
+            for tokens in (PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS)
         ]
     scores = np.array([model.prefill_attention_flops(float(t)) for t in grid]) / tp
     prompts = replace(one.take(np.zeros(len(grid), np.int64)), score_flops=scores, prompt_tokens=grid, new_tokens=grid)
@@ -99,7 +99,7 @@ def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encode
 
 
 @dataclass(frozen=True, slots=True)
-class Evenly:
+class PiecewiseLinear:
     """A quantity of one sequence by its context c: fixed + token * c + sum of window * min(c, W)."""
 
     fixed: float  # value at context 0
@@ -107,7 +107,7 @@ class Evenly:
     windows: Column  # additional growth per token within each window
 
 
-def evenly(contexts: Column, values: Column) -> Evenly:
+def piecewise_linear(contexts: Column, values: Column) -> PiecewiseLinear:
     """Piecewise-linear function through the given values.
 
     Check: 2 per token up to 100 tokens, then 1.
@@ -115,20 +115,20 @@ def evenly(contexts: Column, values: Column) -> Evenly:
         PiecewiseLinear(fixed=5.0, token=1.0, windows=array([1.]))
     """
     slopes = np.diff(values) / np.diff(contexts)
-    return Evenly(float(values[0]), float(slopes[-1]), slopes[:-1] - slopes[1:])
+    return PiecewiseLinear(float(values[0]), float(slopes[-1]), slopes[:-1] - slopes[1:])
 
 
-def rounded_s(seconds: Column) -> Seconds:
+def round_to_resolution_s(seconds: Column) -> Seconds:
     """Times rounded to a grain that sums keep exactly, s."""
-    return np.rint(seconds / GRAIN_S) * GRAIN_S
+    return np.rint(seconds / TIME_RESOLUTION_S) * TIME_RESOLUTION_S
 
 
-def repeated(terms: StepTerms, count: int) -> StepTerms:
+def repeat_terms(terms: StepTerms, count: int) -> StepTerms:
     """The terms of one plan, repeated for `count` batches."""
     return terms.take(np.zeros(count, np.int64))
 
 
-def replica_of(
+def build_replica(
     work: ReplicaWork,
     achieved: Achieved,
     scheduler: Scheduler,
@@ -146,24 +146,24 @@ def replica_of(
         served: 1 where requests arrive through a server, else 0.
     """
     ranks = int(work.at_contexts.data_parallel[0])
-    most = int(min(scheduler.max_sequences, MOST_SEQUENCES)) * ranks
+    most = int(min(scheduler.max_sequences, MAX_SEQUENCES_PER_RANK)) * ranks
     with unrecorded():
         terms = speculating_terms(work, achieved, speculative, served)
-        pair = prefill_terms(work.pair, spread(achieved, work.pair), served=served)
-        scores_s = prompt_attention_s(work.prompts, work.prompts.rates, spread(achieved, work.prompts))
-        first = replace(repeated(terms, 1), stream_token_s=np.zeros(1))
-        decode = step_s(repeated(first, most + 1), np.maximum(np.ceil(np.arange(most + 1.0) / ranks), 1.0))
+        pair = prefill_terms(work.pair, repeat_coefficients(achieved, work.pair), served=served)
+        scores_s = prompt_attention_s(work.prompts, work.prompts.rates, repeat_coefficients(achieved, work.prompts))
+        first = replace(repeat_terms(terms, 1), stream_token_s=np.zeros(1))
+        decode = step_s(repeat_terms(first, most + 1), np.maximum(np.ceil(np.arange(most + 1.0) / ranks), 1.0))
         tokens = linear_grid(most, ranks, int(scheduler.max_batched_tokens), pair, first)
         linear = linear_by_tokens(first, pair, tokens / ranks)
-    verified = (1 + terms.drafted * terms.draft_share) / terms.accepted_tokens_per_step  # passes over a context per output token
-    attention = evenly(work.contexts, terms.attention_slope_s * verified)
-    cache = evenly(work.contexts, work.cache_bytes)
+    verified = (1 + terms.drafted_tokens * terms.draft_share) / terms.accepted_tokens_per_step  # passes over a context per output token
+    attention = piecewise_linear(work.contexts, terms.attention_slope_s * verified)
+    cache = piecewise_linear(work.contexts, work.cache_bytes)
     return Replica(
-        **rules_of(scheduler, ranks),
+        **scheduler_fields(scheduler, ranks),
         **prompt_seconds(pair, 0.0 if first.host is not None else float(first.linear_slope_s[0])),
         max_sequences=most,
-        decode_s=rounded_s(decode),
-        linear_s=rounded_s(linear),
+        decode_s=round_to_resolution_s(decode),
+        linear_s=round_to_resolution_s(linear),
         linear_exact=most,
         linear_stride=STRIDE * ranks,
         prompt_attention_s=scores_s / work.prompts.prompt_tokens,
@@ -183,14 +183,14 @@ def replica_of(
     )
 
 
-def rules_of(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
+def scheduler_fields(scheduler: Scheduler, ranks: int) -> dict[str, Any]:
     """Scheduler fields of a replica; budgets of one rank become those of all ranks together."""
     reserves = scheduler.preemption is Preemption.NONE
     return {
-        "policy": RUN_AS[scheduler.policy],
+        "policy": POLICY_CODES[scheduler.policy],
         "chunked": scheduler.chunked,
         "max_batched_tokens": int(scheduler.max_batched_tokens) * ranks,
-        "preemption": WHEN_FULL[scheduler.preemption],
+        "preemption": PREEMPTION_CODES[scheduler.preemption],
         "receive_interval_steps": scheduler.receive_interval_steps,
         "batch_wait_steps": scheduler.batch_wait_steps,
         "batch_wait_share": float(scheduler.batch_wait_share),
@@ -205,20 +205,20 @@ def prompt_seconds(pair: PrefillTerms, decode_token_s: float) -> dict[str, Any]:
     `decode_token_s` is the multiplication time of one decode token, to which prompt tokens are converted; 0 where
     linear layers are timed by prompts.
     """
-    each = float(np.diff(pair.prompt_linear_s)[0] / (TWICE - PROMPT))
-    slope = decode_token_s or max(each, LEAST_S)
+    each = float(np.diff(pair.prompt_linear_s)[0] / (DOUBLE_PROMPT_TOKENS - PROMPT_TOKENS))
+    slope = decode_token_s or max(each, MIN_LINEAR_S)
     return {
         "prompt_equivalent": each / slope,
-        "prompt_fixed_tokens": max(float(pair.prompt_linear_s[0]) - each * PROMPT, 0.0) / slope,
-        "prompt_token_s": float(pair.prompt_links_s[0] / PROMPT),
+        "prompt_fixed_tokens": max(float(pair.prompt_linear_s[0]) - each * PROMPT_TOKENS, 0.0) / slope,
+        "prompt_token_s": float(pair.prompt_links_s[0] / PROMPT_TOKENS),
         "prompt_step_s": float(pair.prefill_links_s[0]),
         "dispatch_s": float(pair.dispatch_s[0]),
         "ingest_s": float(pair.request_s[0]),
-        "tokenise_token_s": float(pair.tokenise_s[0] / PROMPT),
+        "tokenise_token_s": float(pair.tokenise_s[0] / PROMPT_TOKENS),
     }
 
 
-def spread(achieved: Achieved, work: Columns) -> Achieved:
+def repeat_coefficients(achieved: Achieved, work: Columns) -> Achieved:
     """The one row of coefficients, repeated for every row of a table."""
     return achieved.take(np.zeros(len(work), np.int64))
 
@@ -227,13 +227,13 @@ def speculating_terms(
     work: ReplicaWork, achieved: Achieved, speculative: Speculative | None, served: float
 ) -> StepTerms:
     """Decode step terms at every context, with speculative decoding where requested."""
-    terms = step_terms(work.at_contexts, spread(achieved, work.at_contexts), served=served)
-    return speculating(terms, work.model, speculative)
+    terms = step_terms(work.at_contexts, repeat_coefficients(achieved, work.at_contexts), served=served)
+    return with_speculative_decoding(terms, work.model, speculative)
 
 
 def linear_grid(most: int, ranks: int, max_batched_tokens: int, pair: PrefillTerms, first: StepTerms) -> Column:
     """Token counts at which a step's linear layers are timed: every number of sequences, then every 64th per rank."""
-    stride, each = STRIDE * ranks, float(pair.prompt_linear_s[0] / PROMPT / max(first.linear_slope_s[0], LEAST_S))
+    stride, each = STRIDE * ranks, float(pair.prompt_linear_s[0] / PROMPT_TOKENS / max(first.linear_slope_s[0], MIN_LINEAR_S))
     longest = ranks * max_batched_tokens * max(1.0, each)
     return np.append(np.arange(most + 1.0), most + stride * np.arange(1.0, longest / stride + 2))
 
@@ -245,7 +245,7 @@ def linear_by_tokens(first: StepTerms, pair: PrefillTerms, tokens: Column) -> Co
     part of them, because it moves them for many tokens.
     """
     if first.host is None:
-        terms = repeated(first, len(tokens))
-        return linear_s(*read_and_multiply(terms, tokens), terms.exponent)
+        terms = repeat_terms(first, len(tokens))
+        return linear_s(*multiply_and_read_s(terms, tokens), terms.exponent)
     prompt = pair.take(np.zeros(len(tokens), np.int64))
-    return linear_of_step_s(prompt, tokens / PROMPT)
+    return step_linear_s(prompt, tokens / PROMPT_TOKENS)

@@ -18,12 +18,12 @@ from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.operation import StreamOperation
+from app.sizing.serving.operation import StreamOperatingPoint
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import plans_sought
-from app.sizing.serving.simulation import Replica, Simulated, run
-from app.sizing.serving.simulation.draws import OUTPUTS, PROMPTS, Drawn, uniforms, unit_gaps
-from app.sizing.serving.simulation.tables import replica_of, replica_work
+from app.sizing.serving.search import enumerate_allowed_plans
+from app.sizing.serving.simulation import Replica, SimulationResult, simulate_replica
+from app.sizing.serving.simulation.draws import OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
+from app.sizing.serving.simulation.tables import build_replica, replica_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
 from tests.examples import registered
@@ -65,7 +65,7 @@ class Case:
 
     @property
     def prompts_first(self) -> bool:
-        return bool(self.plans.scheduling.policy[0] == POLICIES.index(Policy.PREFILL_FIRST))
+        return bool(self.plans.scheduling_rules.policy[0] == POLICIES.index(Policy.PREFILL_FIRST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class Compared:
 def plans_for(market: Catalog, name: str) -> Plans:
     """Every plan of a model."""
     asked = varied(model=registered(name))
-    return plans_sought(Question(asked), asked, market, Rejections(market.accelerators))
+    return enumerate_allowed_plans(Question(asked), asked, market, Rejections(market.accelerators))
 
 
 def lengths(rng: np.random.Generator, means: tuple[int, ...]) -> Lengths:
@@ -111,7 +111,7 @@ def cases(market: Catalog, count: int, *, seed: int, models: tuple[str, ...] = M
             slo=Slo(None, None, None, 50),
         )
         plan = scheduled(plans[name].take(rng.integers(len(plans[name]), size=1)), rng)
-        memory = AUTOREGRESSIVE.memory(workload, plan, ASSUMED, Settings())
+        memory = AUTOREGRESSIVE.estimate_memory(workload, plan, ASSUMED, Settings())
         share = float(rng.uniform(0.2, 0.9))
         if plan.on_host is None and memory.fits[0] and memory.sequences[0] > 1:
             found.append(Case(workload, plan, share))
@@ -146,39 +146,39 @@ def replica(case: Case, memory: ServingMemory) -> Replica:
     plans, workload = case.plans, case.workload
     tokens, sequences = at(memory.max_batched_tokens, 0), at(memory.max_sequences, 0)
     work = replica_work(workload.model, plans, link_use(plans, ASSUMED))
-    return replica_of(
+    return build_replica(
         work,
-        plans.achieved,
+        plans.achieved_rates,
         scheduler_at(plans.stacks.table.scheduling, 0, tokens, sequences),
         pool_bytes=at(memory.kv_pool_bytes, 0),
         overlaps=bool(plans.small_engine[0]),
     )
 
 
-def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int = 0) -> tuple[Simulated, Column]:
+def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int = 0) -> tuple[SimulationResult, Column]:
     """A steady stretch of the required requests, and the tokens of each after its first."""
     warm = max(int(WARM_SHARE * REQUESTS), ROUNDS * in_flight)
     wanted = warm + max(int((1 - WARM_SHARE) * REQUESTS), 3 * in_flight)
     count = wanted + in_flight
-    prompts, answers = case.workload.drawn(uniforms(1, PROMPTS, count), uniforms(1, OUTPUTS, count))
+    prompts, answers = case.workload.drawn(draw_uniforms(1, PROMPTS, count), draw_uniforms(1, OUTPUTS, count))
     answers = np.maximum(np.minimum(answers, MOST_TOKENS - prompts), 1)
-    drawn = Drawn(unit_gaps(1, count, 1.0), prompts, answers, np.zeros(count, np.int64))
+    drawn = DrawnRequests(unit_gaps(1, count, 1.0), prompts, answers, np.zeros(count, np.int64))
     requests = drawn.in_flight(in_flight) if in_flight else drawn.at_rate(rate_per_s)
     later: Column = answers[warm:wanted].astype(np.float64) - 1
-    return run(r, requests, warm=warm, wanted=wanted), later
+    return simulate_replica(r, requests, warm=warm, wanted=wanted), later
 
 
-def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, StreamSpeed, StreamOperation]:
+def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, StreamSpeed, StreamOperatingPoint]:
     """The closed form."""
-    memory = AUTOREGRESSIVE.memory(workload, case.plans, ASSUMED, Settings())
-    speed = AUTOREGRESSIVE.speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, case.plans, memory, ASSUMED), ASSUMED)
+    memory = AUTOREGRESSIVE.estimate_memory(workload, case.plans, ASSUMED, Settings())
+    speed = AUTOREGRESSIVE.estimate_speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, case.plans, memory, ASSUMED), ASSUMED)
     return memory, speed, AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
 
 
 def compared(case: Case) -> Compared:
     """The closed form and the simulation compared."""
     with unrecorded():
-        memory = AUTOREGRESSIVE.memory(case.workload, case.plans, ASSUMED, Settings())
+        memory = AUTOREGRESSIVE.estimate_memory(case.workload, case.plans, ASSUMED, Settings())
         r = replica(case, memory)
         most, _ = simulated(case, r, in_flight=int(min(BEYOND_FULL * memory.sequences[0], MOST_IN_FLIGHT)))
         saturation = most.finished / most.lasts_s

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.columns import Column
-from app.sizing.serving.simulation import PREFILL_FIRST, Replica, Requests, Simulated, run
+from app.sizing.serving.simulation import PREFILL_FIRST, Replica, Requests, SimulationResult, simulate_replica
 from app.sizing.serving.simulation.record import Counts
 
 NONE, NO_WINDOWS = np.zeros(0), np.zeros(0, np.int64)
@@ -89,11 +89,11 @@ def poisson(rate: float, count: int, seed: int = 1) -> Column:
     return np.cumsum(np.random.default_rng(seed).exponential(1 / rate, count))
 
 
-def ttft_s(found: Simulated) -> Column:
+def ttft_s(found: SimulationResult) -> Column:
     """From sending a request to its first token."""
     return found.first_token_s - found.arrival_s
 
 
-def simulated(r: Replica, q: Requests, warm: int = 0, wanted: int | None = None) -> Simulated:
+def simulated(r: Replica, q: Requests, warm: int = 0, wanted: int | None = None) -> SimulationResult:
     """The whole of it, unless said otherwise."""
-    return run(r, q, warm=warm, wanted=len(q.input_tokens) if wanted is None else wanted)
+    return simulate_replica(r, q, warm=warm, wanted=len(q.input_tokens) if wanted is None else wanted)

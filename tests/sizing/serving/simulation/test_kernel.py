@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.serving.simulation import PREFILL_FIRST, Simulated
+from app.sizing.serving.simulation import PREFILL_FIRST, SimulationResult
 from app.sizing.serving.simulation.record import NEVER, SWAPPED
 from tests.sizing.serving.simulation.given import one_at_a_time, poisson, replica, requests, simulated, ttft_s
 
@@ -111,7 +111,7 @@ def test_streaming_and_tokenising_bound_what_a_server_gives() -> None:
     assert 500 / slow.to_s == pytest.approx(10, rel=0.03)
 
 
-def bytes_of(found: Simulated) -> bytes:
+def bytes_of(found: SimulationResult) -> bytes:
     """Everything a run found, to the last bit."""
     return b"".join(a.tobytes() for a in (found.first_token_s, found.finish_s, found.gaps.tokens))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.serving.simulation.record import GAP_BINS_PER_DOUBLING, GAP_DOUBLINGS, Gaps, Simulated, gap_s
+from app.sizing.serving.simulation.record import GAP_BINS_PER_DOUBLING, GAP_DOUBLINGS, Gaps, SimulationResult, bin_middle_s
 from tests.sizing.serving.simulation.given import replica, requests, simulated
 
 
 def test_bins_follow_one_another_within_two_percent() -> None:
-    middles = np.array([gap_s(place) for place in range(GAP_BINS_PER_DOUBLING * 30)])
+    middles = np.array([bin_middle_s(place) for place in range(GAP_BINS_PER_DOUBLING * 30)])
     assert (np.diff(middles) > 0).all()
     assert (np.diff(middles)[200:] / middles[200:-1]).max() < 0.02
 
@@ -26,6 +26,6 @@ def test_no_gaps_are_no_time() -> None:
 
 
 def test_what_is_measured_lasts_from_the_first_to_the_last() -> None:
-    found: Simulated = simulated(replica(), requests(10, 10, count=100, in_flight=5), warm=20, wanted=80)
+    found: SimulationResult = simulated(replica(), requests(10, 10, count=100, in_flight=5), warm=20, wanted=80)
     assert found.lasts_s == pytest.approx(found.to_s - found.from_s)
     assert found.finished == 60

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.serving.simulation.steps import attention_of_s, linear_s
+from app.sizing.serving.simulation.steps import prompt_attention_total_s, linear_s
 from tests.sizing.serving.simulation.given import replica
 
 
@@ -19,4 +19,4 @@ def test_attention_of_a_prompt_is_read_between_eighths_of_doublings() -> None:
     tokens = np.append(np.outer(2.0 ** np.arange(5), 1 + np.arange(8) / 8).ravel(), 32.0)
     r = replica(prompt_attention_s=tokens)  # as many seconds a token as tokens
     for asked in (1.0, 3.3, 8.0, 20.0, 32.0):
-        assert attention_of_s(r, asked) == pytest.approx(asked**2)
+        assert prompt_attention_total_s(r, asked) == pytest.approx(asked**2)

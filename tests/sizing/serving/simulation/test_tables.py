@@ -15,9 +15,9 @@ from app.sizing.serving.pace import idle_first_token_s
 from app.sizing.serving.prefill import prefill_terms, prefill_work
 from app.sizing.serving.simulation import Replica
 from app.sizing.serving.simulation.record import NEVER, PREFILL_FIRST
-from app.sizing.serving.simulation.steps import attention_of_s, bytes_of
-from app.sizing.serving.simulation.tables import evenly, replica_of, replica_work
-from app.sizing.serving.step import speculating, step_s, step_terms, step_work
+from app.sizing.serving.simulation.steps import prompt_attention_total_s, sequence_cache_bytes
+from app.sizing.serving.simulation.tables import piecewise_linear, build_replica, replica_work
+from app.sizing.serving.step import with_speculative_decoding, step_s, step_terms, step_work
 from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big
@@ -30,7 +30,7 @@ def made(model: ModelArchitecture, speculative: Speculative | None = None, **sch
     plan = on_big(model)
     work = replica_work(model, plan, link_use(plan, Assumptions()))
     scheduler = Scheduling(**scheduled).on(80 * GIB)  # type: ignore[arg-type]
-    return replica_of(work, achieved(1), scheduler, pool_bytes=20 * GIB, speculative=speculative)
+    return build_replica(work, achieved(1), scheduler, pool_bytes=20 * GIB, speculative=speculative)
 
 
 @pytest.mark.parametrize("model", [DENSE, MIXTURE])
@@ -53,27 +53,27 @@ def test_a_step_of_decodes_takes_what_the_closed_form_says(batch: int) -> None:
     assert said == pytest.approx(step_s(terms, col(batch))[0], rel=1e-6)
     drafting = Speculative(Drafting.NGRAM, 3, 0.5, 0.0)
     faster = made(DENSE, speculative=drafting)
-    expected = step_s(speculating(terms, DENSE, drafting), col(batch))[0]
+    expected = step_s(with_speculative_decoding(terms, DENSE, drafting), col(batch))[0]
     assert faster.decode_s[batch] + batch * faster.attention_token_s * 500 == pytest.approx(expected, rel=1e-6)
 
 
 def test_the_cache_of_a_sequence_is_the_one_that_memory_counts() -> None:
     found, plan = made(DENSE), on_big(DENSE)
     for tokens in (10, 1000, 8000):
-        assert bytes_of(found, tokens) == pytest.approx(cache_bytes(DENSE, tokens, plan)[0], rel=1e-9)
+        assert sequence_cache_bytes(found, tokens) == pytest.approx(cache_bytes(DENSE, tokens, plan)[0], rel=1e-9)
 
 
 def test_a_window_bounds_what_a_sequence_adds() -> None:
     contexts, values = col(0, 100, 1100), col(5, 205, 1205)
-    fit = evenly(contexts, values)
+    fit = piecewise_linear(contexts, values)
     for context, value in zip(contexts, values, strict=True):
         assert fit.fixed + fit.token * context + fit.windows[0] * min(context, 100) == value
 
 
 def test_attention_of_a_prompt_grows_with_its_square() -> None:
     found = made(DENSE)
-    assert attention_of_s(found, 0.0) == 0
-    assert attention_of_s(found, 8000.0) / attention_of_s(found, 4000.0) == pytest.approx(4, rel=0.15)
+    assert prompt_attention_total_s(found, 0.0) == 0
+    assert prompt_attention_total_s(found, 8000.0) / prompt_attention_total_s(found, 4000.0) == pytest.approx(4, rel=0.15)
 
 
 def test_an_engine_that_reserves_keeps_room_for_the_whole_output() -> None:
