@@ -34,14 +34,14 @@ from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.offload import with_host_weights
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
-from app.sizing.training.finalists import judge as judge_runs
-from app.sizing.training.given import any_fits, chosen_run, size_asked
+from app.sizing.training.finalists import assess_finalists as judge_runs
+from app.sizing.training.given import any_layout_fits, best_requested_run, requested_accelerators
 from app.sizing.training.layouts import check_layout
-from app.sizing.training.margins import surely_in_time
-from app.sizing.training.maximum import largest, with_value
+from app.sizing.training.margins import meets_deadline_at_confidence
+from app.sizing.training.maximum import find_maximum, with_quantity
 from app.sizing.training.run import run_fits_at_confidence
-from app.sizing.training.scaling import curve_of
-from app.sizing.training.search import Judged, compared_by, layouts_for
+from app.sizing.training.scaling import scaling_curve
+from app.sizing.training.search import CostedRuns, comparison_score, training_layouts
 from app.sizing.values.runs import Maximum
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -224,10 +224,10 @@ def estimate_training(
         sought = (question.maximize, question.constraints, assumed)
         workload, deployment, maximum = at_maximum(*sought, workload, deployment, machines, market)
     counts = counts_of(workload)
-    layouts = layouts_for(workload, market, machines, question.constraints, rejections, assumed, fixed=deployment)
+    layouts = training_layouts(workload, market, machines, question.constraints, rejections, assumed, fixed=deployment)
     if not len(layouts):
         return refused(deployment, workload.model, market, rejections)
-    runs = chosen_run(workload, counts, layouts, deployment, question)
+    runs = best_requested_run(workload, counts, layouts, deployment, question)
     if runs is None:
         raise not_laid_out(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
@@ -238,16 +238,16 @@ def estimate_training(
         reasons = () if runner_up is None else tied([as_tied(runner_up)], question.objective)
         found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
-    return replace(found, scaling=curve_of(counts, layouts, best, question), maximum=maximum)
+    return replace(found, scaling=scaling_curve(counts, layouts, best, question), maximum=maximum)
 
 
 def framework_beside(
-    workload: TrainingWorkload, counts: Counts, runs: Judged, question: Question, market: Catalog
+    workload: TrainingWorkload, counts: Counts, runs: CostedRuns, question: Question, market: Catalog
 ) -> Rival | None:
     """The best framework that was not chosen, where it is feasible and almost as good."""
-    plans, compared = runs.plans, compared_by(counts, runs, question)
+    plans, compared = runs.plans, comparison_score(counts, runs, question)
     able = run_fits_at_confidence(plans, runs.run, question.assumptions)
-    able &= surely_in_time(plans.stack.margins, runs.run.wall_s, workload.deadline_s)
+    able &= meets_deadline_at_confidence(plans.stack.margins, runs.run.wall_s, workload.deadline_s)
     others = np.flatnonzero(able & (plans.framework != plans.framework[0]))
     if not able[0] or not len(others):
         return None
@@ -285,13 +285,13 @@ def at_maximum(
 
     It must fit the requested accelerators, or one machine, at the requested confidence.
     """
-    size = size_asked(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
+    size = requested_accelerators(deployment) or deployment.data_parallel or int(machines.node.accelerators_per_node[0])
     if deployment.data_parallel is None:
         deployment = replace(deployment, accelerators_per_replica=size)
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-        layouts = layouts_for(w, market, machines, constraints, NullRejections(market.accelerators), assumed, fixed=d)
-        return any_fits(counts_of(w), layouts, d, assumed)
+        layouts = training_layouts(w, market, machines, constraints, NullRejections(market.accelerators), assumed, fixed=d)
+        return any_layout_fits(counts_of(w), layouts, d, assumed)
 
-    maximum = largest(quantity, workload, deployment, size, fitting_layout)
-    return *with_value(workload, deployment, maximum.quantity, maximum.value, size), maximum
+    maximum = find_maximum(quantity, workload, deployment, size, fitting_layout)
+    return *with_quantity(workload, deployment, maximum.quantity, maximum.value, size), maximum

@@ -46,11 +46,11 @@ from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
-from app.sizing.training.batch import with_larger_batch
+from app.sizing.training.batch import best_run_with_larger_batch
 from app.sizing.training.counts import counts_of
-from app.sizing.training.finalists import judge
-from app.sizing.training.scaling import curve_of
-from app.sizing.training.search import best_runs, layouts_sought, run_measures, smallest_runs
+from app.sizing.training.finalists import assess_finalists
+from app.sizing.training.scaling import scaling_curve
+from app.sizing.training.search import best_runs, search_layouts, run_measures, smallest_runs
 from app.sizing.values.runs import Curve
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
@@ -227,14 +227,14 @@ def cheapest_of(options: Options, market: Catalog) -> Cheapest:
 def find_training(question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections) -> Found:
     """Judge every layout at the smallest size that fits and meets the deadline."""
     counts = counts_of(workload)
-    layouts = layouts_sought(question, workload, market, rejections)
+    layouts = search_layouts(question, workload, market, rejections)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
         return Found((), (), (), len(layouts), 0)
     best, compared = best_runs(counts, runs, question)
     shown = best[: question.limit]
     chosen = runs.take(shown)
-    judged = judge(counts, chosen.plans, chosen.run, workload.deadline_s, question)
+    judged = assess_finalists(counts, chosen.plans, chosen.run, workload.deadline_s, question)
     estimates = training_estimates(workload, judged, market, question)
     result = Found(
         estimates,
@@ -245,8 +245,8 @@ def find_training(question: Question, workload: TrainingWorkload, market: Catalo
     )
     if question.briefly:
         return result
-    curve = curve_of(counts, layouts, chosen, question)
-    larger = None if workload.batch_asked else with_larger_batch(workload, layouts, chosen, question)
+    curve = scaling_curve(counts, layouts, chosen, question)
+    larger = None if workload.batch_asked else best_run_with_larger_batch(workload, layouts, chosen, question)
     return replace(
         result,
         sensitivity=(*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),

@@ -42,13 +42,13 @@ from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts, counts_of
-from app.sizing.training.degrees import degree_of
+from app.sizing.training.degrees import degree_for_accelerators
 from app.sizing.training.layouts import FULL
-from app.sizing.training.memory import memory_of
-from app.sizing.training.moments import HeldBytes
+from app.sizing.training.memory import estimate_training_memory
+from app.sizing.training.moments import MemoryParts
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import run_at
-from app.sizing.training.search import layouts_for
+from app.sizing.training.search import training_layouts
 from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
 
@@ -112,7 +112,7 @@ class SpeedTable(Columns):
 
 @dataclass(frozen=True, slots=True)
 class MemoryTable(Columns):
-    held: HeldBytes
+    held: MemoryParts
     reserved: Mask  # the source counts memory that its allocator reserved, not memory of tensors
     driver: Mask  # the source counts memory that the device shows as used
 
@@ -318,14 +318,14 @@ class TrainingCases:
         machine = self.machine(run)
         rejections = Rejections(self.market.accelerators)
         counts = counts_of(workload)
-        plans = layouts_for(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
+        plans = training_layouts(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
         if deployment.zero_stage is None:
             plans = plans.take(~self.partly_sharded(plans))
         if deployment.activation_checkpointing is None:
             plans = plans.take(~self.whole_layers_again(plans))
         if not len(plans):
             raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")
-        degree, even = degree_of(counts, plans, np.full(len(plans), run.accelerators))
+        degree, even = degree_for_accelerators(counts, plans, np.full(len(plans), run.accelerators))
         each = workload.global_batch / (degree * plans.micro_batch_sequences)
         whole = even & (degree >= 1) & ((np.mod(each, 1) == 0) | workload.in_samples)
         whole &= (each >= 1) | workload.in_samples
@@ -358,7 +358,7 @@ class TrainingCases:
 
 def memory_table(asked: Asked, counts: Counts, plans: TrainingPlans, degree: Column) -> tuple[MemoryTable, float]:
     """(memory of a row's run, memory counted to the byte), with the kind of peak that its source publishes."""
-    held, memory = memory_of(counts, plans, degree, ASSUMED)
+    held, memory = estimate_training_memory(counts, plans, degree, ASSUMED)
     if (asked.peak_memory_bytes or 0.0) < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
         raise NotCompared("the peak is below the memory of weights and optimizer states")
     source = asked.source_recipe

@@ -12,8 +12,8 @@ from app.calibration.training.cases import MemoryTable, SpeedTable, TrainingCase
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, column, stacked
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
-from app.sizing.training.margins import around_memory
-from app.sizing.training.moments import collective_buffer_bytes, peak_of
+from app.sizing.training.margins import memory_neighbourhood
+from app.sizing.training.moments import collective_buffer_bytes, find_peak
 from app.sizing.training.step import micro_batch_time, sample_batch_time, sample_step_time, step_time
 
 ASSUMED = Assumptions()
@@ -85,7 +85,7 @@ def predict_samples(table: SpeedTable, achieved: SampleTrainingAchieved) -> dict
 
 
 def predict_memory(table: MemoryTable, factors: TrainingMemoryFactors) -> dict[str, Column]:
-    peak, states = peak_of(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
+    peak, states = find_peak(table.held, factors), table.held.weights_bytes + table.held.optimizer_bytes
     around = factors.training_context_bytes + collective_buffer_bytes(table.held, factors)
     outside = np.where(table.reserved, peak.overhead_bytes - around, 0.0) + np.where(table.driver, around, 0.0)
     return {"peak_memory_bytes": states + peak.gradient_bytes + peak.activation_bytes + outside}
@@ -105,7 +105,7 @@ def distance_of(case: TrainingCase, predicted_bytes: float) -> float:
     """Distance of a predicted peak from the memory that is counted to the byte."""
     known = np.array([case.recipe_known])
     return float(
-        around_memory(column([case.counted_bytes]), column([predicted_bytes]), known, column([1.0])).distance[0]
+        memory_neighbourhood(column([case.counted_bytes]), column([predicted_bytes]), known, column([1.0])).distance[0]
     )
 
 

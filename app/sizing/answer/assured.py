@@ -53,7 +53,7 @@ def memory_interval(finalists: Finalists, row: int) -> Interval:
 
 def assurance_of(finalists: Finalists, row: int) -> Assurance:
     """Probabilities of one run, and the accelerators and cost that each confidence level needs."""
-    sure = finalists.assured
+    sure = finalists.assurance
     taken = zip(sure.levels, sure.accelerators[row].tolist(), sure.usd_total[row].tolist(), strict=True)
     return Assurance(
         asked=finalists.plans.stack.margins.asked,
@@ -77,7 +77,7 @@ def fits_reason(probability: float) -> Iterator[Reason]:
 def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) -> Reason:
     """Share of the allowed time that a run takes: expected, and at the requested confidence."""
     days, limit = at(finalists.outcome.days, row), workload.deadline_s / SECONDS_PER_DAY
-    sure, asked = at(finalists.assured.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
+    sure, asked = at(finalists.assurance.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
     unit, each = ("day", 1.0) if limit >= 2 else ("hour", HOURS_PER_DAY)
     in_one_unit = min(days, sure) * each >= 1
     expected = figure(days * each) if in_one_unit else span(days)

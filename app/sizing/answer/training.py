@@ -34,8 +34,8 @@ from app.sizing.training.alternatives import Alternative
 from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, deployed
-from app.sizing.training.search import Judged
+from app.sizing.training.run import Run, deployed_machines
+from app.sizing.training.search import CostedRuns
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.values.runs import Curve
 from app.sizing.words import counted, figure, large, percent, span
@@ -226,8 +226,8 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
 
 def alternative_words(other: Alternative) -> str:
     """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
-    share = percent(abs(other.slower))
-    speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slower >= 0 else 'faster'}"
+    share = percent(abs(other.slowdown))
+    speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
     return f"{other.description} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
 
 
@@ -269,7 +269,7 @@ def training_estimates(
     supported = [
         with_support(each, workload, catalog, assumed, expected=e) for each, e in zip(estimates, expected, strict=True)
     ]
-    others = alternatives(question, catalog, deployed(finalists.plans, finalists.run, finalists.cost))
+    others = alternatives(question, catalog, deployed_machines(finalists.plans, finalists.run, finalists.cost))
     return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(supported, others, strict=True))
 
 
@@ -354,7 +354,7 @@ def twice_the_accelerators(first: Estimate, curve: Curve | None) -> tuple[Change
     return (Change("twice the accelerators", text),)
 
 
-def larger_batch(workload: TrainingWorkload, first: Estimate, larger: Judged | None) -> tuple[Change, ...]:
+def larger_batch(workload: TrainingWorkload, first: Estimate, larger: CostedRuns | None) -> tuple[Change, ...]:
     """Effect of a larger global batch on cost and duration. It applies only to runs that left the batch open."""
     if larger is None or first.cost is None or first.cost.usd_total is None:
         return ()

@@ -8,7 +8,7 @@ from app.sizing.columns import Columns, at, names_of
 from app.sizing.result import DeviceMemory, Reason
 from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
-from app.sizing.training.moments import parts_at, whole_moments
+from app.sizing.training.moments import activation_parts_at, total_bytes_at_moments
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
 from app.sizing.units import GIB
@@ -59,7 +59,7 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
 def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
     """Memory of a row by part, at every moment of a step, and its activations at the peak."""
     memory, held = finalists.run.memory, finalists.memory_by_kind
-    moments, parts = whole_moments(held, finalists.plans.stack.memory_factors), parts_at(held, memory.moment)
+    moments, parts = total_bytes_at_moments(held, finalists.plans.stack.memory_factors), activation_parts_at(held, memory.moment)
     return DeviceMemory(
         weights_bytes=at(memory.weights_bytes, row),
         kv_cache_bytes=0.0,

@@ -44,10 +44,10 @@ from app.sizing.serving.search import enumerate_plans, search_plans
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import Counts
-from app.sizing.training.margins import surely_in_time
+from app.sizing.training.margins import meets_deadline_at_confidence
 from app.sizing.training.plans import TrainingMachines
-from app.sizing.training.run import deployed, run_at, run_cost, run_fits_at_confidence
-from app.sizing.training.search import Judged, run_measures
+from app.sizing.training.run import deployed_machines, run_at, run_cost, run_fits_at_confidence
+from app.sizing.training.search import CostedRuns, run_measures
 from app.sizing.values.ways import Cheaper, AcquisitionOption, risk_of
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -174,7 +174,7 @@ def _least_machines(workload: InferenceWorkload) -> float:
 
 
 def cheaper_runs(
-    question: Question, counts: Counts, deadline_s: float, chosen: Judged, market: Catalog
+    question: Question, counts: Counts, deadline_s: float, chosen: CostedRuns, market: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest training run where it costs less than the best accepted one.
 
@@ -187,13 +187,13 @@ def cheaper_runs(
         if not len(machines):
             return ()
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
-        good = as_good(market, deployed(chosen.plans, chosen.run, chosen.cost), machines.listing)
+        good = as_good(market, deployed_machines(chosen.plans, chosen.run, chosen.cost), machines.listing)
         accepted = accepting[machines.listing] == np.arange(len(ACCEPTING))[:, None]
         each = good[:, None, :] & accepted  # axes: run, acceptance code, machine
         of, code = np.nonzero(each.any(axis=2))
         runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
         holds = run_fits_at_confidence(runs.plans, runs.run, question.assumptions)
-        holds &= surely_in_time(runs.plans.stack.margins, runs.run.wall_s, deadline_s)
+        holds &= meets_deadline_at_confidence(runs.plans.stack.margins, runs.run.wall_s, deadline_s)
         runs, code = runs.take(holds), code[holds]
         paid = runs.run.nodes * runs.plans.accelerators_per_node
         usd = run_measures(counts, runs).usd
@@ -202,13 +202,13 @@ def cheaper_runs(
         return _told(question, market, found, at(run_measures(counts, chosen).usd, 0))
 
 
-def _on(machines: Candidates, runs: Judged, counts: Counts, question: Question) -> Judged:
+def _on(machines: Candidates, runs: CostedRuns, counts: Counts, question: Question) -> CostedRuns:
     """Runs moved to other machines, row by row; spot machines can be reclaimed during the run."""
     kept = {name: getattr(runs.plans.machine, name) for name in names_of(TrainingMachines)}
     taken = {"offered": oversubscribed(machines, question.assumptions), "spot": machines.spot}
     plans = replace(runs.plans, machine=TrainingMachines(**{**kept, **taken}))
     run = run_at(counts, plans, runs.run.data_parallel, question.assumptions)
-    return Judged(runs.row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
+    return CostedRuns(runs.row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
 
 
 def _kinds(market: Catalog, machines: Candidates) -> Codes:

@@ -22,7 +22,7 @@ from app.sizing.serving.options import Options, measures
 from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.search import every_run, layouts_sought
+from app.sizing.training.search import all_smallest_runs, search_layouts
 from app.sizing.words import at_least, counted, figure
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -147,8 +147,8 @@ def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
 
 def _ways_to_train(question: Question, workload: TrainingWorkload, market: Catalog) -> Ways:
     """Every training layout at the smallest size that meets the deadline."""
-    layouts = layouts_sought(question, workload, market, NullRejections(market.accelerators))
-    runs = every_run(workload, counts_of(workload), layouts, question)
+    layouts = search_layouts(question, workload, market, NullRejections(market.accelerators))
+    runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
     total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)
     paid = runs.run.nodes * plans.accelerators_per_node

@@ -140,7 +140,7 @@ def micro_batch_memory(counts: Counts, plans: TrainingPlans, assumed: Assumption
     if counts.in_samples:
         kept, working = sample_activation_bytes(counts, plans), working_sample_bytes(counts, plans)
         return MicroBatchMemory(kept, zero, working, zero, zero, LossBytes(zero, zero, zero), stages, chunks)
-    layer = plans.keeping(counts).layer
+    layer = plans.kept_bytes(counts).layer
     tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
     on_stage = stage_layers(counts.num_layers, stages)
     sent = sent_split(plans, split)
@@ -197,7 +197,7 @@ def loss_beyond_bytes(
 
 def kept_bytes(counts: Counts, plans: TrainingPlans) -> Column:
     """Return the activations that a micro-batch keeps for backward, on the accelerator or in host memory."""
-    tokens, layer = tokens_per_micro_batch(counts, plans), plans.keeping(counts).layer
+    tokens, layer = tokens_per_micro_batch(counts, plans), plans.kept_bytes(counts).layer
     split = sequence_split(plans)
     of_layer = kept_layer_bytes(plans, layer, tokens, split, sent_split(plans, split))
     return micro_batch_activation_bytes(of_layer, stage_layers(counts.num_layers, plans.pipeline_parallel))

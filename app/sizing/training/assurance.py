@@ -18,16 +18,16 @@ from app.sizing.columns import Codes, Column, Columns, at
 from app.sizing.decisions.cost import usd_total
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degrees_of
+from app.sizing.training.degrees import legal_degrees
 from app.sizing.training.doubt import memory_factor, fit_probability
 from app.sizing.training.layouts import FULL, ZERO_STAGES
-from app.sizing.training.margins import in_time
+from app.sizing.training.margins import deadline_probability
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.run import Run, fits, host_holds, run_at, run_cost
+from app.sizing.training.run import Run, fits_memory, host_fits_memory, run_at, run_cost
 
 
 @dataclass(frozen=True, slots=True)
-class Assured(Columns):
+class RunAssurance(Columns):
     """Probabilities of each run (one row per run) and its needs at each level (one column per level).
 
     NaN means that no size is feasible at that level or that no price is known.
@@ -41,21 +41,21 @@ class Assured(Columns):
     usd_total: Column  # cost at the duration of the level, USD
 
 
-def assured(
+def assess_assurance(
     counts: Counts,
     plans: TrainingPlans,
     run: Run,
     deadline_s: float,
     question: Question,
-) -> Assured:
+) -> RunAssurance:
     """Return the probabilities of each run, and the size and cost that each confidence level requires."""
     margins, memory, assumed = plans.stack.margins, run.memory, question.assumptions
     levels = tuple(sorted({*CONFIDENCE_LEVELS, margins.asked}))
-    accelerators, usd = _taken(counts, plans, run, levels, deadline_s, question)
-    host_fits = host_holds(plans, memory, assumed)
-    return Assured(
+    accelerators, usd = _needs_per_level(counts, plans, run, levels, deadline_s, question)
+    host_fits = host_fits_memory(plans, memory, assumed)
+    return RunAssurance(
         levels=levels,
-        meets_deadline=in_time(margins, run.wall_s, deadline_s),
+        meets_deadline=deadline_probability(margins, run.wall_s, deadline_s),
         fits=np.where(host_fits, fit_probability(plans, memory), 0.0),
         wall_s=run.wall_s * margins.time_factor,
         accelerators=accelerators,
@@ -63,7 +63,7 @@ def assured(
     )
 
 
-def _holding_less(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tuple[int, float, float]]:
+def _lower_memory_variants(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tuple[int, float, float]]:
     """Yield (activation checkpointing, ZeRO stage, micro-batch) of a row's own layout and of layouts with less
     memory.
     """
@@ -73,25 +73,25 @@ def _holding_less(counts: Counts, plans: TrainingPlans, row: int) -> Iterator[tu
     yield from product(modes, stages, {at(plans.micro_batch_sequences, row), 1.0})
 
 
-def _every_size(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, TrainingPlans, Column]:
+def _candidate_sizes(counts: Counts, plans: TrainingPlans, run: Run) -> tuple[Codes, TrainingPlans, Column]:
     """Return (row, layout, data-parallel degree) of every candidate replacement of each run, the run itself first."""
     own = np.arange(len(plans))
-    variants = [(row, *choice) for row in own.tolist() for choice in _holding_less(counts, plans, row)]
+    variants = [(row, *choice) for row in own.tolist() for choice in _lower_memory_variants(counts, plans, row)]
     source_row, modes, stages, sizes = (np.array(values) for values in zip(*variants, strict=True))
     source_row = np.concatenate([own, source_row])
     layouts = plans.take(source_row)
     layouts.activation_checkpointing[len(own) :] = modes
     layouts.zero_stage[len(own) :] = stages
     layouts.micro_batch_sequences[len(own) :] = sizes
-    degrees = degrees_of(counts, layouts)
-    number = degrees.counts()
+    degrees = legal_degrees(counts, layouts)
+    number = degrees.degrees_per_row()
     rows = np.repeat(np.arange(len(layouts)), number)
     place = np.arange(len(rows)) - np.repeat(np.cumsum(number) - number, number)
     rows, degree = np.concatenate([own, rows]), np.concatenate([run.data_parallel, degrees.degree_at(rows, place)])
     return source_row[rows], layouts.take(rows), degree
 
 
-def _taken(
+def _needs_per_level(
     counts: Counts,
     plans: TrainingPlans,
     run: Run,
@@ -104,10 +104,10 @@ def _taken(
     At the requested level and above, the run keeps its own size while that size is feasible. Otherwise the cheapest
     feasible size counts.
     """
-    rows, candidates, degree = _every_size(counts, plans, run)
+    rows, candidates, degree = _candidate_sizes(counts, plans, run)
     assumed, economics = question.assumptions, question.economics
     sizes, margins = run_at(counts, candidates, degree, assumed), candidates.stack.margins
-    paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits(candidates, sizes, assumed)
+    paid, fitting = sizes.nodes * candidates.accelerators_per_node, fits_memory(candidates, sizes, assumed)
     usd_per_hour = run_cost(candidates, sizes, assumed, economics).usd_per_hour
     other = np.where(np.arange(len(rows)) < len(plans), 0.0, 1.0)
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes

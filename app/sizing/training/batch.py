@@ -11,21 +11,21 @@ from app.sizing.question import Question
 from app.sizing.training.counts import counts_of
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.scaling import same_machine_and_framework
-from app.sizing.training.search import Judged, best_runs, smallest_runs
+from app.sizing.training.search import CostedRuns, best_runs, smallest_runs
 from app.sizing.workload import TrainingWorkload
 
 # Factor on the global batch: published batches for models of one size differ by as much.
-TIMES = 4
+BATCH_FACTOR = 4
 
 
-def with_larger_batch(
-    workload: TrainingWorkload, layouts: TrainingPlans, chosen: Judged, question: Question
-) -> Judged | None:
+def best_run_with_larger_batch(
+    workload: TrainingWorkload, layouts: TrainingPlans, chosen: CostedRuns, question: Question
+) -> CostedRuns | None:
     """Return the best run with a global batch four times as large, as a one-row table; None if no size is feasible.
 
     The run uses the machine and the framework of the first chosen run.
     """
-    larger = replace(workload, global_batch=TIMES * workload.global_batch)
+    larger = replace(workload, global_batch=BATCH_FACTOR * workload.global_batch)
     counts = counts_of(larger)
     runs = smallest_runs(larger, counts, same_machine_and_framework(layouts, chosen.plans), replace(question, workload=larger), NullRejections(()))
     if not len(runs):

@@ -159,12 +159,12 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         expert_inputs=float(next((t.inputs for t in model.tensors if t.role == "experts.up_proj"), 0)),
         routing_layers=float(model.moe_layers if model.is_moe else 0),
         **parameter_counts(workload),
-        score_flops_per_token=scores_of(workload),
+        score_flops_per_token=attention_flops_per_token(workload),
         recurrent_flops_per_token=model.recurrent_flops_per_token,
         adapter_flops_per_token=adapter_flops_per_token(model, adapters),
-        flops_per_unit=flops_per_unit(workload, scores_of(workload), adapter_flops_per_token(model, adapters)),
+        flops_per_unit=flops_per_unit(workload, attention_flops_per_token(workload), adapter_flops_per_token(model, adapters)),
         attention_activation_bytes=model.attention_activation_bytes,
-        layer=layer_of(workload),
+        layer=mean_layer(workload),
         **sample_counts(sample, recipe_of(workload).weight_bytes_per_param / BYTES_16_BIT),
     )
 
@@ -191,7 +191,7 @@ def parameter_counts(workload: TrainingWorkload) -> dict[str, float]:
     }
 
 
-def layer_of(workload: TrainingWorkload) -> Layer:
+def mean_layer(workload: TrainingWorkload) -> Layer:
     """Return the widths of the model's average layer and, for LoRA and QLoRA, of its adapters."""
     model = workload.model
     widths, gated = layer_widths(model), model.is_gated
@@ -253,7 +253,7 @@ def adapter_params(workload: TrainingWorkload) -> float:
     return workload.model.lora_params(workload.lora_rank, workload.lora_targets)
 
 
-def scores_of(workload: TrainingWorkload) -> float:
+def attention_flops_per_token(workload: TrainingWorkload) -> float:
     """Forward FLOPs of attention per average token; 0 for models that process samples."""
     return 0.0 if workload.in_samples else score_flops_per_token(workload.model, workload.units_per_sequence)
 

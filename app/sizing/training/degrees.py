@@ -18,11 +18,11 @@ Entry = TypeVar("Entry", bound=np.generic)
 # The grid of a search: divisors of the global batch (a sample if there are many) and sizes between them.
 LARGEST_DIVISOR = 65536
 LARGEST_CLUSTER = 131072  # accelerators
-MOST_DIVISORS = 48
+MAX_DIVISORS = 48
 SIZES_PER_OCTAVE = 4
 
 
-def divides(divisor: Column, number: Column) -> Mask:
+def is_divisor(divisor: Column, number: Column) -> Mask:
     """Whether each divisor divides its whole number; division and floor cost a quarter of a remainder."""
     quotient = number / divisor
     result: Mask = quotient == np.floor(quotient)
@@ -30,88 +30,88 @@ def divides(divisor: Column, number: Column) -> Mask:
 
 
 @lru_cache(maxsize=256)
-def divisors_of(batch: int) -> Column:
+def batch_divisors(batch: int) -> Column:
     """Divisors of a global batch, ascending, at most `MAX_DIVISORS` of them."""
     numbers = np.arange(1, min(batch, LARGEST_DIVISOR) + 1)
     divisors: Column = numbers[batch % numbers == 0].astype(np.float64)
-    if len(divisors) > MOST_DIVISORS:
-        divisors = divisors[np.unique(np.geomspace(1, len(divisors), MOST_DIVISORS).astype(int) - 1)]
+    if len(divisors) > MAX_DIVISORS:
+        divisors = divisors[np.unique(np.geomspace(1, len(divisors), MAX_DIVISORS).astype(int) - 1)]
     divisors.flags.writeable = False
     return divisors
 
 
 @lru_cache(maxsize=256)
-def degrees_judged(batch: int, most: float) -> Column:
+def search_degrees(batch: int, most: float) -> Column:
     """Data-parallel degrees that a search evaluates: divisors of the global batch and sizes between them, up to a
     limit.
     """
     octaves = 2.0 ** np.arange(np.floor(np.log2(LARGEST_DIVISOR)) + 1)
     intermediate = np.outer(octaves, 1 + np.arange(SIZES_PER_OCTAVE) / SIZES_PER_OCTAVE)
     sizes = intermediate[(intermediate <= min(most, LARGEST_DIVISOR)) & (intermediate == np.floor(intermediate))]
-    degrees: Column = np.union1d(divisors_of(batch), sizes)
+    degrees: Column = np.union1d(batch_divisors(batch), sizes)
     degrees.flags.writeable = False
     return degrees
 
 
-def _rows(values: NDArray[Entry], like: Column) -> NDArray[Entry]:
+def _align_rows(values: NDArray[Entry], like: Column) -> NDArray[Entry]:
     """Reshape one value per row so that it broadcasts against `like`: one number per row, or one row of options."""
     return values[(slice(None),) + (None,) * (like.ndim - 1)]
 
 
-def legal(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
+def is_legal_degree(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
     """Whether each row may use a data-parallel degree (one per row, or a row of options).
 
     Whole micro-batches must make up a batch near the requested one. Models that process samples may fill the last
     micro-batch in part.
     """
-    micro = _rows(plans.micro_batch_sequences, degrees)
+    micro = _align_rows(plans.micro_batch_sequences, degrees)
     even: Mask = degrees * micro <= counts.global_batch
     if not counts.in_samples:
-        batch = step_batch_of(counts.global_batch, degrees * micro)
+        batch = nearest_step_batch(counts.global_batch, degrees * micro)
         even = np.abs(batch / counts.global_batch - 1) <= counts.near_batch_share
-    return even & splits(counts, plans, degrees)
+    return even & supports_degree(counts, plans, degrees)
 
 
-def step_batch_of(requested: float, shares: Column) -> Column:
+def nearest_step_batch(requested: float, shares: Column) -> Column:
     """Global batch nearest to the requested one that is a whole multiple of `shares`."""
     nearest: Column = np.maximum(1.0, np.floor(requested / shares + 0.5)) * shares
     return nearest
 
 
-def splits(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
+def supports_degree(counts: Counts, plans: TrainingPlans, degrees: Column) -> Mask:
     """Whether the framework supports each data-parallel degree and experts spread evenly over its ranks."""
     even: Mask = np.ones(degrees.shape, dtype=bool)
     single = plans.stack.single_accelerator
     if single.any():
-        even = even & (~_rows(single, degrees) | (degrees == 1))
+        even = even & (~_align_rows(single, degrees) | (degrees == 1))
     if counts.is_moe:
-        ranks = _rows(plans.tensor_parallel * plans.context_parallel, degrees)
-        even = even & divides(_rows(plans.expert_parallel, degrees), ranks * degrees)
+        ranks = _align_rows(plans.tensor_parallel * plans.context_parallel, degrees)
+        even = even & is_divisor(_align_rows(plans.expert_parallel, degrees), ranks * degrees)
     return even
 
 
-def degree_of(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Column, Mask]:
+def degree_for_accelerators(counts: Counts, plans: TrainingPlans, accelerators: Column) -> tuple[Column, Mask]:
     """Return (data-parallel degree that uses the given accelerators, whether each row may use that degree).
 
     `accelerators` holds one number per row, or a row of options. The distance of the resulting batch from the
     requested one is not checked.
     """
-    degree = accelerators / _rows(plans.ranks, accelerators)
+    degree = accelerators / _align_rows(plans.ranks, accelerators)
     whole = np.maximum(1.0, np.floor(degree))
-    return degree, (degree == whole) & splits(counts, plans, whole)
+    return degree, (degree == whole) & supports_degree(counts, plans, whole)
 
 
-def filled(plans: TrainingPlans, accelerators: Column) -> Mask:
+def fills_machines(plans: TrainingPlans, accelerators: Column) -> Mask:
     """Whether accelerators (one number per row, or a row of options) fill whole machines beyond the first machine."""
-    count = _rows(plans.accelerators_per_node, accelerators)
-    result: Mask = (accelerators <= count) | divides(count, accelerators)
+    count = _align_rows(plans.accelerators_per_node, accelerators)
+    result: Mask = (accelerators <= count) | is_divisor(count, accelerators)
     return result
 
 
-def wired(plans: TrainingPlans, accelerators: Column) -> Mask:
+def has_interconnect(plans: TrainingPlans, accelerators: Column) -> Mask:
     """Whether accelerators share a machine or scale-up domain, or have a known network between their machines."""
-    near: Mask = accelerators <= _rows(plans.machine.scale_up_accelerators, accelerators)
-    return near | ~np.isnan(_rows(plans.node.network_bytes_per_s, accelerators))
+    near: Mask = accelerators <= _align_rows(plans.machine.scale_up_accelerators, accelerators)
+    return near | ~np.isnan(_align_rows(plans.node.network_bytes_per_s, accelerators))
 
 
 def forms_cluster(plans: TrainingPlans, accelerators: Column) -> Mask:
@@ -119,30 +119,30 @@ def forms_cluster(plans: TrainingPlans, accelerators: Column) -> Mask:
 
     Inference-class machines are not built into training clusters, so they pass only up to one machine.
     """
-    one_machine = accelerators <= _rows(plans.accelerators_per_node, accelerators)
-    cluster = one_machine | _rows(plans.machine.training_class, accelerators)
-    result: Mask = filled(plans, accelerators) & wired(plans, accelerators) & cluster
+    one_machine = accelerators <= _align_rows(plans.accelerators_per_node, accelerators)
+    cluster = one_machine | _align_rows(plans.machine.training_class, accelerators)
+    result: Mask = fills_machines(plans, accelerators) & has_interconnect(plans, accelerators) & cluster
     return result
 
 
 @dataclass(frozen=True, slots=True)
-class Degrees:
+class LegalDegrees:
     """Legal data-parallel degrees of each row, ascending. Rows with equal options share one list."""
 
     options: Column  # degrees of every list, padded with infinity
-    count: Codes  # number of degrees in each list
+    list_lengths: Codes  # number of degrees in each list
     row_lists: Codes  # list of each row
 
-    def counts(self) -> Codes:
+    def degrees_per_row(self) -> Codes:
         """Number of legal degrees of each row."""
-        return self.count[self.row_lists]
+        return self.list_lengths[self.row_lists]
 
     def degree_at(self, rows: Codes, place: Codes) -> Column:
         """Degree at a position in the list of each row."""
         return self.options[self.row_lists[rows], place]
 
 
-def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
+def legal_degrees(counts: Counts, plans: TrainingPlans) -> LegalDegrees:
     """Return the legal data-parallel degrees of each row.
 
     Rows with machines of the same shape and the same split of a batch are evaluated once.
@@ -158,30 +158,30 @@ def degrees_of(counts: Counts, plans: TrainingPlans) -> Degrees:
     )
     examples = plans.take(example)
     reach = counts.global_batch * (1 + (0.0 if counts.in_samples else counts.near_batch_share))
-    divisors = degrees_judged(int(counts.global_batch), reach)
+    divisors = search_degrees(int(counts.global_batch), reach)
     options = np.broadcast_to(divisors, (len(examples), len(divisors)))
     accelerators = examples.ranks[:, None] * options
-    allowed = legal(counts, examples, options) & forms_cluster(examples, accelerators)
+    allowed = is_legal_degree(counts, examples, options) & forms_cluster(examples, accelerators)
     allowed &= accelerators <= LARGEST_CLUSTER
     kind, option = np.nonzero(allowed)
     packed = np.full(allowed.shape, np.inf)
     packed[kind, np.cumsum(allowed, axis=1)[kind, option] - 1] = divisors[option]
-    return Degrees(packed, allowed.sum(axis=1), list_of_row)
+    return LegalDegrees(packed, allowed.sum(axis=1), list_of_row)
 
 
 def group_rows(*columns: Column | Codes | Mask) -> tuple[Codes, Codes]:
     """Return (one example row of each distinct combination of whole numbers, the combination of each row)."""
     code = np.zeros(len(columns[0]), dtype=np.int64)
     for values in columns:
-        place, count = _placed(values.astype(np.int64, copy=False))
+        place, count = _rank_values(values.astype(np.int64, copy=False))
         code = code * count + place
-    group_of_row, count = _placed(code)
+    group_of_row, count = _rank_values(code)
     example = np.zeros(count, dtype=np.int64)
     example[group_of_row] = np.arange(len(code))
     return example, group_of_row
 
 
-def _placed(values: Codes) -> tuple[Codes, int]:
+def _rank_values(values: Codes) -> tuple[Codes, int]:
     """Return (rank of each value among the distinct values, number of distinct values)."""
     places = np.zeros(int(values.max(initial=-1)) + 1, dtype=np.int64)
     places[values] = 1

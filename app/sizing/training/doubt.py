@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.columns import Column, Mask
-from app.sizing.training.margins import around_memory
+from app.sizing.training.margins import memory_neighbourhood
 from app.sizing.training.memory import TrainingMemory
 from app.sizing.training.plans import TrainingPlans
 
@@ -17,7 +17,7 @@ def memory_scale(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     """Return how much wider the uncertainty of each plan's memory is than that of memory counted to the byte."""
     margins = plans.stack.margins
     counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-    return margins.memory.scale(around_memory(counted, memory.total_bytes, margins.recipe_known, margins.widened))
+    return margins.memory.scale(memory_neighbourhood(counted, memory.total_bytes, margins.recipe_known, margins.widened))
 
 
 def memory_factor(plans: TrainingPlans, memory: TrainingMemory, confidence: float) -> Column:

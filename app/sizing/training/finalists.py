@@ -11,14 +11,14 @@ from app.sizing.formula import Trace, recording, unrecorded
 from app.sizing.question import Question
 from app.sizing.result import Part
 from app.sizing.training.alternatives import ComparisonRuns, compare_with_neighbors
-from app.sizing.training.assurance import Assured, assured
+from app.sizing.training.assurance import RunAssurance, assess_assurance
 from app.sizing.training.counts import Counts
-from app.sizing.training.memory import memory_of
-from app.sizing.training.moments import HeldBytes
-from app.sizing.training.outcome import Outcome, outcome_of
+from app.sizing.training.memory import estimate_training_memory
+from app.sizing.training.moments import MemoryParts
+from app.sizing.training.outcome import Outcome, run_outcome
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.ranks import virtual_pipeline
-from app.sizing.training.run import Run, fits, run_at, run_cost
+from app.sizing.training.run import Run, fits_memory, run_at, run_cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Finalists:
 
     plans: TrainingPlans
     run: Run
-    memory_by_kind: HeldBytes  # memory of each run at its peak, by kind, bytes
+    memory_by_kind: MemoryParts  # memory of each run at its peak, by kind, bytes
     cost: Cost
     fits: Mask  # whether each run fits, by the median prediction
     outcome: Outcome
     comparisons: ComparisonRuns  # runs to compare with
-    assured: Assured  # probabilities, and needs per confidence level
+    assurance: RunAssurance  # probabilities, and needs per confidence level
     virtual_pipeline: Column  # model chunks per pipeline stage
     trace: Trace  # recorded arithmetic
     bills: tuple[tuple[Part, ...], ...]  # cost items of each run
@@ -41,7 +41,7 @@ class Finalists:
         return len(self.plans)
 
 
-def judge(
+def assess_finalists(
     counts: Counts,
     plans: TrainingPlans,
     run: Run,
@@ -59,10 +59,10 @@ def judge(
         cost = run_cost(plans, run, assumed, economics)
         with unrecorded():
             comparisons = compare_with_neighbors(counts, plans, run, assumed)
-            assurance = assured(counts, plans, run, deadline_s, question)
-            held, _ = memory_of(counts, plans, run.data_parallel, assumed)
-        outcome = outcome_of(counts, plans, run, cost, comparisons.base, assumed, economics)
-        fits_median = fits(plans, run, assumed)
+            assurance = assess_assurance(counts, plans, run, deadline_s, question)
+            held, _ = estimate_training_memory(counts, plans, run.data_parallel, assumed)
+        outcome = run_outcome(counts, plans, run, cost, comparisons.one_machine_run, assumed, economics)
+        fits_median = fits_memory(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
     host = run.memory.host_bytes
     cost_items = bills(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)

@@ -60,7 +60,7 @@ class LayerBytes(Columns):
     working_sent: Column  # additional copies of dispatched tokens during the layer's backward, B
 
 
-def kinds_of(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, flash: Mask) -> LayerKinds:
+def layer_kinds(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask, flash: Mask) -> LayerKinds:
     """Return the properties of each recipe that change a layer's activation bytes."""
     return LayerKinds(
         written_out=recipe.kernels == EAGER,

@@ -18,7 +18,7 @@ from app.sizing.workload import Method, TrainingWorkload
 ACTIVATION_CHECKPOINTING = ("none", "selective", "full")
 NONE, SELECTIVE, FULL = range(3)
 # Columns of a layout table.
-LAYOUT = (
+LAYOUT_COLUMNS = (
     "tensor_parallel",
     "pipeline_parallel",
     "context_parallel",
@@ -31,10 +31,10 @@ LAYOUT = (
     "activation_offload",
 )
 # Combinations of parts (of OFFLOADS) that may be in host memory together.
-STATES, ACTIVATIONS = frozenset({"optimizer"}), frozenset({"activations"})
-TRAINED_MOVED = (STATES, ACTIVATIONS, STATES | ACTIVATIONS, STATES | {"parameters"}, frozenset(OFFLOADS))
-FROZEN_MOVED = (ACTIVATIONS, frozenset({"parameters"}), ACTIVATIONS | {"parameters"})
-_MICRO_BATCH = LAYOUT.index("micro_batch_sequences")
+OFFLOADED_STATES, OFFLOADED_ACTIVATIONS = frozenset({"optimizer"}), frozenset({"activations"})
+TRAINED_OFFLOAD_SETS = (OFFLOADED_STATES, OFFLOADED_ACTIVATIONS, OFFLOADED_STATES | OFFLOADED_ACTIVATIONS, OFFLOADED_STATES | {"parameters"}, frozenset(OFFLOADS))
+FROZEN_OFFLOAD_SETS = (OFFLOADED_ACTIVATIONS, frozenset({"parameters"}), OFFLOADED_ACTIVATIONS | {"parameters"})
+_MICRO_BATCH = LAYOUT_COLUMNS.index("micro_batch_sequences")
 
 # The grid of a search, for parts that the request leaves open. A finer grid finds the same results within 1 %.
 TENSOR_DEGREES = (1, 2, 4, 8)
@@ -42,20 +42,20 @@ PIPELINE_DEGREES = (1, 2, 4, 8, 16)
 CONTEXT_DEGREES = (1, 2, 4, 8, 16)  # for long sequences
 EXPERT_DEGREES = (1, 8, 16, 32, 64)
 ZERO_STAGES = (0, 1, 2, 3)  # for frameworks that replicate models
-ALL_OR_NOTHING = (0, 3)  # for frameworks that also split models: their compilers shard everything
+COMPILER_ZERO_STAGES = (0, 3)  # for frameworks that also split models: their compilers shard everything
 MICRO_BATCH_SEQUENCES = (1, 2, 4, 8, 16)
 MICRO_BATCH_SAMPLES = (1, 2, 8, 32, 64, 128, 256)
-MOST_SEQUENCES_OFFLOADED = 8
-MOST_SEQUENCES_LAST_RESORT = 2  # for layouts that are evaluated only if nothing else fits
-MOST_VIRTUAL_PIPELINE = 8.0  # model chunks per pipeline stage, if a framework interleaves
-MOST_SEQUENCES_SPLIT = 4  # for layouts that split layers or matrices
-MOST_SEQUENCES_SPLIT_LARGE = 2  # for models and sequences whose matrices are large in small micro-batches too
+MAX_SEQUENCES_OFFLOADED = 8
+MAX_SEQUENCES_LAST_RESORT = 2  # for layouts that are evaluated only if nothing else fits
+MAX_VIRTUAL_PIPELINE = 8.0  # model chunks per pipeline stage, if a framework interleaves
+MAX_SEQUENCES_SPLIT = 4  # for layouts that split layers or matrices
+MAX_SEQUENCES_SPLIT_LARGE = 2  # for models and sequences whose matrices are large in small micro-batches too
 LARGE_MODEL_PARAMS = 3e10  # size from which small micro-batches use matrix units fully
 SPLITS_SEQUENCES_PARAMS = 1e11  # size from which models may split short sequences
 SPLIT_SEQUENCE_TOKENS = 4096  # shortest piece of a short sequence
 LONG_SEQUENCE_TOKENS = 16384  # length from which sequences are worth splitting
 
-Degrees = tuple[float, ...]
+DegreeChoices = tuple[float, ...]
 
 
 def candidate_layouts(
@@ -67,41 +67,41 @@ def candidate_layouts(
     for a requested split. A framework without `selective` recomputation has no row for it.
     """
     requested = fixed or Deployment(accelerator="")
-    checkpointing: Degrees = (NONE,) if workload.in_samples else (NONE, SELECTIVE, FULL)
+    checkpointing: DegreeChoices = (NONE,) if workload.in_samples else (NONE, SELECTIVE, FULL)
     if requested.activation_checkpointing:
         checkpointing = (ACTIVATION_CHECKPOINTING.index(requested.activation_checkpointing),)
     if not selective:
         checkpointing = tuple(mode for mode in checkpointing if mode != SELECTIVE)
-    sizes = _micro_batches(workload, requested)
+    sizes = _micro_batch_choices(workload, requested)
     rows = np.concatenate(
         [
-            _replicated(framework, requested, checkpointing, sizes),
-            _offloaded(workload, framework, requested, checkpointing, sizes),
-            _split(workload, framework, requested, checkpointing, sizes),
+            _replicated_layouts(framework, requested, checkpointing, sizes),
+            _offloaded_layouts(workload, framework, requested, checkpointing, sizes),
+            _split_layouts(workload, framework, requested, checkpointing, sizes),
         ]
     )
-    return rows[_divides(workload, rows[:, _MICRO_BATCH])]
+    return rows[_divides_batch(workload, rows[:, _MICRO_BATCH])]
 
 
-def _grid(*choices: Degrees) -> Column:
+def _combine_choices(*choices: DegreeChoices) -> Column:
     """Every combination of one choice per column of `LAYOUT_COLUMNS`; the last column changes fastest."""
     sizes = [len(choice) for choice in choices]
     places = np.unravel_index(np.arange(math.prod(sizes)), sizes)
     return np.stack([column(choice)[place] for choice, place in zip(choices, places, strict=True)], axis=1)
 
 
-_NO_ROWS = np.zeros((0, len(LAYOUT)))
+_NO_ROWS = np.zeros((0, len(LAYOUT_COLUMNS)))
 
 
-def _micro_batches(workload: TrainingWorkload, requested: Deployment) -> Degrees:
+def _micro_batch_choices(workload: TrainingWorkload, requested: Deployment) -> DegreeChoices:
     """Micro-batch sizes that divide the global batch."""
     if requested.micro_batch_sequences:
         return (requested.micro_batch_sequences,)
     usual = column(MICRO_BATCH_SAMPLES if workload.in_samples else MICRO_BATCH_SEQUENCES)
-    return tuple(usual[_divides(workload, usual)].tolist()) or (1,)
+    return tuple(usual[_divides_batch(workload, usual)].tolist()) or (1,)
 
 
-def _divides(workload: TrainingWorkload, micro_batch_sequences: Column) -> Mask:
+def _divides_batch(workload: TrainingWorkload, micro_batch_sequences: Column) -> Mask:
     """Whether micro-batches divide the global batch; models that process samples may fill the last one in part."""
     if workload.in_samples:
         return micro_batch_sequences <= workload.global_batch
@@ -109,44 +109,44 @@ def _divides(workload: TrainingWorkload, micro_batch_sequences: Column) -> Mask:
     return result
 
 
-def _replicates(framework: Framework, requested: Deployment) -> bool:
+def _can_replicate(framework: Framework, requested: Deployment) -> bool:
     """Whether every accelerator may hold whole layers, with states that may be sharded."""
     degrees = (requested.tensor_parallel, requested.pipeline_parallel, requested.context_parallel, requested.expert_parallel)
     return all((d or 1) == 1 for d in degrees) and (framework.shards or not framework.splits)
 
 
-def _replicated(framework: Framework, requested: Deployment, checkpointing: Degrees, sizes: Degrees) -> Column:
+def _replicated_layouts(framework: Framework, requested: Deployment, checkpointing: DegreeChoices, sizes: DegreeChoices) -> Column:
     """Layouts that replicate layers on every accelerator, with or without ZeRO sharding."""
-    if _offload_asked(requested) or not _replicates(framework, requested):
+    if _requests_offload(requested) or not _can_replicate(framework, requested):
         return _NO_ROWS
-    usual = ALL_OR_NOTHING if framework.splits else ZERO_STAGES
+    usual = COMPILER_ZERO_STAGES if framework.splits else ZERO_STAGES
     stages = usual if requested.zero_stage is None else (requested.zero_stage,)
-    return _grid((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,), (0,), (0,))
+    return _combine_choices((1,), (1,), (1,), (1,), stages, checkpointing, sizes, (0,), (0,), (0,))
 
 
-def _offload_asked(requested: Deployment) -> bool:
+def _requests_offload(requested: Deployment) -> bool:
     """Whether the request offloads anything to host memory."""
     return bool(requested.optimizer_offload or requested.parameter_offload or requested.activation_offload)
 
 
-def _offloaded(
-    workload: TrainingWorkload, framework: Framework, requested: Deployment, checkpointing: Degrees, sizes: Degrees
+def _offloaded_layouts(
+    workload: TrainingWorkload, framework: Framework, requested: Deployment, checkpointing: DegreeChoices, sizes: DegreeChoices
 ) -> Column:
     """Layouts that keep optimizer states, parameters or activations in host memory."""
-    if workload.in_samples or not _replicates(framework, requested):
+    if workload.in_samples or not _can_replicate(framework, requested):
         return _NO_ROWS
     rows = [_NO_ROWS]
-    for moved in TRAINED_MOVED if workload.method is Method.FULL else FROZEN_MOVED:
-        if not _may_move(moved, framework, requested):
+    for moved in TRAINED_OFFLOAD_SETS if workload.method is Method.FULL else FROZEN_OFFLOAD_SETS:
+        if not _can_offload(moved, framework, requested):
             continue
-        most = MOST_SEQUENCES_OFFLOADED if moved == STATES else MOST_SEQUENCES_LAST_RESORT
+        most = MAX_SEQUENCES_OFFLOADED if moved == OFFLOADED_STATES else MAX_SEQUENCES_LAST_RESORT
         small = tuple(s for s in sizes if s <= most or requested.micro_batch_sequences)
         parts = [(float(part in moved),) for part in OFFLOADS]
-        rows.append(_grid((1,), (1,), (1,), (1,), _stages_moved(moved, requested), checkpointing[-1:], small, *parts))
+        rows.append(_combine_choices((1,), (1,), (1,), (1,), _offload_zero_stages(moved, requested), checkpointing[-1:], small, *parts))
     return np.concatenate(rows)
 
 
-def _may_move(moved: frozenset[str], framework: Framework, requested: Deployment) -> bool:
+def _can_offload(moved: frozenset[str], framework: Framework, requested: Deployment) -> bool:
     """Whether the framework can offload these parts and the request does not contradict it.
 
     Offloaded trained parameters always take their optimizer states along, even if the framework cannot offload
@@ -163,23 +163,23 @@ def _may_move(moved: frozenset[str], framework: Framework, requested: Deployment
     )
 
 
-def _stages_moved(moved: frozenset[str], requested: Deployment) -> Degrees:
+def _offload_zero_stages(moved: frozenset[str], requested: Deployment) -> DegreeChoices:
     """ZeRO stages of a layout with offload.
 
     Parameters are offloaded as ZeRO-3 shards, and so are optimizer states that the request does not mention.
     """
     if requested.zero_stage is None:
-        return ALL_OR_NOTHING if moved == ACTIVATIONS else (3,)
+        return COMPILER_ZERO_STAGES if moved == OFFLOADED_ACTIVATIONS else (3,)
     allows_unsharded = "parameters" not in moved and (requested.optimizer_offload or "optimizer" not in moved)
     return (requested.zero_stage,) if requested.zero_stage == 3 or allows_unsharded else ()
 
 
-def _split(
+def _split_layouts(
     workload: TrainingWorkload,
     framework: Framework,
     requested: Deployment,
-    checkpointing: Degrees,
-    sizes: Degrees,
+    checkpointing: DegreeChoices,
+    sizes: DegreeChoices,
 ) -> Column:
     """Layouts that split layers, matrices, sequences and experts over accelerators."""
     if not framework.splits or workload.method is Method.QLORA or workload.in_samples:
@@ -194,7 +194,7 @@ def _split(
         return _NO_ROWS
     long = workload.units_per_sequence >= LONG_SEQUENCE_TOKENS
     stage = (3 if framework.shards else 1) if requested.zero_stage is None else requested.zero_stage
-    rows = _grid(
+    rows = _combine_choices(
         (requested.tensor_parallel,) if requested.tensor_parallel else TENSOR_DEGREES,
         (requested.pipeline_parallel,) if requested.pipeline_parallel else PIPELINE_DEGREES,
         (requested.context_parallel,) if requested.context_parallel else _context_degrees(workload),
@@ -205,10 +205,10 @@ def _split(
         *((moved[part],) for part in OFFLOADS),
     )
     chunks = (requested.virtual_pipeline or 1) if requested.pipeline_parallel is None else 1
-    return rows[_shape_allows(workload, rows, chunks)]
+    return rows[_model_allows(workload, rows, chunks)]
 
 
-def _context_degrees(workload: TrainingWorkload) -> Degrees:
+def _context_degrees(workload: TrainingWorkload) -> DegreeChoices:
     """Context-parallel degrees that keep each accelerator's piece of the sequence long enough for efficient kernels."""
     if workload.units_per_sequence >= LONG_SEQUENCE_TOKENS:
         return CONTEXT_DEGREES
@@ -217,7 +217,7 @@ def _context_degrees(workload: TrainingWorkload) -> Degrees:
     return tuple(c for c in CONTEXT_DEGREES if workload.units_per_sequence >= c * SPLIT_SEQUENCE_TOKENS or c == 1)
 
 
-def _expert_degrees(workload: TrainingWorkload, requested: Deployment) -> Degrees:
+def _expert_degrees(workload: TrainingWorkload, requested: Deployment) -> DegreeChoices:
     """Expert-parallel degrees that divide the number of experts."""
     model = workload.model
     if requested.expert_parallel or not model.is_moe:
@@ -225,16 +225,16 @@ def _expert_degrees(workload: TrainingWorkload, requested: Deployment) -> Degree
     return tuple(e for e in EXPERT_DEGREES if e == 1 or model.num_experts % e == 0)
 
 
-def _split_micro_batches(workload: TrainingWorkload, requested: Deployment, sizes: Degrees, *, long: bool) -> Degrees:
+def _split_micro_batches(workload: TrainingWorkload, requested: Deployment, sizes: DegreeChoices, *, long: bool) -> DegreeChoices:
     """Micro-batch sizes of layouts that split the model; large matrices do not benefit from larger micro-batches."""
     if requested.micro_batch_sequences:
         return sizes
     large = workload.model.is_moe or long or workload.model.total_params > LARGE_MODEL_PARAMS
-    most = MOST_SEQUENCES_SPLIT_LARGE if large else MOST_SEQUENCES_SPLIT
+    most = MAX_SEQUENCES_SPLIT_LARGE if large else MAX_SEQUENCES_SPLIT
     return tuple(s for s in sizes if s <= most) or sizes[:1]
 
 
-def _shape_allows(workload: TrainingWorkload, rows: Column, chunks: int) -> Mask:
+def _model_allows(workload: TrainingWorkload, rows: Column, chunks: int) -> Mask:
     """Whether the model allows each layout.
 
     Attention heads must split evenly, KV heads must split or replicate evenly, each pipeline chunk needs a layer,

@@ -13,7 +13,7 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.step import MicroBatchTime
 
 # Layouts per accelerator type that are sized first: one of them is nearly as good as the best.
-LEADERS = 8
+LEADERS_PER_TYPE = 8
 
 
 @formula(unit="s", source="definition")
@@ -34,7 +34,7 @@ def least_accelerator_s(counts: Counts, micro_batch_sequences: Column, ranks: Co
     return counts.units / (counts.units_per_sequence * micro_batch_sequences) * ranks * micro_batch_s
 
 
-def least_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -> Measures:
+def lower_bound_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -> Measures:
     """Lower bounds of the measures that rank runs. The bound on duration is 0, because it depends on the degree."""
     busy_s = least_accelerator_s(counts, plans.micro_batch_sequences, plans.ranks, time.compute_s + time.exposed_s)
     surely_s = busy_s * plans.stack.margins.time_factor
@@ -47,8 +47,8 @@ def least_measures(counts: Counts, plans: TrainingPlans, time: MicroBatchTime) -
     )
 
 
-def least_of_each(accelerator: Codes, bound: Column) -> Codes:
+def lowest_bounds_per_type(accelerator: Codes, bound: Column) -> Codes:
     """Rows of each accelerator type with the lowest bounds, at most `LEADERS_PER_TYPE` per type."""
     order = np.lexsort((bound, accelerator))
     of_type = accelerator[order]
-    return order[np.arange(len(order)) - np.searchsorted(of_type, of_type) < LEADERS]
+    return order[np.arange(len(order)) - np.searchsorted(of_type, of_type) < LEADERS_PER_TYPE]

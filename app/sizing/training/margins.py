@@ -23,7 +23,7 @@ class Margins(Columns):
     widened: Column  # widening of the spread for stacks without published support; 1 if documented
 
 
-def margins_of(confidence: float, time: tuple[Spread, Neighborhood], memory: Spread, recipe_known: Mask) -> Margins:
+def build_margins(confidence: float, time: tuple[Spread, Neighborhood], memory: Spread, recipe_known: Mask) -> Margins:
     """Build the margins of stacks from the published evidence near each of them."""
     of_time, time_neighbourhood = time
     time_scale = of_time.scale(time_neighbourhood)
@@ -38,7 +38,7 @@ def margins_of(confidence: float, time: tuple[Spread, Neighborhood], memory: Spr
     )
 
 
-def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Neighborhood:
+def memory_neighbourhood(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Neighborhood:
     """Evidence neighbourhood of a memory prediction.
 
     Weights, gradients and optimizer states are exact to the byte. Only the remaining share is uncertain, and the
@@ -50,12 +50,12 @@ def around_memory(counted_bytes: Column, total_bytes: Column, recipe_known: Mask
     return Neighborhood(none, FARTHEST * share, none, widened)
 
 
-def surely_in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
+def meets_deadline_at_confidence(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
     """Whether each run meets the deadline at the requested confidence."""
     result: Mask = wall_s * margins.time_factor <= deadline_s
     return result
 
 
-def in_time(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
+def deadline_probability(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
     """Probability that each run meets the deadline."""
     return margins.time.confidence(np.log(deadline_s / wall_s), margins.time_scale)

@@ -12,16 +12,16 @@ from app.sizing.values.runs import UNITS, Maximum
 from app.sizing.workload import TrainingWorkload
 
 QUANTITIES = ("parameters", "sequence_length", "micro_batch")
-MOST = {"parameters": 2e13, "sequence_length": 1e7, "micro_batch": 65536.0}
-LEAST = {"parameters": 1e6, "sequence_length": 128.0, "micro_batch": 1.0}
+UPPER_BOUNDS = {"parameters": 2e13, "sequence_length": 1e7, "micro_batch": 65536.0}
+LOWER_BOUNDS = {"parameters": 1e6, "sequence_length": 128.0, "micro_batch": 1.0}
 SEQUENCE_STEP = 128.0
-CLOSE = 1.002  # relative precision of the parameter count: 0.2 %
+RELATIVE_TOLERANCE = 1.002  # relative precision of the parameter count: 0.2 %
 
 
-Asked = tuple[TrainingWorkload, Deployment]
+SizingCase = tuple[TrainingWorkload, Deployment]
 
 
-def with_value(workload: TrainingWorkload, deployment: Deployment, quantity: str, value: float, devices: int) -> Asked:
+def with_quantity(workload: TrainingWorkload, deployment: Deployment, quantity: str, value: float, devices: int) -> SizingCase:
     """Return the same case with another model size, sequence length or micro-batch, on the same number of devices."""
     if quantity == "parameters":
         return replace(workload, model=assumed_architecture(value)), deployment
@@ -33,15 +33,15 @@ def with_value(workload: TrainingWorkload, deployment: Deployment, quantity: str
     return replace(workload, global_batch=batch), replace(deployment, micro_batch_sequences=int(value))
 
 
-def rounded_down(quantity: str, value: float) -> float:
+def round_down_to_step(quantity: str, value: float) -> float:
     """Round down to the step of a quantity: 128 tokens or one sequence; parameters are not rounded."""
     if quantity == "parameters":
         return value
     step = SEQUENCE_STEP if quantity == "sequence_length" else 1.0
-    return max(LEAST[quantity], value // step * step)
+    return max(LOWER_BOUNDS[quantity], value // step * step)
 
 
-def largest(
+def find_maximum(
     quantity: str,
     workload: TrainingWorkload,
     deployment: Deployment,
@@ -55,30 +55,30 @@ def largest(
     if workload.in_samples:
         raise Conflict("maximize supports models that process tokens; this model processes samples.")
 
-    def good(value: float) -> bool:
-        return fits(*with_value(workload, deployment, quantity, value, devices))
+    def value_fits(value: float) -> bool:
+        return fits(*with_quantity(workload, deployment, quantity, value, devices))
 
-    low, high = LEAST[quantity], MOST[quantity]
-    if not good(low):
+    low, high = LOWER_BOUNDS[quantity], UPPER_BOUNDS[quantity]
+    if not value_fits(low):
         raise Conflict(
             f"Nothing fits: even the smallest size, {low:,.0f} {UNITS[quantity]}, exceeds memory. "
             "Request more accelerators, sharding (zero_stage 3) or offload."
         )
-    if good(high):
+    if value_fits(high):
         return Maximum(quantity, high, high)
-    while not _close(quantity, low, high):
-        midpoint = rounded_down(quantity, (low * high) ** 0.5)
+    while not _has_converged(quantity, low, high):
+        midpoint = round_down_to_step(quantity, (low * high) ** 0.5)
         if midpoint <= low:
             midpoint = low + (SEQUENCE_STEP if quantity == "sequence_length" else 1.0)
-        if good(midpoint):
+        if value_fits(midpoint):
             low = midpoint
         else:
             high = midpoint
     return Maximum(quantity, low, high)
 
 
-def _close(quantity: str, low: float, high: float) -> bool:
+def _has_converged(quantity: str, low: float, high: float) -> bool:
     """Whether the bounds are close enough to stop the bisection."""
     if quantity == "parameters":
-        return high / low <= CLOSE
+        return high / low <= RELATIVE_TOLERANCE
     return high - low <= (SEQUENCE_STEP if quantity == "sequence_length" else 1.0)

@@ -25,11 +25,11 @@ from app.sizing.training.gathered import (
     layer_params_per_rank,
 )
 from app.sizing.training.layer import TRACED
-from app.sizing.training.moments import HeldBytes, peak_of
-from app.sizing.training.offload import OnHost, host_bytes_per_machine, on_host
+from app.sizing.training.moments import MemoryParts, find_peak
+from app.sizing.training.offload import HostBytes, host_bytes_per_machine, offloaded_bytes
 from app.sizing.training.pipeline import micro_batches_in_flight
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, Spread, held_params, rank_params, spread_of
+from app.sizing.training.ranks import RankParams, RankGroups, held_params, rank_params, rank_groups
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 from app.sizing.training.widths import ParamBytes
 
@@ -268,26 +268,26 @@ def update_bytes(
     return np.where(params.in_backward | params.on_host | plans.optimizer_offload, 0.0, stepped)
 
 
-def held_bytes(
-    counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, micro: MicroBatchMemory
-) -> HeldBytes:
+def count_memory_parts(
+    counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups, micro: MicroBatchMemory
+) -> MemoryParts:
     """Return every memory part of an accelerator, before context and fragmentation.
 
     ZeRO shards states over the ranks that share them, by stage. The first pipeline stage holds the activations of as
     many micro-batches as there are stages; the last stage computes the logits.
     """
-    recipe, params = counts.recipe, plans.keeping(counts).params
-    states = _states(counts, plans, rank, spread, params)
-    gathers = (plans.zero_stage >= 3) & ((spread.data_group > 1) | plans.parameter_offload)
-    accumulates = ((spread.micro_batches > 1) | params.lasting) & ~params.in_backward
-    first_stage, last_stage = _in_flight(micro, spread)
+    recipe, params = counts.recipe, plans.kept_bytes(counts).params
+    states = _resident_states(counts, plans, rank, groups, params)
+    gathers = (plans.zero_stage >= 3) & ((groups.data_group > 1) | plans.parameter_offload)
+    accumulates = ((groups.micro_batches > 1) | params.lasting) & ~params.in_backward
+    first_stage, last_stage = _in_flight_at_ends(micro, groups)
     kept = in_flight_bytes(micro.activation_bytes, first_stage)
     with trace_label("offloaded"):
         beyond = in_flight_bytes(micro.offloaded_bytes, first_stage)
     with trace_label("last stage"):
         at_last = in_flight_bytes(micro.activation_bytes, last_stage)
     ends, layer = end_params_per_rank(counts, plans), layer_params_per_rank(counts, plans, rank.expert_shards)
-    framework, group, casts = plans.stack.recipe, spread.data_group, cast_bytes(counts, plans, params)
+    framework, group, casts = plans.stack.recipe, groups.data_group, cast_bytes(counts, plans, params)
     live = live_bytes(gathers, rank.dense + rank.routed, framework.live_params)
     unit = gathered_unit_params(layer, counts.largest_matrix_params, plans.tensor_parallel, framework.live_params)
     with trace_label("loss"):
@@ -300,11 +300,11 @@ def held_bytes(
         counts, plans, gathers, accumulates, ends, layer, at_end, group, micro.stream_bytes, params, recipe
     )
     first = last_layer_bytes(gathers, accumulates, ends, layer, micro, params, recipe)
-    head, host, buckets = micro.loss.head_gradient_bytes, states.host, _buckets(plans, rank, spread, params)
-    return HeldBytes(
+    head, host, buckets = micro.loss.head_gradient_bytes, states.host, _gradient_buckets(plans, rank, groups, params)
+    return MemoryParts(
         weights_bytes=states.weights_bytes,
         optimizer_bytes=states.optimizer_bytes,
-        host_bytes=host_bytes_per_machine(host, beyond, spread.accelerators, plans.accelerators_per_node),
+        host_bytes=host_bytes_per_machine(host, beyond, groups.accelerators, plans.accelerators_per_node),
         gradient_bytes=states.gradient_bytes + buckets,
         lasting_gradient_bytes=np.where(accumulates, states.gradient_bytes, 0.0) + buckets,
         head_gradient_bytes=np.where(accumulates, 0.0, head),
@@ -315,13 +315,13 @@ def held_bytes(
         last_bytes=last_bytes(whole, first, at_end),
         loss_gathered_bytes=at_loss + casts + head_cast_bytes(counts, plans, framework, params, recipe),
         backward_gathered_bytes=in_backward + casts,
-        update_bytes=update_bytes(counts, plans, spread.updated_params, group, params, recipe),
-        communicators=communicators(plans, spread),
+        update_bytes=update_bytes(counts, plans, groups.updated_params, group, params, recipe),
+        communicators=communicators(plans, groups),
     )
 
 
 @formula(unit="groups", source="definition")
-def communicators(plans: TrainingPlans, spread: Spread) -> Column:
+def communicators(plans: TrainingPlans, groups: RankGroups) -> Column:
     """Groups of ranks in which one accelerator communicates: data, tensor, pipeline, context and expert parallelism.
 
     Parameters:
@@ -335,39 +335,39 @@ def communicators(plans: TrainingPlans, spread: Spread) -> Column:
     """
     split = np.where(plans.tensor_parallel > 1, 1.0, 0.0) + np.where(plans.pipeline_parallel > 1, 1.0, 0.0)
     split = split + np.where(plans.context_parallel > 1, 1.0, 0.0) + np.where(plans.expert_parallel > 1, 1.0, 0.0)
-    return split + np.where(spread.data_group > plans.context_parallel, 1.0, 0.0)
+    return split + np.where(groups.data_group > plans.context_parallel, 1.0, 0.0)
 
 
-def _buckets(plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> Column:
+def _gradient_buckets(plans: TrainingPlans, rank: RankParams, groups: RankGroups, params: ParamBytes) -> Column:
     """Gradient buckets of whole replicas, and of shards where the framework reduces those in buckets too."""
     recipe, whole = plans.stack.recipe, (rank.trained_dense + rank.trained_routed) * params.gradients
-    exchanges = (spread.data_group > 1) & ((plans.zero_stage == 0) | (recipe.live_params > 0))
+    exchanges = (groups.data_group > 1) & ((plans.zero_stage == 0) | (recipe.live_params > 0))
     return gradient_bucket_bytes(recipe.bucket_bytes, whole, exchanges)
 
 
-def _in_flight(micro: MicroBatchMemory, spread: Spread) -> tuple[Column, Column]:
+def _in_flight_at_ends(micro: MicroBatchMemory, groups: RankGroups) -> tuple[Column, Column]:
     """Return the micro-batches that the first and the last stage hold."""
     stages, chunks = micro.stages, micro.virtual_pipeline
     with trace_label("first stage"):
-        first = micro_batches_in_flight(spread.micro_batches, stages, chunks, np.zeros(len(stages)))
+        first = micro_batches_in_flight(groups.micro_batches, stages, chunks, np.zeros(len(stages)))
     with trace_label("last stage"):
-        last = micro_batches_in_flight(spread.micro_batches, stages, chunks, stages - 1)
+        last = micro_batches_in_flight(groups.micro_batches, stages, chunks, stages - 1)
     return first, last
 
 
 @dataclass(frozen=True, slots=True)
-class _States(Columns):
+class _ResidentStates(Columns):
     """States that stay on an accelerator from step to step, and the part of its share in host memory."""
 
     weights_bytes: Column  # weights, B
     gradient_bytes: Column  # gradients, B
     optimizer_bytes: Column  # optimizer states, B
-    host: OnHost  # part of the share in host memory
+    host: HostBytes  # part of the share in host memory
 
 
-def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread, params: ParamBytes) -> _States:
+def _resident_states(counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups, params: ParamBytes) -> _ResidentStates:
     """Return weights, gradients and optimizer states of an accelerator's share."""
-    recipe, dense, routed = counts.recipe, spread.data_group, spread.expert_group
+    recipe, dense, routed = counts.recipe, groups.data_group, groups.expert_group
     trained_dense, trained_routed = rank.trained_dense, rank.trained_routed
     with trace_label("weights"):
         held = held_params(rank.dense, rank.routed, plans.zero_stage >= 3, dense, routed)
@@ -378,11 +378,11 @@ def _states(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spre
         with trace_label("adapters"):
             adapters = held_params(trained_dense, trained_routed, plans.zero_stage >= 3, dense, routed)
         wide = np.where(params.widened, held * counts.unquantised_share, 0.0)
-    weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(spread.updated_params, params)
+    weights, states = weights_bytes(held, params, wide, adapters), optimizer_state_bytes(groups.updated_params, params)
     gradients = formed_gradient_bytes(trained, params)
-    host = on_host(plans, weights - adapters * params.adapters, gradients, states, spread)
+    host = offloaded_bytes(plans, weights - adapters * params.adapters, gradients, states, groups)
     host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
-    return _States(weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
+    return _ResidentStates(weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
 
 
 @formula(unit="B", source="definition; the share is an assumption")
@@ -410,17 +410,17 @@ def training_memory(
     counts: Counts,
     plans: TrainingPlans,
     rank: RankParams,
-    spread: Spread,
+    groups: RankGroups,
     micro: MicroBatchMemory,
     assumed: Assumptions,
 ) -> TrainingMemory:
     """Return the memory at the peak moment of a step, and how much of the accelerator may be used."""
-    return _at_peak(plans, held_bytes(counts, plans, rank, spread, micro), assumed)
+    return _memory_at_peak(plans, count_memory_parts(counts, plans, rank, groups, micro), assumed)
 
 
-def _at_peak(plans: TrainingPlans, parts: HeldBytes, assumed: Assumptions) -> TrainingMemory:
+def _memory_at_peak(plans: TrainingPlans, parts: MemoryParts, assumed: Assumptions) -> TrainingMemory:
     """Return the memory parts at the peak moment."""
-    peak, capacity = peak_of(parts, plans.stack.memory_factors), plans.node.memory_bytes
+    peak, capacity = find_peak(parts, plans.stack.memory_factors), plans.node.memory_bytes
     return TrainingMemory(
         weights_bytes=parts.weights_bytes,
         gradient_bytes=peak.gradient_bytes,
@@ -434,11 +434,11 @@ def _at_peak(plans: TrainingPlans, parts: HeldBytes, assumed: Assumptions) -> Tr
     )
 
 
-def memory_of(
+def estimate_training_memory(
     counts: Counts, plans: TrainingPlans, data_parallel: Column, assumed: Assumptions
-) -> tuple[HeldBytes, TrainingMemory]:
+) -> tuple[MemoryParts, TrainingMemory]:
     """Return the memory parts, and the memory at the peak, of plans at a data-parallel degree."""
     rank = rank_params(counts, plans)
-    spread, micro = spread_of(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
-    held = held_bytes(counts, plans, rank, spread, micro)
-    return held, _at_peak(plans, held, assumed)
+    spread, micro = rank_groups(counts, plans, rank, data_parallel), micro_batch_memory(counts, plans, assumed)
+    held = count_memory_parts(counts, plans, rank, spread, micro)
+    return held, _memory_at_peak(plans, held, assumed)

@@ -20,7 +20,7 @@ LOSS, BACKWARD, GRADIENTS, UPDATE = range(4)
 
 
 @dataclass(frozen=True, slots=True)
-class HeldBytes(Columns):
+class MemoryParts(Columns):
     """Memory parts of one accelerator, bytes; none of them depends on a fitted factor."""
 
     weights_bytes: Column  # weights, B
@@ -72,7 +72,7 @@ class Peak(Columns):
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def at_loss_bytes(parts: HeldBytes) -> Column:
+def at_loss_bytes(parts: MemoryParts) -> Column:
     """Gradients and activations at the end of forward.
 
     Parameters:
@@ -87,7 +87,7 @@ def at_loss_bytes(parts: HeldBytes) -> Column:
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def in_backward_bytes(parts: HeldBytes) -> Column:
+def in_backward_bytes(parts: MemoryParts) -> Column:
     """Gradients and activations in the first layer of backward: nothing is freed yet, and the layer is recomputed.
 
     Parameters:
@@ -103,7 +103,7 @@ def in_backward_bytes(parts: HeldBytes) -> Column:
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def at_gradients_bytes(parts: HeldBytes) -> Column:
+def at_gradients_bytes(parts: MemoryParts) -> Column:
     """Gradients and remaining activations at the end of backward.
 
     Parameters:
@@ -116,7 +116,7 @@ def at_gradients_bytes(parts: HeldBytes) -> Column:
 
 
 @formula(unit="B", source="traced steps of PyTorch 2.15")
-def in_update_bytes(parts: HeldBytes) -> Column:
+def in_update_bytes(parts: MemoryParts) -> Column:
     """Gradients and temporary copies in the optimizer's update.
 
     Parameters:
@@ -162,7 +162,7 @@ def activations_at_peak_bytes(peak_bytes: Column, gradients_at_peak_bytes: Colum
 
 
 @formula(unit="B", source="AIConfigurator's memory tables: 342 to 392 MB per NCCL communicator")
-def collective_buffer_bytes(parts: HeldBytes, factors: TrainingMemoryFactors) -> Column:
+def collective_buffer_bytes(parts: MemoryParts, factors: TrainingMemoryFactors) -> Column:
     """Buffers of collectives: one communicator per group of ranks.
 
     AIConfigurator's tables have 0, 342 and 392 MB for one group of 1, 2, and 4 or 8 ranks.
@@ -194,19 +194,19 @@ def overhead_bytes(peak_bytes: Column, collective_buffer_bytes: Column, factors:
     return factors.training_context_bytes + collective_buffer_bytes + slack
 
 
-def moments_of(parts: HeldBytes) -> Moments:
+def bytes_at_moments(parts: MemoryParts) -> Moments:
     """Return gradients and activations at each of the four moments."""
     return Moments(at_loss_bytes(parts), in_backward_bytes(parts), at_gradients_bytes(parts), in_update_bytes(parts))
 
 
-def gradients_at(parts: HeldBytes, moment: Codes) -> Column:
+def gradient_bytes_at(parts: MemoryParts, moment: Codes) -> Column:
     """Return the gradients that exist at the moment of each row, bytes."""
     lasting = parts.lasting_gradient_bytes
     begun = np.where(moment == BACKWARD, lasting + parts.head_gradient_bytes, lasting)
     return np.where(moment >= GRADIENTS, parts.gradient_bytes, begun)
 
 
-def parts_at(parts: HeldBytes, moment: Codes) -> ActivationParts:
+def activation_parts_at(parts: MemoryParts, moment: Codes) -> ActivationParts:
     """Return the parts of the activations at the moment of each row."""
     forward = moment <= BACKWARD
     working = np.where(moment == LOSS, parts.last_norm_bytes, np.where(forward, parts.working_bytes, parts.last_bytes))
@@ -220,22 +220,22 @@ def parts_at(parts: HeldBytes, moment: Codes) -> ActivationParts:
     )
 
 
-def whole_moments(parts: HeldBytes, factors: TrainingMemoryFactors) -> Moments:
+def total_bytes_at_moments(parts: MemoryParts, factors: TrainingMemoryFactors) -> Moments:
     """Return the whole memory of an accelerator at each of the four moments, context and fragmentation included."""
-    states, moments = parts.weights_bytes + parts.optimizer_bytes, moments_of(parts)
+    states, moments = parts.weights_bytes + parts.optimizer_bytes, bytes_at_moments(parts)
     each = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
     buffers = collective_buffer_bytes(parts, factors)
     return Moments(*(states + m + overhead_bytes(m, buffers, factors) for m in each))
 
 
-def peak_of(parts: HeldBytes, factors: TrainingMemoryFactors) -> Peak:
+def find_peak(parts: MemoryParts, factors: TrainingMemoryFactors) -> Peak:
     """Return the highest of the four moments and its memory parts."""
-    moments = moments_of(parts)
+    moments = bytes_at_moments(parts)
     every = (moments.loss_bytes, moments.backward_bytes, moments.gradients_bytes, moments.update_bytes)
     highest = peak_bytes(*every)
     late = np.where(highest == every[GRADIENTS], GRADIENTS, UPDATE)
     moment = np.where(highest == every[LOSS], LOSS, np.where(highest == every[BACKWARD], BACKWARD, late))
-    gradients = gradients_at(parts, moment)
+    gradients = gradient_bytes_at(parts, moment)
     return Peak(
         gradient_bytes=gradients,
         activation_bytes=activations_at_peak_bytes(highest, gradients),

@@ -11,12 +11,12 @@ from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, Spread, held_params
+from app.sizing.training.ranks import RankParams, RankGroups, held_params
 from app.sizing.training.recipes import BYTES_32_BIT, Recipe
 
 
 @dataclass(frozen=True, slots=True)
-class OnHost(Columns):
+class HostBytes(Columns):
     """Bytes in host memory for one accelerator's share of the model."""
 
     host_weights_bytes: Column  # offloaded weights, bytes
@@ -25,7 +25,7 @@ class OnHost(Columns):
     stepped_bytes: Column  # 32-bit gradients that the host's optimizer step reads, bytes
 
 
-def on_host(plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: Spread) -> OnHost:
+def offloaded_bytes(plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: RankGroups) -> HostBytes:
     """Return the bytes that one accelerator keeps in host memory.
 
     Weights are offloaded in shards and gathered from the host layer by layer. If optimizer states are offloaded,
@@ -36,7 +36,7 @@ def on_host(plans: TrainingPlans, weights: Column, gradients: Column, states: Co
     CPUOffloadPolicy.
     """
     stepped = plans.optimizer_offload
-    return OnHost(
+    return HostBytes(
         host_weights_bytes=np.where(plans.parameter_offload, weights, 0.0),
         gradient_bytes=np.where(stepped & (plans.zero_stage >= 2), gradients, 0.0),
         state_bytes=np.where(stepped, states, 0.0),
@@ -67,7 +67,7 @@ def activations_on_host_bytes(plans: TrainingPlans, kept_bytes: Column, layers: 
 
 @formula(unit="B", source="definition")
 def host_bytes_per_machine(
-    on_host: OnHost, offloaded_activation_bytes: Column, accelerators: Column, accelerators_per_node: Column
+    on_host: HostBytes, offloaded_activation_bytes: Column, accelerators: Column, accelerators_per_node: Column
 ) -> Column:
     """Host memory that one machine needs for the offloaded data of its accelerators.
 
@@ -117,7 +117,7 @@ def shard_copy_s(shards_on_host: Mask, shard_params: Column, trained_shard_param
     return np.where(shards_on_host, moved / PCIE_BYTES_PER_S, 0.0)
 
 
-def parameter_copy_s(plans: TrainingPlans, rank: RankParams, spread: Spread, recipe: Recipe) -> Column:
+def parameter_copy_s(plans: TrainingPlans, rank: RankParams, spread: RankGroups, recipe: Recipe) -> Column:
     """Time per micro-batch to copy offloaded parameters over PCIe; gradients of adapters stay on the device."""
     sharded = plans.zero_stage >= 3
     shard_params = held_params(rank.dense, rank.routed, sharded, spread.data_group, spread.expert_group)

@@ -210,12 +210,12 @@ def cooling_w(power_w: Column, pue: float) -> Column:
     return overhead
 
 
-def outcome_of(
+def run_outcome(
     counts: Counts,
     plans: TrainingPlans,
     run: Run,
     cost: Cost,
-    one_machine: Run,
+    one_machine_run: Run,
     assumed: Assumptions,
     economics: Economics,
 ) -> Outcome:
@@ -223,7 +223,7 @@ def outcome_of(
     step_s, wall = run.step.step_s, run.wall_s
     rate, size = units_per_s(counts, run.batch, step_s), checkpoint_bytes(counts.checkpointed_params)
     with unrecorded():
-        one_machine_units_per_s = units_per_s(counts, one_machine.batch, one_machine.step.step_s)
+        one_machine_units_per_s = units_per_s(counts, one_machine_run.batch, one_machine_run.step.step_s)
     per_node = plans.accelerators_per_node
     unit_bytes = assumed.dataset_bytes_per_sample if counts.in_samples else assumed.dataset_bytes_per_token
     return Outcome(
@@ -232,7 +232,7 @@ def outcome_of(
         days=days(wall),
         accelerator_hours=accelerator_hours(wall, run.accelerators),
         scaling_efficiency=scaling_efficiency(
-            one_machine_units_per_s, one_machine.accelerators, rate, run.accelerators
+            one_machine_units_per_s, one_machine_run.accelerators, rate, run.accelerators
         ),
         usd_total=usd_total(cost.usd_per_hour, wall),
         checkpoint_bytes=size,

@@ -19,14 +19,14 @@ from app.sizing.hardware.tables import Machines
 from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
-from app.sizing.training.keeping import Keeping, KeepingTable, keeping, keeping_table
-from app.sizing.training.layouts import FULL, LAYOUT, SELECTIVE, candidate_layouts
+from app.sizing.training.keeping import FrameworkBytes, FrameworkBytesTable, framework_bytes, build_framework_bytes_table
+from app.sizing.training.layouts import FULL, LAYOUT_COLUMNS, SELECTIVE, candidate_layouts
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
 OPERATORS, EVERY_SECOND = code("selective", "operators"), code("selective", "every_second_layer")
 EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = code("kernels", "eager"), code("gradients", "32bit"), code("selective", "none")
-SHARDS_WEIGHTS = 3  # lowest ZeRO stage that shards weights
+WEIGHT_SHARDING_STAGE = 3  # lowest ZeRO stage that shards weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class TrainingMachines(Columns):
     shape: Codes  # group of machines that allow the same data-parallel degrees
 
     @property
-    def known(self) -> Mask:
+    def has_required_data(self) -> Mask:
         """Whether the catalog has the matrix rate, memory bandwidth and memory size that sizing needs."""
         missing = np.isnan(self.peak_flops_per_s) | np.isnan(self.memory_bytes_per_s)
         return ~(missing | np.isnan(self.offered.node.memory_bytes))
@@ -79,7 +79,7 @@ class TrainingPlans(Columns):
     stack: TrainingStacks  # framework stack of each plan
     stack_row: Codes  # row of the framework stack
     layout_row: Codes  # row of the original layout, unaffected by later changes
-    keeping_rows: KeepingTable  # bytes that each framework keeps, by sharding and recomputation
+    keeping_rows: FrameworkBytesTable  # bytes that each framework keeps, by sharding and recomputation
     tensor_parallel: Column  # tensor-parallel degree
     pipeline_parallel: Column  # pipeline stages
     context_parallel: Column  # context-parallel degree
@@ -93,14 +93,14 @@ class TrainingPlans(Columns):
     flash_attention: Mask  # whether attention uses a fused kernel (FlashAttention)
     asked_virtual_pipeline: Column  # requested model chunks per pipeline stage; 0 if none
 
-    def keeping(self, counts: Counts) -> Keeping:
+    def kept_bytes(self, counts: Counts) -> FrameworkBytes:
         """Return the bytes that each plan's framework keeps, given the plan's sharding and recomputation."""
         if is_recording():  # evaluate again, so that the trace records it
             flash, recipe = bool(self.flash_attention.all()), self.stack.recipe
-            return keeping(
-                counts, recipe, self.zero_stage >= SHARDS_WEIGHTS, self.activation_checkpointing, flash=flash
+            return framework_bytes(
+                counts, recipe, self.zero_stage >= WEIGHT_SHARDING_STAGE, self.activation_checkpointing, flash=flash
             )
-        return lazy_rows(self.keeping_rows.rows, self.keeping_rows.places(self.stack_row, self.zero_stage, self.activation_checkpointing))
+        return lazy_rows(self.keeping_rows.rows, self.keeping_rows.row_indices(self.stack_row, self.zero_stage, self.activation_checkpointing))
 
     @property
     def offered(self) -> Candidates:
@@ -185,15 +185,15 @@ def build_training_plans(
     """
     requested = fixed or Deployment(accelerator="")
     ways = list(zip(frameworks, (stacks.recipe.selective != NO_SELECTIVE).tolist(), strict=True))
-    machine, stack, layout_row, layout = _joined(workload, machines, on, ways, requested, rejections, unsupported)
-    columns = dict(zip(LAYOUT, layout, strict=True))
+    machine, stack, layout_row, layout = _join_plans(workload, machines, on, ways, requested, rejections, unsupported)
+    columns = dict(zip(LAYOUT_COLUMNS, layout, strict=True))
     flash = requested.flash_attention is not False
     return TrainingPlans(
         machine=lazy_rows(machines, machine),
-        stack=lazy_rows(_as_asked(stacks, requested), stack),
+        stack=lazy_rows(_apply_deployment(stacks, requested), stack),
         stack_row=stack,
         layout_row=layout_row,
-        keeping_rows=keeping_table(counts_of(workload), stacks.recipe, flash=flash),
+        keeping_rows=build_framework_bytes_table(counts_of(workload), stacks.recipe, flash=flash),
         tensor_parallel=columns["tensor_parallel"],
         pipeline_parallel=columns["pipeline_parallel"],
         context_parallel=columns["context_parallel"],
@@ -203,13 +203,13 @@ def build_training_plans(
         micro_batch_sequences=columns["micro_batch_sequences"],
         optimizer_offload=columns["optimizer_offload"] > 0,
         parameter_offload=columns["parameter_offload"] > 0,
-        activation_offload=_activations_moved(stacks, stack, columns, requested),
+        activation_offload=_offloads_activations(stacks, stack, columns, requested),
         flash_attention=np.full(len(machine), flash),
         asked_virtual_pipeline=np.full(len(machine), float(requested.virtual_pipeline or 0)),
     )
 
 
-def _activations_moved(stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], requested: Deployment) -> Mask:
+def _offloads_activations(stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], requested: Deployment) -> Mask:
     """Whether each plan keeps activations in host memory.
 
     A layout may offload them, and some frameworks always offload the inputs of recomputation.
@@ -220,7 +220,7 @@ def _activations_moved(stacks: TrainingStacks, stack: Codes, columns: Mapping[st
     return result
 
 
-def _as_asked(stacks: TrainingStacks, requested: Deployment) -> TrainingStacks:
+def _apply_deployment(stacks: TrainingStacks, requested: Deployment) -> TrainingStacks:
     """Apply the framework options that a deployment fixes."""
 
     def override_column(usual: Mask, wanted: bool | None) -> Mask:
@@ -232,7 +232,7 @@ def _as_asked(stacks: TrainingStacks, requested: Deployment) -> TrainingStacks:
     )
 
 
-def _joined(
+def _join_plans(
     workload: TrainingWorkload,
     machines: TrainingMachines,
     on: Mask,
@@ -246,7 +246,7 @@ def _joined(
     `frameworks` pairs each framework with whether it supports selective recomputation. Tensor parallelism stays
     within a machine's scale-up links unless the request fixes its degree; other degrees may cross machines.
     """
-    node, known = machines.offered.node, machines.known
+    node, known = machines.offered.node, machines.has_required_data
     reach = np.where(node.link_bytes_per_s > 0, machines.scale_up_accelerators, 1.0)
     trained: Mask = np.zeros(len(machines), dtype=bool)
     made = {way: candidate_layouts(workload, way[0], requested, selective=way[1]) for way in dict.fromkeys(frameworks)}
@@ -258,18 +258,18 @@ def _joined(
         if not len(layouts):
             continue
         trained[rows] = True
-        tensor = layouts[:, LAYOUT.index("tensor_parallel")]
+        tensor = layouts[:, LAYOUT_COLUMNS.index("tensor_parallel")]
         linked = (tensor == 1) | (tensor <= reach[rows][:, None]) | (requested.tensor_parallel is not None)
         machine, layout = np.nonzero(linked & known[rows][:, None])
         parts.append((rows[machine], np.full(len(machine), stack), first[framework] + layout))
     unsupported.reject_unsupported(rejections, node.accelerator, node.accelerator[trained])
-    _turn_down(workload, node.accelerator, trained, known, rejections)
+    _reject_missing_data(workload, node.accelerator, trained, known, rejections)
     machine, stack_of, layout_of = (np.concatenate(column) for column in zip(*parts, strict=True))
-    tables = np.concatenate([np.zeros((0, len(LAYOUT))), *made.values()])
+    tables = np.concatenate([np.zeros((0, len(LAYOUT_COLUMNS))), *made.values()])
     return machine, stack_of, layout_of, tables.T.take(layout_of, axis=1)
 
 
-def _turn_down(
+def _reject_missing_data(
     workload: TrainingWorkload, accelerator: Codes, trained: Mask, known: Mask, rejections: Rejections
 ) -> None:
     """Reject accelerator types whose catalog entry lacks data that sizing needs."""

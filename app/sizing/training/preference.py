@@ -26,7 +26,7 @@ def pipeline_handicap(pipeline_parallel: Column, assumed: Assumptions) -> Column
     return np.where(pipeline_parallel > 1, 1 + assumed.near_tie_share, 1.0)
 
 
-def preferred(accelerator: Codes, score: Column, usd: Column, tie: Column) -> Codes:
+def best_row_per_type(accelerator: Codes, score: Column, usd: Column, tie: Column) -> Codes:
     """Return the row with the lowest score of each accelerator type.
 
     The cheapest of equal rows wins, then the row with the lowest `tie` key.

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.training.counts import Counts
-from app.sizing.training.layouts import MOST_VIRTUAL_PIPELINE
+from app.sizing.training.layouts import MAX_VIRTUAL_PIPELINE
 from app.sizing.training.pipeline import stage_share
 from app.sizing.training.plans import TrainingPlans
 
@@ -50,7 +50,7 @@ def virtual_pipeline(counts: Counts, plans: TrainingPlans) -> Column:
         >>> virtual_pipeline(PRETRAIN_COUNTS, layout).tolist()
         [8.0, 1.0, 2.0]
     """
-    chunks = np.clip(np.floor(counts.num_layers / plans.pipeline_parallel), 1.0, MOST_VIRTUAL_PIPELINE)
+    chunks = np.clip(np.floor(counts.num_layers / plans.pipeline_parallel), 1.0, MAX_VIRTUAL_PIPELINE)
     usual = np.where(plans.interleaved_pipeline, chunks, 1.0)
     requested = np.where(plans.asked_virtual_pipeline > 0, plans.asked_virtual_pipeline, usual)
     return np.where(plans.pipeline_parallel > 1, requested, 1.0)
@@ -81,7 +81,7 @@ def stage_unevenness(
 
 
 @formula(unit="1", source="fitted to published pipelines: the fullest stage sets the step time")
-def stage_pace(stage_unevenness: Column, published_stage_unevenness: float) -> Column:
+def stage_slowdown(stage_unevenness: Column, published_stage_unevenness: float) -> Column:
     """Slowdown of a pipeline that is less even than the published pipelines.
 
     The fitted shares already contain the unevenness of published pipelines. Up to an unevenness of 1.1, published
@@ -313,7 +313,7 @@ def rank_params(counts: Counts, plans: TrainingPlans) -> RankParams:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread(Columns):
+class RankGroups(Columns):
     """Groups of ranks and sizes per step of a run at a data-parallel degree."""
 
     accelerators: Column  # accelerators of the run
@@ -324,11 +324,11 @@ class Spread(Columns):
     updated_params: Column  # parameters that the optimizer of one accelerator updates
 
 
-def spread_of(counts: Counts, plans: TrainingPlans, rank: RankParams, data_parallel: Column) -> Spread:
+def rank_groups(counts: Counts, plans: TrainingPlans, rank: RankParams, data_parallel: Column) -> RankGroups:
     """Return the groups of ranks, the micro-batches and the optimizer's share at a data-parallel degree."""
     dense, routed = data_group(plans, data_parallel), expert_group(plans, data_parallel, rank.expert_shards)
     with trace_label("optimizer"):
         updated = held_params(rank.trained_dense, rank.trained_routed, plans.zero_stage >= 1, dense, routed)
     micro = micro_batches(counts, plans, data_parallel)
     batch = step_batch(plans, data_parallel, micro)
-    return Spread(accelerators(plans, data_parallel), micro, batch, dense, routed, updated)
+    return RankGroups(accelerators(plans, data_parallel), micro, batch, dense, routed, updated)

@@ -10,7 +10,7 @@ from app.sizing.training.recipes import recipe_of
 from app.sizing.workload import TrainingWorkload
 
 
-def joined_memory_bytes(machines: TrainingMachines) -> Column:
+def cluster_memory_bytes(machines: TrainingMachines) -> Column:
     """Accelerator memory that a run can combine, in bytes; infinite for machines that form clusters."""
     node = machines.offered.node
     near = np.where(machines.training_class, machines.scale_up_accelerators, node.accelerators_per_node)
@@ -18,12 +18,12 @@ def joined_memory_bytes(machines: TrainingMachines) -> Column:
     return np.where(endless, np.inf, node.memory_bytes * near)
 
 
-def within_reach(workload: TrainingWorkload, machines: TrainingMachines) -> TrainingMachines:
+def machines_able_to_hold(workload: TrainingWorkload, machines: TrainingMachines) -> TrainingMachines:
     """Return the machines that can hold the weights, and the largest machine of every other type.
 
     The largest machine stays so that its rejection can state the shortfall.
     """
-    memory, accelerator = joined_memory_bytes(machines), machines.offered.node.accelerator
+    memory, accelerator = cluster_memory_bytes(machines), machines.offered.node.accelerator
     hopeless = memory < workload.model.total_params * recipe_of(workload).base_bytes_per_param
     if not hopeless.any():
         return machines

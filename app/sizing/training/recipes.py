@@ -40,7 +40,7 @@ class Precision:
         return self.weight_bytes + self.master_bytes <= BYTES_16_BIT
 
 
-def _mixed(name: str, format_class: str, *, needs_bf16: bool = False) -> Precision:
+def _mixed_precision(name: str, format_class: str, *, needs_bf16: bool = False) -> Precision:
     """Mixed precision: 16-bit weights with a 32-bit master copy; matrices run in the format of the name."""
     narrow = format_class in ("fp8", "fp4")
     return Precision(
@@ -55,7 +55,7 @@ def _mixed(name: str, format_class: str, *, needs_bf16: bool = False) -> Precisi
     )
 
 
-def _whole(name: str, format_class: str, width: float, *, needs_bf16: bool = False) -> Precision:
+def _uniform_precision(name: str, format_class: str, width: float, *, needs_bf16: bool = False) -> Precision:
     """A precision with one width for everything and no master copy."""
     return Precision(name, format_class, width, 0.0, width, needs_bf16=needs_bf16)
 
@@ -66,14 +66,14 @@ PRECISIONS: Mapping[str, Precision] = MappingProxyType(
     {
         p.name: p
         for p in (
-            _mixed("bf16", "16bit", needs_bf16=True),
-            _mixed("fp16", "16bit"),
-            _mixed("fp8", "fp8"),
-            _mixed("mxfp8", "fp8"),
-            _mixed("nvfp4", "fp4"),
-            _whole("fp32", "fp32", BYTES_32_BIT),
-            _whole("tf32", "fp32", BYTES_32_BIT),
-            _whole("bf16-true", "16bit", BYTES_16_BIT, needs_bf16=True),
+            _mixed_precision("bf16", "16bit", needs_bf16=True),
+            _mixed_precision("fp16", "16bit"),
+            _mixed_precision("fp8", "fp8"),
+            _mixed_precision("mxfp8", "fp8"),
+            _mixed_precision("nvfp4", "fp4"),
+            _uniform_precision("fp32", "fp32", BYTES_32_BIT),
+            _uniform_precision("tf32", "fp32", BYTES_32_BIT),
+            _uniform_precision("bf16-true", "16bit", BYTES_16_BIT, needs_bf16=True),
         )
     }
 )

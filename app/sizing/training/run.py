@@ -17,7 +17,7 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.doubt import fits_at_confidence
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, Spread, rank_params, spread_of
+from app.sizing.training.ranks import RankParams, RankGroups, rank_params, rank_groups
 from app.sizing.training.recipes import CHECKPOINT_BYTES_PER_PARAM
 from app.sizing.training.step import (
     MicroBatchTime,
@@ -58,7 +58,7 @@ class Run(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts(Columns):
+class RunParts(Columns):
     """Intermediate results that are the same at every data-parallel degree."""
 
     rank: RankParams  # parameters per rank
@@ -66,7 +66,7 @@ class Parts(Columns):
     time: MicroBatchTime  # time per micro-batch
 
 
-def micro_batch_time_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> MicroBatchTime:
+def time_micro_batch(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> MicroBatchTime:
     """Time of one micro-batch, which does not depend on the data-parallel degree."""
     work = micro_batch_work(counts, plans)
     if counts.in_samples:
@@ -74,16 +74,16 @@ def micro_batch_time_of(counts: Counts, plans: TrainingPlans, assumed: Assumptio
     return micro_batch_time(work, plans.stack.token_achieved, assumed)
 
 
-def parts_of(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> Parts:
+def build_run_parts(counts: Counts, plans: TrainingPlans, assumed: Assumptions) -> RunParts:
     """Return the intermediate results that are the same at every data-parallel degree."""
-    return Parts(
+    return RunParts(
         rank_params(counts, plans),
         micro_batch_memory(counts, plans, assumed),
-        micro_batch_time_of(counts, plans, assumed),
+        time_micro_batch(counts, plans, assumed),
     )
 
 
-def step_of(counts: Counts, plans: TrainingPlans, spread: Spread, parts: Parts, assumed: Assumptions) -> StepTime:
+def time_step(counts: Counts, plans: TrainingPlans, spread: RankGroups, parts: RunParts, assumed: Assumptions) -> StepTime:
     """Time of one optimizer step at a data-parallel degree."""
     state = state_work(counts, plans, parts.rank, spread)
     if counts.in_samples:
@@ -120,7 +120,7 @@ def checkpoint_bytes(checkpointed_params: float) -> float:
 
 
 @formula(unit="1/day", source="published interruption rates of spot capacity")
-def taken_per_day(nodes: Column, spot: Mask, assumed: Assumptions) -> Column:
+def spot_reclaims_per_day(nodes: Column, spot: Mask, assumed: Assumptions) -> Column:
     """Spot machines that the provider reclaims per day; 0 for machines that are not spot.
 
     Parameters:
@@ -137,7 +137,7 @@ def taken_per_day(nodes: Column, spot: Mask, assumed: Assumptions) -> Column:
 
 
 @formula(unit="1/s", source="Grattafiori et al. 2024 (arXiv:2407.21783), table 5")
-def interruptions_per_s(accelerators: Column, taken_per_day: Column, assumed: Assumptions) -> Column:
+def interruptions_per_s(accelerators: Column, spot_reclaims_per_day: Column, assumed: Assumptions) -> Column:
     """Interruptions per second: hardware failures, and spot machines that the provider reclaims.
 
     Parameters:
@@ -149,7 +149,7 @@ def interruptions_per_s(accelerators: Column, taken_per_day: Column, assumed: As
         >>> round(interruptions_per_s(col(16384), col(0), Assumptions())[0] * 86400, 2)
         np.float64(7.77)
     """
-    return (assumed.interruptions_per_accelerator_day * accelerators + taken_per_day) / SECONDS_PER_DAY
+    return (assumed.interruptions_per_accelerator_day * accelerators + spot_reclaims_per_day) / SECONDS_PER_DAY
 
 
 @formula(unit="s", source="storage of published clusters (BLOOM, Llama 3)")
@@ -288,7 +288,7 @@ def expected_interruptions(interruptions_per_s: Column, wall_s: Column) -> Colum
     return interruptions_per_s * wall_s
 
 
-def losses_of(
+def estimate_losses(
     counts: Counts, plans: TrainingPlans, accelerators: Column, machines: Column, assumed: Assumptions
 ) -> Losses:
     """Return checkpoint and interruption losses of each run."""
@@ -296,7 +296,7 @@ def losses_of(
     write = checkpoint_write_s(size, machines, assumed)
     stall = checkpoint_stall_s(size, accelerators, write, counts, assumed)
     spot = plans.machine.spot
-    taken = taken_per_day(machines, spot, assumed) if spot.any() else np.zeros(len(plans))
+    taken = spot_reclaims_per_day(machines, spot, assumed) if spot.any() else np.zeros(len(plans))
     rate = interruptions_per_s(accelerators, taken, assumed)
     interval = checkpoint_interval_s(stall, rate, write, counts, assumed)
     return Losses(rate, interval, stall, write, lost_share(rate, interval, assumed))
@@ -307,18 +307,18 @@ def run_at(
     plans: TrainingPlans,
     data_parallel: Column,
     assumed: Assumptions,
-    parts: Parts | None = None,
+    parts: RunParts | None = None,
     memory: TrainingMemory | None = None,
 ) -> Run:
     """Return the run of every row at a data-parallel degree.
 
     Pass `parts` and `memory` if they are already known.
     """
-    parts = parts if parts is not None else parts_of(counts, plans, assumed)
-    spread = spread_of(counts, plans, parts.rank, data_parallel)
-    step = step_of(counts, plans, spread, parts, assumed)
+    parts = parts if parts is not None else build_run_parts(counts, plans, assumed)
+    spread = rank_groups(counts, plans, parts.rank, data_parallel)
+    step = time_step(counts, plans, spread, parts, assumed)
     machines = nodes(spread.accelerators, plans.accelerators_per_node)
-    losses = losses_of(counts, plans, spread.accelerators, machines, assumed)
+    losses = estimate_losses(counts, plans, spread.accelerators, machines, assumed)
     stall, interval = losses.checkpoint_stall_s, losses.checkpoint_interval_s
     wall = wall_s(counts, spread.batch, step.step_s, stall, interval, losses.lost_share, assumed)
     if memory is None:
@@ -342,22 +342,22 @@ def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Ec
     return deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
 
 
-def deployed(plans: TrainingPlans, run: Run, cost: Cost) -> Deployed:
+def deployed_machines(plans: TrainingPlans, run: Run, cost: Cost) -> Deployed:
     """Return the machines that each run uses, with cost and host memory."""
     return Deployed(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, run.memory.host_bytes)
 
 
-def fits(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
+def fits_memory(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
     """Whether accelerators and hosts have enough memory, by the median prediction."""
-    return run.memory.fits & host_holds(plans, run.memory, assumed)
+    return run.memory.fits & host_fits_memory(plans, run.memory, assumed)
 
 
 def run_fits_at_confidence(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:
     """Whether accelerators and hosts have enough memory, at the requested confidence."""
-    return fits_at_confidence(plans, run.memory) & host_holds(plans, run.memory, assumed)
+    return fits_at_confidence(plans, run.memory) & host_fits_memory(plans, run.memory, assumed)
 
 
-def host_holds(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> Mask:
+def host_fits_memory(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> Mask:
     """Whether hosts have enough memory for offloaded data.
 
     A host of unknown memory passes with offloaded optimizer states only. For last-resort layouts, a host of unknown

@@ -9,17 +9,17 @@ from app.sizing.decisions.cost import usd_total
 from app.sizing.formula import unrecorded
 from app.sizing.question import Question
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import degree_of, forms_cluster, legal
+from app.sizing.training.degrees import degree_for_accelerators, forms_cluster, is_legal_degree
 from app.sizing.training.outcome import days, units_per_s
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.preference import pipeline_handicap
-from app.sizing.training.run import Run, fits, run_at, run_cost, run_fits_at_confidence
-from app.sizing.training.search import Judged
+from app.sizing.training.run import Run, fits_memory, run_at, run_cost, run_fits_at_confidence
+from app.sizing.training.search import CostedRuns
 from app.sizing.values.runs import Curve, Point
 
 # Largest size of the curve's grid, in accelerators.
-LARGEST_JUDGED = 16384
-BINDS = {
+LARGEST_CURVE_SIZE = 16384
+LIMITING_PARTS = {
     "compute": "small micro-batches and kernel launches (too little work per accelerator)",
     "exposed_communication": "communication that no longer overlaps with computation",
     "pipeline_bubble": "the pipeline bubble (too few micro-batches per replica)",
@@ -28,7 +28,7 @@ BINDS = {
 }
 
 
-def sizes_for(plans: TrainingPlans, accelerators: float) -> Column:
+def curve_sizes(plans: TrainingPlans, accelerators: float) -> Column:
     """Accelerator counts of the scaling curve.
 
     The counts are powers of two within a machine, then powers of two of machines (one machine for inference-class
@@ -36,7 +36,7 @@ def sizes_for(plans: TrainingPlans, accelerators: float) -> Column:
     """
     count = float(plans.accelerators_per_node[0])
     inside = 2.0 ** np.arange(np.floor(np.log2(count)) + 1)
-    most = np.floor(np.log2(LARGEST_JUDGED / count))
+    most = np.floor(np.log2(LARGEST_CURVE_SIZE / count))
     machines = 2.0 ** np.arange(most + 1) if plans.machine.training_class[0] else np.ones(1)
     return np.union1d(np.union1d(inside, machines * count), [accelerators, 2 * accelerators])
 
@@ -51,7 +51,7 @@ def same_machine_and_framework(layouts: TrainingPlans, chosen: TrainingPlans) ->
     return layouts.take(np.flatnonzero(same))
 
 
-def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Question) -> Curve | None:
+def scaling_curve(counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, question: Question) -> Curve | None:
     """Return the scaling curve of the first chosen run, or None if no size is feasible.
 
     The curve holds the fastest layout at each size that fits at the requested confidence, with the same machine and
@@ -60,10 +60,10 @@ def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Q
     """
     first, assumed = chosen.take(np.zeros(1, dtype=np.int64)), question.assumptions
     layouts, own = same_machine_and_framework(layouts, first.plans), float(first.run.accelerators[0])
-    sizes_judged = sizes_for(layouts, own)
+    sizes_judged = curve_sizes(layouts, own)
     sizes = np.broadcast_to(sizes_judged, (len(layouts), len(sizes_judged)))
-    degrees, possible = degree_of(counts, layouts, sizes)
-    possible &= forms_cluster(layouts, sizes) & legal(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
+    degrees, possible = degree_for_accelerators(counts, layouts, sizes)
+    possible &= forms_cluster(layouts, sizes) & is_legal_degree(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
     rows, at = np.nonzero(possible)
     plans = layouts.take(rows)
     with unrecorded():
@@ -72,13 +72,13 @@ def curve_of(counts: Counts, layouts: TrainingPlans, chosen: Judged, question: Q
     compared = run.wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
     order = feasible[np.lexsort((compared[feasible], run.accelerators[feasible]))]
     best = run.take(order[np.unique(run.accelerators[order], return_index=True)[1]])
-    points = stacked([best, first.run]) if fits(first.plans, first.run, assumed).all() else best
+    points = stacked([best, first.run]) if fits_memory(first.plans, first.run, assumed).all() else best
     if not len(points):
         return None
-    return _drawn(counts, first.plans, points.take(np.argsort(points.accelerators)), own, question)
+    return _build_curve(counts, first.plans, points.take(np.argsort(points.accelerators)), own, question)
 
 
-def _drawn(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> Curve:
+def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> Curve:
     """Build the curve through the best run of each size.
 
     The knee is the last size at which each step up returned at least the assumed share of the accelerators it added.
@@ -100,13 +100,13 @@ def _drawn(counts: Counts, plans: TrainingPlans, run: Run, own: float, question:
         if speedup < assumed.scaling_knee * (points[i].accelerators / points[i - 1].accelerators - 1):
             break
         knee = i
-    ends = _end(plans)
-    binds = ends if knee + 1 == len(points) else _binding(run, knee)
+    ends = _why_curve_ends(plans)
+    binds = ends if knee + 1 == len(points) else _limiting_part(run, knee)
     twice = next((p for p in points if p.accelerators == 2 * own), None)
     return Curve(points, points[knee].accelerators, points[0].accelerators, binds, twice, ends)
 
 
-def _end(plans: TrainingPlans) -> str:
+def _why_curve_ends(plans: TrainingPlans) -> str:
     """Return the reason why the curve ends."""
     if not plans.machine.training_class[0]:
         return "the size of one machine (machines of this class are not connected into clusters)"
@@ -115,11 +115,11 @@ def _end(plans: TrainingPlans) -> str:
     return "the global batch (it cannot be divided over more accelerators)"
 
 
-def _binding(run: Run, knee: int) -> str:
+def _limiting_part(run: Run, knee: int) -> str:
     """Return the part of a step that shrinks least from the knee to the next size."""
     share = run.accelerators[knee + 1] / run.accelerators[knee]
     grown = {
         name: float(getattr(run.step, f"{name}_s")[knee + 1] - getattr(run.step, f"{name}_s")[knee] / share)
-        for name in BINDS
+        for name in LIMITING_PARTS
     }
-    return BINDS[max(grown, key=lambda n: (grown[n], n))]
+    return LIMITING_PARTS[max(grown, key=lambda n: (grown[n], n))]

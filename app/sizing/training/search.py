@@ -30,16 +30,16 @@ from app.sizing.surroundings import Shape, StackKey, pool_of
 from app.sizing.training.around import degrees_near_size
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import group_rows
-from app.sizing.training.least import least_measures, least_of_each
-from app.sizing.training.margins import Margins, margins_of, surely_in_time
+from app.sizing.training.least import lower_bound_measures, lowest_bounds_per_type
+from app.sizing.training.margins import Margins, build_margins, meets_deadline_at_confidence
 from app.sizing.training.outcome import units_per_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
-from app.sizing.training.preference import pipeline_handicap, preferred
-from app.sizing.training.reach import within_reach
+from app.sizing.training.preference import pipeline_handicap, best_row_per_type
+from app.sizing.training.reach import machines_able_to_hold
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import Run, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.shortfalls import reject_untrainable
-from app.sizing.training.smallest import Attempts, Sized, attempted, size_attempts
+from app.sizing.training.smallest import Attempts, SizedLayouts, attempt_layouts, size_attempts
 from app.sizing.workload import Method, TrainingWorkload
 from app.work import stage
 
@@ -47,7 +47,7 @@ from app.work import stage
 NO_LINK_BYTES_PER_S = 1e15
 
 
-def layouts_sought(
+def search_layouts(
     question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections
 ) -> TrainingPlans:
     """Return the layouts that a question allows, on affordable machines that no other machine dominates."""
@@ -55,10 +55,10 @@ def layouts_sought(
     candidate_query = (market, constraints, question.economics, assumed, rejections)
     machines = candidates(*candidate_query, ends=True, today=question.today)
     machines = oversubscribed(undominated(machines), assumed)
-    return layouts_for(workload, market, machines, constraints, rejections, assumed)
+    return training_layouts(workload, market, machines, constraints, rejections, assumed)
 
 
-def layouts_for(
+def training_layouts(
     workload: TrainingWorkload,
     catalog: Catalog,
     offered_machines: Candidates,
@@ -71,18 +71,18 @@ def layouts_for(
     """Return the layouts on every machine that may hold the model, for the catalog's or the requested framework."""
     engines = (fixed.framework,) if fixed is not None and fixed.framework is not None else constraints.engines
     required = training_work(workload.phase, workload.method.value, workload.precision, workload.model.task)
-    trainers = _trainers(catalog, *required, engines)
+    trainers = _allowed_trainers(catalog, *required, engines)
     pairs = list(zip(trainers.family.tolist(), trainers.engine.tolist(), strict=True))
-    machines = _machines(workload, catalog, offered_machines, assumed)
+    machines = _training_machines(workload, catalog, offered_machines, assumed)
     return build_training_plans(
         workload,
-        machines if fixed else within_reach(workload, machines),
-        _stacks(
+        machines if fixed else machines_able_to_hold(workload, machines),
+        _training_stacks(
             workload,
             catalog,
             trainers,
             pairs,
-            _recipes(workload, catalog, trainers, fixed),
+            _framework_recipes(workload, catalog, trainers, fixed),
             constraints.confidence,
             assumed,
         ),
@@ -94,7 +94,7 @@ def layouts_for(
     )
 
 
-def _trainers(catalog: Catalog, weight_format: str, work: Work, engines: tuple[str, ...]) -> Trainers:
+def _allowed_trainers(catalog: Catalog, weight_format: str, work: Work, engines: tuple[str, ...]) -> Trainers:
     """Return the allowed frameworks for this kind of training, on the accelerators where each competes."""
     supported = catalog.software.trainers(weight_format, work)
     if not engines:
@@ -103,7 +103,7 @@ def _trainers(catalog: Catalog, weight_format: str, work: Work, engines: tuple[s
     return supported.take(np.array([name in engines for name in catalog.engines], dtype=bool)[supported.engine])
 
 
-def _machines(
+def _training_machines(
     workload: TrainingWorkload, catalog: Catalog, offered_machines: Candidates, assumed: Assumptions
 ) -> TrainingMachines:
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
@@ -132,7 +132,7 @@ def _machines(
     )
 
 
-def _stacks(
+def _training_stacks(
     workload: TrainingWorkload,
     catalog: Catalog,
     trainers: Trainers,
@@ -144,8 +144,8 @@ def _stacks(
     """Return the behavior and achieved rates of each framework on each accelerator family."""
     rate, traits = PRECISIONS[workload.precision].format_class, catalog.frameworks.take(trainers.engine)
 
-    def coefficients(table: type[Table], *, read: bool = True) -> Table:
-        keys = _underneath(workload, catalog, pairs) if read else []
+    def coefficient_table(table: type[Table], *, read: bool = True) -> Table:
+        keys = _coefficient_keys(workload, catalog, pairs) if read else []
         rows = [catalog.coefficients.row_of(table, family, engine, rate) for engine, family in keys]
         return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
 
@@ -157,14 +157,14 @@ def _stacks(
         sequence_parallel=traits.splits,
         recipe=recipes,
         single_accelerator=traits.single_accelerator,
-        token_achieved=coefficients(TrainingAchieved, read=not workload.in_samples),
-        sample_achieved=coefficients(SampleTrainingAchieved, read=workload.in_samples),
-        memory_factors=coefficients(TrainingMemoryFactors),
-        margins=_margins(workload, catalog, trainers.expected, pairs, recipes.published, confidence, assumed),
+        token_achieved=coefficient_table(TrainingAchieved, read=not workload.in_samples),
+        sample_achieved=coefficient_table(SampleTrainingAchieved, read=workload.in_samples),
+        memory_factors=coefficient_table(TrainingMemoryFactors),
+        margins=_stack_margins(workload, catalog, trainers.expected, pairs, recipes.published, confidence, assumed),
     )
 
 
-def _recipes(workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, fixed: Deployment | None) -> Recipes:
+def _framework_recipes(workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, fixed: Deployment | None) -> Recipes:
     """Return the memory recipe of each framework, with a deployment's version, overrides and precision."""
     method = workload.method.value
     if fixed is None or (fixed.recipe is None and fixed.framework_version is None):
@@ -176,13 +176,13 @@ def _recipes(workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, f
     return in_16_bit(recipes) if PRECISIONS[workload.precision].only_16_bit else recipes
 
 
-def _underneath(workload: TrainingWorkload, catalog: Catalog, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
+def _coefficient_keys(workload: TrainingWorkload, catalog: Catalog, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
     """Return (framework whose coefficients apply, accelerator family) of each stack."""
     adapts = workload.method is not Method.FULL
     return [(engine_named(catalog.engines[e]).underneath(adapts=adapts), catalog.families[f]) for f, e in pairs]
 
 
-def _margins(
+def _stack_margins(
     workload: TrainingWorkload,
     catalog: Catalog,
     expected: Mask,
@@ -197,18 +197,18 @@ def _margins(
     whether the recipe is published.
     """
     rate = PRECISIONS[workload.precision].format_class
-    keys = [StackKey(engine, family, rate) for engine, family in _underneath(workload, catalog, pairs)]
+    keys = [StackKey(engine, family, rate) for engine, family in _coefficient_keys(workload, catalog, pairs)]
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     time = "training_samples" if workload.in_samples else "training"
     neighbourhood = catalog.evidence_pools[pool_of(time)].index_stacks(keys).neighborhood(shape)
     neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = catalog.spreads
-    return margins_of(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
+    return build_margins(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Columns):
+class CostedRuns(Columns):
     """Runs with their cost."""
 
     row: Codes  # row in the table of layouts
@@ -219,77 +219,77 @@ class Judged(Columns):
 
 def smallest_runs(
     workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question, rejections: Rejections
-) -> Judged:
+) -> CostedRuns:
     """Return the smallest runs of every accelerator type.
 
     Last-resort layouts, which offload more to the host, are searched only for types without any other run.
     """
     resort = layouts.last_resort
     if not resort.any():
-        return _smallest_runs(workload, counts, layouts, question, rejections)
-    usual = _smallest_runs(workload, counts, layouts, question, rejections, ~resort)
+        return _find_smallest_runs(workload, counts, layouts, question, rejections)
+    usual = _find_smallest_runs(workload, counts, layouts, question, rejections, ~resort)
     served = np.zeros(int(layouts.accelerator.max()) + 1, dtype=bool)
     served[usual.plans.accelerator] = True
     remaining = np.flatnonzero(resort & ~served[layouts.accelerator])
     if not len(remaining):
         return usual
     last_resort_rejections = rejections.empty_copy()
-    last_resort_runs = _last_runs(workload, counts, layouts.take(remaining), question, last_resort_rejections)
+    last_resort_runs = _last_resort_runs(workload, counts, layouts.take(remaining), question, last_resort_rejections)
     rejections.merge_alternative(last_resort_rejections, last_resort_runs.plans.accelerator)
     if not len(last_resort_runs):
         return usual
     row = np.concatenate([usual.row, remaining[last_resort_runs.row]])
-    return Judged(row, layouts.take(row), stacked([usual.run, last_resort_runs.run]), stacked([usual.cost, last_resort_runs.cost]))
+    return CostedRuns(row, layouts.take(row), stacked([usual.run, last_resort_runs.run]), stacked([usual.cost, last_resort_runs.cost]))
 
 
-def _last_runs(
+def _last_resort_runs(
     workload: TrainingWorkload,
     counts: Counts,
     layouts: TrainingPlans,
     question: Question,
     rejections: Rejections,
-) -> Judged:
+) -> CostedRuns:
     """Return the smallest runs of all given layouts; the rest are rejected with their shortfall."""
     assumed = question.assumptions
-    attempts = attempted(counts, layouts, workload.deadline_s, assumed)
-    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.able)), assumed)
+    attempts = attempt_layouts(counts, layouts, workload.deadline_s, assumed)
+    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.feasible_rows)), assumed)
     reject_untrainable(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
-    costed = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
+    costed = _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
     return replace(costed, row=attempts.rows[costed.row])
 
 
 @stage("search")
-def _smallest_runs(
+def _find_smallest_runs(
     workload: TrainingWorkload,
     counts: Counts,
     layouts: TrainingPlans,
     question: Question,
     rejections: Rejections,
     among: Mask | None = None,
-) -> Judged:
+) -> CostedRuns:
     """Return the smallest runs that fit, meet the deadline at the requested confidence and stay within the limits.
 
     The result includes sizes near the best run of each type. Other layouts are rejected with their shortfall, or
     skipped because another layout of their type is better by more than a near tie.
     """
     assumed = question.assumptions
-    attempts = attempted(counts, layouts, workload.deadline_s, assumed, among)
-    chosen, bound = _promising(workload, counts, attempts, question)
+    attempts = attempt_layouts(counts, layouts, workload.deadline_s, assumed, among)
+    chosen, bound = _select_promising(workload, counts, attempts, question)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, chosen, assumed)
     reject_untrainable(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
-    costed = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
+    costed = _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
     if len(costed):
         costed = _with_sizes_around(workload, counts, attempts, chosen, bound[chosen], costed, question)
     return replace(costed, row=attempts.rows[costed.row])
 
 
 @stage("search")
-def every_run(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> Judged:
+def all_smallest_runs(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> CostedRuns:
     """Return every layout at the smallest sizes that fit and meet the deadline at confidence, without cost limits."""
-    attempts = attempted(counts, layouts, workload.deadline_s, question.assumptions)
-    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.able)), question.assumptions)
+    attempts = attempt_layouts(counts, layouts, workload.deadline_s, question.assumptions)
+    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.feasible_rows)), question.assumptions)
     unlimited = replace(question, constraints=Constraints())
-    return _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), unlimited, NullRejections(()))
+    return _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), unlimited, NullRejections(()))
 
 
 def _with_sizes_around(
@@ -298,12 +298,12 @@ def _with_sizes_around(
     attempts: Attempts,
     chosen: Codes,
     bound: Column,
-    costed: Judged,
+    costed: CostedRuns,
     question: Question,
-) -> Judged:
+) -> CostedRuns:
     """Return the given runs plus every possibly better layout at sizes near the best run of each type."""
-    accelerator, score = costed.plans.accelerator, compared_by(counts, costed, question)
-    first = preferred(accelerator, score, costed.cost.usd_per_hour, stable_run_key(costed))
+    accelerator, score = costed.plans.accelerator, comparison_score(counts, costed, question)
+    first = best_row_per_type(accelerator, score, costed.cost.usd_per_hour, stable_run_key(costed))
     best, size = np.full((2, int(attempts.plans.accelerator.max()) + 1), np.nan)
     best[accelerator[first]], size[accelerator[first]] = score[first], costed.run.accelerators[first]
     of_type = attempts.plans.accelerator[chosen]
@@ -313,65 +313,65 @@ def _with_sizes_around(
     plans, parts = plans.take(rows), attempts.parts.take(near[rows])
     run = run_at(counts, plans, degrees, question.assumptions, parts)
     good = run_fits_at_confidence(plans, run, question.assumptions)
-    good &= surely_in_time(plans.stack.margins, run.wall_s, workload.deadline_s)
-    nearby_runs = _paid(attempts, attempts.able[near[rows[good]]], run.take(good), question, NullRejections(()))
+    good &= meets_deadline_at_confidence(plans.stack.margins, run.wall_s, workload.deadline_s)
+    nearby_runs = _with_cost(attempts, attempts.feasible_rows[near[rows[good]]], run.take(good), question, NullRejections(()))
     row = np.concatenate([costed.row, nearby_runs.row])
-    return Judged(row, attempts.layouts.take(row), stacked([costed.run, nearby_runs.run]), stacked([costed.cost, nearby_runs.cost]))
+    return CostedRuns(row, attempts.layouts.take(row), stacked([costed.run, nearby_runs.run]), stacked([costed.cost, nearby_runs.cost]))
 
 
-def _promising(workload: TrainingWorkload, counts: Counts, attempts: Attempts, question: Question) -> tuple[Codes, Column]:
+def _select_promising(workload: TrainingWorkload, counts: Counts, attempts: Attempts, question: Question) -> tuple[Codes, Column]:
     """Return (feasible attempts that may be best of their type or tie with it, lower bounds of all feasible attempts).
 
     A layout is dropped if its lower bound is worse than the best of a few sized layouts of its type by more than a
     near tie.
     """
     plans, assumed = attempts.plans, question.assumptions
-    bound = score_of(question.objective, least_measures(counts, plans, attempts.parts.time))
+    bound = score_of(question.objective, lower_bound_measures(counts, plans, attempts.parts.time))
     bound = bound * pipeline_handicap(plans.pipeline_parallel, assumed)
-    leaders_rows = least_of_each(plans.accelerator, bound)
+    leaders_rows = lowest_bounds_per_type(plans.accelerator, bound)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, leaders_rows, assumed)
-    leaders = _paid(attempts, sized_layouts.rows[fitting], run.take(fitting), question, NullRejections(()))
+    leaders = _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), question, NullRejections(()))
     best = np.full(int(plans.accelerator.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(best, leaders.plans.accelerator, compared_by(counts, leaders, question))
+    np.minimum.at(best, leaders.plans.accelerator, comparison_score(counts, leaders, question))
     threshold = best[plans.accelerator] * (1 + assumed.near_tie_share)
     return np.flatnonzero(bound <= threshold), bound
 
 
 def _sized_runs(
     workload: TrainingWorkload, counts: Counts, attempts: Attempts, chosen: Codes, assumed: Assumptions
-) -> tuple[Sized, Run, Mask]:
+) -> tuple[SizedLayouts, Run, Mask]:
     """Return (sized layouts, their runs, whether each run fits at the requested confidence)."""
     sized_layouts = size_attempts(counts, attempts, chosen, workload.deadline_s, assumed)
     run = run_at(counts, sized_layouts.plans, sized_layouts.data_parallel, assumed, sized_layouts.parts)
     return sized_layouts, run, run_fits_at_confidence(sized_layouts.plans, run, assumed)
 
 
-def _paid(attempts: Attempts, row: Codes, run: Run, question: Question, rejections: Rejections) -> Judged:
+def _with_cost(attempts: Attempts, row: Codes, run: Run, question: Question, rejections: Rejections) -> CostedRuns:
     """Return the given runs with their cost, without those that exceed the limits."""
     plans = attempts.layouts.take(row)
-    costed = Judged(row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
+    costed = CostedRuns(row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
     paid = run.nodes * plans.accelerators_per_node
     return costed.take(
         np.flatnonzero(within_limits(plans.accelerator, paid, costed.cost, question.constraints, rejections))
     )
 
 
-def compared_by(counts: Counts, costed: Judged, question: Question) -> Column:
+def comparison_score(counts: Counts, costed: CostedRuns, question: Question) -> Column:
     """Return the score that compares runs: the objective's figure times the pipeline handicap. Lower is better."""
     handicap = pipeline_handicap(costed.plans.pipeline_parallel, question.assumptions)
     compared: Column = score_of(question.objective, run_measures(counts, costed)) * handicap
     return compared
 
 
-def best_runs(counts: Counts, costed: Judged, question: Question) -> tuple[Codes, Column]:
+def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[Codes, Column]:
     """Return (row of the best run of each accelerator type, best type first; comparison score of all runs)."""
-    scores, tie = compared_by(counts, costed, question), stable_run_key(costed)
-    first = preferred(costed.plans.accelerator, scores, costed.cost.usd_per_hour, tie)
+    scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
+    first = best_row_per_type(costed.plans.accelerator, scores, costed.cost.usd_per_hour, tie)
     measures = run_measures(counts, costed.take(first))
     return first[best_per_accelerator(costed.plans.accelerator[first], question.objective, measures, tie[first])], scores
 
 
-def run_measures(counts: Counts, costed: Judged) -> Measures:
+def run_measures(counts: Counts, costed: CostedRuns) -> Measures:
     """Return the measures that rank runs, at the requested confidence."""
     run, cost = costed.run, costed.cost
     factor = costed.plans.stack.margins.time_factor
@@ -381,7 +381,7 @@ def run_measures(counts: Counts, costed: Judged) -> Measures:
     return Measures(priced, wall, rate / run.accelerators, cost.power_w * wall / counts.units)
 
 
-def stable_run_key(costed: Judged) -> Column:
+def stable_run_key(costed: CostedRuns) -> Column:
     """Sort key for otherwise equal runs: fewer accelerators, then less splitting, then smaller micro-batches."""
     plans = costed.plans
     split = plans.pipeline_parallel * 1e4 + plans.tensor_parallel * 100

@@ -9,7 +9,7 @@ from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.result import Reached
 from app.sizing.training.doubt import memory_factor
-from app.sizing.training.run import Run, host_holds
+from app.sizing.training.run import Run, host_fits_memory
 from app.sizing.training.smallest import Attempts
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.words import percent
@@ -20,7 +20,7 @@ def reject_untrainable(
     workload: TrainingWorkload,
     accelerator: Codes,
     attempts: Attempts,
-    judged: Codes,
+    attempt_rows: Codes,
     run: Run,
     run_fits: Mask,
     assumed: Assumptions,
@@ -37,15 +37,15 @@ def reject_untrainable(
         "The global batch cannot be divided evenly over whole machines of {name}.",
     )
     memory = attempts.memory
-    needed, hosted = memory.total_bytes, host_holds(attempts.layouts, memory, assumed)
+    needed, hosted = memory.total_bytes, host_fits_memory(attempts.layouts, memory, assumed)
     fitting, likely = attempts.fits_at_confidence & hosted, memory.fits & hosted
-    needed[judged], fitting[judged], likely[judged] = run.memory.total_bytes, False, False
-    fitting[judged[run_fits]] = likely[judged[run_fits]] = True
-    _too_large(attempts, needed, fitting, likely, rejections)
-    _too_slow(attempts, fitting, workload.deadline_s, rejections)
+    needed[attempt_rows], fitting[attempt_rows], likely[attempt_rows] = run.memory.total_bytes, False, False
+    fitting[attempt_rows[run_fits]] = likely[attempt_rows[run_fits]] = True
+    _reject_too_large(attempts, needed, fitting, likely, rejections)
+    _reject_too_slow(attempts, fitting, workload.deadline_s, rejections)
 
 
-def _too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
+def _reject_too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
     """Reject types that do not fit; types that fit by the median prediction (`likely`) get a text of their own."""
     accelerator, margins, memory = attempts.layouts.accelerator, attempts.layouts.stack.margins, attempts.memory
     unexplained = rejections.rows_of_eliminated_types(accelerator, likely & fitting, likely)
@@ -58,7 +58,7 @@ def _too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: 
         needed=needed_bytes[unexplained] * memory_factor(attempts.layouts.take(unexplained), memory.take(unexplained), margins.asked) / GIB,
         available=memory.capacity_bytes[unexplained] / GIB,
         unit="gib",
-        count=attempts.accelerators[unexplained],
+        count=attempts.largest_accelerators[unexplained],
         reached=Reached.MEMORY,
     )
     rejections.reject_with_shortfall(
@@ -69,12 +69,12 @@ def _too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: 
         needed=needed_bytes / GIB,
         available=memory.usable_bytes / GIB,
         unit="gib",
-        count=attempts.accelerators,
+        count=attempts.largest_accelerators,
         reached=Reached.MEMORY,
     )
 
 
-def _too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
+def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: Rejections) -> None:
     """Reject types that miss the deadline; types whose median prediction meets it get a text of their own."""
     margins, expected_s = attempts.layouts.stack.margins, attempts.wall_s
     wall_s, accelerator = expected_s * margins.time_factor, attempts.layouts.accelerator
@@ -97,6 +97,6 @@ def _too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejections: 
             needed=wall_s[unexplained] / SECONDS_PER_DAY,
             available=np.full(len(unexplained), deadline_s / SECONDS_PER_DAY),
             unit="days",
-            count=attempts.accelerators[unexplained],
+            count=attempts.largest_accelerators[unexplained],
             reached=Reached.SPEED,
         )

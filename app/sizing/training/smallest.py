@@ -11,19 +11,19 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, lazy_rows, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import Degrees, degrees_of, group_rows
+from app.sizing.training.degrees import LegalDegrees, legal_degrees, group_rows
 from app.sizing.training.doubt import fits_at_confidence
 from app.sizing.training.least import least_accelerator_s
-from app.sizing.training.margins import surely_in_time
+from app.sizing.training.margins import meets_deadline_at_confidence
 from app.sizing.training.memory import TrainingMemory, training_memory, usable_bytes, usable_share
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, rank_params, spread_of
-from app.sizing.training.run import Parts, micro_batch_time_of, run_at
+from app.sizing.training.ranks import RankParams, rank_params, rank_groups
+from app.sizing.training.run import RunParts, time_micro_batch, run_at
 
-AT_LEAST_TWO = 1.5  # micro-batches per step; rounded up to two
-AT_ONCE = 2000  # number of runs that one call evaluates in hardly more time than a few
+MIN_BATCH_RATIO = 1.5  # micro-batches per step; rounded up to two
+EVALUATED_TOGETHER = 2000  # number of runs that one call evaluates in hardly more time than a few
 
-Does = Callable[[Codes, Codes], Mask]  # whether each row is feasible at a position in its list
+FeasibilityTest = Callable[[Codes, Codes], Mask]  # whether each row is feasible at a position in its list
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,53 +31,53 @@ class Attempts:
     """Layouts with a legal degree, evaluated at their largest, and those that fit and meet the deadline there."""
 
     layouts: TrainingPlans
-    degrees: Degrees  # legal degrees of all layouts
+    degrees: LegalDegrees  # legal degrees of all layouts
     rows: Codes  # row of each layout in `degrees` and in the original table
     places: Codes  # position of each layout's largest degree
     largest: Column  # largest degree of each layout
     memory: TrainingMemory  # memory at that degree
     fits_at_confidence: Mask  # whether it fits at the requested confidence
     wall_s: Column  # wall time, seconds; infinite if it does not fit
-    able: Codes  # rows of the feasible layouts
+    feasible_rows: Codes  # rows of the feasible layouts
     plans: TrainingPlans  # plans of the feasible layouts
-    parts: Parts  # degree-independent results of the feasible layouts
+    parts: RunParts  # degree-independent results of the feasible layouts
 
     @property
-    def accelerators(self) -> Column:
+    def largest_accelerators(self) -> Column:
         """Accelerators of each layout at its largest degree."""
         return self.layouts.ranks * self.largest
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class SizedLayouts:
     """Feasible layouts at the sizes that are worth paying for."""
 
     rows: Codes  # rows of the attempts: at their smallest degree, then again at the degree that fills a machine
     plans: TrainingPlans  # plan of each row
     data_parallel: Column  # data-parallel degree
-    parts: Parts  # degree-independent results
+    parts: RunParts  # degree-independent results
 
 
-def attempted(
+def attempt_layouts(
     counts: Counts, layouts: TrainingPlans, deadline_s: float, assumed: Assumptions, among: Mask | None = None
 ) -> Attempts:
     """Evaluate each layout at its largest degree that fits; layouts without a legal degree are dropped.
 
     `among` restricts the layouts.
     """
-    degrees = degrees_of(counts, layouts)
-    rows = np.flatnonzero(degrees.counts() if among is None else among & (degrees.counts() > 0))
+    degrees = legal_degrees(counts, layouts)
+    rows = np.flatnonzero(degrees.degrees_per_row() if among is None else among & (degrees.degrees_per_row() > 0))
     plans = layouts.take(rows)
-    at_largest = _held_at_most(counts, plans, degrees, rows, assumed)
+    at_largest = _memory_at_largest(counts, plans, degrees, rows, assumed)
     places, memory = at_largest.places, at_largest.memory
     degree = degrees.degree_at(rows, places)
     fitting = np.flatnonzero(at_largest.fits_at_confidence)
     fitting_plans, group = plans.take(fitting), at_largest.group_of_row[fitting]
-    parts = Parts(lazy_rows(at_largest.rank, group), lazy_rows(at_largest.micro, group), micro_batch_time_of(counts, fitting_plans, assumed))
+    parts = RunParts(lazy_rows(at_largest.rank, group), lazy_rows(at_largest.micro, group), time_micro_batch(counts, fitting_plans, assumed))
     largest = run_at(counts, fitting_plans, degree[fitting], assumed, parts, memory.take(fitting))
     wall = np.full(len(plans), np.inf)
     wall[fitting] = largest.wall_s
-    timely = surely_in_time(fitting_plans.stack.margins, largest.wall_s, deadline_s)
+    timely = meets_deadline_at_confidence(fitting_plans.stack.margins, largest.wall_s, deadline_s)
     return Attempts(
         layouts=plans,
         degrees=degrees,
@@ -87,14 +87,14 @@ def attempted(
         memory=memory,
         fits_at_confidence=at_largest.fits_at_confidence,
         wall_s=wall,
-        able=fitting[timely],
+        feasible_rows=fitting[timely],
         plans=fitting_plans.take(timely),
         parts=parts.take(timely),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _LargestMemory:
     """Memory of layouts at their largest degree; equal layouts of one framework and machine shape are computed once."""
 
     places: Codes  # position of each row's degree
@@ -105,7 +105,7 @@ class _Held:
     micro: MicroBatchMemory  # activations per micro-batch of each group
 
 
-def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: Codes, assumed: Assumptions) -> _Held:
+def _memory_at_largest(counts: Counts, plans: TrainingPlans, degrees: LegalDegrees, rows: Codes, assumed: Assumptions) -> _LargestMemory:
     """Evaluate the memory of each row at its largest degree.
 
     A pipeline with a single micro-batch keeps the loss and the activations at the same time. Rows that do not fit
@@ -118,16 +118,16 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     def memory_at(which: Codes, degree: Column) -> TrainingMemory:
         alike, ranks = examples.take(which), rank.take(which)
         return training_memory(
-            counts, alike, ranks, spread_of(counts, alike, ranks, degree), micro.take(which), assumed
+            counts, alike, ranks, rank_groups(counts, alike, ranks, degree), micro.take(which), assumed
         )
 
-    largest = degrees.counts()[lists] - 1
-    memory = _on(plans, memory_at(np.arange(len(examples)), degrees.degree_at(lists, largest)).take(group_of_row), assumed)
+    largest = degrees.degrees_per_row()[lists] - 1
+    memory = _on_own_accelerator(plans, memory_at(np.arange(len(examples)), degrees.degree_at(lists, largest)).take(group_of_row), assumed)
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     surely = fits_at_confidence(plans, memory)
     retried = np.flatnonzero(~surely & (states <= memory.usable_bytes))
     kind = np.unique(group_of_row[retried])
-    two = counts.global_batch / (AT_LEAST_TWO * examples.micro_batch_sequences[kind])
+    two = counts.global_batch / (MIN_BATCH_RATIO * examples.micro_batch_sequences[kind])
     smaller = (degrees.options[degrees.row_lists[lists[kind]]] <= two[:, None]).sum(axis=1) - 1
     able = (smaller >= 0) & (smaller < largest[kind])
     kind, smaller = kind[able], smaller[able]
@@ -136,34 +136,34 @@ def _held_at_most(counts: Counts, plans: TrainingPlans, degrees: Degrees, rows: 
     retried = retried[at[group_of_row[retried]] >= 0]
     tried, places = at[group_of_row[retried]], largest[group_of_row]
     if not len(retried):
-        return _Held(places, memory, surely, group_of_row, rank, micro)
+        return _LargestMemory(places, memory, surely, group_of_row, rank, micro)
     retried_plans = plans.take(retried)
-    retried_memory = _on(retried_plans, memory_at(kind, degrees.degree_at(lists[kind], smaller)).take(tried), assumed)
+    retried_memory = _on_own_accelerator(retried_plans, memory_at(kind, degrees.degree_at(lists[kind], smaller)).take(tried), assumed)
     fitting = np.flatnonzero(fits_at_confidence(retried_plans, retried_memory))
     more = retried[fitting]
     places[more] = smaller[tried[fitting]]
     surely[more] = True
-    return _Held(places, with_rows(memory, more, retried_memory.take(fitting)), surely, group_of_row, rank, micro)
+    return _LargestMemory(places, with_rows(memory, more, retried_memory.take(fitting)), surely, group_of_row, rank, micro)
 
 
-def _on(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> TrainingMemory:
+def _on_own_accelerator(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> TrainingMemory:
     """Set the capacity and usable memory of each row's own accelerator."""
     capacity = plans.node.memory_bytes
     return replace(memory, capacity_bytes=capacity, usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)))
 
 
-def size_attempts(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> Sized:
+def size_attempts(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> SizedLayouts:
     """Return chosen feasible attempts, each at its smallest degree that fits and meets the deadline at confidence."""
-    feasible, plans, parts, degrees = attempts.able[chosen], attempts.plans.take(chosen), attempts.parts.take(chosen), attempts.degrees
+    feasible, plans, parts, degrees = attempts.feasible_rows[chosen], attempts.plans.take(chosen), attempts.parts.take(chosen), attempts.degrees
     rows = attempts.rows[feasible]
-    places = _smallest(counts, plans, parts, degrees, rows, attempts.places[feasible], deadline_s, assumed)
-    fillable, fuller = _filling(plans, degrees, rows, places)
+    places = _smallest_places(counts, plans, parts, degrees, rows, attempts.places[feasible], deadline_s, assumed)
+    fillable, fuller = _machine_filling_degrees(plans, degrees, rows, places)
     both = np.concatenate([np.arange(len(feasible)), fillable])
     data_parallel = np.concatenate([degrees.degree_at(rows, places), degrees.degree_at(rows[fillable], fuller)])
-    return Sized(feasible[both], plans.take(both), data_parallel, parts.take(both))
+    return SizedLayouts(feasible[both], plans.take(both), data_parallel, parts.take(both))
 
 
-def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:
+def _machine_filling_degrees(plans: TrainingPlans, degrees: LegalDegrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:
     """Return (rows that leave part of their only machine idle, position of the degree that uses most of it)."""
     count = plans.accelerators_per_node
     idle = np.flatnonzero(plans.ranks * degrees.degree_at(rows, places) < count)
@@ -173,11 +173,11 @@ def _filling(plans: TrainingPlans, degrees: Degrees, rows: Codes, places: Codes)
     return idle[more], most[more]
 
 
-def _smallest(
+def _smallest_places(
     counts: Counts,
     plans: TrainingPlans,
-    parts: Parts,
-    degrees: Degrees,
+    parts: RunParts,
+    degrees: LegalDegrees,
     rows: Codes,
     largest: Codes,
     deadline_s: float,
@@ -197,12 +197,12 @@ def _smallest(
     def meets_limits(which: Codes, tried: Codes) -> Mask:
         near = plans.take(which)
         run = run_at(counts, near, degrees.degree_at(rows[which], tried), assumed, parts.take(which))
-        return fits_at_confidence(near, run.memory) & surely_in_time(near.stack.margins, run.wall_s, deadline_s)
+        return fits_at_confidence(near, run.memory) & meets_deadline_at_confidence(near.stack.margins, run.wall_s, deadline_s)
 
-    return bisected(low, largest, meets_limits)
+    return bisect_places(low, largest, meets_limits)
 
 
-def bisected(low: Codes, high: Codes, is_feasible: Does) -> Codes:
+def bisect_places(low: Codes, high: Codes, is_feasible: FeasibilityTest) -> Codes:
     """Return the lowest feasible position of each row, by bisection between `low` and `high`; `high` must be feasible.
 
     As soon as few positions remain, they are all evaluated together and the bisection continues on the results.
@@ -212,15 +212,15 @@ def bisected(low: Codes, high: Codes, is_feasible: Does) -> Codes:
         at = np.flatnonzero(low < high)
         if not len(at):
             return high
-        if judge is is_feasible and (high - low).sum() <= AT_ONCE:
-            judge = _known(low, high, is_feasible)
+        if judge is is_feasible and (high - low).sum() <= EVALUATED_TOGETHER:
+            judge = _precompute_feasibility(low, high, is_feasible)
         good = np.zeros(len(low), dtype=bool)
         good[at] = judge(at, tried[at])
         high, low = np.where(good, tried, high), np.where(good | (low >= high), low, tried + 1)
         tried = (low + high) // 2
 
 
-def _known(low: Codes, high: Codes, is_feasible: Does) -> Does:
+def _precompute_feasibility(low: Codes, high: Codes, is_feasible: FeasibilityTest) -> FeasibilityTest:
     """Evaluate every position from `low` to `high` once, and return a test that looks up the results."""
     count = high - low
     start = np.cumsum(count) - count - low

@@ -65,7 +65,7 @@ class MicroBatchTime(Columns):
     exposed_s: Column  # communication within and between layers that compute does not hide, s
     bubble_micro_batches: Column  # idle slots of the pipeline per step, micro-batches
     pcie: Mask  # accelerators of a machine are connected by PCIe only
-    stage_pace: Column  # slowdown by the fullest pipeline stage
+    stage_slowdown: Column  # slowdown by the fullest pipeline stage
 
 
 @formula(unit="s", source="smooth maximum of compute and transfer; shares are fitted to published runs")
@@ -126,7 +126,7 @@ def micro_batch_compute_s(work: ComputeWork, achieved: TrainingAchieved) -> Colu
     matrices = (work.matrix_s + work.head_s) / achieved.training_compute_fraction
     expert_fraction = achieved.training_compute_fraction * achieved.training_expert_fraction
     experts = work.expert_s / expert_fraction * (1 + achieved.expert_imbalance_share)
-    moved = (work.elementwise_s + work.dequantisation_s) / achieved.training_elementwise_fraction
+    moved = (work.elementwise_s + work.dequantization_s) / achieved.training_elementwise_fraction
     launches = (
         work.layers * achieved.training_layer_s
         + work.expert_layers * achieved.training_expert_layer_s
@@ -172,7 +172,7 @@ def micro_batch_time(work: MicroBatchWork, achieved: TrainingAchieved, assumed: 
         with trace_label("activations"):
             exposed = exposed + exposed_s(compute, host_copy_s(work.copied_s, assumed), np.ones(len(compute)), assumed)
     bubble = bubble_micro_batches(work.stages, work.virtual_pipeline)
-    return MicroBatchTime(compute, exposed, bubble, work.pcie, work.stage_pace)
+    return MicroBatchTime(compute, exposed, bubble, work.pcie, work.stage_slowdown)
 
 
 @formula(unit="s", source="definition")
@@ -194,7 +194,7 @@ def exposed_communication_s(
     micro_batches: Column,
     layer_exposed_s: Column,
     sharding_exposed_s: Column,
-    synchronisation_exposed_s: Column,
+    synchronization_exposed_s: Column,
     straggler_share: Column,
     machines: Column,
     micro_batch_compute_s: Column,
@@ -219,14 +219,14 @@ def exposed_communication_s(
         [0.45]
     """
     waiting = straggler_share * np.log2(machines) * micro_batches * micro_batch_compute_s
-    return micro_batches * (layer_exposed_s + sharding_exposed_s) + synchronisation_exposed_s + waiting
+    return micro_batches * (layer_exposed_s + sharding_exposed_s) + synchronization_exposed_s + waiting
 
 
 @formula(unit="s", source="Narayanan et al. 2021 (arXiv:2104.04473)")
 def pipeline_bubble_s(
     bubble_micro_batches: Column,
     micro_batches: Column,
-    stage_pace: Column,
+    stage_slowdown: Column,
     micro_batch_compute_s: Column,
     layer_exposed_s: Column,
 ) -> Column:
@@ -242,7 +242,7 @@ def pipeline_bubble_s(
         >>> pipeline_bubble_s(col(3.5), col(32), col(1.1), col(0.4), col(0.1)).round(3).tolist()
         [3.35]
     """
-    idle = bubble_micro_batches + micro_batches * (stage_pace - 1)
+    idle = bubble_micro_batches + micro_batches * (stage_slowdown - 1)
     return idle * (micro_batch_compute_s + layer_exposed_s)
 
 
@@ -307,7 +307,7 @@ def step_time(
             transfer = transfer + host_copy_s(state.copied_s, assumed)
         sharding = exposed_s(micro_batch.compute_s, transfer, achieved.data_overlap_share, assumed)
     with trace_label("synchronization"):
-        transfer = collective_s(state.traffic.synchronised, micro_batch.pcie, achieved)
+        transfer = collective_s(state.traffic.synchronized, micro_batch.pcie, achieved)
         once = exposed_s(micro_batch.compute_s + micro_batch.exposed_s, transfer, achieved.data_overlap_share, assumed)
     return StepTime(
         compute_s=compute_s(state.micro_batches, micro_batch.compute_s),
@@ -323,7 +323,7 @@ def step_time(
         pipeline_bubble_s=pipeline_bubble_s(
             micro_batch.bubble_micro_batches,
             state.micro_batches,
-            micro_batch.stage_pace,
+            micro_batch.stage_slowdown,
             micro_batch.compute_s,
             micro_batch.exposed_s,
         ),
@@ -364,7 +364,7 @@ def sample_batch_time(work: MicroBatchWork, achieved: SampleTrainingAchieved) ->
     """Return the duration of a micro-batch of samples."""
     compute = sample_batch_compute_s(work.compute, achieved)
     none = np.zeros(len(compute))
-    return MicroBatchTime(compute, none, none, work.pcie, work.stage_pace)
+    return MicroBatchTime(compute, none, none, work.pcie, work.stage_slowdown)
 
 
 @formula(unit="s", source="definition; the share is fitted")
@@ -401,7 +401,7 @@ def sample_step_time(
 ) -> StepTime:
     """Return the duration of one optimizer step of a model trained on samples."""
     with trace_label("synchronization"):
-        transfer = sample_collective_s(state.traffic.synchronised, achieved)
+        transfer = sample_collective_s(state.traffic.synchronized, achieved)
         once = exposed_s(micro_batch.compute_s, transfer, achieved.sample_overlap_share, assumed)
     with trace_label("sharding"):
         transfer = sample_collective_s(state.traffic.sharded, achieved)

@@ -16,7 +16,7 @@ from app.sizing.hardware.achieved import TrainingAchieved
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL
 from app.sizing.training.plans import TrainingMachines, TrainingPlans
-from app.sizing.training.ranks import RankParams, Spread
+from app.sizing.training.ranks import RankParams, RankGroups
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
 
@@ -45,7 +45,7 @@ class StateTraffic(Columns):
     """Communication of weights and gradients between ranks that hold the same ones."""
 
     sharded: Traffic  # ZeRO-3, per micro-batch: all-gather of weights, reduce-scatter of gradients
-    synchronised: Traffic  # per step: all-reduce of gradients, or their reduce-scatter and all-gather of weights
+    synchronized: Traffic  # per step: all-reduce of gradients, or their reduce-scatter and all-gather of weights
 
 
 @formula(unit="s", source="definition; the rate is from the data sheet")
@@ -78,7 +78,7 @@ def network_s(traffic_bytes: Column, crosses_machines: Mask, machine: TrainingMa
     return np.where(crosses_machines, traffic_bytes / machine.network_bytes_per_s, 0.0)
 
 
-def _over(plans: TrainingPlans, ranks: Column, traffic_bytes: Column, messages: Column) -> Traffic:
+def _route_traffic(plans: TrainingPlans, ranks: Column, traffic_bytes: Column, messages: Column) -> Traffic:
     """Assign traffic to the links inside a machine, or to the network where the group of ranks spans machines."""
     crosses = ranks > plans.machine.scale_up_accelerators
     return Traffic(
@@ -89,7 +89,7 @@ def _over(plans: TrainingPlans, ranks: Column, traffic_bytes: Column, messages: 
     )
 
 
-def silent(rows: int) -> Traffic:
+def no_traffic(rows: int) -> Traffic:
     """Return a table of no traffic."""
     zero = np.zeros(rows)
     return Traffic(zero, zero, zero, zero)
@@ -272,24 +272,24 @@ def layer_traffic(
     Tensor parallelism all-reduces hidden states, context parallelism passes keys and values around a ring, expert
     parallelism dispatches tokens by all-to-all, and pipeline parallelism hands hidden states from stage to stage.
     """
-    tp, pp, cp, none = plans.tensor_parallel, plans.pipeline_parallel, plans.context_parallel, silent(len(plans))
+    tp, pp, cp, none = plans.tensor_parallel, plans.pipeline_parallel, plans.context_parallel, no_traffic(len(plans))
     passes, hidden = layer_passes(plans), hidden_state_bytes(counts, tokens)
     layers = counts.num_layers / pp
     tensor = context = expert = pipeline = none
     if (tp > 1).any():
         with trace_label("tensor parallel"):
             sent = tensor_all_reduce_bytes(counts, plans, passes, hidden)
-            tensor = _over(plans, tp, sent, np.where(tp > 1, passes * 2 * layers, 0.0))
+            tensor = _route_traffic(plans, tp, sent, np.where(tp > 1, passes * 2 * layers, 0.0))
     if (cp > 1).any():
         with trace_label("context parallel"):
             sent = context_ring_bytes(counts, plans, passes, tokens)
-            context = _over(plans, tp * cp, sent, np.where(cp > 1, layers * ((passes + 1) * (cp - 1)), 0.0))
+            context = _route_traffic(plans, tp * cp, sent, np.where(cp > 1, layers * ((passes + 1) * (cp - 1)), 0.0))
     if (plans.expert_parallel > 1).any():
         expert = _expert_traffic(counts, plans, passes, tokens, sequence_split)
     if (pp > 1).any():
         with trace_label("pipeline parallel"):
             hand_overs = np.where(pp > 1, 2 * virtual_pipeline, 0.0)
-            pipeline = _over(plans, tp * pp * cp, pipeline_bytes(hand_overs, hidden, sequence_split), hand_overs)
+            pipeline = _route_traffic(plans, tp * pp * cp, pipeline_bytes(hand_overs, hidden, sequence_split), hand_overs)
     return LayerTraffic(tensor, context, expert, pipeline)
 
 
@@ -362,7 +362,7 @@ def sharding_bytes(
 
 
 @formula(unit="B", source="Rajbhandari et al. 2020 (arXiv:1910.02054), section 7.1")
-def synchronisation_bytes(
+def synchronization_bytes(
     group: Column, trained_params_per_rank: Column, plans: TrainingPlans, recipe: Recipe
 ) -> Column:
     """Bytes that each rank receives once per step to synchronize gradients.
@@ -403,7 +403,7 @@ def sharding_s(shards_weights: Mask, sharding_bytes: Column, ring_bytes_per_s: C
 
 
 @formula(unit="s", source="definition")
-def synchronisation_s(shards_weights: Mask, synchronisation_bytes: Column, ring_bytes_per_s: Column) -> Column:
+def synchronization_s(shards_weights: Mask, synchronization_bytes: Column, ring_bytes_per_s: Column) -> Column:
     """Seconds per step of gradient synchronization at the ring's nominal rate; 0 with ZeRO-3.
 
     Parameters:
@@ -414,10 +414,10 @@ def synchronisation_s(shards_weights: Mask, synchronisation_bytes: Column, ring_
         >>> synchronization_s(np.array([True, False]), col(5e9), col(50e9)).tolist()
         [0.0, 0.1]
     """
-    return np.where(shards_weights, 0.0, synchronisation_bytes / ring_bytes_per_s)
+    return np.where(shards_weights, 0.0, synchronization_bytes / ring_bytes_per_s)
 
 
-def state_traffic(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> StateTraffic:
+def state_traffic(counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups) -> StateTraffic:
     """Return the communication of gradients and weights, with dense parameters and routed experts in separate
     groups.
     """
@@ -425,19 +425,19 @@ def state_traffic(counts: Counts, plans: TrainingPlans, rank: RankParams, spread
     sharded = plans.zero_stage >= 3
     each_in = each_out = once_in = once_out = zero
     crosses_any = zero > 0
-    kinds = [("dense", rank.dense, rank.trained_dense, spread.data_group, plans.tensor_parallel)]
+    kinds = [("dense", rank.dense, rank.trained_dense, groups.data_group, plans.tensor_parallel)]
     if counts.routed_params:
-        kinds.append(("routed", rank.routed, rank.trained_routed, spread.expert_group, rank.expert_shards))
+        kinds.append(("routed", rank.routed, rank.trained_routed, groups.expert_group, rank.expert_shards))
     for kind, held, trained, group, within in kinds:
         crosses = group * within > plans.machine.scale_up_accelerators
         with trace_label(kind):
             ring = ring_bytes_per_s(group, within, crosses, plans.machine)
             each = sharding_s(sharded, sharding_bytes(group, held, trained, plans, counts.recipe), ring)
-            once = synchronisation_s(sharded, synchronisation_bytes(group, trained, plans, counts.recipe), ring)
+            once = synchronization_s(sharded, synchronization_bytes(group, trained, plans, counts.recipe), ring)
         each_in, each_out = each_in + np.where(crosses, 0.0, each), each_out + np.where(crosses, each, 0.0)
         once_in, once_out = once_in + np.where(crosses, 0.0, once), once_out + np.where(crosses, once, 0.0)
         crosses_any = crosses_any | (crosses & (group > 1))
-    several, layers = spread.data_group > 1, counts.weight_layers / plans.pipeline_parallel
+    several, layers = groups.data_group > 1, counts.weight_layers / plans.pipeline_parallel
     messages = np.where(several & sharded, 3 * layers, 0.0)
     whole = np.where(several & ~sharded, layers, 0.0)
     return StateTraffic(

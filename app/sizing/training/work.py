@@ -20,11 +20,11 @@ from app.sizing.training.offload import activation_copy_s, parameter_copy_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans
 from app.sizing.training.ranks import (
     RankParams,
-    Spread,
+    RankGroups,
     rank_params,
     sequence_split,
-    spread_of,
-    stage_pace,
+    rank_groups,
+    stage_slowdown,
     stage_unevenness,
     tokens_per_micro_batch,
     virtual_pipeline,
@@ -41,7 +41,7 @@ from app.sizing.training.traffic import (
     LayerTraffic,
     StateTraffic,
     layer_traffic,
-    silent,
+    no_traffic,
     state_traffic,
 )
 
@@ -55,7 +55,7 @@ class ComputeWork(Columns):
     expert_s: Column  # routed experts at the peak rate of the training precision, s
     attention_s: Column  # attention scores at the 16-bit rate, s
     elementwise_s: Column  # operators between matrices at the memory bandwidth, s
-    dequantisation_s: Column  # dequantization of weights at the memory bandwidth, s
+    dequantization_s: Column  # dequantization of weights at the memory bandwidth, s
     layers: Column  # layers executed per micro-batch, recomputation counted as a third; for samples, kernels
     expert_layers: Column  # layers that route tokens to experts
     adapted_layers: Column  # layers with adapters
@@ -72,7 +72,7 @@ class MicroBatchWork(Columns):
     traffic: LayerTraffic  # communication within and between layers
     stages: Column  # pipeline stages
     virtual_pipeline: Column  # model chunks per pipeline stage
-    stage_pace: Column  # slowdown by the fullest pipeline stage
+    stage_slowdown: Column  # slowdown by the fullest pipeline stage
     copied_s: Column  # copies of activations to the host and back at PCIe's nominal rate, s
 
 
@@ -281,7 +281,7 @@ def elementwise_bytes_per_token(
 
 
 @formula(unit="B", source="Dettmers et al. 2023 (arXiv:2305.14314)")
-def dequantised_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
+def dequantized_bytes(counts: Counts, plans: TrainingPlans, recipe: Recipe) -> Column:
     """Bytes moved to dequantize the weights of one accelerator, forward, backward and recomputed.
 
     Parameters:
@@ -344,7 +344,7 @@ def sample_work(counts: Counts, plans: TrainingPlans) -> ComputeWork:
         expert_s=zero,
         attention_s=zero,
         elementwise_s=elementwise_s,
-        dequantisation_s=zero,
+        dequantization_s=zero,
         layers=sample_operations(counts, plans),
         expert_layers=zero,
         adapted_layers=zero,
@@ -369,7 +369,7 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
             experts = at_matrix_rate_s(expert_flops(counts, plans, tokens, passes), peak)
     if recipe.dequantised_bytes_per_param:
         with trace_label("dequantization"):
-            dequantised = at_memory_rate_s(dequantised_bytes(counts, plans, recipe), machine.memory_bytes_per_s)
+            dequantised = at_memory_rate_s(dequantized_bytes(counts, plans, recipe), machine.memory_bytes_per_s)
     with trace_label("matrices"):
         matrix_s = at_matrix_rate_s(matrix_flops(counts, plans, tokens, passes), peak)
     with trace_label("head"):
@@ -384,7 +384,7 @@ def token_work(counts: Counts, plans: TrainingPlans, tokens: Column, split: Colu
         expert_s=experts,
         attention_s=attention_s,
         elementwise_s=elementwise_s,
-        dequantisation_s=dequantised,
+        dequantization_s=dequantised,
         layers=layers * (1 + full / 3),
         expert_layers=counts.routing_layers / plans.pipeline_parallel,
         adapted_layers=layers if recipe.frozen else zero,
@@ -411,7 +411,7 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
     """Return the work of one micro-batch."""
     chunks, slowdown, copied = virtual_pipeline(counts, plans), np.ones(len(plans)), np.zeros(len(plans))
     if counts.in_samples:
-        none = silent(len(plans))
+        none = no_traffic(len(plans))
         compute, traffic = sample_work(counts, plans), LayerTraffic(none, none, none, none)
     else:
         tokens, split = tokens_per_micro_batch(counts, plans), sequence_split(plans)
@@ -419,7 +419,7 @@ def micro_batch_work(counts: Counts, plans: TrainingPlans) -> MicroBatchWork:
         traffic = layer_traffic(counts, plans, tokens, split, chunks)
         if (plans.pipeline_parallel > 1).any():
             uneven = stage_unevenness(plans.pipeline_parallel, chunks, counts.num_layers, counts.head_layers)
-            slowdown = stage_pace(uneven, counts.published_stage_unevenness)
+            slowdown = stage_slowdown(uneven, counts.published_stage_unevenness)
         if plans.activation_offload.any():
             copied = activation_copy_s(plans, kept_bytes(counts, plans))
     return MicroBatchWork(plans.machine.pcie, compute, traffic, plans.pipeline_parallel, chunks, slowdown, copied)
@@ -452,21 +452,21 @@ def optimizer_at_rates_s(
     return np.where(optimizer_offload, 0.0, moved + orthogonalized)
 
 
-def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: Spread) -> StateWork:
+def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups) -> StateWork:
     """Return the work of one step outside its micro-batches: optimizer, gradient communication and copies.
 
     ZeRO follows Rajbhandari et al. 2020 (arXiv:1910.02054).
     """
-    accelerators, offload, updated = spread.accelerators, plans.optimizer_offload, spread.updated_params
+    accelerators, offload, updated = groups.accelerators, plans.optimizer_offload, groups.updated_params
     per_machine = np.minimum(plans.accelerators_per_node, accelerators)
     copied = np.zeros(len(plans))
     if plans.parameter_offload.any():
-        copied = parameter_copy_s(plans, rank, spread, counts.recipe)
+        copied = parameter_copy_s(plans, rank, groups, counts.recipe)
     return StateWork(
-        micro_batches=spread.micro_batches,
+        micro_batches=groups.micro_batches,
         accelerators=accelerators,
         machines=np.ceil(accelerators / plans.machine.scale_up_accelerators),
-        traffic=state_traffic(counts, plans, rank, spread),
+        traffic=state_traffic(counts, plans, rank, groups),
         optimizer_at_rates_s=optimizer_at_rates_s(updated, counts.hidden_size, counts.recipe, plans.machine, offload),
         copied_s=copied,
         offload_s=np.where(offload & ~plans.parameter_offload, updated * BYTES_32_BIT / PCIE_BYTES_PER_S, 0.0),
@@ -477,5 +477,5 @@ def state_work(counts: Counts, plans: TrainingPlans, rank: RankParams, spread: S
 def training_work(counts: Counts, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:
     """Return the work of one step at a data-parallel degree."""
     rank = rank_params(counts, plans)
-    spread = spread_of(counts, plans, rank, data_parallel)
+    spread = rank_groups(counts, plans, rank, data_parallel)
     return TrainingWork(micro_batch_work(counts, plans), state_work(counts, plans, rank, spread))

@@ -17,10 +17,10 @@ from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.memory import TrainingMemory, memory_of
-from app.sizing.training.moments import HeldBytes
+from app.sizing.training.memory import TrainingMemory, estimate_training_memory
+from app.sizing.training.moments import MemoryParts
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.search import layouts_for
+from app.sizing.training.search import training_layouts
 from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import TrainingWorkload
 from tests.examples import PRETRAIN
@@ -52,7 +52,7 @@ def plans_of(market: Catalog, workload: TrainingWorkload, confidence: float = 0.
         np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
     )
     sure = Constraints(confidence=confidence)
-    return layouts_for(workload, market, best, sure, rejections, Assumptions(), fixed=deployment)
+    return training_layouts(workload, market, best, sure, rejections, Assumptions(), fixed=deployment)
 
 
 # What tests of memory count by, whatever Megatron's own habits are.
@@ -78,14 +78,14 @@ def asked(
     return estimate(Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, market)
 
 
-def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> HeldBytes:
+def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> MemoryParts:
     """The counted bytes of an accelerator's memory."""
-    return memory_of(counts_of(workload), plans, data_parallel, Assumptions())[0]
+    return estimate_training_memory(counts_of(workload), plans, data_parallel, Assumptions())[0]
 
 
 def memory(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> TrainingMemory:
     """An accelerator's memory at its peak."""
-    return memory_of(counts_of(workload), plans, data_parallel, Assumptions())[1]
+    return estimate_training_memory(counts_of(workload), plans, data_parallel, Assumptions())[1]
 
 
 def work(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> TrainingWork:

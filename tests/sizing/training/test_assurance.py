@@ -8,9 +8,9 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
 from app.sizing.question import Economics, Question
-from app.sizing.training.assurance import Assured, assured
+from app.sizing.training.assurance import RunAssurance, assess_assurance
 from app.sizing.training.counts import counts_of
-from app.sizing.training.degrees import Degrees, degrees_of
+from app.sizing.training.degrees import LegalDegrees, legal_degrees
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import run_at, run_cost
 from tests.sizing.small import SMALL
@@ -37,24 +37,24 @@ def holds_less(plans: TrainingPlans, other: int, row: int) -> bool:
     return bool(recomputed and (stage == 0 or plans.zero_stage[other] == stage))
 
 
-def every(degrees: Degrees, row: int) -> Column:
+def every(degrees: LegalDegrees, row: int) -> Column:
     """All degrees of a row."""
-    number = int(degrees.counts()[row])
+    number = int(degrees.degrees_per_row()[row])
     return degrees.degree_at(np.full(number, row), np.arange(number))
 
 
-def sure(deadline_s: float) -> Assured:
-    return assured(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD))
+def sure(deadline_s: float) -> RunAssurance:
+    return assess_assurance(COUNTS, PLANS, RUN, deadline_s, Question(WORKLOAD))
 
 
 def test_every_level_is_the_cheapest_size_that_holds_with_it_or_from_the_asked_one_on_the_run_itself() -> None:
     deadline_s = float(RUN.wall_s.max())
     found = sure(deadline_s)
     assert found.levels == (0.5, 0.8, 0.9, 0.95)
-    degrees = degrees_of(COUNTS, FOUND)
+    degrees = legal_degrees(COUNTS, FOUND)
     for row in range(len(PLANS)):
         like = [i for i in range(len(FOUND)) if split(FOUND, i) == split(PLANS, row) and holds_less(FOUND, i, row)]
-        rows = np.repeat(like, degrees.counts()[like])
+        rows = np.repeat(like, degrees.degrees_per_row()[like])
         plans = FOUND.take(rows)
         run = run_at(COUNTS, plans, np.concatenate([every(degrees, i) for i in like]), ASSUMED)
         usd = run_cost(plans, run, ASSUMED, ECONOMICS).usd_per_hour * run.wall_s / 3600

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Constraints, Question
-from app.sizing.training.batch import TIMES, with_larger_batch
+from app.sizing.training.batch import BATCH_FACTOR, best_run_with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import best_runs, smallest_runs
 from tests.sizing.small import SMALL
@@ -20,10 +20,10 @@ def test_a_larger_batch_is_divided_over_more_accelerators_and_never_costs_more()
     layouts = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron")
     runs = smallest_runs(WORKLOAD, counts, layouts, question, NullRejections(()))
     chosen = runs.take(best_runs(counts, runs, question)[0][:1])
-    larger = with_larger_batch(WORKLOAD, layouts, chosen, question)
+    larger = best_run_with_larger_batch(WORKLOAD, layouts, chosen, question)
     assert larger is not None
-    assert abs(larger.run.batch[0] / (TIMES * WORKLOAD.global_batch) - 1) <= counts.near_batch_share
+    assert abs(larger.run.batch[0] / (BATCH_FACTOR * WORKLOAD.global_batch) - 1) <= counts.near_batch_share
     usd, usd_larger = (float(each.cost.usd_per_hour[0] * each.run.wall_s[0]) for each in (chosen, larger))
     assert usd_larger <= usd * 1.05
     late = replace(WORKLOAD, deadline_s=1.0)
-    assert with_larger_batch(late, layouts, chosen, replace(question, workload=late)) is None
+    assert best_run_with_larger_batch(late, layouts, chosen, replace(question, workload=late)) is None

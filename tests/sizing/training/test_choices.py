@@ -11,7 +11,7 @@ import pytest
 from app.errors import Conflict
 from app.sizing.hardware.engines import Framework
 from app.sizing.question import Deployment
-from app.sizing.training.degrees import degree_of, divides, divisors_of, filled, forms_cluster, legal, wired
+from app.sizing.training.degrees import degree_for_accelerators, is_divisor, batch_divisors, fills_machines, forms_cluster, is_legal_degree, has_interconnect
 from app.sizing.training.layouts import check_layout, candidate_layouts
 from app.sizing.workload import Method
 from tests.examples import LLAMA_70B, PRETRAIN, col, row
@@ -38,51 +38,51 @@ def plans(**changed: Any) -> Any:
 
 
 def test_divisors() -> None:
-    assert divisors_of(12).tolist() == [1, 2, 3, 4, 6, 12]
-    assert divisors_of(1).tolist() == [1]
-    many = divisors_of(720720)  # 240 divisors: of their places every one that 48 steps of one factor come to
+    assert batch_divisors(12).tolist() == [1, 2, 3, 4, 6, 12]
+    assert batch_divisors(1).tolist() == [1]
+    many = batch_divisors(720720)  # 240 divisors: of their places every one that 48 steps of one factor come to
     assert len(many) == 37
     assert (many[0], many[1]) == (1, 2)
     assert all(720720 % d == 0 for d in many)
     assert many[-1] <= 65536
     assert not many.flags.writeable
-    assert divides(col(2, 3), col(8, 8)).tolist() == [True, False]
+    assert is_divisor(col(2, 3), col(8, 8)).tolist() == [True, False]
 
 
 def test_degrees_divide_the_batch_into_micro_batches() -> None:
     """64 sequences: 64 micro-batches of one, sixteen of four."""
     dense = replace(COUNTS, is_moe=False)
-    assert legal(dense, plans(), col(32, 32)).tolist() == [True, False]
-    assert legal(dense, plans(), col(16, 16)).tolist() == [True, True]
-    assert legal(dense, plans(), np.array([[16.0, 24.0], [8.0, 32.0]])).tolist() == [[True, False], [True, False]]
+    assert is_legal_degree(dense, plans(), col(32, 32)).tolist() == [True, False]
+    assert is_legal_degree(dense, plans(), col(16, 16)).tolist() == [True, True]
+    assert is_legal_degree(dense, plans(), np.array([[16.0, 24.0], [8.0, 32.0]])).tolist() == [[True, False], [True, False]]
     # 21 shares of three are 63 sequences, which is near; 24 would take 72 and 48 are as far
-    assert legal(dense, plans(), col(21, 5)).tolist() == [True, True]
+    assert is_legal_degree(dense, plans(), col(21, 5)).tolist() == [True, True]
     samples = replace(dense, in_samples=True)
-    assert legal(samples, plans(), col(63, 16)).tolist() == [True, True]  # a last one may be part full
-    assert legal(samples, plans(), col(65, 17)).tolist() == [False, False]
+    assert is_legal_degree(samples, plans(), col(63, 16)).tolist() == [True, True]  # a last one may be part full
+    assert is_legal_degree(samples, plans(), col(65, 17)).tolist() == [False, False]
     alone = plans(stack=row(single_accelerator=np.array([True, False])))
-    assert legal(dense, alone, col(2, 2)).tolist() == [False, True]
-    assert legal(dense, alone, col(1, 1)).tolist() == [True, True]
+    assert is_legal_degree(dense, alone, col(2, 2)).tolist() == [False, True]
+    assert is_legal_degree(dense, alone, col(1, 1)).tolist() == [True, True]
 
 
 def test_experts_spread_evenly() -> None:
     mixed = replace(COUNTS, is_moe=True)
     spread = plans(expert_parallel=col(8, 8), context_parallel=col(1, 2))
-    assert legal(mixed, spread, col(2, 2)).tolist() == [False, True]  # four ranks, eight ranks
-    assert legal(mixed, spread, col(4, 1)).tolist() == [True, False]
+    assert is_legal_degree(mixed, spread, col(2, 2)).tolist() == [False, True]  # four ranks, eight ranks
+    assert is_legal_degree(mixed, spread, col(4, 1)).tolist() == [True, False]
 
 
 def test_a_degree_makes_up_the_accelerators() -> None:
-    degree, may = degree_of(replace(COUNTS, is_moe=False), plans(), col(16, 6))
+    degree, may = degree_for_accelerators(replace(COUNTS, is_moe=False), plans(), col(16, 6))
     assert (degree.tolist(), may.tolist()) == ([8, 1.5], [True, False])
-    assert degree_of(replace(COUNTS, is_moe=False), plans(), col(1, 4))[1].tolist() == [False, True]
+    assert degree_for_accelerators(replace(COUNTS, is_moe=False), plans(), col(1, 4))[1].tolist() == [False, True]
 
 
 def test_clusters_fill_machines_and_have_a_network() -> None:
-    assert filled(plans(), col(4, 8)).tolist() == [True, True]
-    assert filled(plans(), col(12, 16)).tolist() == [False, True]
-    assert wired(plans(), col(8, 16)).tolist() == [True, True]
-    assert wired(plans(), col(16, 32)).tolist() == [False, True]
+    assert fills_machines(plans(), col(4, 8)).tolist() == [True, True]
+    assert fills_machines(plans(), col(12, 16)).tolist() == [False, True]
+    assert has_interconnect(plans(), col(8, 16)).tolist() == [True, True]
+    assert has_interconnect(plans(), col(16, 32)).tolist() == [False, True]
     assert forms_cluster(plans(), col(8, 8)).tolist() == [True, True]
     known = plans(node=row(network_bytes_per_s=col(50e9, 50e9)))
     assert forms_cluster(known, col(16, 16)).tolist() == [True, False]  # inference-class machines stay alone

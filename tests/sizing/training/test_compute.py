@@ -10,7 +10,7 @@ import pytest
 
 from app.sizing.training.work import (
     attention_flops,
-    dequantised_bytes,
+    dequantized_bytes,
     elementwise_bytes_per_token,
     elementwise_bytes_per_token_layer,
     expert_flops,
@@ -93,9 +93,9 @@ def test_elementwise_bytes_of_the_other_operators() -> None:
     stored = elementwise_bytes_per_token(COUNTS, layout(flash_attention=False), 5800, 10700, col(2))
     assert stored[0] == pytest.approx((12 * (layer + 10 * 10 * 1000 / 4) * 3 + permuted + loss) / 3)
     wide = replace(RECIPE, dequantised_bytes_per_param=4.5)
-    assert dequantised_bytes(COUNTS, layout(), wide)[0] == pytest.approx(9e6 / 12 * 2 * 4.5)
+    assert dequantized_bytes(COUNTS, layout(), wide)[0] == pytest.approx(9e6 / 12 * 2 * 4.5)
     full = layout(activation_checkpointing=FULL)
-    assert dequantised_bytes(COUNTS, full, wide)[0] == pytest.approx(9e6 / 12 * 3 * 4.5)
+    assert dequantized_bytes(COUNTS, full, wide)[0] == pytest.approx(9e6 / 12 * 3 * 4.5)
 
 
 def test_the_optimizer_moves_its_bytes_and_multiplies_its_momentum() -> None:
@@ -118,14 +118,14 @@ def test_work_of_tokens_at_the_rates_of_a_machine() -> None:
     assert work.attention_s[0] == pytest.approx(1000 * (3.5 * 8e6 + 1.5e6) / 12 / 5e14)
     bytes_ = elementwise_bytes_per_token(counts, layout(), 5800, 10700, col(4))[0]
     assert work.elementwise_s[0] == pytest.approx(1000 * bytes_ / 2e12)
-    assert work.dequantisation_s[0] == pytest.approx(9e6 / 12 * 2 * 4 / 2e12)
+    assert work.dequantization_s[0] == pytest.approx(9e6 / 12 * 2 * 4 / 2e12)
     assert [v[0] for v in (work.layers, work.expert_layers, work.adapted_layers)] == [4, 2, 0]
     frozen = replace(counts, recipe=replace(counts.recipe, frozen=True), routed_matmul_params=0.0)
     again = micro_batch_work(frozen, table(activation_checkpointing=FULL)).compute
     assert again.layers[0] == pytest.approx(4 * 4 / 3)
     assert (again.adapted_layers.tolist(), again.expert_s.tolist()) == ([4], [0])
     plain = replace(counts, recipe=replace(RECIPE, dequantised_bytes_per_param=0.0))
-    assert micro_batch_work(plain, table()).compute.dequantisation_s.tolist() == [0]
+    assert micro_batch_work(plain, table()).compute.dequantization_s.tolist() == [0]
 
 
 def test_work_of_samples() -> None:

@@ -11,16 +11,16 @@ import pytest
 from app.sizing.columns import column
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.degrees import (
-    MOST_DIVISORS,
-    degree_of,
-    degrees_judged,
-    degrees_of,
-    divides,
-    divisors_of,
-    filled,
+    MAX_DIVISORS,
+    degree_for_accelerators,
+    search_degrees,
+    legal_degrees,
+    is_divisor,
+    batch_divisors,
+    fills_machines,
     forms_cluster,
-    legal,
-    wired,
+    is_legal_degree,
+    has_interconnect,
 )
 from tests.examples import LLAMA_70B, PRETRAIN, col, registered, row
 from tests.sizing.small import SMALL
@@ -51,58 +51,58 @@ def plans(**columns: Any) -> Any:
 
 
 def test_divisors_of_a_batch_ascend_and_many_are_thinned_evenly() -> None:
-    assert divisors_of(12).tolist() == [1, 2, 3, 4, 6, 12]
-    many = divisors_of(55_440)  # a number with 120 divisors
-    assert len(many) <= MOST_DIVISORS
+    assert batch_divisors(12).tolist() == [1, 2, 3, 4, 6, 12]
+    many = batch_divisors(55_440)  # a number with 120 divisors
+    assert len(many) <= MAX_DIVISORS
     assert (many[0], many[-1]) == (1, 55_440)
-    assert divides(many, column([55_440])).all()
-    assert not divides(col(5), col(12)).any()
+    assert is_divisor(many, column([55_440])).all()
+    assert not is_divisor(col(5), col(12)).any()
 
 
 def test_degrees_of_a_search_are_divisors_and_four_sizes_to_an_octave() -> None:
-    assert degrees_judged(33, 36.3).tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 14, 16, 20, 24, 28, 32, 33]
+    assert search_degrees(33, 36.3).tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12, 14, 16, 20, 24, 28, 32, 33]
 
 
 @pytest.mark.parametrize(("degree", "allowed"), [(1, True), (32, True), (3, True), (19, False), (64, False)])
 def test_a_degree_divides_the_batch_or_one_near_it_into_whole_micro_batches(degree: float, allowed: bool) -> None:
     # 64 sequences in micro-batches of 2 are 32 shares; three take 66, which is near, and 19 take 76
-    assert legal(DENSE, plans(), col(degree))[0] == allowed
+    assert is_legal_degree(DENSE, plans(), col(degree))[0] == allowed
 
 
 def test_samples_may_leave_the_last_micro_batch_part_full_but_not_empty() -> None:
     samples = replace(DENSE, in_samples=True)
-    assert legal(samples, plans(), col(3))[0]
-    assert not legal(samples, plans(), col(33))[0]
+    assert is_legal_degree(samples, plans(), col(3))[0]
+    assert not is_legal_degree(samples, plans(), col(33))[0]
 
 
 def test_a_framework_of_one_accelerator_has_one_replica() -> None:
-    assert legal(DENSE, plans(single=True), col(1))[0]
-    assert not legal(DENSE, plans(single=True), col(2))[0]
+    assert is_legal_degree(DENSE, plans(single=True), col(1))[0]
+    assert not is_legal_degree(DENSE, plans(single=True), col(2))[0]
 
 
 @pytest.mark.parametrize(("degree", "allowed"), [(2, False), (4, True), (8, True)])
 def test_experts_spread_evenly_over_the_ranks_that_share_a_batch(degree: float, allowed: bool) -> None:
     # groups of 8 out of 2 ranks for each replica
-    found = legal(replace(DENSE, is_moe=True), plans(expert_parallel=8, tensor_parallel=2), col(degree))
+    found = is_legal_degree(replace(DENSE, is_moe=True), plans(expert_parallel=8, tensor_parallel=2), col(degree))
     assert found[0] == allowed
 
 
 @pytest.mark.parametrize(("accelerators", "degree", "allowed"), [(16, 4, True), (10, 2.5, False), (2, 0.5, False)])
 def test_accelerators_asked_for_make_a_whole_degree_or_none(accelerators: float, degree: float, allowed: bool) -> None:
-    found, able = degree_of(DENSE, plans(), col(accelerators))
+    found, able = degree_for_accelerators(DENSE, plans(), col(accelerators))
     assert (found[0], able[0]) == (degree, allowed)
 
 
 @pytest.mark.parametrize(("accelerators", "full"), [(3, True), (8, True), (12, False), (16, True)])
 def test_beyond_the_first_machine_machines_are_filled(accelerators: float, full: bool) -> None:
-    assert filled(plans(), col(accelerators))[0] == full
+    assert fills_machines(plans(), col(accelerators))[0] == full
 
 
 def test_several_machines_need_a_network_or_a_domain_that_spans_them() -> None:
-    assert wired(plans(network=np.nan), col(8))[0]
-    assert not wired(plans(network=np.nan), col(16))[0]
-    assert wired(plans(network=np.nan, reach=64), col(16))[0]
-    assert wired(plans(), col(16))[0]
+    assert has_interconnect(plans(network=np.nan), col(8))[0]
+    assert not has_interconnect(plans(network=np.nan), col(16))[0]
+    assert has_interconnect(plans(network=np.nan, reach=64), col(16))[0]
+    assert has_interconnect(plans(), col(16))[0]
 
 
 def test_inference_hardware_has_no_clusters() -> None:
@@ -119,12 +119,12 @@ def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchite
     workload = replace(PRETRAIN, model=model, global_batch=48, units_per_sequence=length)
     table = plans_of(SMALL, workload, accelerator="acme-big", framework="megatron")
     counts = replace(COUNTS, global_batch=48.0, is_moe=model.is_moe)
-    found = degrees_of(counts, table)
-    number = found.counts()
+    found = legal_degrees(counts, table)
+    number = found.degrees_per_row()
     assert number.max() > 1
     for i in range(0, len(table), 7):
         one = table.take(np.array([i]))
-        tried = degrees_judged(48, 48 * 1.1).tolist()
-        able = [d for d in tried if legal(counts, one, col(d))[0] and forms_cluster(one, one.ranks * float(d))[0]]
+        tried = search_degrees(48, 48 * 1.1).tolist()
+        able = [d for d in tried if is_legal_degree(counts, one, col(d))[0] and forms_cluster(one, one.ranks * float(d))[0]]
         rows = np.full(number[i], i)
         assert found.degree_at(rows, np.arange(number[i])).tolist() == able

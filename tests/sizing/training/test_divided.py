@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.memory import TrainingMemory, memory_of
+from app.sizing.training.memory import TrainingMemory, estimate_training_memory
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_70B, PRETRAIN, col, registered
 from tests.sizing.training.layouts import IN_PLACE, WORKLOAD, one, plans_of
@@ -48,7 +48,7 @@ def held(market: Catalog, workload: TrainingWorkload, layout: dict[str, Any], de
     experts = layout["expert_parallel"] if workload.model.is_moe else 1
     fixed = {**layout, **IN_PLACE, "expert_parallel": experts, "optimizer_offload": False}
     plans = plans_of(market, workload, virtual_pipeline=1, **fixed).take(np.arange(1))
-    return memory_of(counts_of(workload), plans, col(degree), Assumptions())[1]
+    return estimate_training_memory(counts_of(workload), plans, col(degree), Assumptions())[1]
 
 
 @given(w=WORKLOADS, layout=LAYOUTS, degree=DATA, name=st.sampled_from(DEGREES))
@@ -91,6 +91,6 @@ def test_what_moves_to_the_host_leaves_the_accelerator(
     w = replace(WORKLOAD, units_per_sequence=float(length), method=Method.LORA, phase="fine_tuning")
     fixed = {"framework": "fsdp", "zero_stage": stage, "activation_checkpointing": "full", "parameter_offload": False}
     plans = [one(market, w, **fixed, activation_offload=moved) for moved in (False, True)]
-    whole, less = (memory_of(counts_of(w), p, col(replicas), Assumptions())[1] for p in plans)
+    whole, less = (estimate_training_memory(counts_of(w), p, col(replicas), Assumptions())[1] for p in plans)
     assert less.total_bytes[0] < whole.total_bytes[0]
     assert less.host_bytes[0] > whole.host_bytes[0]

@@ -10,8 +10,8 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.training.counts import counts_of
 from app.sizing.training.doubt import allowed_bytes, memory_factor, memory_scale, fit_probability, fits_at_confidence
-from app.sizing.training.margins import around_memory
-from app.sizing.training.memory import TrainingMemory, memory_of
+from app.sizing.training.margins import memory_neighbourhood
+from app.sizing.training.memory import TrainingMemory, estimate_training_memory
 from app.sizing.uncertainty import Spread
 from tests.examples import row
 from tests.sizing.small import SMALL
@@ -25,7 +25,7 @@ def judged(*, known: bool, confidence: float = 0.8) -> tuple[Any, TrainingMemory
     plans = plans_of(SMALL, WORKLOAD, confidence, accelerator="acme-big", framework="megatron")
     number = len(plans)
     margins = row(asked=confidence, memory=PEAKS, recipe_known=np.full(number, known), widened=np.ones(number))
-    _, memory = memory_of(counts_of(WORKLOAD), plans, np.full(number, 8.0), Assumptions())
+    _, memory = estimate_training_memory(counts_of(WORKLOAD), plans, np.full(number, 8.0), Assumptions())
     return row(stack=row(margins=margins)), memory
 
 
@@ -65,5 +65,5 @@ def test_a_reserve_never_asks_for_more_as_states_are_sharded_further() -> None:
     states = np.linspace(0.0, 200.0, 400)
     for moving in (1.0, 10.0, 50.0):
         total = states + moving
-        scale = PEAKS.scale(around_memory(states, total, np.full(400, True), np.ones(400)))
+        scale = PEAKS.scale(memory_neighbourhood(states, total, np.full(400, True), np.ones(400)))
         assert (np.diff(total * PEAKS.factor(0.95, scale)) >= 0).all()

@@ -8,7 +8,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.question import Question
 from app.sizing.training.counts import counts_of
-from app.sizing.training.finalists import Finalists, judge
+from app.sizing.training.finalists import Finalists, assess_finalists
 from app.sizing.training.ranks import virtual_pipeline
 from app.sizing.training.run import run_at
 from tests.sizing.small import SMALL
@@ -22,7 +22,7 @@ RUN = run_at(COUNTS, PLANS, np.full(3, 8.0), Assumptions())
 
 
 def judged(*, trace: bool) -> Finalists:
-    return judge(COUNTS, PLANS, RUN, WORKLOAD.deadline_s, Question(WORKLOAD, trace=trace))
+    return assess_finalists(COUNTS, PLANS, RUN, WORKLOAD.deadline_s, Question(WORKLOAD, trace=trace))
 
 
 def test_judging_once_more_changes_no_number() -> None:
@@ -46,7 +46,7 @@ def test_arithmetic_is_noted_where_it_is_wanted() -> None:
 
 def test_finalists_come_with_neighbours_and_chunks() -> None:
     found = judged(trace=False)
-    assert len(found.comparisons.alternatives) == len(found.assured) == 3
+    assert len(found.comparisons.alternatives) == len(found.assurance) == 3
     assert found.virtual_pipeline.tolist() == virtual_pipeline(COUNTS, PLANS).tolist()
     # whole machines for the whole run
     hours = found.outcome.days * 24

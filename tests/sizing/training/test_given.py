@@ -12,8 +12,8 @@ from app.sizing.estimate import estimate
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.given import any_fits, beyond_near, chosen_run, laid_out, size_asked
-from app.sizing.training.run import fits
+from app.sizing.training.given import any_layout_fits, batch_deviation, best_requested_run, layouts_at_size, requested_accelerators
+from app.sizing.training.run import fits_memory
 from tests.examples import LLAMA_70B, col, row
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import WORKLOAD, asked, plans_of
@@ -27,7 +27,7 @@ PAIRS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", 
 @pytest.mark.parametrize("machines", [*range(1, 17), 24, 40, 48, 63, 64])
 def test_every_size_of_a_cluster_is_laid_out_with_the_nearest_batch(machines: int) -> None:
     """64 sequences asked: each replica takes as many of its micro-batches as come nearest."""
-    found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION)
+    found = best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION)
     assert found is not None
     share = float(found.run.data_parallel[0] * found.plans.micro_batch_sequences[0])
     assert found.run.accelerators[0] == 8 * machines
@@ -37,27 +37,27 @@ def test_every_size_of_a_cluster_is_laid_out_with_the_nearest_batch(machines: in
 
 def test_how_far_a_batch_is_counts_beyond_what_is_near() -> None:
     run: Any = row(batch=col(64, 60, 128))
-    assert beyond_near(COUNTS, run).tolist() == [0, 0, 1]
+    assert batch_deviation(COUNTS, run).tolist() == [0, 0, 1]
 
 
 def test_a_cluster_fills_whole_machines_where_it_can() -> None:
-    degrees, rows = laid_out(COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=16))
+    degrees, rows = layouts_at_size(COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=16))
     assert (degrees * LAYOUTS.take(rows).ranks == 16).all()
     assert (LAYOUTS.take(rows).accelerators_per_node == 8).all()
 
 
 def test_the_size_a_caller_fixed() -> None:
-    assert size_asked(Deployment("x")) is None
-    assert size_asked(Deployment("x", total_accelerators=64)) == 64
-    assert size_asked(Deployment("x", accelerators_per_replica=16, total_accelerators=64)) == 16
+    assert requested_accelerators(Deployment("x")) is None
+    assert requested_accelerators(Deployment("x", total_accelerators=64)) == 64
+    assert requested_accelerators(Deployment("x", accelerators_per_replica=16, total_accelerators=64)) == 16
 
 
 def chosen(**fixed: Any) -> tuple[float, float, float]:
     """(accelerators, seconds, USD) of the chosen run."""
-    found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", **fixed), QUESTION)
+    found = best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", **fixed), QUESTION)
     assert found is not None
     run = found.run
-    assert fits(found.plans, run, ASSUMED)[0]
+    assert fits_memory(found.plans, run, ASSUMED)[0]
     return float(run.accelerators[0]), float(run.wall_s[0]), float(run.nodes[0])
 
 
@@ -71,7 +71,7 @@ def test_a_size_asked_for_is_kept_and_the_fastest_layout_taken() -> None:
 
 
 def test_a_degree_asked_for_is_the_degree() -> None:
-    found = chosen_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", data_parallel=4), QUESTION)
+    found = best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", data_parallel=4), QUESTION)
     assert found is not None
     assert set(found.run.data_parallel.tolist()) == {4}
 
@@ -79,26 +79,26 @@ def test_a_degree_asked_for_is_the_degree() -> None:
 def test_nothing_is_chosen_where_nothing_can_be_laid_out() -> None:
     # seven accelerators have no half of a pair
     seven = Deployment("acme-big", accelerators_per_replica=7)
-    assert chosen_run(WORKLOAD, COUNTS, PAIRS, seven, QUESTION) is None
+    assert best_requested_run(WORKLOAD, COUNTS, PAIRS, seven, QUESTION) is None
 
 
 def test_a_degree_and_a_size_must_agree() -> None:
     both = Deployment("acme-big", data_parallel=4, accelerators_per_replica=8)
-    degrees, rows = laid_out(COUNTS, LAYOUTS, both)
+    degrees, rows = layouts_at_size(COUNTS, LAYOUTS, both)
     assert set(degrees.tolist()) == {4}
     assert set(LAYOUTS.take(rows).ranks.tolist()) == {2}
     # three replicas of two are paid as a machine of eight
-    whole = laid_out(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, total_accelerators=8))
+    whole = layouts_at_size(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, total_accelerators=8))
     assert (PAIRS.take(whole[1]).ranks * whole[0] <= 8).all() and len(whole[1])
-    assert not len(laid_out(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, accelerators_per_replica=8))[1])
+    assert not len(layouts_at_size(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, accelerators_per_replica=8))[1])
 
 
 def test_a_larger_model_stops_fitting() -> None:
     one = Deployment("acme-big", accelerators_per_replica=1)
     large = replace(WORKLOAD, model=LLAMA_70B)
     layouts = plans_of(SMALL, large, accelerator="acme-big", micro_batch_sequences=1)
-    assert not any_fits(counts_of(large), layouts, one, ASSUMED)
-    assert any_fits(COUNTS, LAYOUTS, Deployment("acme-big", accelerators_per_replica=8), ASSUMED)
+    assert not any_layout_fits(counts_of(large), layouts, one, ASSUMED)
+    assert any_layout_fits(COUNTS, LAYOUTS, Deployment("acme-big", accelerators_per_replica=8), ASSUMED)
 
 
 def test_a_run_on_unlisted_hosts_posted_back_is_the_same(market: Catalog) -> None:

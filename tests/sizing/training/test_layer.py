@@ -11,7 +11,7 @@ import pytest
 from app.sizing.hardware.recipes import Recipes, TrainingRecipe
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.counts import counts_of
-from app.sizing.training.keeping import keeping
+from app.sizing.training.keeping import framework_bytes
 from app.sizing.training.layer import LayerBytes
 from app.sizing.workload import Method
 from tests.examples import LLAMA_8B, OPT_13B, PRETRAIN, registered
@@ -33,7 +33,7 @@ def layer(
     """What one recipe keeps of a layer."""
     counts = counts_of(replace(PRETRAIN, model=model, **(workload or {})))
     said = Recipes.from_recipes([TrainingRecipe("pytorch", **recipe)])
-    return keeping(counts, said, np.array([sharded]), np.array([checkpointing]), flash=flash).layer
+    return framework_bytes(counts, said, np.array([sharded]), np.array([checkpointing]), flash=flash).layer
 
 
 def kept(*args: Any, **said: Any) -> float:

@@ -14,7 +14,7 @@ from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.recipes import RecipeSaid
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Deployment
-from app.sizing.training.layouts import LAYOUT, check_layout, candidate_layouts
+from app.sizing.training.layouts import LAYOUT_COLUMNS, check_layout, candidate_layouts
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B_CONFIG, LLAMA_70B, PRETRAIN, registered
 
@@ -26,7 +26,7 @@ MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 def values(name: str, framework: Framework = SPLITS, workload: TrainingWorkload = PRETRAIN, **fixed: Any) -> set[float]:
     """What a column of the layouts takes."""
     found = candidate_layouts(workload, framework, Deployment("any", **fixed) if fixed else None)
-    return set(found[:, LAYOUT.index(name)].tolist())
+    return set(found[:, LAYOUT_COLUMNS.index(name)].tolist())
 
 
 def rows(framework: Framework, workload: TrainingWorkload = PRETRAIN, **fixed: Any) -> Column:
@@ -43,7 +43,7 @@ def test_a_framework_that_splits_takes_degrees_and_one_that_shards_takes_stages(
 
 
 def test_selective_is_a_layout_only_where_a_framework_has_a_way_of_it() -> None:
-    kept = LAYOUT.index("activation_checkpointing")
+    kept = LAYOUT_COLUMNS.index("activation_checkpointing")
     assert set(candidate_layouts(PRETRAIN, SHARDS, None, selective=False)[:, kept].tolist()) == {0, 2}
     asked = Deployment("any", activation_checkpointing="selective")
     assert not len(candidate_layouts(PRETRAIN, SHARDS, asked, selective=False))
@@ -90,8 +90,8 @@ def test_large_models_take_small_micro_batches_and_unsplit_ones_larger() -> None
 
 def test_offloaded_states_are_sharded_recomputed_and_in_small_micro_batches() -> None:
     found = rows(SHARDS)
-    offloaded = found[found[:, LAYOUT.index("optimizer_offload")] > 0]
-    of = {name: set(offloaded[:, i].tolist()) for i, name in enumerate(LAYOUT)}
+    offloaded = found[found[:, LAYOUT_COLUMNS.index("optimizer_offload")] > 0]
+    of = {name: set(offloaded[:, i].tolist()) for i, name in enumerate(LAYOUT_COLUMNS)}
     assert (of["zero_stage"], of["activation_checkpointing"]) == ({3}, {2})
     assert of["micro_batch_sequences"] == {1, 2, 4, 8}
     assert values("optimizer_offload", SHARDS, replace(PRETRAIN, method=Method.LORA)) == {0}

@@ -12,9 +12,9 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.ranking import score_of
 from app.sizing.question import Economics, Objective
 from app.sizing.training.counts import counts_of
-from app.sizing.training.least import LEADERS, least_accelerator_s, least_measures, least_of_each
-from app.sizing.training.run import parts_of, run_at, run_cost
-from app.sizing.training.search import Judged, run_measures
+from app.sizing.training.least import LEADERS_PER_TYPE, least_accelerator_s, lower_bound_measures, lowest_bounds_per_type
+from app.sizing.training.run import build_run_parts, run_at, run_cost
+from app.sizing.training.search import CostedRuns, run_measures
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import plans_of
@@ -34,10 +34,10 @@ def test_no_run_does_better_than_the_least(objective: Objective, degree: float) 
     workload = replace(PRETRAIN, global_batch=1024, units=1e10)
     counts = counts_of(workload)
     plans = plans_of(SMALL, workload, accelerator="acme-big")
-    parts = parts_of(counts, plans, ASSUMED)
+    parts = build_run_parts(counts, plans, ASSUMED)
     run = run_at(counts, plans, np.full(len(plans), degree), ASSUMED, parts)
-    judged = Judged(np.arange(len(plans)), plans, run, run_cost(plans, run, ASSUMED, Economics()))
-    least = score_of(objective, least_measures(counts, plans, parts.time))
+    judged = CostedRuns(np.arange(len(plans)), plans, run, run_cost(plans, run, ASSUMED, Economics()))
+    least = score_of(objective, lower_bound_measures(counts, plans, parts.time))
     found = score_of(objective, run_measures(counts, judged))
     assert (least <= found * (1 + 1e-12)).all()
     known = objective not in (Objective.LATENCY, Objective.BALANCED)
@@ -45,9 +45,9 @@ def test_no_run_does_better_than_the_least(objective: Objective, degree: float) 
 
 
 def test_the_least_of_each_type_come_first() -> None:
-    accelerator = np.repeat([4, 2], [LEADERS + 3, 2])
+    accelerator = np.repeat([4, 2], [LEADERS_PER_TYPE + 3, 2])
     bound = np.arange(float(len(accelerator)))[::-1]
-    found = least_of_each(accelerator, bound)
-    assert sorted(found[accelerator[found] == 4].tolist()) == list(range(3, LEADERS + 3))
-    assert sorted(found[accelerator[found] == 2].tolist()) == [LEADERS + 3, LEADERS + 4]
-    assert len(least_of_each(accelerator[:0], bound[:0])) == 0
+    found = lowest_bounds_per_type(accelerator, bound)
+    assert sorted(found[accelerator[found] == 4].tolist()) == list(range(3, LEADERS_PER_TYPE + 3))
+    assert sorted(found[accelerator[found] == 2].tolist()) == [LEADERS_PER_TYPE + 3, LEADERS_PER_TYPE + 4]
+    assert len(lowest_bounds_per_type(accelerator[:0], bound[:0])) == 0

@@ -15,11 +15,11 @@ from app.sizing.training.run import (
     checkpoint_stall_s,
     checkpoint_write_s,
     expected_interruptions,
-    host_holds,
+    host_fits_memory,
     interruptions_per_s,
     lost_share,
     nodes,
-    taken_per_day,
+    spot_reclaims_per_day,
     wall_s,
 )
 from tests.examples import col, row
@@ -70,7 +70,7 @@ def test_wall_time() -> None:
 
 def test_interruptions() -> None:
     assumed = replace(ASSUMED, interruptions_per_accelerator_day=0.5, spot_interruptions_per_machine_day=0.1)
-    taken = taken_per_day(col(4, 4), np.array([True, False]), assumed)
+    taken = spot_reclaims_per_day(col(4, 4), np.array([True, False]), assumed)
     assert taken.tolist() == [0.4, 0]
     assert interruptions_per_s(col(8, 8), taken, assumed).tolist() == pytest.approx([4.4 / 86400, 4 / 86400])
 
@@ -84,4 +84,4 @@ def test_hosts_hold_what_is_offloaded() -> None:
         node=row(memory_bytes=col(80, 80, 80, 80)),
     )
     memory: Any = row(host_bytes=col(100 * share, 101 * share, 1e15, 1e15))
-    assert host_holds(plans, memory, ASSUMED).tolist() == [True, False, True, False]
+    assert host_fits_memory(plans, memory, ASSUMED).tolist() == [True, False, True, False]

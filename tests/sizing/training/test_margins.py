@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from app.sizing.training.margins import Margins, around_memory, in_time, margins_of, surely_in_time
+from app.sizing.training.margins import Margins, memory_neighbourhood, deadline_probability, build_margins, meets_deadline_at_confidence
 from app.sizing.uncertainty import Neighborhood, Spread
 from tests.examples import col
 
@@ -20,7 +20,7 @@ KNOWN = np.array([True, False])
 
 
 def margins(confidence: float) -> Margins:
-    return margins_of(confidence, (TIME, AROUND), MEMORY, KNOWN)
+    return build_margins(confidence, (TIME, AROUND), MEMORY, KNOWN)
 
 
 def test_factors_grow_with_the_confidence_and_without_measurements() -> None:
@@ -35,19 +35,19 @@ def test_predictions_are_taken_at_their_word_at_one_half() -> None:
 
 def test_a_run_is_in_time_when_it_is_with_its_margin() -> None:
     # e^0.4 is 1.49: 67 of 100 seconds are in time with the first, 44 with the second
-    assert surely_in_time(margins(0.9), col(67.0, 67.0), 100.0).tolist() == [True, False]
-    assert surely_in_time(margins(0.9), col(67.1, 44.9), 100.0).tolist() == [False, True]
+    assert meets_deadline_at_confidence(margins(0.9), col(67.0, 67.0), 100.0).tolist() == [True, False]
+    assert meets_deadline_at_confidence(margins(0.9), col(67.1, 44.9), 100.0).tolist() == [False, True]
 
 
 def test_what_holds_with_a_confidence_has_that_probability() -> None:
     for confidence in (0.5, 0.8, 0.9, 0.95):
         sure = margins(confidence)
-        assert in_time(sure, 100.0 / sure.time_factor, 100.0) == pytest.approx([confidence] * 2)
+        assert deadline_probability(sure, 100.0 / sure.time_factor, 100.0) == pytest.approx([confidence] * 2)
 
 
 def test_a_peak_is_as_far_from_certain_as_the_share_that_comes_and_goes() -> None:
     # 60 of 80 bytes are counted; the recipe of the second is unpublished; the third is all states
-    found = around_memory(
+    found = memory_neighbourhood(
         col(60.0, 60.0, 80.0), col(80.0, 80.0, 80.0), np.array([True, False, True]), col(1.0, 1.0, 1.5)
     )
     assert found.distance == pytest.approx([2 * 0.25, 2.0, 0.0])

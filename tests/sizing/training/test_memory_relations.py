@@ -15,10 +15,10 @@ from app.sizing.hardware.recipes import VOCABULARIES, Recipes, TrainingRecipe
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.activations import micro_batch_memory
 from app.sizing.training.counts import counts_of
-from app.sizing.training.keeping import keeping
-from app.sizing.training.memory import held_bytes
-from app.sizing.training.moments import HeldBytes, moments_of
-from app.sizing.training.ranks import rank_params, spread_of
+from app.sizing.training.keeping import framework_bytes
+from app.sizing.training.memory import count_memory_parts
+from app.sizing.training.moments import MemoryParts, bytes_at_moments
+from app.sizing.training.ranks import rank_params, rank_groups
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, OPT_13B, PRETRAIN, col, registered, row
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -52,20 +52,20 @@ class _Plan:
         return 1
 
     def keeping(self, counts: Any) -> Any:
-        return keeping(counts, self.recipe, self.zero_stage >= 3, self.activation_checkpointing, flash=True)
+        return framework_bytes(counts, self.recipe, self.zero_stage >= 3, self.activation_checkpointing, flash=True)
 
 
-def held(workload: TrainingWorkload, plan: _Plan, replicas: float = 1.0) -> HeldBytes:
+def held(workload: TrainingWorkload, plan: _Plan, replicas: float = 1.0) -> MemoryParts:
     counts, of = counts_of(workload), plan
     made: Any = of
     rank = rank_params(counts, made)
     micro = micro_batch_memory(counts, made, Assumptions())
-    return held_bytes(counts, made, rank, spread_of(counts, made, rank, col(replicas)), micro)
+    return count_memory_parts(counts, made, rank, rank_groups(counts, made, rank, col(replicas)), micro)
 
 
-def total(found: HeldBytes) -> float:
+def total(found: MemoryParts) -> float:
     """Everything counted at the highest moment."""
-    each = moments_of(found)
+    each = bytes_at_moments(found)
     highest = max(float(getattr(each, name)[0]) for name in each.__slots__)
     return highest + float((found.weights_bytes + found.optimizer_bytes)[0])
 
@@ -147,7 +147,7 @@ def test_a_wider_loss_never_takes_less(w: TrainingWorkload, recipe: TrainingReci
 
 @given(w=workloads(), recipe=recipes(), way=ways, stage=stages)
 def test_stepping_all_at_once_takes_most(w: TrainingWorkload, recipe: TrainingRecipe, way: str, stage: float) -> None:
-    def of(stepped: str) -> HeldBytes:
+    def of(stepped: str) -> MemoryParts:
         return held(w, _Plan(replace(recipe, optimizer_implementation=stepped), way, zero_stage=stage))
 
     assert total(of("in_backward")) <= total(of("fused")) * (1 + 1e-12)

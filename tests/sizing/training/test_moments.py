@@ -12,10 +12,10 @@ from app.sizing.training.moments import (
     LOSS,
     MOMENTS,
     UPDATE,
-    HeldBytes,
-    moments_of,
-    parts_at,
-    peak_of,
+    MemoryParts,
+    bytes_at_moments,
+    activation_parts_at,
+    find_peak,
 )
 from tests.examples import col, row
 
@@ -24,7 +24,7 @@ FACTORS: Any = row(
 )
 
 
-def held(**changed: Any) -> HeldBytes:
+def held(**changed: Any) -> MemoryParts:
     """Numbers that tell the parts apart; a test says what differs."""
     columns: dict[str, Any] = {
         "weights_bytes": col(1000),
@@ -43,7 +43,7 @@ def held(**changed: Any) -> HeldBytes:
         "update_bytes": col(8),
         "communicators": col(2),
     }
-    return HeldBytes(**columns | changed)
+    return MemoryParts(**columns | changed)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def held(**changed: Any) -> HeldBytes:
 def test_the_peak_is_the_highest_of_four(
     changed: dict[str, Any], moment: int, gradients: float, activations: float
 ) -> None:
-    found = peak_of(held(**changed), FACTORS)
+    found = find_peak(held(**changed), FACTORS)
     assert MOMENTS[int(found.moment[0])] == MOMENTS[moment]
     assert (found.gradient_bytes[0], found.activation_bytes[0]) == (gradients, activations)
-    parts = parts_at(held(**changed), found.moment)
+    parts = activation_parts_at(held(**changed), found.moment)
     each = (parts.kept_bytes, parts.working_bytes, parts.logits_bytes, parts.gathered_bytes, parts.update_bytes)
     assert sum(float(p[0]) for p in each) == activations
     assert found.overhead_bytes[0] == pytest.approx(11 + 2 * 7 + 0.1 * (gradients + activations))
-    alone = peak_of(held(**changed, communicators=col(0)), FACTORS)
+    alone = find_peak(held(**changed, communicators=col(0)), FACTORS)
     assert alone.overhead_bytes[0] == pytest.approx(found.overhead_bytes[0] - 14)
 
 
 def test_every_moment_is_reported() -> None:
-    found = moments_of(held())
+    found = bytes_at_moments(held())
     each = (found.loss_bytes, found.backward_bytes, found.gradients_bytes, found.update_bytes)
     assert [float(m[0]) for m in each] == [240, 217, 209, 208]

@@ -14,7 +14,7 @@ from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Catalog
 from app.sizing.training.memory import TrainingMemory
-from app.sizing.training.offload import activations_on_host_bytes, host_bytes_per_machine, on_host, shard_copy_s
+from app.sizing.training.offload import activations_on_host_bytes, host_bytes_per_machine, offloaded_bytes, shard_copy_s
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import col, row
 from tests.sizing.training.layouts import WORKLOAD, asked, memory, one, work
@@ -39,7 +39,7 @@ def test_states_leave_with_their_gradients_where_these_are_sharded() -> None:
     held: Any = row(updated_params=col(10))
     for stage, left in ((0, 0.0), (1, 0.0), (2, 40.0), (3, 40.0)):
         plans: Any = row(optimizer_offload=YES, parameter_offload=NO, zero_stage=col(stage))
-        moved = on_host(plans, col(20), col(40), col(120), held)
+        moved = offloaded_bytes(plans, col(20), col(40), col(120), held)
         assert (moved.host_weights_bytes[0], moved.gradient_bytes[0], moved.state_bytes[0]) == (0, left, 120)
         assert host_bytes_per_machine(moved, col(5), col(16), col(8)).tolist() == [(120 + 40 + 5) * 8]
 

@@ -16,7 +16,7 @@ from app.sizing.hardware.recipes import VOCABULARIES, RecipeSaid
 from app.sizing.question import Constraints, Economics
 from app.sizing.snapshot import Catalog
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.search import layouts_for
+from app.sizing.training.search import training_layouts
 from app.sizing.workload import TrainingWorkload
 from tests.examples import PRETRAIN
 from tests.sizing.small import ACCELERATORS, BIG, OFFERS, SMALL, snapshot, system
@@ -27,7 +27,7 @@ def judged(workload: TrainingWorkload = PRETRAIN, of: Catalog = SMALL) -> tuple[
     """Every plan, and types without one and why."""
     rejections = Rejections(of.accelerators)
     found = candidates(of, Constraints(), Economics(), Assumptions(), rejections)
-    plans = layouts_for(workload, of, found, Constraints(), rejections, Assumptions())
+    plans = training_layouts(workload, of, found, Constraints(), rejections, Assumptions())
     return plans, {of.accelerators[i].slug: r.code for i, r in rejections.by_accelerator.items()}
 
 

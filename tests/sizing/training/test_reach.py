@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.training.reach import joined_memory_bytes, within_reach
+from app.sizing.training.reach import cluster_memory_bytes, machines_able_to_hold
 from tests.examples import LLAMA_70B, PRETRAIN, col
 
 
@@ -48,11 +48,11 @@ SOME = Some(
 
 
 def test_memory_that_may_be_joined() -> None:
-    assert joined_memory_bytes(SOME).tolist() == pytest.approx([24e9, 96e9, np.inf, 640e9, 72 * 180e9])  # type: ignore[arg-type]
+    assert cluster_memory_bytes(SOME).tolist() == pytest.approx([24e9, 96e9, np.inf, 640e9, 72 * 180e9])  # type: ignore[arg-type]
 
 
 def test_of_a_type_that_is_too_small_the_largest_machine_stays_to_tell_by_how_much() -> None:
     """70.6e9 parameters are 141 GB in 16 bit; an eighth as many fit even one card of 24 GB."""
-    left = within_reach(replace(PRETRAIN, model=LLAMA_70B), SOME)  # type: ignore[arg-type]
+    left = machines_able_to_hold(replace(PRETRAIN, model=LLAMA_70B), SOME)  # type: ignore[arg-type]
     assert left.offered.node.accelerators_per_node.tolist() == [4, 8, 8, 4]
-    assert within_reach(PRETRAIN, SOME) is SOME  # type: ignore[arg-type, comparison-overlap]
+    assert machines_able_to_hold(PRETRAIN, SOME) is SOME  # type: ignore[arg-type, comparison-overlap]

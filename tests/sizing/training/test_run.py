@@ -14,7 +14,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import recommend
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.run import losses_of, run_at
+from app.sizing.training.run import estimate_losses, run_at
 from app.sizing.units import GIB
 from tests.examples import LLAMA_8B
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
@@ -35,10 +35,10 @@ def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Catalog) -> Non
     plans = one(market, workload, zero_stage=1, **SINGLE)
     size = 14 * LLAMA_8B.total_params
     accelerators, machines = np.full(1, 64.0), np.full(1, 8.0)
-    later = losses_of(counts_of(workload), plans, accelerators, machines, Assumptions())
+    later = estimate_losses(counts_of(workload), plans, accelerators, machines, Assumptions())
     assert float(later.checkpoint_stall_s[0]) == pytest.approx(size / (64 * 10e9) + 1)
     at_once = counts_of(replace(workload, synchronous_checkpoints=True))
-    now = losses_of(at_once, plans, accelerators, machines, Assumptions())
+    now = estimate_losses(at_once, plans, accelerators, machines, Assumptions())
     assert float(now.checkpoint_stall_s[0]) == pytest.approx(size / (8 * 1.2e9))
     rate = 64 * 4.74e-4 / 86400
     best = math.sqrt(2 * float(now.checkpoint_stall_s[0]) / rate)

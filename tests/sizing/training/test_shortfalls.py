@@ -14,7 +14,7 @@ from app.sizing.result import Rejection
 from app.sizing.training.counts import counts_of
 from app.sizing.training.memory import TrainingMemory
 from app.sizing.training.search import smallest_runs
-from app.sizing.training.smallest import attempted
+from app.sizing.training.smallest import attempt_layouts
 from app.sizing.units import GIB
 from tests.sizing.small import BIG, SMALL, snapshot
 from tests.sizing.training.layouts import WORKLOAD, plans_of
@@ -22,7 +22,7 @@ from tests.sizing.training.layouts import WORKLOAD, plans_of
 COUNTS = counts_of(WORKLOAD)
 # The fastest time in the small catalogue, at its largest size.
 FASTEST_S = float(
-    attempted(
+    attempt_layouts(
         COUNTS, plans_of(SMALL, WORKLOAD, accelerator="acme-big", micro_batch_sequences=1), 1e12, Assumptions()
     ).wall_s.min()
 )
@@ -64,7 +64,7 @@ def least_bytes(memory: TrainingMemory) -> float:
 
 
 def test_what_fits_by_its_prediction_only_says_so() -> None:
-    largest = attempted(
+    largest = attempt_layouts(
         COUNTS, plans_of(SMALL, WORKLOAD, accelerator="acme-big", micro_batch_sequences=1), 1e12, Assumptions()
     )
     least = least_bytes(largest.memory)

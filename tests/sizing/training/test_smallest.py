@@ -11,9 +11,9 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.training import smallest
 from app.sizing.training.counts import counts_of
-from app.sizing.training.degrees import degrees_of
+from app.sizing.training.degrees import legal_degrees
 from app.sizing.training.run import Run, run_at
-from app.sizing.training.smallest import Attempts, Sized, attempted, bisected, size_attempts
+from app.sizing.training.smallest import Attempts, SizedLayouts, attempt_layouts, bisect_places, size_attempts
 from tests.examples import PRETRAIN
 from tests.sizing.small import SMALL
 from tests.sizing.training.layouts import plans_of
@@ -24,10 +24,10 @@ LAYOUTS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron"
 ASSUMED = Assumptions()
 
 
-def all_sized(deadline_s: float) -> tuple[Attempts, Sized]:
+def all_sized(deadline_s: float) -> tuple[Attempts, SizedLayouts]:
     """Every layout at its largest degree, and those that do at their smallest."""
-    tried = attempted(COUNTS, LAYOUTS, deadline_s, ASSUMED)
-    return tried, size_attempts(COUNTS, tried, np.arange(len(tried.able)), deadline_s, ASSUMED)
+    tried = attempt_layouts(COUNTS, LAYOUTS, deadline_s, ASSUMED)
+    return tried, size_attempts(COUNTS, tried, np.arange(len(tried.feasible_rows)), deadline_s, ASSUMED)
 
 
 @pytest.mark.parametrize("days", [0.5, 2.0, 1000.0])
@@ -37,8 +37,8 @@ def test_bisection_finds_what_trying_every_degree_finds(days: float) -> None:
     chosen: dict[int, list[float]] = {}
     for able, degree in zip(found.rows.tolist(), found.data_parallel.tolist(), strict=True):
         chosen.setdefault(able, []).append(degree)
-    degrees = degrees_of(COUNTS, tried.layouts)
-    number = degrees.counts()
+    degrees = legal_degrees(COUNTS, tried.layouts)
+    number = degrees.degrees_per_row()
     for row in range(0, len(tried.layouts), 5):
         rows = np.full(number[row], row)
         options = degrees.degree_at(rows, np.arange(number[row]))
@@ -81,9 +81,9 @@ def test_a_shorter_deadline_never_takes_fewer_accelerators() -> None:
 
 def test_what_cannot_be_done_is_left_at_its_best_attempt() -> None:
     never, found = all_sized(1.0)
-    assert len(never.able) == len(found.rows) == 0
-    degrees = degrees_of(COUNTS, never.layouts)
-    largest = degrees.degree_at(np.arange(len(never.layouts)), degrees.counts() - 1)
+    assert len(never.feasible_rows) == len(found.rows) == 0
+    degrees = legal_degrees(COUNTS, never.layouts)
+    largest = degrees.degree_at(np.arange(len(never.layouts)), degrees.degrees_per_row() - 1)
     assert never.largest.tolist() == largest.tolist()
     assert (never.wall_s[never.memory.fits] > 1.0).all()
     assert np.isinf(never.wall_s[~never.memory.fits]).all()
@@ -92,7 +92,7 @@ def test_what_cannot_be_done_is_left_at_its_best_attempt() -> None:
 def test_only_what_is_chosen_is_sized() -> None:
     tried, whole = all_sized(2 * 86400)
     some = size_attempts(COUNTS, tried, np.array([3, 1]), 2 * 86400, ASSUMED)
-    assert set(some.rows.tolist()) == {int(tried.able[3]), int(tried.able[1])}
+    assert set(some.rows.tolist()) == {int(tried.feasible_rows[3]), int(tried.feasible_rows[1])}
     known = set(zip(whole.rows.tolist(), whole.data_parallel.tolist(), strict=True))
     assert set(zip(some.rows.tolist(), some.data_parallel.tolist(), strict=True)) <= known
 
@@ -111,12 +111,12 @@ def test_places_tried_together_are_those_that_bisection_finds(rows: int, monkeyp
         judged.append(len(which))
         return able[which, tried]
 
-    found = bisected(low, high, does)
+    found = bisect_places(low, high, does)
     together = len(judged)
     assert able[np.arange(rows), found].all() and (low <= found).all() and (found <= high).all()
     rising = np.cumsum(able, axis=1) > 0
-    first = bisected(low, high, lambda which, tried: rising[which, tried])
+    first = bisect_places(low, high, lambda which, tried: rising[which, tried])
     assert (first == np.maximum(low, np.minimum(high, rising.argmax(axis=1)))).all()
     monkeypatch.setattr(smallest, "AT_ONCE", 0)
-    assert (bisected(low, high, does) == found).all()
+    assert (bisect_places(low, high, does) == found).all()
     assert together < len(judged) - together or rows == 1

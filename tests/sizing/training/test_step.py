@@ -162,7 +162,7 @@ def test_a_micro_batch_hides_what_its_layers_say() -> None:
     assert found.compute_s.tolist() == [0.5]
     assert found.exposed_s[0] == pytest.approx(0.5 * 0.9 + 0.5 * ((0.5**4 + 0.9**4) ** 0.25 - 0.5) + 0.1 * 0.5)
     assert found.bubble_micro_batches.tolist() == [1.5]
-    assert found.pcie is work.pcie and found.stage_pace is work.stage_pace
+    assert found.pcie is work.pcie and found.stage_slowdown is work.stage_pace
     work.copied_s = col(0.35)  # half a second at 0.7 of PCIe's rate, as long as computation
     copied = micro_batch_time(work, achieved, ASSUMED).exposed_s - found.exposed_s
     assert copied.tolist() == pytest.approx([0.5 * (2**0.25 - 1)])

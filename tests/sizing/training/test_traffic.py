@@ -22,8 +22,8 @@ from app.sizing.training.traffic import (
     scale_up_s,
     sharding_bytes,
     sharding_s,
-    synchronisation_bytes,
-    synchronisation_s,
+    synchronization_bytes,
+    synchronization_s,
     tensor_all_reduce_bytes,
 )
 from tests.examples import col, row
@@ -110,11 +110,11 @@ def test_what_zero_sends() -> None:
     )
     again = sharding_bytes(col(8), col(1e6), col(0.5e6), layout(gathers_to_recompute=True), recipe)
     assert (again - each)[0] == pytest.approx(7 / 8 * 1e6 * 2)
-    assert synchronisation_bytes(col(8), col(1e6), layout(), recipe)[0] == pytest.approx(7 / 8 * 1e6 * (2 + 2))
-    assert synchronisation_bytes(col(8), col(1e6), layout(**wide), recipe)[0] == pytest.approx(7 / 8 * 1e6 * (4 + 2))
+    assert synchronization_bytes(col(8), col(1e6), layout(), recipe)[0] == pytest.approx(7 / 8 * 1e6 * (2 + 2))
+    assert synchronization_bytes(col(8), col(1e6), layout(**wide), recipe)[0] == pytest.approx(7 / 8 * 1e6 * (4 + 2))
     whole = layout(zero_stage=0, **wide)
-    assert synchronisation_bytes(col(8), col(1e6), whole, recipe)[0] == pytest.approx(7 / 8 * 1e6 * (4 + 4))
+    assert synchronization_bytes(col(8), col(1e6), whole, recipe)[0] == pytest.approx(7 / 8 * 1e6 * (4 + 4))
     other = replace(recipe, gathered_bytes_per_param=0.5)
     assert sharding_bytes(col(8), col(1e6), col(0), layout(), other)[0] == pytest.approx(7 / 8 * 2 * 1e6 * 0.5)
     assert sharding_s(FAR, col(8e9, 8e9), col(4e9, 4e9)).tolist() == [0, 2]
-    assert synchronisation_s(FAR, col(8e9, 8e9), col(4e9, 4e9)).tolist() == [2, 0]
+    assert synchronization_s(FAR, col(8e9, 8e9), col(4e9, 4e9)).tolist() == [2, 0]

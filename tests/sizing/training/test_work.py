@@ -40,7 +40,7 @@ def test_gradients_and_weights_cross_the_ring_once_a_step(market: Catalog) -> No
     plans = one(market, zero_stage=1, **SINGLE)
     state = work(replace(WORKLOAD, global_batch=128), plans, np.full(1, 128.0)).state
     crossed = 127 / 128 * LLAMA_8B.total_params * 4
-    assert float(state.traffic.synchronised.network_s[0]) == pytest.approx(crossed / 400e9)
+    assert float(state.traffic.synchronized.network_s[0]) == pytest.approx(crossed / 400e9)
     assert float(state.traffic.sharded.network_s[0]) == 0
 
 
