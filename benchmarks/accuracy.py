@@ -32,7 +32,7 @@ from app.catalog.tables import MeasurementRow
 from app.db import make_engine
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
@@ -143,7 +143,7 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) ->
     asked = builder.read_question(said)
     total = figure(said.get("tokens_total"))
     workload = replace(asked.workload, units=total) if total else asked.workload
-    e = estimate(Question(workload), asked.deployment, market)
+    e = estimate_deployment(Question(workload), asked.deployment, market)
     family = market.accelerators[market.accelerator_index[asked.run.accelerator]].family
     found = []
     if asked.peak_memory_bytes is not None and e.memory is not None:
@@ -192,7 +192,7 @@ def sample_figures(row: MeasurementRow, store: CatalogStore, market: Catalog) ->
         raise NotCompared("model is not in the catalog under that name") from None
     if model.kind == "decoder":
         raise NotCompared("a token stream: compared by python -m app.calibration")
-    e = estimate(*sample_question(model, row), market)
+    e = estimate_deployment(*sample_question(model, row), market)
     if e.performance is None:
         raise NotCompared(f"declined: {e.explanation[0].code}")
     p, measured = e.performance, samples_measured(model, row.payload)

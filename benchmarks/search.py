@@ -26,7 +26,7 @@ from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
 from app.db import make_engine
 from app.sizing.question import Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving import trial
 from app.sizing.snapshot import Catalog
 from benchmarks.databases import prepared
@@ -45,7 +45,7 @@ ALIKE = 1.001
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Options of an answer in USD/h, and the CPU time of the answer in seconds."""
 
     usd_per_hour: list[float]
@@ -81,17 +81,17 @@ def questions(catalog_store: CatalogStore, count: int, seed: int) -> list[Questi
     return [replace(recommend_question(each, directory, catalog_store, today), briefly=True) for each in asked]
 
 
-def answers(asked: list[Question], market: Catalog) -> list[Found]:
+def answers(asked: list[Question], market: Catalog) -> list[SearchResult]:
     found = []
     for question in asked:
         began = time.process_time()
-        ranked = recommend(question, market).recommendations
+        ranked = recommend_hardware(question, market).recommendations
         costs = [r.estimate.cost.usd_per_hour for r in ranked if r.estimate.cost is not None]
-        found.append(Found([usd for usd in costs if usd is not None], time.process_time() - began))
+        found.append(SearchResult([usd for usd in costs if usd is not None], time.process_time() - began))
     return found
 
 
-def print_beside(found: list[Found], whole: list[Found]) -> None:
+def print_beside(found: list[SearchResult], whole: list[SearchResult]) -> None:
     """Prints where the search is worse than the exhaustive one, and the CPU time."""
     first, later, places, dearer = 0, 0, 0, []
     for ours, every in zip(found, whole, strict=True):

@@ -24,7 +24,7 @@ from app.compiled import engine_version
 from app.errors import Unanswerable
 from app.export.goods import title_of
 from app.sizing.question import Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
 from app.sizing.snapshot import Catalog
 from app.work import stage
@@ -81,7 +81,7 @@ def answer_to(
     with stage("read"):
         question = recommend_question(request, catalog_index, catalog_store, today)
 
-    answer = recommend(question, market)
+    answer = recommend_hardware(question, market)
 
     return kept_answer(request, identity, canonical, question, answer, catalog_index, answers)
 

@@ -11,8 +11,8 @@ from app.api.schemas.lengths import LengthDistribution
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.workload import InferenceSpec
 from app.sizing.result import Notice
-from app.sizing.words import together
-from app.sizing.workload import WIDEST_P95_TO_MEAN
+from app.sizing.words import join_words
+from app.sizing.workload import MAX_P95_TO_MEAN
 
 CODE, TOO_WIDE, NO_HITS = "unit_looks_wrong", "spread_too_wide", "prefix_cache_off"
 MOST_PER_CENT = 100.0
@@ -48,7 +48,7 @@ def meant(value: str, expected: str) -> str:
     spelling = value.strip().lower()
     close = [name for name in names if name.startswith(spelling)][:3]
     close = close or difflib.get_close_matches(spelling, names, n=3, cutoff=0.5) or [n for n in names if spelling in n][:3]
-    return (f"Did you mean {together(close, 'or')}? " if close else "") + f"Accepted values: {', '.join(names)}"
+    return (f"Did you mean {join_words(close, 'or')}? " if close else "") + f"Accepted values: {', '.join(names)}"
 
 
 class Usual(NamedTuple):
@@ -101,9 +101,9 @@ def doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
                 "the traffic has no effect.",
             )
         for name, length in (("input_tokens", traffic.input_tokens), ("output_tokens", traffic.output_tokens)):
-            if isinstance(length, LengthDistribution) and (length.p95 or 0) > WIDEST_P95_TO_MEAN * length.mean:
+            if isinstance(length, LengthDistribution) and (length.p95 or 0) > MAX_P95_TO_MEAN * length.mean:
                 text = (
-                    f"The p95 of {name} was reduced to {WIDEST_P95_TO_MEAN:.3g} times its mean, the maximum of a "
+                    f"The p95 of {name} was reduced to {MAX_P95_TO_MEAN:.3g} times its mean, the maximum of a "
                     "log-normal distribution. Use values with weights for a wider spread."
                 )
                 yield Notice(TOO_WIDE, text)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 
-from app.sizing.words import together
+from app.sizing.words import join_words
 
 Models = tuple[type[BaseModel], ...]
 UNKNOWN_FIELD = "Unknown field"
@@ -77,13 +77,13 @@ def misplaced(root: type[BaseModel], location: Sequence[Any]) -> str:
     elsewhere = places(root).get(name)
     if elsewhere:
         nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MOST_PLACES]
-        return f"{UNKNOWN_FIELD}. Did you mean {together([_field_path(place, name) for place in nearest], 'or')}?"
+        return f"{UNKNOWN_FIELD}. Did you mean {join_words([_field_path(place, name) for place in nearest], 'or')}?"
     if close:
         return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
     near = difflib.get_close_matches(name.lower(), places(root), n=1, cutoff=LEAST_LIKENESS)
     if near:
         paths = [_field_path(place, near[0]) for place in places(root)[near[0]][:MOST_PLACES]]
-        return f"{UNKNOWN_FIELD}. Did you mean {together(paths, 'or')}?"
+        return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
     return f"{UNKNOWN_FIELD}. Accepted fields: {', '.join(here)}" if here else UNKNOWN_FIELD
 
 

@@ -18,11 +18,11 @@ from app.api.schemas.requests import RecommendRequest
 from app.catalog.directory import CatalogIndex
 from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
-from app.sizing.answer.money import price_words
+from app.sizing.answer.money import describe_price
 from app.sizing.product_names import format_name
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
-from app.sizing.turning import nearest_turn
+from app.sizing.turning import find_threshold
 from app.sizing.workload import InferenceWorkload
 
 Part = dict[str, Any]
@@ -89,7 +89,7 @@ class RequestProbe:
         body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
         changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
         question = recommend_question(changed, self.catalog_index, self.catalog_store, self.today)
-        return recommend(replace(question, briefly=True), self.catalog_index.market)
+        return recommend_hardware(replace(question, briefly=True), self.catalog_index.market)
 
     def answered(self, patch: Part) -> Answer | None:
         """Returns the recommendation for the request with a patch; None if it is invalid or no option meets the
@@ -108,9 +108,9 @@ class RequestProbe:
         first = answer.recommendations[0]
         pools = first.estimate.deployment.pools
         if pools is None:
-            return First(first.accelerator.slug, first.accelerator.name, price_words(first.estimate))
+            return First(first.accelerator.slug, first.accelerator.name, describe_price(first.estimate))
         sides = f"two pools of {pools.prefill.accelerator} and {pools.decode.accelerator}"
-        return First(sides, sides, price_words(first.estimate))
+        return First(sides, sides, describe_price(first.estimate))
 
 
 def flips_of(asker: RequestProbe, runners_up: list[tuple[str, str]]) -> tuple[First, list[Flip], list[Hold]]:
@@ -135,7 +135,7 @@ def flips_of(asker: RequestProbe, runners_up: list[tuple[str, str]]) -> tuple[Fi
 def _of_knob(asker: RequestProbe, knob: Knob, now: First) -> Iterator[Flip]:
     """Yields the nearest breakpoint of one parameter in each direction."""
     for steps in knob.steps:
-        turn = nearest_turn(lambda v: asker.first(_moved(knob, v)).type, knob.now, steps, knob.closeness)
+        turn = find_threshold(lambda v: asker.first(_moved(knob, v)).type, knob.now, steps, knob.closeness)
         if turn is None:
             continue
         patch = knob.patch(turn.value)

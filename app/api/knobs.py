@@ -8,7 +8,7 @@ from typing import Any
 
 from app.api.schemas.requests import RecommendRequest
 from app.sizing.question import Question
-from app.sizing.words import large, percent
+from app.sizing.words import format_large_number, percent
 from app.sizing.workload import InferenceWorkload
 
 Part = dict[str, Any]
@@ -44,7 +44,7 @@ class Knob:
 
     def amount(self, value: float) -> str:
         """Returns a value as text with its unit."""
-        return percent(value) if self.unit == "1" else f"{large(_told(value))} {self.unit}"
+        return percent(value) if self.unit == "1" else f"{format_large_number(_told(value))} {self.unit}"
 
     def describe_change(self, value: float) -> str:
         """Returns the change of this parameter to `value` as text."""

@@ -17,7 +17,7 @@ from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
 from app.sizing.hardware.support.builds import BUILDS
-from app.sizing.words import together
+from app.sizing.words import join_words
 
 MOST_TOLD = 20
 MOST_CHOICES = 8
@@ -31,7 +31,7 @@ def listed(names: Sequence[str]) -> str:
 
 def did_you_mean(close: Sequence[str]) -> str:
     """Returns the closest names as a question with a leading space; empty if there are none."""
-    return f" Did you mean {together(close, 'or')}?" if close else ""
+    return f" Did you mean {join_words(close, 'or')}?" if close else ""
 
 
 def beginning(names: Sequence[str]) -> str:
@@ -183,7 +183,7 @@ class Naming:
                     nearest=close,
                 )
                 continue
-            low, high = Assumptions.bounds(name)
+            low, high = Assumptions.allowed_range(name)
             if not low <= value <= high:
                 unit = BY_NAME[name].metadata["unit"]
                 unit_text = "" if unit == "1" else f" {unit}"

@@ -13,11 +13,11 @@ from app.errors import Unanswerable
 from app.observed.figures import Reading, Runs, over
 from app.observed.logs import log
 from app.observed.read import metrics
-from app.sizing.diagnosis.observed import Observed
-from app.sizing.estimate import estimate
+from app.sizing.diagnosis.observed import Observations
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
-from app.sizing.words import figure
+from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload
 
 GROUPS: dict[str, type[BaseModel]] = {
@@ -32,7 +32,7 @@ SAME = 0.1  # relative difference up to which two figures agree
 class Pasted:
     """All observed figures, and what the pasted text contributed to them."""
 
-    observed: Observed
+    observed: Observations
     reading: Reading | None = None
     notes: tuple[str, ...] = ()
 
@@ -91,7 +91,7 @@ def check_phase_of(reading: Reading, question: Question) -> None:
 
 def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Runs:
     """Returns the run that the text can describe: the complete deployment and one step of the workload."""
-    result = estimate(question, deployment, market)
+    result = estimate_deployment(question, deployment, market)
     d, p = result.deployment, result.performance
     replicas = d.replicas or 1
     step = None if p is None or not p.step_time_s or not p.tokens_per_s else p.step_time_s * p.tokens_per_s
@@ -116,19 +116,19 @@ def possible(reading: Reading) -> Reading:
         try:
             spec.model_validate({name: f.value * times})
         except ValidationError:
-            notes.append(f"{f.group}.{name}: ignored the impossible value {figure(f.value * times)} ({f.source}).")
+            notes.append(f"{f.group}.{name}: ignored the impossible value {format_number(f.value * times)} ({f.source}).")
         else:
             figures.append(f)
     return replace(reading, figures=tuple(figures), notes=(*notes, *reading.notes))
 
 
-def contradictions(explicit: Observed, reading: Reading) -> Iterator[str]:
+def contradictions(explicit: Observations, reading: Reading) -> Iterator[str]:
     """Yields a note for each figure whose given value differs from the value read."""
     for f in reading.figures:
         sent = getattr(getattr(explicit, f.group), f.quantity)
         if isinstance(sent, float | int) and abs(sent - f.value) > SAME * max(abs(sent), abs(f.value)):
             name, times = wire_name(f, GROUPS[f.group])
             yield (
-                f"{f.group}.{name}: you sent {figure(sent * times)}, but the text contains {figure(f.value * times)} "
+                f"{f.group}.{name}: you sent {format_number(sent * times)}, but the text contains {format_number(f.value * times)} "
                 f"({f.source}). Your value is used."
             )

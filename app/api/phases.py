@@ -135,7 +135,7 @@ def _served(workload: InferenceSpec, model: ModelArchitecture, place: str) -> It
         accepted = "; ".join(
             (
                 "Set traffic.samples_per_s or another load in samples",
-                f"set their size with sample.{', sample.'.join(model.law.sizes)}" if model.law is not None else "",
+                f"set their size with sample.{', sample.'.join(model.law.size_fields)}" if model.law is not None else "",
             )
         ).removesuffix("; ")
         why = f"{model.name} processes samples, not tokens. {accepted}."

@@ -9,7 +9,7 @@ from app.api.schemas.recipe import RecipeSpec
 from app.api.schemas.requests import DeploymentSpec, EstimateRequest
 from app.api.schemas.workload import FineTuningSpec, InferenceSpec, TrainingSpec
 from app.sizing.hardware.engines import release_of
-from app.sizing.hardware.recipes import OF_ADAPTERS
+from app.sizing.hardware.recipes import ADAPTER_FIELDS
 from app.sizing.hardware.recipes.record import GRADIENTS, WEIGHTS
 
 AT, VERSION_AT = "#/deployment/recipe", "#/deployment/framework_version"
@@ -41,7 +41,7 @@ def _version(d: DeploymentSpec) -> Iterable[Refused]:
 
 
 def _layout(d: DeploymentSpec, recipe: RecipeSpec) -> Iterable[Refused]:
-    checkpointing, implied = d.activation_checkpointing, recipe.to_recipe().layout
+    checkpointing, implied = d.activation_checkpointing, recipe.to_recipe().recomputation_layout
     if None not in (checkpointing, implied) and checkpointing != implied:
         yield Refused(
             f"{AT}/recomputation",
@@ -59,10 +59,10 @@ def _layout(d: DeploymentSpec, recipe: RecipeSpec) -> Iterable[Refused]:
 
 def _method(recipe: RecipeSpec, workload: TrainingSpec | FineTuningSpec) -> Iterable[Refused]:
     method = workload.method if isinstance(workload, FineTuningSpec) else "full"
-    taken = {"full": (), "lora": OF_ADAPTERS[:2], "qlora": OF_ADAPTERS}[method]
-    for name in OF_ADAPTERS:
+    taken = {"full": (), "lora": ADAPTER_FIELDS[:2], "qlora": ADAPTER_FIELDS}[method]
+    for name in ADAPTER_FIELDS:
         if getattr(recipe, name) is not None and name not in taken:
-            goes = "method qlora" if name == OF_ADAPTERS[-1] else "method lora or qlora"
+            goes = "method qlora" if name == ADAPTER_FIELDS[-1] else "method lora or qlora"
             yield Refused(f"{AT}/{name}", f"recipe.{name} requires {goes}; this run uses method {method}.")
 
 

@@ -21,7 +21,7 @@ from app.errors import AppError
 from app.export.goods import bill_of
 from app.export.lines import Bill
 from app.export.money import Settlement
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 
@@ -85,7 +85,7 @@ def _judged(
     except ValidationError:
         raise NoLongerAsked("This version of the service no longer accepts the stored deployment.") from None
     question, named = estimate_question(request, catalog_index, catalog_store, today)
-    return question, estimate(question, named, catalog_index.market)
+    return question, estimate_deployment(question, named, catalog_index.market)
 
 
 def _bill(stored: Document, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date) -> Bill:

@@ -18,7 +18,7 @@ from app.calibration.report import KINDS, SURE_OF
 from app.calibration.spreads import around_of, unseen
 from app.sizing.columns import column
 from app.sizing.decisions.placement import replicas_for_rate
-from app.sizing.evidence import Compared, is_cost
+from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.uncertainty import Spread
 
@@ -38,7 +38,7 @@ class Tried:
 
 def done(row: Compared, factor: float) -> bool:
     """Whether hardware sized with a factor on the prediction would have delivered the measured figure."""
-    if is_cost(row.metric):
+    if lower_is_better(row.metric):
         return row.measured <= row.held_out * factor
     asked = FLEET * row.measured
     replicas = float(replicas_for_rate(asked, column([row.held_out / factor]), 1.0)[0])
@@ -47,8 +47,8 @@ def done(row: Compared, factor: float) -> bool:
 
 def outcomes(row: Compared, spread: Spread) -> list[bool]:
     """Whether the measured figure met the guaranteed value, at each of CONFIDENCE_LEVELS."""
-    scale = spread.scale(around_of([row]))
-    return [done(row, float(spread.factor(level, scale)[0])) for level in CONFIDENCE_LEVELS]
+    scale = spread.relative_spread(around_of([row]))
+    return [done(row, float(spread.error_factor(level, scale)[0])) for level in CONFIDENCE_LEVELS]
 
 
 def back_test(rows: Sequence[Compared]) -> tuple[Tried, ...]:

@@ -37,7 +37,7 @@ from app.catalog.files import rows_of
 from app.catalog.seed import seed
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
-from app.sizing.evidence import Compared, nearness
+from app.sizing.evidence import Compared, stack_familiarity
 from app.sizing.hardware.achieved import CoefficientTable, Factor
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import LEVELS, Spread
@@ -102,7 +102,7 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
                 measured=point.measured,
                 predicted=value,
                 held_out=held_out[case.id, point.metric],
-                near=nearness(case.stack.engine, case.stack.family, case.stack.format_class, others),
+                near=stack_familiarity(case.stack.engine, case.stack.family, case.stack.format_class, others),
                 sources_beside=0.0,
                 distance=0.0 if problem.distance is None else problem.distance(case, value),
                 low=0.0,

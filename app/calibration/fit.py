@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from app.calibration.case import Case, Stack
-from app.sizing.columns import Column, Columns, names_of
-from app.sizing.hardware.achieved import CoefficientTable, Factor, moved
+from app.sizing.columns import Column, Columns, column_names
+from app.sizing.hardware.achieved import CoefficientTable, Factor, apply_factor
 
 Parameter = tuple[str, tuple[str, ...], tuple[str, ...]]  # coefficient, keys, their values
 # What a coefficient varies with, and the prior standard deviation of the logarithm of each factor.
@@ -92,9 +92,9 @@ class Fit:
         stacks = [c.stack for c in cases]
         self.base = {
             name: np.array(
-                [table.row(name, family=s.family, format_class=s.format_class, engine=s.engine).value for s in stacks]
+                [table.find_row(name, family=s.family, format_class=s.format_class, engine=s.engine).value for s in stacks]
             )
-            for name in names_of(problem.coefficients)
+            for name in column_names(problem.coefficients)
         }
         self.names: list[Parameter] = []
         spread_of: list[float] = []
@@ -146,7 +146,7 @@ class Fit:
 
     def achieved(self, x: Column) -> Any:
         return self.problem.coefficients(
-            **{name: moved(name, base, np.exp(self.log_factor(name, x))) for name, base in self.base.items()}
+            **{name: apply_factor(name, base, np.exp(self.log_factor(name, x))) for name, base in self.base.items()}
         )
 
     def log_predicted(self, k: Any) -> Column:
@@ -168,7 +168,7 @@ class Fit:
         rows, columns, values = [], [], []
         every = np.arange(len(self.points))
         for name, levels in self.columns.items():
-            nudged = replace(k, **{name: moved(name, getattr(k, name), np.array(NUDGE))})
+            nudged = replace(k, **{name: apply_factor(name, getattr(k, name), np.array(NUDGE))})
             slope = (self.log_predicted(nudged) - here) / np.log(NUDGE)
             for index in levels:
                 rows.append(every)

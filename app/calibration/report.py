@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from app.sizing.evidence import Compared, is_cost
+from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.uncertainty import interval_score
 
 KINDS = (
@@ -230,7 +230,7 @@ def reason_of(s: Slice) -> str | None:
 def held_of(rows: Sequence[Compared]) -> Held:
     """Quality of intervals and guaranteed values over these rows."""
     low, high, measured = (np.log([getattr(r, name) for r in rows]) for name in ("low", "high", "measured"))
-    kept = [r.measured <= r.promised if is_cost(r.metric) else r.measured >= r.promised for r in rows]
+    kept = [r.measured <= r.promised if lower_is_better(r.metric) else r.measured >= r.promised for r in rows]
     return Held(
         float(np.mean((low <= measured) & (measured <= high))),
         float(np.exp(np.median(high - low))),

@@ -16,10 +16,10 @@ from itertools import product
 import numpy as np
 
 from app.sizing.columns import Codes, Column
-from app.sizing.evidence import Compared, is_cost
+from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.hardware.achieved import kernels_of
-from app.sizing.surroundings import Shape, StackKey, Surroundings, pool_of
-from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN, Neighborhood, Spread, interval_score
+from app.sizing.surroundings import Shape, StackKey, EvidencePool, evidence_pool
+from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN_SPREAD, Neighborhood, Spread, interval_score
 
 # Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
 ALONE = (0.5, 1.0, 2.0, 4.0)
@@ -53,16 +53,16 @@ class Errors:
 
     def scale(self, shape: tuple[float, float, float]) -> Column:
         """The scale of every row for these terms."""
-        return Spread("", *shape, (), 0, 0).scale(self.around)
+        return Spread("", *shape, (), 0, 0).relative_spread(self.around)
 
 
 def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Neighborhood]:
     """The evidence of other sources around every result, by (measurement, metric)."""
     found: dict[tuple[str, str], Neighborhood] = {}
-    for pool in sorted({pool_of(r.kind) for r in rows}):
-        of_pool = [r for r in rows if pool_of(r.kind) == pool]
+    for pool in sorted({evidence_pool(r.kind) for r in rows}):
+        of_pool = [r for r in rows if evidence_pool(r.kind) == pool]
         for source in sorted({r.source for r in of_pool}):
-            others = Surroundings(r for r in of_pool if r.source != source and not r.set_aside)
+            others = EvidencePool(r for r in of_pool if r.source != source and not r.set_aside)
             known: dict[tuple[StackKey, Shape], Neighborhood] = {}
             for r in of_pool:
                 if r.source != source:
@@ -84,7 +84,7 @@ def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
     names = {name: i for i, name in enumerate(sorted({r.source for r in kept}))}
     count = Counter((r.source, r.kind) for r in kept)
     return Errors(
-        np.array([r.worse for r in kept]),
+        np.array([r.log_shortfall for r in kept]),
         np.array([names[r.source] for r in kept], dtype=np.int64),
         np.array([count[r.source, r.kind] ** (CROWDING - 1.0) for r in kept]),
         around_of(kept),
@@ -157,9 +157,9 @@ def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
 
 def add_interval(row: Compared, spread: Spread) -> Compared:
     """A result with the interval and the guaranteed value that its prediction would have carried."""
-    scale = spread.scale(around_of([row]))
-    best, planned, worst = (float(spread.factor(level, scale)[0]) for level in (LOW, PLANNED, HIGH))
-    if is_cost(row.metric):
+    scale = spread.relative_spread(around_of([row]))
+    best, planned, worst = (float(spread.error_factor(level, scale)[0]) for level in (LOW, PLANNED, HIGH))
+    if lower_is_better(row.metric):
         return replace(row, low=row.held_out * best, high=row.held_out * worst, promised=row.held_out * planned)
     return replace(row, low=row.held_out / worst, high=row.held_out / best, promised=row.held_out / planned)
 
@@ -175,7 +175,7 @@ def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
         here = around[r.measurement, r.metric]
         placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
     known = {(r.measurement, r.metric): spread for r, spread in unseen(placed)}
-    return [add_interval(r, known.get((r.measurement, r.metric), UNKNOWN)) for r in placed]
+    return [add_interval(r, known.get((r.measurement, r.metric), UNKNOWN_SPREAD)) for r in placed]
 
 
 def unseen(rows: Sequence[Compared]) -> Iterator[tuple[Compared, Spread]]:

@@ -30,7 +30,7 @@ from app.catalog.tables import (
     SystemRow,
 )
 from app.db import Base
-from app.sizing.evidence import Compared, Evidence, Near, Setting
+from app.sizing.evidence import Compared, Evidence, Familiarity, Setting
 from app.sizing.hardware.achieved import Coefficient, Factor
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Offer, PricingModel, Segment, System, SystemKind
 from app.sizing.hardware.prices import PriceKind
@@ -174,7 +174,7 @@ SETTING = tuple(f.name for f in fields(Setting))
 
 def _compared(**row: Any) -> Compared:
     setting = Setting(**{name: row.pop(name) for name in SETTING})
-    return Compared(**row | {"near": Near(row["near"])}, setting=setting)
+    return Compared(**row | {"near": Familiarity(row["near"])}, setting=setting)
 
 
 def list_compared(session: Session) -> list[Compared]:

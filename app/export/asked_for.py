@@ -9,7 +9,7 @@ from typing import Any
 from app.export.lines import Line, Unit, plain
 from app.export.money import THOUSANDTH, decimal
 from app.sizing.product_names import provider_name
-from app.sizing.words import figure
+from app.sizing.words import format_number
 
 Document = Mapping[str, Any]
 TO_BE_QUOTED = "to be quoted"
@@ -67,7 +67,7 @@ def _checkpoints(option: Document) -> Iterator[Line]:
     terabytes = decimal(speed.get("cluster", {}).get("checkpoint_capacity_tb", 0.0), THOUSANDTH)
     if terabytes > 0:
         rate = speed.get("required_storage_gb_per_s")
-        written = "" if rate is None else f", written at {figure(rate)} GB/s"
+        written = "" if rate is None else f", written at {format_number(rate)} GB/s"
         yield _quoted("storage", terabytes, Unit.TERABYTE, f"Checkpoint storage{written}")
 
 

@@ -18,7 +18,7 @@ from app.export.money import CENT, FINE, THOUSANDTH, Settlement, decimal, plainl
 from app.sizing.hardware.prices import current_kind
 from app.sizing.product_names import provider_name
 from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.words import counted
+from app.sizing.words import format_count
 
 Document = Mapping[str, Any]
 UNNAMED_REGIONS = ("unspecified", "global")
@@ -184,7 +184,7 @@ def _joined(lot: Document) -> str:
     """
     each = lot.get("machine", {}).get("network_gbit_per_s")
     rate = "" if each is None else f" at {each:,.0f} Gbit/s each"
-    return f"; connects {counted(lot['machines'], 'machine')}{rate}"
+    return f"; connects {format_count(lot['machines'], 'machine')}{rate}"
 
 
 def _negotiated(lot: Document, what: str, usd: Decimal) -> str:
@@ -228,7 +228,7 @@ def _rented(lot: Document, part: Document, hours: float) -> Line:
     usd = by_month if months else decimal(part["usd_per_hour"], FINE)
     paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
     notes = (paid_first, _negotiated(lot, part["what"], usd))
-    text = f"{machine_text(lot)}, {way} from {provider_name(lot['seller'])}{where}; {counted(int(machines), 'machine')}"
+    text = f"{machine_text(lot)}, {way} from {provider_name(lot['seller'])}{where}; {format_count(int(machines), 'machine')}"
     return Line(
         goods="cloud",
         kind="cloud",

@@ -16,7 +16,7 @@ from app.export.lines import FILING_LABELS, Bill, Line, Unit
 from app.export.money import plainly
 from app.sizing.hardware.prices import FIRM
 from app.sizing.product_names import provider_name
-from app.sizing.words import counted, percent
+from app.sizing.words import format_count, percent
 
 Document = Mapping[str, Any]
 OPTIONS, REASONS, CHANGES, OTHERS = 3, 6, 3, 3
@@ -211,7 +211,7 @@ def _oldest(bill: Bill) -> Iterator[str]:
     ages = {line.number: line.price.age_days for line in bill.priced if line.price and line.price.age_days is not None}
     if ages:
         number = max(ages, key=lambda place: ages[place])
-        yield f"The oldest price is on line {number}: {counted(ages[number], 'day')} old. Get a quote before you order."
+        yield f"The oldest price is on line {number}: {format_count(ages[number], 'day')} old. Get a quote before you order."
 
 
 def _settles(answer: Document) -> Iterator[str]:
@@ -238,7 +238,7 @@ def _sums(bill: Bill) -> str:
     if settled.tax_name is not None:
         amounts += f", plus {bill.tax:,.2f} {currency} {settled.tax_name} ({plainly(settled.tax_percent)} %)"
     unpriced = len(bill.lines) - len(bill.priced)
-    excluded = f" The total excludes {counted(unpriced, 'line')} without a price." if unpriced else ""
+    excluded = f" The total excludes {format_count(unpriced, 'line')} without a price." if unpriced else ""
     return f"Rank {bill.rank}: {amounts}. Total: {bill.total:,.2f} {currency}.{excluded}"
 
 

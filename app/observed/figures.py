@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from app.errors import Unanswerable
-from app.sizing.diagnosis.observed import DevicesObserved, LoadSeen, Observed, ServiceObserved, TrainingObserved
+from app.sizing.diagnosis.observed import DevicesObservation, LoadObservation, Observations, ServiceObservation, TrainingObservation
 
-T = TypeVar("T", ServiceObserved, TrainingObserved, DevicesObserved)
+T = TypeVar("T", ServiceObservation, TrainingObservation, DevicesObservation)
 SHOWN = 5  # maximum number of unread lines that an answer lists
 LETTERS = 80  # maximum length of a listed line, characters
 
@@ -68,7 +68,7 @@ class Reading:
     figures: tuple[Figure, ...] = ()
     unread: UnreadContent = field(default_factory=UnreadContent)
     notes: tuple[str, ...] = ()
-    by_load: tuple[LoadSeen, ...] = ()  # latencies between scrapes at different loads
+    by_load: tuple[LoadObservation, ...] = ()  # latencies between scrapes at different loads
 
     def __add__(self, other: Reading) -> Reading:
         known = {(f.group, f.quantity) for f in self.figures}
@@ -76,12 +76,12 @@ class Reading:
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
         return Reading((*self.figures, *further), self.unread + other.unread, notes, self.by_load or other.by_load)
 
-    def observed(self) -> Observed:
+    def observed(self) -> Observations:
         """Convert the figures to observations."""
-        return Observed(
-            filled(ServiceObserved(by_load=self.by_load), self.figures, "service"),
-            filled(TrainingObserved(), self.figures, "training"),
-            filled(DevicesObserved(), self.figures, "devices"),
+        return Observations(
+            filled(ServiceObservation(by_load=self.by_load), self.figures, "service"),
+            filled(TrainingObservation(), self.figures, "training"),
+            filled(DevicesObservation(), self.figures, "devices"),
         )
 
 
@@ -91,9 +91,9 @@ def filled(empty: T, figures: Iterable[Figure], group: str) -> T:
     return replace(empty, **read)
 
 
-def over(explicit: Observed, read: Observed) -> Observed:
+def over(explicit: Observations, read: Observations) -> Observations:
     """Merge observations: explicit values take precedence over values read from text."""
-    return Observed(
+    return Observations(
         _over(explicit.service, read.service), _over(explicit.training, read.training), _over(explicit.devices, read.devices)
     )
 

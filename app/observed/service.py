@@ -10,12 +10,12 @@ from app.observed.engine import Engine, Names
 from app.observed.exposition import canonical
 from app.observed.figures import Figure, Reading, Runs
 from app.observed.series import Histogram, Metric, Series, Source
-from app.sizing.diagnosis.observed import LoadSeen
+from app.sizing.diagnosis.observed import LoadObservation
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 OTHER_LOAD = 1.2  # ratio of rates from which loads count as different
 MOST_LOADS = 12  # maximum number of loads compared
-OF_A_LOAD = {f.name for f in fields(LoadSeen)}
+OF_A_LOAD = {f.name for f in fields(LoadObservation)}
 OF_REQUESTS = 1.5  # a histogram with more observations per request counts tokens, not requests
 
 
@@ -73,7 +73,7 @@ class Service:
             often = self.series.restarts / self.seen * SECONDS_PER_DAY / window
             yield figure("restarts_per_day", often, "process_start_time_seconds")
 
-    def by_load(self) -> tuple[LoadSeen, ...]:
+    def by_load(self) -> tuple[LoadObservation, ...]:
         """Latencies between consecutive scrapes, if the load differs between them."""
         points = []
         for pair in self.series.pairs if len(self.series.moments) > 2 else ():
@@ -81,7 +81,7 @@ class Service:
                 f.quantity: f.value for f in (*self.for_series(pair).rates(), *self.for_series(pair).waits(), *self.for_series(pair).gaps())
             }
             if between.get("requests_per_s"):
-                points.append(LoadSeen(**{name: value for name, value in between.items() if name in OF_A_LOAD}))
+                points.append(LoadObservation(**{name: value for name, value in between.items() if name in OF_A_LOAD}))
         rates = [point.requests_per_s for point in points]
         points = points[:: math.ceil(len(points) / MOST_LOADS) or 1]
         return tuple(points) if rates and max(rates) > OTHER_LOAD * min(rates) else ()

@@ -12,7 +12,7 @@ from app.catalog.punchouts import Visit
 from app.export.lines import FILING_LABELS, Bill
 from app.export.money import plainly
 from app.procurement.desk import Form
-from app.sizing.words import counted
+from app.sizing.words import format_count
 
 STYLE = """
 body { font: 16px/1.45 system-ui, sans-serif; max-width: 60rem; margin: 1rem auto; padding: 0 1rem; color: #1a1a1a }
@@ -114,7 +114,7 @@ def _option(path: str, bill: Bill, *, chosen: bool, looks: bool) -> str:
     sums = f"{bill.once:,.2f} {currency} paid once, {bill.over_term:,.2f} {currency} over the term"
     asked_for = len(bill.lines) - len(bill.priced)
     if asked_for:
-        sums += f"; {counted(asked_for, 'line')} without a price, not in the basket"
+        sums += f"; {format_count(asked_for, 'line')} without a price, not in the basket"
     form = (
         f'<form method="post" action="{path}"><input type="hidden" name="recommendation" value="{_said(bill.answer)}">'
         f'<input type="hidden" name="rank" value="{bill.rank}">'

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from app.sizing.answer.money import finite, usd
+from app.sizing.answer.money import finite_or_none, format_usd
 from app.sizing.columns import at
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.serving.alone import best_single_service
 from app.sizing.snapshot import Catalog
-from app.sizing.values.classes import Apart, SharedFleet, total_usd_per_hour
-from app.sizing.values.latencies import ClassWaits
-from app.sizing.words import counted
+from app.sizing.values.classes import SeparateService, SharedFleet, total_usd_per_hour
+from app.sizing.values.latencies import ClassLatencies
+from app.sizing.words import format_count
 from app.sizing.workload import InferenceWorkload, TrafficClass
 
 TOGETHER, APART = "together", "apart"
@@ -24,7 +24,7 @@ def shared_fleet(question: Question, market: Catalog, found: Estimate) -> Shared
     workload, p = question.workload, found.performance
     if not isinstance(workload, InferenceWorkload) or not workload.classes or p is None:
         return None
-    separate = tuple(apart_of(question, market, workload, each) for each in workload.classes)
+    separate = tuple(separate_service(question, market, workload, each) for each in workload.classes)
     ours, theirs = None if found.cost is None else found.cost.usd_per_hour, total_usd_per_hour(separate)
     cheaper = None if ours is None else TOGETHER if theirs is None or ours <= theirs else APART
     saved = None if ours is None or theirs is None else abs(ours - theirs)
@@ -35,24 +35,24 @@ def shared_fleet(question: Question, market: Catalog, found: Estimate) -> Shared
         separate_services=separate,
         cheaper=cheaper,
         saving_usd_per_hour=saved,
-        why=why(p.by_class, separate, ours, theirs),
+        why=explain_sharing(p.by_class, separate, ours, theirs),
     )
 
 
-def apart_of(question: Question, market: Catalog, workload: InferenceWorkload, traffic_class: TrafficClass) -> Apart:
+def separate_service(question: Question, market: Catalog, workload: InferenceWorkload, traffic_class: TrafficClass) -> SeparateService:
     """Best service for one class alone, under the same constraints."""
     best = best_single_service(question, workload.single_class_workload(traffic_class), market)
     if best is None:
-        return Apart(traffic_class.name, None, None, None)
-    return Apart(
+        return SeparateService(traffic_class.name, None, None, None)
+    return SeparateService(
         traffic_class.name,
         market.accelerators[int(best.accelerator[0])].slug,
         int(at(best.fleet.replicas, 0)),
-        finite(at(best.cost.usd_per_hour, 0)),
+        finite_or_none(at(best.cost.usd_per_hour, 0)),
     )
 
 
-def why(by_class: tuple[ClassWaits, ...], apart: tuple[Apart, ...], ours: float | None, theirs: float | None) -> str:
+def explain_sharing(by_class: tuple[ClassLatencies, ...], apart: tuple[SeparateService, ...], ours: float | None, theirs: float | None) -> str:
     """Cost of the shared service compared with separate ones, and the class with the tightest limits."""
     tightest = min(by_class, key=lambda each: each.within_per_s).name
     binds = f"A shared service must meet the limits of {tightest}, the first to be exceeded, under all traffic."
@@ -61,7 +61,7 @@ def why(by_class: tuple[ClassWaits, ...], apart: tuple[Apart, ...], ours: float 
         return f"{binds} Its price is unknown."
     if theirs is None:
         return f"{binds} No separate service for {' or '.join(missing)} meets the constraints."
-    services = counted(len(apart), "separate service")
+    services = format_count(len(apart), "separate service")
     if ours <= theirs:
-        return f"{binds} It still costs only {usd(ours)}/h; {services} cost {usd(theirs)}/h."
-    return f"{binds} It costs {usd(ours)}/h; {services} cost {usd(theirs)}/h."
+        return f"{binds} It still costs only {format_usd(ours)}/h; {services} cost {format_usd(theirs)}/h."
+    return f"{binds} It costs {format_usd(ours)}/h; {services} cost {format_usd(theirs)}/h."

@@ -25,19 +25,19 @@ class Columns:
             if len(rows) == len(self):
                 return self
         taken = object.__new__(type(self))
-        for name in names_of(type(self)):
+        for name in column_names(type(self)):
             value = getattr(self, name)
             if isinstance(value, np.ndarray):
                 value = value[rows]
-            elif isinstance(value, TABLES):
+            elif isinstance(value, TABLE_TYPES):
                 value = value.take(rows)
             object.__setattr__(taken, name, value)
         return taken
 
     def __len__(self) -> int:
-        for name in names_of(type(self)):
+        for name in column_names(type(self)):
             value = getattr(self, name)
-            if isinstance(value, (np.ndarray, *TABLES)):
+            if isinstance(value, (np.ndarray, *TABLE_TYPES)):
                 return len(value)
         raise TypeError(f"{type(self).__name__} has no columns")
 
@@ -89,26 +89,26 @@ def lazy_rows(table: Table, rows: Codes) -> Table:
     return cast(Table, _LazyTable(table, rows))
 
 
-def materialize_as(kind: type[Table], table: Table) -> Table:
+def materialize_as(table_type: type[Table], table: Table) -> Table:
     """A table with columns of its own, copied from a table that may be lazy."""
-    return kind(**{name: getattr(table, name) for name in names_of(kind)})
+    return table_type(**{name: getattr(table, name) for name in column_names(table_type)})
 
 
 # Types of fields that are tables themselves.
-TABLES = (Columns, Indexed)
+TABLE_TYPES = (Columns, Indexed)
 
-_NAMES: dict[type, tuple[str, ...]] = {}
+_COLUMN_NAMES: dict[type, tuple[str, ...]] = {}
 
 
-def names_of(table: type[Columns]) -> tuple[str, ...]:
+def column_names(table: type[Columns]) -> tuple[str, ...]:
     """Names of the columns of a table type."""
-    known = _NAMES.get(table)
+    known = _COLUMN_NAMES.get(table)
     if known is None:
-        known = _NAMES[table] = tuple(f.name for f in fields(table))
+        known = _COLUMN_NAMES[table] = tuple(f.name for f in fields(table))
     return known
 
 
-def distinct(key: Codes) -> tuple[Codes, Codes]:
+def distinct_rows(key: Codes) -> tuple[Codes, Codes]:
     """First row of each distinct key in order of appearance, and for every row the index of its key."""
     _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     fresh = np.zeros(len(key), bool)
@@ -122,7 +122,7 @@ def column(values: object) -> Column:
     return np.array(values, dtype=np.float64)
 
 
-def stacked(tables: Sequence[Table]) -> Table:
+def concat_tables(tables: Sequence[Table]) -> Table:
     """Tables of one type, concatenated."""
     joined: dict[str, object] = {}
     for f in fields(tables[0]):
@@ -130,14 +130,14 @@ def stacked(tables: Sequence[Table]) -> Table:
         if isinstance(parts[0], np.ndarray):
             joined[f.name] = np.concatenate(parts)
         elif isinstance(parts[0], Columns):
-            joined[f.name] = stacked(parts)
+            joined[f.name] = concat_tables(parts)
     return replace(tables[0], **joined)
 
 
 def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
     """A table of plain columns with some rows replaced by those of `changed`."""
     merged: dict[str, object] = {}
-    for name in names_of(type(table)):
+    for name in column_names(type(table)):
         column = getattr(table, name).copy()
         column[rows] = getattr(changed, name)
         merged[name] = column
@@ -147,7 +147,7 @@ def with_rows(table: Table, rows: Codes, changed: Table) -> Table:
 def choose_rows(mask: Mask, first: Table, second: Table) -> Table:
     """Rows of the first table where the mask is true, else those of the second."""
     chosen: dict[str, object] = {}
-    for name in names_of(type(first)):
+    for name in column_names(type(first)):
         of_first, of_second = getattr(first, name), getattr(second, name)
         if isinstance(of_first, np.ndarray):
             chosen[name] = np.where(mask, of_first, of_second)

@@ -7,26 +7,26 @@ from dataclasses import replace
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.answer.assumed import assumptions
-from app.sizing.answer.comparison import as_tied, tied
+from app.sizing.answer.assumed import collect_assumptions
+from app.sizing.answer.comparison import describe_runner_up, near_tie_reason
 from app.sizing.answer.described import describe_deployment
-from app.sizing.answer.hosted import hosted_api
-from app.sizing.answer.serving import judge_deployments
-from app.sizing.answer.summary import impossible
-from app.sizing.answer.training import training_estimates
-from app.sizing.answer.verification import verification
-from app.sizing.answer.warnings import warnings
+from app.sizing.answer.hosted import compare_hosted_api
+from app.sizing.answer.serving import estimate_deployments
+from app.sizing.answer.summary import impossible_estimate
+from app.sizing.answer.training import build_training_estimates
+from app.sizing.answer.verification import choose_verification
+from app.sizing.answer.warnings import find_warnings
 from app.sizing.assumptions import Assumptions
 from app.sizing.classes import shared_fleet
-from app.sizing.decisions.fixed import least_in_one, machines_for, most_in_one, of_size, unsold
-from app.sizing.decisions.machines import Candidates, oversubscribed
+from app.sizing.decisions.fixed import min_accelerators_per_machine, find_machines, max_accelerators_per_machine, filter_by_size, unlisted_machine
+from app.sizing.decisions.machines import Candidates, apply_oversubscription
 from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.hardware.prices import KINDS
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.packing.together import beside_pools, with_packing
-from app.sizing.pools.estimate import judge_pools
+from app.sizing.packing.together import add_separate_companions, add_packing
+from app.sizing.pools.estimate import estimate_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.result import Estimate, Ranked, Reason, Rival
+from app.sizing.result import Estimate, Ranked, Reason, RunnerUp
 from app.sizing.serving.asked import check_context, check_experts, check_speculation, hardware_holds_replicas, requested_settings
 from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
 from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
@@ -42,32 +42,32 @@ from app.sizing.training.maximum import find_maximum, with_quantity
 from app.sizing.training.run import run_fits_at_confidence
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import CostedRuns, comparison_score, training_layouts
-from app.sizing.values.runs import Maximum
+from app.sizing.values.runs import MaximumThatFits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def estimate(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
+def estimate_deployment(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """Judge one deployment; fields that it leaves open are chosen as a recommendation would choose them.
 
     Raises Conflict for a deployment that contradicts itself or the catalog.
     """
-    workload = as_launched(question.workload, deployment)
-    question = replace(question, workload=workload, assumptions=question.assumptions.noted())
+    workload = effective_workload(question.workload, deployment)
+    question = replace(question, workload=workload, assumptions=question.assumptions.with_recording())
     found = judge_deployment(question, deployment, market)
     accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
     ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
     return replace(
         found,
         summary=describe_deployment(question, ranked[0]),
-        warnings=warnings(question, ranked),
-        verification=verification(question, ranked),
-        assumptions=assumptions(question, deployment),
-        hosted_api=hosted_api(question, market, found),
+        warnings=find_warnings(question, ranked),
+        verification=choose_verification(question, ranked),
+        assumptions=collect_assumptions(question, deployment),
+        hosted_api=compare_hosted_api(question, market, found),
         shared=shared_fleet(question, market, found),
     )
 
 
-def as_launched(
+def effective_workload(
     workload: InferenceWorkload | TrainingWorkload, deployment: Deployment
 ) -> InferenceWorkload | TrainingWorkload:
     """The workload that the engine sees: without a prefix cache, no prompt tokens are cached."""
@@ -79,33 +79,33 @@ def judge_deployment(question: Question, deployment: Deployment, market: Catalog
     """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
     if deployment.pools is not None:
         without_companions = replace(question, companions=())
-        split = judge_pools(without_companions, deployment, deployment.pools, market, judge_deployment)
-        return beside_pools(question, split, market)
+        split = estimate_pools(without_companions, deployment, deployment.pools, market, judge_deployment)
+        return add_separate_companions(question, split, market)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
-    firm, size = machines_for(question, deployment, market), least_in_one(question, deployment)
-    firm = of_size(firm, question, deployment)
-    found = judged_on(firm, question, deployment, market) if most_in_one(firm) >= size else None
+    firm, size = find_machines(question, deployment, market), min_accelerators_per_machine(question, deployment)
+    firm = filter_by_size(firm, question, deployment)
+    found = judge_on_machines(firm, question, deployment, market) if max_accelerators_per_machine(firm) >= size else None
     if found is not None and found.fits:
         return found
-    every = of_size(machines_for(question, deployment, market, KINDS), question, deployment)
-    every = every if len(every) else unsold(market, deployment, question)
+    every = filter_by_size(find_machines(question, deployment, market, KINDS), question, deployment)
+    every = every if len(every) else unlisted_machine(market, deployment, question)
     if found is not None and np.array_equal(every.listing, firm.listing):
         return found
-    other = judged_on(every if most_in_one(every) >= size else firm, question, deployment, market)
+    other = judge_on_machines(every if max_accelerators_per_machine(every) >= size else firm, question, deployment, market)
     return other if found is None or other.fits else found
 
 
-def judged_on(machines: Candidates, question: Question, deployment: Deployment, market: Catalog) -> Estimate:
+def judge_on_machines(machines: Candidates, question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """Judge the deployment on one of these machines."""
     if isinstance(question.workload, TrainingWorkload):
         return estimate_training(question, question.workload, deployment, machines, market)
     return estimate_inference(question, question.workload, deployment, machines, market)
 
 
-def refused(deployment: Deployment, model: ModelArchitecture, market: Catalog, rejections: Rejections) -> Estimate:
+def infeasible_estimate(deployment: Deployment, model: ModelArchitecture, market: Catalog, rejections: Rejections) -> Estimate:
     """Estimate of a deployment without a supported combination or layout."""
     index = market.accelerator_index[deployment.accelerator]
-    return impossible(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
+    return impossible_estimate(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
 
 
 def check_consistency(d: Deployment, *, training: bool) -> None:
@@ -165,10 +165,10 @@ def estimate_inference(
         deployment,
         question.assumptions,
         phase=serving_backend(workload).phase,
-        personal=workload.personal,
+        personal=workload.is_personal,
     )
     if not len(plans):
-        return refused(deployment, workload.model, market, rejections)
+        return infeasible_estimate(deployment, workload.model, market, rejections)
     holds = hardware_holds_replicas(deployment, plans)
     if not holds.any():
         raise Conflict(
@@ -183,8 +183,8 @@ def estimate_inference(
     if runs is not None:
         requested = requested_settings(deployment, choice.plan, workload.redundancy)
         settings = with_carrying_replicas(question, workload, choice.plan, settings, requested, runs)
-    (found,) = judge_deployments(question, workload, choice.plan, market, settings, deployment, runs=runs)
-    found = with_packing(question, workload, found, choice.plan, market)
+    (found,) = estimate_deployments(question, workload, choice.plan, market, settings, deployment, simulated_replicas=runs)
+    found = add_packing(question, workload, found, choice.plan, market)
     scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,
@@ -197,12 +197,12 @@ def estimate_inference(
     return replace(found, deployment=echoed, explanation=(*found.explanation, *reasons))
 
 
-def choice_reasons(question: Question, requested: Deployment, choice: ChosenPlan, taken: Deployment) -> tuple[Reason, ...]:
+def choice_reasons(question: Question, requested: Deployment, choice: ChosenPlan, chosen_deployment: Deployment) -> tuple[Reason, ...]:
     """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
     if requested.engine is None and choice.runner_up is not None:
-        reasons = tied([as_tied(choice.runner_up)], Objective.THROUGHPUT if requested.fixes_hardware else question.objective)
-    unused = (requested.total_accelerators or 0) - (taken.total_accelerators or 0)
+        reasons = near_tie_reason([describe_runner_up(choice.runner_up)], Objective.THROUGHPUT if requested.fixes_hardware else question.objective)
+    unused = (requested.total_accelerators or 0) - (chosen_deployment.total_accelerators or 0)
     if unused > 0:
         text = (
             f"{unused:,} of {requested.total_accelerators:,} requested accelerators are unused: "
@@ -218,32 +218,32 @@ def estimate_training(
     """Judge the requested layout, or the best on the requested accelerators, at the maximum where one is requested."""
     check_layout(workload, deployment)
     assumed, rejections = question.assumptions, Rejections(market.accelerators)
-    machines = oversubscribed(machines, assumed)
-    maximum: Maximum | None = None
+    machines = apply_oversubscription(machines, assumed)
+    maximum: MaximumThatFits | None = None
     if question.maximize is not None:
         sought = (question.maximize, question.constraints, assumed)
-        workload, deployment, maximum = at_maximum(*sought, workload, deployment, machines, market)
+        workload, deployment, maximum = maximize_quantity(*sought, workload, deployment, machines, market)
     counts = counts_of(workload)
     layouts = training_layouts(workload, market, machines, question.constraints, rejections, assumed, fixed=deployment)
     if not len(layouts):
-        return refused(deployment, workload.model, market, rejections)
+        return infeasible_estimate(deployment, workload.model, market, rejections)
     runs = best_requested_run(workload, counts, layouts, deployment, question)
     if runs is None:
-        raise not_laid_out(deployment)
+        raise layout_conflict(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
     judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
-    (found,) = training_estimates(workload, judged, market, question)
+    (found,) = build_training_estimates(workload, judged, market, question)
     if deployment.framework is None:
-        runner_up = framework_beside(workload, counts, runs, question, market)
-        reasons = () if runner_up is None else tied([as_tied(runner_up)], question.objective)
+        runner_up = runner_up_framework(workload, counts, runs, question, market)
+        reasons = () if runner_up is None else near_tie_reason([describe_runner_up(runner_up)], question.objective)
         found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
     return replace(found, scaling=scaling_curve(counts, layouts, best, question), maximum=maximum)
 
 
-def framework_beside(
+def runner_up_framework(
     workload: TrainingWorkload, counts: Counts, runs: CostedRuns, question: Question, market: Catalog
-) -> Rival | None:
+) -> RunnerUp | None:
     """The best framework that was not chosen, where it is feasible and almost as good."""
     plans, compared = runs.plans, comparison_score(counts, runs, question)
     able = run_fits_at_confidence(plans, runs.run, question.assumptions)
@@ -255,10 +255,10 @@ def framework_beside(
     worse = max(0.0, float(compared[best] / compared[0] - 1))
     if worse > question.assumptions.near_tie_share:
         return None
-    return Rival(market.engines[plans.framework[best]], None, worse)
+    return RunnerUp(market.engines[plans.framework[best]], None, worse)
 
 
-def not_laid_out(d: Deployment) -> Conflict:
+def layout_conflict(d: Deployment) -> Conflict:
     """Error for a deployment that no run can use: its parallel degrees, or else its number of accelerators."""
     degrees = d.tensor_parallel, d.pipeline_parallel, d.context_parallel, d.data_parallel, d.expert_parallel
     if any(degree is not None for degree in degrees):
@@ -272,7 +272,7 @@ def not_laid_out(d: Deployment) -> Conflict:
     )
 
 
-def at_maximum(
+def maximize_quantity(
     quantity: str,
     constraints: Constraints,
     assumed: Assumptions,
@@ -280,7 +280,7 @@ def at_maximum(
     deployment: Deployment,
     machines: Candidates,
     market: Catalog,
-) -> tuple[TrainingWorkload, Deployment, Maximum]:
+) -> tuple[TrainingWorkload, Deployment, MaximumThatFits]:
     """The question at the largest value of a quantity that fits.
 
     It must fit the requested accelerators, or one machine, at the requested confidence.

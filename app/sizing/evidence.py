@@ -22,7 +22,7 @@ TRAINING_KINDS = {
 }
 
 
-class Near(IntEnum):
+class Familiarity(IntEnum):
     """How much other published results say about a software stack."""
 
     STACK = 0  # the engine on the hardware family in the format class
@@ -56,7 +56,7 @@ def reported_quantity(metric: str, setting: Setting) -> str:
     return metric.removesuffix("_tokens_per_s").removesuffix("_s")
 
 
-def is_cost(metric: str) -> bool:
+def lower_is_better(metric: str) -> bool:
     """Whether less is better: true for a time or a size, false for a rate."""
     return not metric.endswith("per_s")
 
@@ -72,7 +72,7 @@ class Compared:
     measured: float  # published value
     predicted: float  # prediction of the current fit
     held_out: float  # prediction of a fit without this source
-    near: Near  # what other sources say about the stack
+    near: Familiarity  # what other sources say about the stack
     sources_beside: float  # other sources for the same runtime on the same family
     distance: float  # distance to the nearest result of another source
     low: float  # lower end of the 80 % interval around `held_out`, from spreads without this source
@@ -88,10 +88,10 @@ class Compared:
         return reported_quantity(self.metric, self.setting)
 
     @property
-    def worse(self) -> float:
+    def log_shortfall(self) -> float:
         """Logarithm of how much slower, or larger, the result is than the held-out prediction."""
         off = math.log(self.measured / self.held_out)
-        return off if is_cost(self.metric) else -off
+        return off if lower_is_better(self.metric) else -off
 
     @property
     def unit(self) -> str:
@@ -104,7 +104,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbor:
     """A published result near a question."""
 
     compared: Compared  # the result
@@ -112,7 +112,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AttributeWeight:
     """Weight of one attribute in the distance between two results."""
 
     weight: float  # contribution to the distance
@@ -121,38 +121,38 @@ class Difference:
 
 # Assumed weights, which rank results by relevance to an engineer. A categorical attribute that differs adds its weight;
 # a number adds its weight per factor of two.
-WORDS: Mapping[str, Difference] = MappingProxyType(
+CATEGORICAL_WEIGHTS: Mapping[str, AttributeWeight] = MappingProxyType(
     {
-        "vendor": Difference(1.0, "each vendor has its own software stack"),
-        "family": Difference(0.5, "hardware generations differ in rates and kernels"),
-        "accelerator": Difference(0.2, "types of one family differ in memory and power"),
-        "runtime": Difference(0.5, "runtimes issue work in different ways"),
-        "engine": Difference(0.3, "engines of one runtime differ in their schedulers"),
-        "format_class": Difference(0.3, "formats differ in kernels and rates"),
-        "load": Difference(0.3, "one stream and many streams are different tests"),
+        "vendor": AttributeWeight(1.0, "each vendor has its own software stack"),
+        "family": AttributeWeight(0.5, "hardware generations differ in rates and kernels"),
+        "accelerator": AttributeWeight(0.2, "types of one family differ in memory and power"),
+        "runtime": AttributeWeight(0.5, "runtimes issue work in different ways"),
+        "engine": AttributeWeight(0.3, "engines of one runtime differ in their schedulers"),
+        "format_class": AttributeWeight(0.3, "formats differ in kernels and rates"),
+        "load": AttributeWeight(0.3, "one stream and many streams are different tests"),
     }
 )
-NUMBERS: Mapping[str, Difference] = MappingProxyType(
+NUMERIC_WEIGHTS: Mapping[str, AttributeWeight] = MappingProxyType(
     {
-        "params": Difference(0.4, "the model size determines most of the time"),
-        "devices": Difference(0.3, "communication grows with the number of devices"),
-        "in_flight": Difference(0.15, "the batch size decides whether memory or compute limits a step"),
-        "input_tokens": Difference(0.1, "prompts of similar length behave alike"),
-        "output_tokens": Difference(0.1, "outputs of similar length behave alike"),
+        "params": AttributeWeight(0.4, "the model size determines most of the time"),
+        "devices": AttributeWeight(0.3, "communication grows with the number of devices"),
+        "in_flight": AttributeWeight(0.15, "the batch size decides whether memory or compute limits a step"),
+        "input_tokens": AttributeWeight(0.1, "prompts of similar length behave alike"),
+        "output_tokens": AttributeWeight(0.1, "outputs of similar length behave alike"),
     }
 )
-SCALES: Column = np.array([d.weight for d in NUMBERS.values()])
+NUMERIC_SCALES: Column = np.array([d.weight for d in NUMERIC_WEIGHTS.values()])
 
 
-def nearness(engine: str, family: str, format_class: str, seen: set[tuple[str, str, str]]) -> Near:
+def stack_familiarity(engine: str, family: str, format_class: str, seen: set[tuple[str, str, str]]) -> Familiarity:
     """How much of a stack appears in the results seen."""
     if (engine, family, format_class) in seen:
-        return Near.STACK
+        return Familiarity.STACK
     if any(e == engine and f == family for e, f, _ in seen):
-        return Near.ENGINE_ON_FAMILY
+        return Familiarity.ENGINE_ON_FAMILY
     if any(e == engine for e, _, _ in seen) and any(f == family for _, f, _ in seen):
-        return Near.ENGINE_AND_FAMILY
-    return Near.FAR
+        return Familiarity.ENGINE_AND_FAMILY
+    return Familiarity.FAR
 
 
 class Evidence:
@@ -170,19 +170,19 @@ class Evidence:
             for trains in (False, True)
         }
         self._nearest = {
-            trains: Nearest([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
+            trains: NearestIndex([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
         }
 
-    def near(self, setting: Setting, *, training: bool = False) -> Near:
+    def get_familiarity(self, setting: Setting, *, training: bool = False) -> Familiarity:
         """How much other published results say about the stack of a setting."""
-        return nearness(setting.engine, setting.family, setting.format_class, self.seen[training])
+        return stack_familiarity(setting.engine, setting.family, setting.format_class, self.seen[training])
 
-    def neighbours(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbour, ...]:
+    def find_neighbors(self, setting: Setting, count: int = 3, *, training: bool = False) -> tuple[Neighbor, ...]:
         """The nearest results of serving, or of training; each measurement appears once."""
-        return self._nearest[training].to(setting, count)
+        return self._nearest[training].find_nearest(setting, count)
 
 
-def word_of(name: str, engine: str, family: str, format_class: str) -> str:
+def stack_attribute(name: str, engine: str, family: str, format_class: str) -> str:
     """One categorical attribute of a stack."""
     if name == "vendor":
         return vendor_of(family)
@@ -191,30 +191,30 @@ def word_of(name: str, engine: str, family: str, format_class: str) -> str:
     return {"engine": engine, "family": family, "format_class": format_class}[name]
 
 
-def runtime_on(engine: str, family: str) -> tuple[str, str]:
+def runtime_and_family(engine: str, family: str) -> tuple[str, str]:
     """Runtime and hardware family, which engines that issue work in the same way share."""
     return engine_named(engine).runtime, family
 
 
-def word(setting: Setting, name: str) -> str:
+def setting_attribute(setting: Setting, name: str) -> str:
     """One categorical attribute of a setting."""
     if name in ("accelerator", "load"):
         return str(getattr(setting, name))
-    return word_of(name, setting.engine, setting.family, setting.format_class)
+    return stack_attribute(name, setting.engine, setting.family, setting.format_class)
 
 
-def scaled(setting: Setting) -> Column:
+def scale_numbers(setting: Setting) -> Column:
     """Numbers of a setting as weighted binary logarithms, so that distances add."""
-    values: Column = np.log2(np.maximum(np.array([getattr(setting, name) for name in NUMBERS], dtype=np.float64), 1.0))
-    return values * SCALES
+    values: Column = np.log2(np.maximum(np.array([getattr(setting, name) for name in NUMERIC_WEIGHTS], dtype=np.float64), 1.0))
+    return values * NUMERIC_SCALES
 
 
-def indexed(words: Iterable[str]) -> dict[str, int]:
+def index_values(words: Iterable[str]) -> dict[str, int]:
     """An index for each distinct value, in sorted order."""
     return {word: i for i, word in enumerate(sorted(set(words)))}
 
 
-class Nearest:
+class NearestIndex:
     """Results of one phase as columns: one row per measurement and setting, a rate where one was published.
 
     Distances in categorical attributes are computed once per combination; there are far fewer combinations than
@@ -222,36 +222,36 @@ class Nearest:
     """
 
     def __init__(self, rows: Sequence[Compared]) -> None:
-        first: dict[tuple[str, Setting], Compared] = {}
+        first_by_setting: dict[tuple[str, Setting], Compared] = {}
         for r in sorted(rows, key=lambda r: not r.metric.endswith("tokens_per_s")):
-            first.setdefault((r.measurement, r.setting), r)
-        self.rows = sorted(first.values(), key=lambda r: r.measurement)
-        self._numbers: Column = np.array([scaled(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
+            first_by_setting.setdefault((r.measurement, r.setting), r)
+        self.rows = sorted(first_by_setting.values(), key=lambda r: r.measurement)
+        self._numbers: Column = np.array([scale_numbers(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
         # At the same distance, a rate comes before other metrics.
         self._behind: Column = np.array([0.0 if r.metric.endswith("tokens_per_s") else 1e-6 for r in self.rows])
-        attributes = [tuple(word(r.setting, name) for name in WORDS) for r in self.rows]
+        attributes = [tuple(setting_attribute(r.setting, name) for name in CATEGORICAL_WEIGHTS) for r in self.rows]
         self._combinations = sorted(set(attributes))
         index = {words: i for i, words in enumerate(self._combinations)}
         self._combination: Codes = np.array([index[words] for words in attributes], dtype=np.int64)
-        self._codes = [indexed(words[i] for words in self._combinations) for i in range(len(WORDS))]
+        self._codes = [index_values(words[i] for words in self._combinations) for i in range(len(CATEGORICAL_WEIGHTS))]
         self._words: list[Codes] = [
             np.array([known[words[i]] for words in self._combinations], dtype=np.int64)
             for i, known in enumerate(self._codes)
         ]
 
-    def to(self, setting: Setting, count: int) -> tuple[Neighbour, ...]:
+    def find_nearest(self, setting: Setting, count: int) -> tuple[Neighbor, ...]:
         """The results nearest to a setting; each measurement appears once."""
         if not self.rows:
             return ()
         categorical = np.zeros(len(self._combinations))
-        for codes, known, (name, counts) in zip(self._words, self._codes, WORDS.items(), strict=True):
-            categorical += counts.weight * (codes != known.get(word(setting, name), -1))
-        off = self._numbers - scaled(setting)[:, None]
+        for codes, known, (name, counts) in zip(self._words, self._codes, CATEGORICAL_WEIGHTS.items(), strict=True):
+            categorical += counts.weight * (codes != known.get(setting_attribute(setting, name), -1))
+        off = self._numbers - scale_numbers(setting)[:, None]
         distance = np.sqrt(np.einsum("ij,ij->j", off, off)) + categorical[self._combination]
         near = np.argpartition(distance + self._behind, min(len(distance) - 1, 8 * count))[: 8 * count + 1]
-        found: dict[str, Neighbour] = {}
+        found: dict[str, Neighbor] = {}
         for i in near[np.lexsort((near, np.round(distance[near], 9) + self._behind[near]))].tolist():
-            found.setdefault(self.rows[i].measurement, Neighbour(self.rows[i], float(distance[i])))
+            found.setdefault(self.rows[i].measurement, Neighbor(self.rows[i], float(distance[i])))
             if len(found) == count:
                 break
         return tuple(found.values())

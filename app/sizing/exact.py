@@ -53,7 +53,7 @@ def log_of(x: Column) -> Column:
     return logarithm
 
 
-def normal_share(z: Column) -> Column:
+def normal_cdf(z: Column) -> Column:
     """Cumulative standard normal distribution within six sigma, after Marsaglia 2004, J. Stat. Softw. 11(4).
 
     Check:
@@ -71,10 +71,10 @@ def normal_share(z: Column) -> Column:
 def normal_grid() -> tuple[Column, Column]:
     """Evenly spaced values and their cumulative standard normal probabilities."""
     z = np.arange(-WIDEST_SIGMA * GRID_PER_SIGMA, WIDEST_SIGMA * GRID_PER_SIGMA + 1) / GRID_PER_SIGMA
-    return z, np.maximum.accumulate(normal_share(z))
+    return z, np.maximum.accumulate(normal_cdf(z))
 
 
-def between(x: Column, xs: Column, ys: Column) -> Column:
+def interpolate_linear(x: Column, xs: Column, ys: Column) -> Column:
     """Piecewise linear interpolation at x; beyond the ends, the value at the end."""
     place = np.clip(np.searchsorted(xs, x, side="right") - 1, 0, len(xs) - 2)
     width = np.maximum(xs[place + 1] - xs[place], np.finfo(float).tiny)

@@ -25,7 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 # Functions in trace lines, by their name in the code.
-WORDS = {
+FUNCTION_NAMES = {
     "maximum": "max",
     "minimum": "min",
     "abs": "abs",
@@ -77,15 +77,15 @@ class Formula(Generic[P, R]):
             value = self.function(*args, **kwargs)
         finally:
             _open.reset(token)
-        trace.note(self, args, kwargs, value)
+        trace.add_record(self, args, kwargs, value)
         return value
 
     @cached_property
-    def _read(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
-        return _Reader(self.function).read()
+    def _text_and_inputs(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
+        return _ExpressionReader(self.function).read_formula()
 
     @cached_property
-    def _arguments(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+    def _names_and_defaults(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Names of the arguments in order, and the defaults of those that have one; read once."""
         found = inspect.signature(self.function).parameters
         return tuple(found), {n: p.default for n, p in found.items() if p.default is not inspect.Parameter.empty}
@@ -93,27 +93,27 @@ class Formula(Generic[P, R]):
     @property
     def text(self) -> str:
         """The arithmetic as a trace shows it."""
-        return self._read[0]
+        return self._text_and_inputs[0]
 
     @property
     def inputs(self) -> Mapping[str, tuple[str, str | None]]:
         """For each name in the text, its argument, and the field of that argument where it is a table."""
-        return self._read[1]
+        return self._text_and_inputs[1]
 
     @cached_property
-    def _places(self) -> tuple[tuple[str, int, str | None], ...]:
+    def _input_positions(self) -> tuple[tuple[str, int, str | None], ...]:
         """For each name in the text, the position of its argument, and the field."""
-        names = self._arguments[0]
+        names = self._names_and_defaults[0]
         return tuple((name, names.index(argument), attribute) for name, (argument, attribute) in self.inputs.items())
 
-    def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    def bind_inputs(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The value that a call gives to each name in the text."""
-        names, defaults = self._arguments
+        names, defaults = self._names_and_defaults
         if len(args) < len(names):
             args = (*args, *(kwargs[n] if n in kwargs else defaults[n] for n in names[len(args) :]))
         return {
             name: args[place] if attribute is None else getattr(args[place], attribute)
-            for name, place, attribute in self._places
+            for name, place, attribute in self._input_positions
         }
 
 
@@ -129,13 +129,13 @@ def formula(*, unit: str, source: str = "definition") -> Callable[[Callable[P, R
         source: citation or rule that a reader can look up.
     """
 
-    def made(function: Callable[P, R]) -> Formula[P, R]:
+    def wrap_function(function: Callable[P, R]) -> Formula[P, R]:
         return Formula(function, unit=unit, source=source)
 
-    return made
+    return wrap_function
 
 
-class _Reader(ast.NodeTransformer):
+class _ExpressionReader(ast.NodeTransformer):
     """Turns the source of a function into one expression over plain names."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -144,11 +144,11 @@ class _Reader(ast.NodeTransformer):
         self.inputs: dict[str, tuple[str, str | None]] = {}
         self.local: dict[str, ast.expr] = {}
 
-    def read(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
-        expression = self.expression()
+    def read_formula(self) -> tuple[str, dict[str, tuple[str, str | None]]]:
+        expression = self.build_expression()
         return ast.unparse(expression), self.inputs
 
-    def expression(self) -> ast.expr:
+    def build_expression(self) -> ast.expr:
         """The returned expression, with intermediate names substituted."""
         tree = ast.parse(textwrap.dedent(inspect.getsource(self.function))).body[0]
         assert isinstance(tree, ast.FunctionDef)
@@ -167,7 +167,7 @@ class _Reader(ast.NodeTransformer):
                 raise TypeError(f"{self.function.__qualname__}: a formula may contain assignments and one return only")
         raise TypeError(f"{self.function.__qualname__} returns nothing")
 
-    def input(self, name: str, argument: str, attribute: str | None) -> ast.expr:
+    def record_input(self, name: str, argument: str, attribute: str | None) -> ast.expr:
         if self.inputs.setdefault(name, (argument, attribute)) != (argument, attribute):
             raise TypeError(f"{self.function.__qualname__}: two inputs are called {name}")
         return ast.Name(name)
@@ -176,7 +176,7 @@ class _Reader(ast.NodeTransformer):
         if node.id in self.local:
             return self.local[node.id]
         if node.id in self.arguments:
-            return self.input(node.id, node.id, None)
+            return self.record_input(node.id, node.id, None)
         value = self.function.__globals__[node.id]
         if not isinstance(value, int | float):
             raise TypeError(f"{self.function.__qualname__}: {node.id} is not a number")
@@ -184,7 +184,7 @@ class _Reader(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         if isinstance(node.value, ast.Name) and node.value.id in self.arguments:
-            return self.input(node.attr, node.value.id, node.attr)
+            return self.record_input(node.attr, node.value.id, node.attr)
         if ast.unparse(node) == "np.inf":
             return ast.Name("inf")
         raise TypeError(f"{self.function.__qualname__}: {ast.unparse(node)} is not an input")
@@ -206,7 +206,7 @@ class _Reader(ast.NodeTransformer):
                 return inner
             other = self.function.__globals__.get(node.func.id)
             if isinstance(other, Formula):
-                return self.inlined(other, node)
+                return self.inline_formula(other, node)
             raise TypeError(f"{self.function.__qualname__}: {node.func.id} is not a formula")
         name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         args = [self.visit(a) for a in node.args]
@@ -214,40 +214,40 @@ class _Reader(ast.NodeTransformer):
             return ast.IfExp(args[0], args[1], args[2])
         if name == "clip":
             return ast.Call(ast.Name("min"), [ast.Call(ast.Name("max"), args[:2], []), args[2]], [])
-        return ast.Call(ast.Name(WORDS[name]), args, [])
+        return ast.Call(ast.Name(FUNCTION_NAMES[name]), args, [])
 
-    def inlined(self, other: Formula[..., Any], node: ast.Call) -> ast.expr:
+    def inline_formula(self, other: Formula[..., Any], node: ast.Call) -> ast.expr:
         """The expression of another formula in the names of this one."""
-        reader = _Reader(other.function)
+        reader = _ExpressionReader(other.function)
         names = list(inspect.signature(other.function).parameters)
         given: dict[str, ast.expr] = dict(zip(names, (self.visit(a) for a in node.args), strict=False))
         given |= {k.arg: self.visit(k.value) for k in node.keywords if k.arg is not None}
         reader.local, reader.arguments = given, set()
-        return reader.expression()
+        return reader.build_expression()
 
 
 @dataclass(slots=True)
 class Trace:
     """Values that formulas computed while the trace was open, as whole columns; `row_steps` reads one row."""
 
-    noted: list[tuple[str, Formula[Any, Any], dict[str, Any], Any]] = field(default_factory=list)
+    records: list[tuple[str, Formula[Any, Any], dict[str, Any], Any]] = field(default_factory=list)
 
-    def note(self, of: Formula[Any, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> None:
+    def add_record(self, of: Formula[Any, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any], value: Any) -> None:
         label = _label.get()
-        self.noted.append((f"{of.name} ({label})" if label else of.name, of, of.bound(args, kwargs), value))
+        self.records.append((f"{of.name} ({label})" if label else of.name, of, of.bind_inputs(args, kwargs), value))
 
-    def lines(self, row: int) -> tuple[Step, ...]:
+    def row_steps(self, row: int) -> tuple[Step, ...]:
         """The steps of one row, each once; steps with a value or an input that is not finite are omitted."""
         steps: dict[tuple[str, tuple[tuple[str, float], ...]], Step] = {}
-        for name, of, arguments, result in self.noted:
-            inputs = {n: _entry(v, row) for n, v in arguments.items()}
-            value = _entry(result, row)
+        for name, of, arguments, result in self.records:
+            inputs = {n: _row_value(v, row) for n, v in arguments.items()}
+            value = _row_value(result, row)
             if math.isfinite(value) and all(map(math.isfinite, inputs.values())):
                 steps.setdefault((name, tuple(inputs.items())), Step(name, of.text, inputs, value, of.unit, of.source))
         return tuple(steps.values())
 
 
-def _entry(values: Any, row: int) -> float:
+def _row_value(values: Any, row: int) -> float:
     return float(values.item(row)) if isinstance(values, np.ndarray) and values.ndim else float(values)
 
 
@@ -256,7 +256,7 @@ _label: ContextVar[str] = ContextVar("label", default="")
 
 
 @contextmanager
-def recording(*, wanted: bool = True) -> Iterator[Trace]:
+def record_trace(*, wanted: bool = True) -> Iterator[Trace]:
     """Record what formulas compute within this context."""
     trace = Trace()
     token = _open.set(trace if wanted else None)
@@ -272,9 +272,9 @@ def is_recording() -> bool:
 
 
 @contextmanager
-def unrecorded() -> Iterator[None]:
+def suspend_recording() -> Iterator[None]:
     """Suspend recording, for numeric searches that evaluate formulas many times."""
-    with recording(wanted=False):
+    with record_trace(wanted=False):
         yield
 
 

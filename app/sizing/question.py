@@ -9,7 +9,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.scheduling import SchedulerSettings
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 from app.sizing.workload.companions import Companion
@@ -44,10 +44,10 @@ class Constraints:
     max_purchase_usd: float | None = None
     max_accelerators: int | None = None
     max_power_w: float | None = None
-    confidence: float = Assumptions.usual("confidence")  # probability of meeting memory, latency limits and deadline
+    confidence: float = Assumptions.default_value("confidence")  # probability of meeting memory, latency limits and deadline
 
     @property
-    def outright(self) -> tuple[str, ...]:
+    def named_accelerators(self) -> tuple[str, ...]:
         """Accelerators that the request names directly, not by a pattern."""
         return tuple(name for name in self.accelerators if name not in self.by_pattern)
 
@@ -56,9 +56,9 @@ class Constraints:
 class Economics:
     """Over which period and at which energy price hardware is paid for."""
 
-    horizon_months: float = Assumptions.usual("horizon_months")  # period over which purchases are paid off, months
-    electricity_usd_per_kwh: float = Assumptions.usual("electricity_usd_per_kwh")
-    pue: float = Assumptions.usual("pue")  # power usage effectiveness of the building
+    horizon_months: float = Assumptions.default_value("horizon_months")  # period over which purchases are paid off, months
+    electricity_usd_per_kwh: float = Assumptions.default_value("electricity_usd_per_kwh")
+    pue: float = Assumptions.default_value("pue")  # power usage effectiveness of the building
     discounts: tuple[tuple[str, float], ...] = ()  # by accelerator: share off the price of its machines, 0 to 1
 
     @classmethod
@@ -89,7 +89,7 @@ class Objective(StrEnum):
     BALANCED = "balanced"
 
 
-class Drafting(StrEnum):
+class DraftMethod(StrEnum):
     """Source of the drafted tokens of speculative decoding."""
 
     DRAFT_MODEL = "draft_model"
@@ -102,7 +102,7 @@ class Drafting(StrEnum):
 class Speculative:
     """Settings of speculative decoding, which is used only where the request asks for it."""
 
-    method: Drafting  # source of the drafted tokens
+    method: DraftMethod  # source of the drafted tokens
     draft_tokens: int  # tokens drafted per step
     acceptance_rate: float  # probability that a drafted token is accepted, 0 to 1
     draft_parameters: float = 0.0  # parameters of a draft model
@@ -131,9 +131,9 @@ class Speculative:
             >>> round(Speculative(Drafting.DRAFT_MODEL, 3, 0.8, draft_parameters=1e9).draft_share(LLAMA_8B), 4)
             0.1333
         """
-        if self.method is Drafting.NGRAM:
+        if self.method is DraftMethod.NGRAM:
             return 0.0
-        if self.method is Drafting.DRAFT_MODEL:
+        if self.method is DraftMethod.DRAFT_MODEL:
             return self.draft_parameters / model.matmul_params
         head = model.head_matmul_params
         return ((model.matmul_params - head) / model.num_layers + head) / model.matmul_params
@@ -180,7 +180,7 @@ class Deployment:
     sequence_parallel: bool | None = None
     flash_attention: bool | None = None
     framework_version: str | None = None
-    recipe: RecipeSaid | None = None
+    recipe: RecipeSettings | None = None
     pools: Pools | None = None  # separate prefill and decode pools, instead of replicas that do both
 
     @property
@@ -189,11 +189,11 @@ class Deployment:
 
         A number of replicas of any size fixes no amount of hardware.
         """
-        each = self.accelerators_per_replica is not None or self.laid_out
+        each = self.accelerators_per_replica is not None or self.fixes_layout
         return self.nodes is not None or self.total_accelerators is not None or (self.replicas is not None and each)
 
     @property
-    def laid_out(self) -> bool:
+    def fixes_layout(self) -> bool:
         """Whether the layout of a replica is fully specified."""
         degrees = (self.tensor_parallel, self.pipeline_parallel, self.accelerators_per_replica)
         return sum(degree is not None for degree in degrees) > 1
@@ -219,7 +219,7 @@ class Question:
     limit: int = DEFAULT_RANKED  # number of recommendations
     rejected_limit: int = DEFAULT_REJECTED  # number of rejected types in the answer
     trace: bool = False  # whether to record the arithmetic
-    briefly: bool = False  # ranking and costs only, without sensitivity and alternatives
+    ranking_only: bool = False  # ranking and costs only, without sensitivity and alternatives
     today: str = ""  # day that price ages are counted to; empty: ages are not computed
     companions: tuple[Companion, ...] = ()  # models to pack onto the same cards
     maximize: str | None = None  # quantity to maximize, a member of maximum.QUANTITIES

@@ -16,30 +16,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.assumed import assumptions
-from app.sizing.answer.comparison import compared
-from app.sizing.answer.discount import price_flip
-from app.sizing.answer.hosted import hosted_api
+from app.sizing.answer.assumed import collect_assumptions
+from app.sizing.answer.comparison import add_comparisons
+from app.sizing.answer.discount import find_leading_discount
+from app.sizing.answer.hosted import compare_hosted_api
 from app.sizing.answer.money import mean_usd_per_hour
-from app.sizing.answer.overkill import Cheapest, with_what_decided
-from app.sizing.answer.sensitivity import RENT_OR_BUY, sensitivity
-from app.sizing.answer.serving import judge_deployments
-from app.sizing.answer.summary import summary
-from app.sizing.answer.training import larger_batch, training_estimates, twice_the_accelerators
-from app.sizing.answer.verification import verification
+from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
+from app.sizing.answer.sensitivity import RENT_OR_BUY, find_sensitivity
+from app.sizing.answer.serving import estimate_deployments
+from app.sizing.answer.summary import write_summary
+from app.sizing.answer.training import larger_batch_change, build_training_estimates, doubled_accelerators_change
+from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.volume import volume_changes
-from app.sizing.answer.warnings import warnings
+from app.sizing.answer.warnings import find_warnings
 from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
-from app.sizing.decisions.ranking import find_runners_up, score_of
+from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.packing.ranked import types_sought, with_companions
+from app.sizing.packing.ranked import with_enough_finalists, pack_finalists
 from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
 from app.sizing.question import Question
-from app.sizing.relaxations.changes import relaxations
-from app.sizing.relaxations.cheaper import cheaper_runs, cheaper_services
-from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, Rival
+from app.sizing.relaxations.changes import find_relaxations
+from app.sizing.relaxations.cheaper import find_cheaper_runs, find_cheaper_services
+from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, RunnerUp
 from app.sizing.serving.finalists import select_finalists, first_replica
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
@@ -51,7 +51,7 @@ from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.scaling import scaling_curve
 from app.sizing.training.search import best_runs, search_layouts, run_measures, smallest_runs
-from app.sizing.values.runs import Curve
+from app.sizing.values.runs import ScalingCurve
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
@@ -59,41 +59,41 @@ IN_ONE_POOL = "in one pool: "  # prefix of changes that apply to the best servic
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """Finalists of a search, the best first, with the counts of the search."""
 
     estimates: tuple[Estimate, ...]
     scores: tuple[float, ...]  # value of the objective of each, less is better
-    runners_up: tuple[Rival | None, ...]  # second-best engine of each
+    runners_up: tuple[RunnerUp | None, ...]  # second-best engine of each
     plans: int  # plans evaluated
     feasible_accelerators: int  # accelerator types with a feasible plan
     sensitivity: tuple[Change, ...] = ()
-    scaling: Curve | None = None  # scaling of the first training run
-    cheapest: Cheapest | None = None  # cheapest feasible option
+    scaling: ScalingCurve | None = None  # scaling of the first training run
+    cheapest: CheapestOption | None = None  # cheapest feasible option
     cheaper_if: tuple[Cheaper, ...] = ()
 
 
-def recommend(question: Question, market: Catalog) -> Answer:
+def recommend_hardware(question: Question, market: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
-    question = replace(question, assumptions=question.assumptions.noted())
+    question = replace(question, assumptions=question.assumptions.with_recording())
     rejections = Rejections(market.accelerators)
-    result = find(question, market, rejections)
-    rejected = rejections.nearest()
-    ranked = in_order(result, market)
+    result = find_finalists(question, market, rejections)
+    rejected = rejections.closest_first()
+    ranked = rank_estimates(result, market)
     considered = Considered(len(market.accelerators), result.plans, result.feasible_accelerators)
-    if question.briefly:
+    if question.ranking_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
-    sensitivity = (*result.sensitivity, *price_flip(question, ranked))
+    sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
     if not result.estimates:
-        sensitivity = relaxations(question, market, rejected)
-    ranked = compared(ranked, question, result.feasible_accelerators)
-    ranked = with_what_decided(question, ranked, result.cheapest, rejected)
-    ranked = with_classes(question, market, ranked)
-    notices = warnings(question, ranked, result.cheapest)
-    settled = verification(question, ranked)
+        sensitivity = find_relaxations(question, market, rejected)
+    ranked = add_comparisons(ranked, question, result.feasible_accelerators)
+    ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
+    ranked = add_class_comparison(question, market, ranked)
+    notices = find_warnings(question, ranked, result.cheapest)
+    settled = choose_verification(question, ranked)
     return Answer(
-        summary=summary(question, ranked, rejected),
-        assumptions=assumptions(question),
+        summary=write_summary(question, ranked, rejected),
+        assumptions=collect_assumptions(question),
         warnings=notices,
         recommendations=ranked,
         rejected=tuple(rejected[: question.rejected_limit]),
@@ -103,11 +103,11 @@ def recommend(question: Question, market: Catalog) -> Answer:
         verification=settled,
         scaling=result.scaling,
         cheaper_if=result.cheaper_if,
-        hosted_api=hosted_api(question, market, ranked[0].estimate if ranked else None),
+        hosted_api=compare_hosted_api(question, market, ranked[0].estimate if ranked else None),
     )
 
 
-def with_classes(question: Question, market: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+def add_class_comparison(question: Question, market: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Add to the first recommendation the comparison with a separate service per traffic class."""
     if not ranked:
         return ()
@@ -116,7 +116,7 @@ def with_classes(question: Question, market: Catalog, ranked: tuple[Ranked, ...]
     return replace(first, estimate=estimate), *others
 
 
-def in_order(result: Found, market: Catalog) -> tuple[Ranked, ...]:
+def rank_estimates(result: SearchResult, market: Catalog) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
     best = result.scores[0] if result.scores else 0.0
     return tuple(
@@ -131,69 +131,69 @@ def in_order(result: Found, market: Catalog) -> tuple[Ranked, ...]:
     )
 
 
-def find(question: Question, market: Catalog, rejections: Rejections) -> Found:
+def find_finalists(question: Question, market: Catalog, rejections: Rejections) -> SearchResult:
     """Find the finalists for either kind of workload."""
     if isinstance(question.workload, TrainingWorkload):
         return find_training(question, question.workload, market, rejections)
     return find_inference(question, question.workload, market, rejections)
 
 
-def find_inference(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Found:
+def find_inference(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
     plans = plans_to_serve(question, workload, market, rejections)
     options = search_plans(question, workload, plans, market, rejections)
-    nothing, any_type = Found((), (), (), len(plans), 0), np.zeros(0, np.int64)
+    nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
-        return with_split(question, workload, plans, market, nothing, any_type)
-    closed_form = score_of(question.objective, measures(workload, options))
-    finalists, types = select_finalists(types_sought(question), workload, options, market, rejections)
+        return add_pooled_option(question, workload, plans, market, nothing, any_type)
+    closed_form = objective_score(question.objective, measures(workload, options))
+    finalists, types = select_finalists(with_enough_finalists(question), workload, options, market, rejections)
     options, chosen = finalists.options, finalists.chosen_options
     if not len(finalists.rows):
-        return with_split(question, workload, plans, market, nothing, any_type)
-    estimates = judge_deployments(question, workload, chosen.plans, market, chosen.settings, runs=finalists.runs)
+        return add_pooled_option(question, workload, plans, market, nothing, any_type)
+    estimates = estimate_deployments(question, workload, chosen.plans, market, chosen.settings, simulated_replicas=finalists.runs)
     on = chosen.plans, finalists.scores, market
-    estimates, order, scores = with_companions(question, workload, estimates, *on)
+    estimates, order, scores = pack_finalists(question, workload, estimates, *on)
     finalists = finalists.take(order, scores).keep_best(question.limit)
     shown = finalists.rows
     engines, formats = options.plans.engine, options.plans.weight_format
-    as_known = score_of(question.objective, measures(workload, options))
-    result = Found(
+    as_known = objective_score(question.objective, measures(workload, options))
+    result = SearchResult(
         estimates[: question.limit],
         tuple(finalists.scores.tolist()),
         find_runners_up(question, market, options.accelerator, engines, as_known, shown, formats),
         len(plans),
         types,
-        cheapest=cheapest_of(options, market),
+        cheapest=cheapest_option(options, market),
     )
-    if not question.briefly:
+    if not question.ranking_only:
         first = int(shown[0])
         result = replace(
             result,
             sensitivity=volume_changes(question, workload, options)
-            if workload.ends
-            else sensitivity(question, workload, options, first, estimates[0], market, first_replica(finalists.runs)),
-            cheaper_if=cheaper_services(question, workload, options, first, market),
+            if workload.is_finite
+            else find_sensitivity(question, workload, options, first, estimates[0], market, first_replica(finalists.runs)),
+            cheaper_if=find_cheaper_services(question, workload, options, first, market),
         )
-    return with_split(question, workload, plans, market, result, options.accelerator[shown], float(closed_form.min()))
+    return add_pooled_option(question, workload, plans, market, result, options.accelerator[shown], float(closed_form.min()))
 
 
-def with_split(
+def add_pooled_option(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
     market: Catalog,
-    result: Found,
+    result: SearchResult,
     types: Codes,
     expected_at: float = np.inf,
-) -> Found:
+) -> SearchResult:
     """The search result, preceded by separate prefill and decode pools of these types where they are better."""
     ranked_at = min(result.scores, default=np.inf)
-    split = better_split(question, workload, plans, market, types, ranked_at=ranked_at, expected_score=expected_at)
+    split = better_split(question, workload, plans, market, types, simulated_score=ranked_at, expected_score=expected_at)
     if split is None:
         return result
     pooled, pair = split
-    own, before = usd_per_hour_of(pooled), usd_per_hour_of(result.estimates[0]) if result.estimates else 0.0
-    changes = () if question.briefly else split_changes(question, workload, pooled, pair, market)
+    own, before = estimate_usd_per_hour(pooled), estimate_usd_per_hour(result.estimates[0]) if result.estimates else 0.0
+    changes = () if question.ranking_only else split_changes(question, workload, pooled, pair, market)
     return replace(
         result,
         sensitivity=(
@@ -212,44 +212,44 @@ def with_split(
     )
 
 
-def usd_per_hour_of(estimate: Estimate) -> float:
+def estimate_usd_per_hour(estimate: Estimate) -> float:
     """Mean cost of an estimate over a day, USD/h; 0 where the price is unknown."""
     return mean_usd_per_hour(estimate.cost) or 0.0
 
 
-def cheapest_of(options: Options, market: Catalog) -> Cheapest:
+def cheapest_option(options: Options, market: Catalog) -> CheapestOption:
     """The feasible option with the lowest mean cost per hour over a day."""
     row = int(np.argmin(options.daily_usd_per_hour))
     name = market.accelerators[int(options.accelerator[row])].name
-    return Cheapest(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
+    return CheapestOption(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
 
 
-def find_training(question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections) -> Found:
+def find_training(question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections) -> SearchResult:
     """Judge every layout at the smallest size that fits and meets the deadline."""
     counts = counts_of(workload)
     layouts = search_layouts(question, workload, market, rejections)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
-        return Found((), (), (), len(layouts), 0)
+        return SearchResult((), (), (), len(layouts), 0)
     best, compared = best_runs(counts, runs, question)
     shown = best[: question.limit]
     chosen = runs.take(shown)
     judged = assess_finalists(counts, chosen.plans, chosen.run, workload.deadline_s, question)
-    estimates = training_estimates(workload, judged, market, question)
-    result = Found(
+    estimates = build_training_estimates(workload, judged, market, question)
+    result = SearchResult(
         estimates,
-        tuple(score_of(question.objective, run_measures(counts, chosen)).tolist()),
+        tuple(objective_score(question.objective, run_measures(counts, chosen)).tolist()),
         find_runners_up(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
     )
-    if question.briefly:
+    if question.ranking_only:
         return result
     curve = scaling_curve(counts, layouts, chosen, question)
-    larger = None if workload.batch_asked else best_run_with_larger_batch(workload, layouts, chosen, question)
+    larger = None if workload.batch_requested else best_run_with_larger_batch(workload, layouts, chosen, question)
     return replace(
         result,
-        sensitivity=(*twice_the_accelerators(estimates[0], curve), *larger_batch(workload, estimates[0], larger)),
+        sensitivity=(*doubled_accelerators_change(estimates[0], curve), *larger_batch_change(workload, estimates[0], larger)),
         scaling=curve,
-        cheaper_if=cheaper_runs(question, counts, workload.deadline_s, chosen, market),
+        cheaper_if=find_cheaper_runs(question, counts, workload.deadline_s, chosen, market),
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumed
-from app.sizing.evidence import Neighbour
+from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.prices import Terms
@@ -18,12 +18,12 @@ from app.sizing.question import Deployment
 from app.sizing.values.classes import SharedFleet
 from app.sizing.values.day import Day
 from app.sizing.values.hosted import HostedApi
-from app.sizing.values.latencies import ClassWaits, LoadCurve, Percentiles, Simulation
+from app.sizing.values.latencies import ClassLatencies, LoadCurve, Percentiles, Simulation
 from app.sizing.values.packing import Packing
-from app.sizing.values.pools import Split
-from app.sizing.values.runs import Curve, Maximum
+from app.sizing.values.pools import PoolSplit
+from app.sizing.values.runs import ScalingCurve, MaximumThatFits
 from app.sizing.values.ways import Alternative, Cheaper
-from app.sizing.words import format_distinct_numbers, counted, span
+from app.sizing.words import format_distinct_numbers, format_count, format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Performance:
     e2e: Percentiles | None = None
     simulation: Simulation | None = None
     load_curve: LoadCurve | None = None
-    by_class: tuple[ClassWaits, ...] = ()  # latencies by traffic class, where several share the service
+    by_class: tuple[ClassLatencies, ...] = ()  # latencies by traffic class, where several share the service
     unstable_above_requests_per_s: float | None = None
     cold_start_s: float | None = None
     tokens_per_s: float | None = None
@@ -190,7 +190,7 @@ class Performance:
     checkpoint_interval_s: float | None = None
     checkpoint_stall_s: float | None = None
     cluster: ClusterNeeds | None = None
-    pools: Split | None = None  # separate prefill and decode pools
+    pools: PoolSplit | None = None  # separate prefill and decode pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +251,9 @@ class Estimate:
     cost: CostSummary | None
     explanation: tuple[Reason, ...]
     trace: tuple[Step, ...] = ()
-    nearest: tuple[Neighbour, ...] = ()
-    scaling: Curve | None = None
-    maximum: Maximum | None = None
+    nearest: tuple[Neighbor, ...] = ()
+    scaling: ScalingCurve | None = None
+    maximum: MaximumThatFits | None = None
     assurance: Assurance | None = None
     prefixes: PrefixCache | None = None  # where the request counts on cached prefixes of idle sessions
     alternatives: tuple[Alternative, ...] = ()  # other ways to acquire the same accelerators
@@ -270,7 +270,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class RunnerUp:
     """Another engine that is almost as good on the same accelerator."""
 
     engine: str
@@ -286,7 +286,7 @@ class Ranked:
     score: float  # 1 for the best; best objective value divided by this one for the others
     estimate: Estimate
     accelerator: Accelerator
-    runner_up: Rival | None = None  # another engine that is almost as good
+    runner_up: RunnerUp | None = None  # another engine that is almost as good
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,15 +318,15 @@ class Answer:
     considered: Considered
     sensitivity: tuple[Change, ...]
     verification: Verification | None = None
-    scaling: Curve | None = None  # scaling of the first recommendation, for training
+    scaling: ScalingCurve | None = None  # scaling of the first recommendation, for training
     cheaper_if: tuple[Cheaper, ...] = ()  # cheaper options under terms excluded by default
     hosted_api: HostedApi | None = None  # hosts of the model for the same traffic
 
 
-class Reached(IntEnum):
+class FilterStage(IntEnum):
     """The last filter that an accelerator type reached: no plan of the type passed it."""
 
-    LEFT_OUT = 0  # excluded by the request
+    EXCLUDED = 0  # excluded by the request
     UNSOLD = 1  # not sold where the request allows
     OFFERS = 2  # sold, but without an engine and a layout for the model
     MEMORY = 3
@@ -345,12 +345,12 @@ class Rejection:
     accelerator: str  # slug of the type
     name: str  # name of the type
     code: str  # reason code
-    sentence: str  # template of the reason
+    template: str  # template of the reason
     needed: float | None = None
     available: float | None = None
     unit: str | None = None  # unit of both numbers
     count: float = 1.0  # accelerators of the nearest plan
-    reached: Reached = Reached.OFFERS  # last filter that the type reached
+    stage: FilterStage = FilterStage.OFFERS  # last filter that the type reached
     rule: str = ""  # support rule that applies
 
     @property
@@ -360,17 +360,17 @@ class Rejection:
         if self.needed is not None and self.available is not None:
             needed, available = format_distinct_numbers(self.needed, self.available)
             if self.unit == "days":
-                needed, available = span(self.needed), span(self.available)
+                needed, available = format_duration(self.needed), format_duration(self.available)
             numbers = {"needed": needed, "available": available}
-        return self.sentence.format(
+        return self.template.format(
             name=self.name,
-            on=counted(self.count, "accelerator"),
+            on=format_count(self.count, "accelerator"),
             each="one accelerator" if self.count == 1 else f"each of {self.count:,.0f} accelerators",
             **numbers,
         )
 
     @property
-    def miss(self) -> float:
+    def shortfall_ratio(self) -> float:
         """Ratio of the needed and the available value, at least 1; infinite where there is no number."""
         if self.needed is None or self.available is None or self.needed <= 0:
             return np.inf

@@ -12,22 +12,22 @@ from functools import cached_property
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, column, names_of
+from app.sizing.columns import Codes, Column, column, column_names
 from app.sizing.evidence import Evidence
 from app.sizing.hardware.achieved import Achieved, Coefficient, CoefficientTable, Factor, format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.hosts import socket_bytes_per_s
 from app.sizing.hardware.links import LINKS
-from app.sizing.hardware.listings import Book, plain_hosts
+from app.sizing.hardware.listings import ListingBuilder, generic_hosts
 from app.sizing.hardware.parts import Accelerator, Environment, Link, Offer, System
 from app.sizing.hardware.recipes import recipes_today
-from app.sizing.hardware.slices import Profile, slicings_of
+from app.sizing.hardware.slices import Profile, slicings_by_accelerator
 from app.sizing.hardware.software import Software
-from app.sizing.hardware.stacks import stack_columns, stacks_of
+from app.sizing.hardware.stacks import stack_columns, all_stacks
 from app.sizing.hardware.support import records
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import EngineSupport, Work
-from app.sizing.hardware.support.verdicts import Documents, Measured
+from app.sizing.hardware.support.verdicts import SupportEvidence, PublishedResult
 from app.sizing.hardware.tables import (
     FORMATS,
     AcceleratorColumns,
@@ -39,19 +39,19 @@ from app.sizing.hardware.tables import (
     Stacks,
     equivalence_keys,
     codes,
-    indices,
+    index_by_name,
 )
-from app.sizing.surroundings import SERVING, EvidenceIndex, StackKey, distinct_stacks, pool_of, surroundings_of
+from app.sizing.surroundings import SERVING, EvidenceIndex, StackKey, distinct_stacks, evidence_pool, build_evidence_pools
 from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 from app.sizing.values.hosted import HostedPrice
 
 
-def in_order(offers: Sequence[Offer]) -> tuple[Offer, ...]:
+def sort_offers(offers: Sequence[Offer]) -> tuple[Offer, ...]:
     """Offers sorted by seller and place, so that the order of the catalog's rows does not matter."""
     return tuple(sorted(offers, key=lambda o: (o.provider, o.region, o.instance_type, o.pricing_model, o.accelerator)))
 
 
-def by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, ...]]:
+def prices_by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, ...]]:
     """Hosted API prices by model."""
     found: dict[str, list[HostedPrice]] = {}
     for price in sorted(prices, key=lambda p: (p.model, p.provider)):
@@ -59,21 +59,21 @@ def by_model(prices: Sequence[HostedPrice]) -> Mapping[str, tuple[HostedPrice, .
     return {model: tuple(of_model) for model, of_model in found.items()}
 
 
-def systems_sold(
+def index_systems(
     accelerators: Sequence[Accelerator], systems: Sequence[System]
 ) -> tuple[Mapping[str, System], list[System]]:
     """Every system by its slug, plain hosts included, and the systems that can be owned."""
     sold = sorted(systems, key=lambda s: s.slug)
-    owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*plain_hosts(accelerators, sold)]
+    owned = [s for s in sold if s.environment is Environment.ON_PREM] + [*generic_hosts(accelerators, sold)]
     return {s.slug: s for s in (*sold, *owned)}, owned
 
 
-def measured_of(evidence: Evidence, engines: Container[str]) -> Iterator[Measured]:
+def measured_stacks(evidence: Evidence, engines: Container[str]) -> Iterator[PublishedResult]:
     """Stacks with a published result, restricted to engines that the service sizes."""
     for r in evidence.rows:
         s = r.setting
         if s.engine in engines:
-            yield Measured(s.engine, s.family, s.format_class, pool_of(r.kind) != SERVING)
+            yield PublishedResult(s.engine, s.family, s.format_class, evidence_pool(r.kind) != SERVING)
 
 
 class Catalog:
@@ -98,36 +98,36 @@ class Catalog:
     ) -> None:
         self.version, self.prices_as_of, self.created_at = version, prices_as_of, created_at
         self.evidence = evidence if evidence is not None else Evidence(())
-        self.evidence_pools = surroundings_of(self.evidence.rows)
-        self.hosted, self.slicings = by_model(hosted), slicings_of(slices)
+        self.evidence_pools = build_evidence_pools(self.evidence.rows)
+        self.hosted, self.slicings = prices_by_model(hosted), slicings_by_accelerator(slices)
         self.coefficients = CoefficientTable(coefficients, factors)
-        of_samples = sample_spreads(*(self.coefficients.value(f"sample_interval_{end}") for end in ("low", "high")))
+        of_samples = sample_spreads(*(self.coefficients.find_value(f"sample_interval_{end}") for end in ("low", "high")))
         self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
         self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
-        self.documents = Documents(support, measured_of(self.evidence, self.engines))
+        self.documents = SupportEvidence(support, measured_stacks(self.evidence, self.engines))
 
         self.accelerators = tuple(sorted(accelerators, key=lambda a: a.slug))
-        self.accelerator_index = indices([a.slug for a in self.accelerators])
+        self.accelerator_index = index_by_name([a.slug for a in self.accelerators])
         self.columns = AcceleratorColumns.from_accelerators(self.accelerators)
         self.vendors = tuple(sorted({a.vendor.lower() for a in self.accelerators}))
         self.vendor_of: Codes = codes([self.vendors.index(a.vendor.lower()) for a in self.accelerators])
         self.families = tuple(sorted({a.family for a in self.accelerators} | {s.family for s in support}))
-        self.family_index = indices(self.families)
+        self.family_index = index_by_name(self.families)
         self.family_of: Codes = codes([self.family_index[a.family] for a in self.accelerators])
-        self.formats, self.format_index = FORMATS, indices(FORMATS)
+        self.formats, self.format_index = FORMATS, index_by_name(FORMATS)
         self.phases = records.PHASES
         self.frameworks, self.recipes = Frameworks.from_engines(self.engines), recipes_today(self.engines)
         self.software = Software(self.accelerators, self.documents, self.engines, self.families)
-        self.stacks, self.beside_stacks = self._stacks()
-        self.stacks_known: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # cache of selected stacks
+        self.stacks, self.stack_evidence = self._build_stacks()
+        self.stacks_cache: dict[tuple[Work, frozenset[str], tuple[str, ...]], Stacks] = {}  # cache of selected stacks
 
-        self.systems, owned = systems_sold(self.accelerators, systems)
+        self.systems, owned = index_systems(self.accelerators, systems)
         self.system_slugs = tuple(self.systems)
-        self.offers = in_order(offers)
+        self.offers = sort_offers(offers)
         self.providers = tuple(sorted({o.provider for o in self.offers} | {s.provider for s in self.systems.values()}))
         self.regions = tuple(sorted({o.region for o in self.offers} | {Environment.ON_PREM.value}))
         self.instance_types = tuple(sorted({o.instance_type for o in self.offers}))
-        self.machines, self.listings = self._listed(owned)
+        self.machines, self.listings = self._list_machines(owned)
         self.alike = equivalence_keys(self.machines)
 
     @cached_property
@@ -135,8 +135,8 @@ class Catalog:
         """Memory bandwidth per socket of every system in bytes/s, in the order of their slugs; NaN where unknown."""
         return column([socket_bytes_per_s(s.cpu_model) for s in self.systems.values()])
 
-    def _listed(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
-        book = Book(
+    def _list_machines(self, owned: Sequence[System]) -> tuple[Machines, Listings]:
+        book = ListingBuilder(
             self.accelerators,
             self.systems,
             providers=self.providers,
@@ -144,31 +144,31 @@ class Catalog:
             instance_types=self.instance_types,
         )
         for row, offer in enumerate(self.offers):
-            book.rent(row, offer)
+            book.add_rented(row, offer)
         for system in owned:
-            book.own(system)
-        return book.machines(), book.listings()
+            book.add_owned(system)
+        return book.to_machines(), book.to_listings()
 
-    def _stacks(self) -> tuple[Stacks, EvidenceIndex]:
+    def _build_stacks(self) -> tuple[Stacks, EvidenceIndex]:
         """Every stack, and the evidence near the distinct ones.
 
         Factors were fitted to token streams; stacks of other phases keep their base values.
         """
-        stacks = stacks_of(self.accelerators, self.documents)
+        stacks = all_stacks(self.accelerators, self.documents)
         once, which = distinct_stacks([StackKey(*s.key) for s in stacks])
         columns = stack_columns(
             stacks,
-            self.achieved([s.key for s in stacks], fitted=[s.phase == records.SERVING for s in stacks]),
+            self.achieved_coefficients([s.key for s in stacks], fitted=[s.phase == records.SERVING for s in stacks]),
             which,
             accelerators=self.accelerator_index,
-            engines=indices(self.engines),
+            engines=index_by_name(self.engines),
             families=self.family_index,
             formats=self.format_index,
-            phases=indices(self.phases),
+            phases=index_by_name(self.phases),
         )
         return columns, self.evidence_pools[SERVING].index_stacks(once)
 
-    def achieved(
+    def achieved_coefficients(
         self, stacks: Sequence[tuple[str, str, str]], generation: str = "today", fitted: Sequence[bool] | None = None
     ) -> Achieved:
         """Coefficients of (engine, family, format class) stacks, one row each.
@@ -184,19 +184,19 @@ class Catalog:
         once = {key: i for i, key in enumerate(dict.fromkeys(requested))}
         rows = codes([once[key] for key in requested])
 
-        def values(name: str) -> Column:
+        def coefficient_column(name: str) -> Column:
             return column(
                 [
-                    self.coefficients.value(
+                    self.coefficients.find_value(
                         name, family=family, format_class=kind, engine=engine, generation=generation, fitted=whole
                     )
                     for (engine, family, kind), whole in once
                 ]
             )
 
-        return Achieved(**{name: values(name)[rows] for name in names_of(Achieved)})
+        return Achieved(**{name: coefficient_column(name)[rows] for name in column_names(Achieved)})
 
-    def slowed(self, accelerator: str, *, compute: float = 1.0, link: float = 1.0) -> Catalog:
+    def with_slower_type(self, accelerator: str, *, compute: float = 1.0, link: float = 1.0) -> Catalog:
         """A copy in which one accelerator type computes, or reaches others over its PCIe slot, at a share of its
         rate.
         """
@@ -211,7 +211,7 @@ class Catalog:
         copied.machines = replace(self.machines, link_bytes_per_s=slower)
         return copied
 
-    def of_version(self, stacks: Stacks, version: str | None) -> Stacks:
+    def stacks_of_version(self, stacks: Stacks, version: str | None) -> Stacks:
         """Stacks of one engine with the rules and coefficients of a given version."""
         if not version or not len(stacks):
             return stacks
@@ -222,8 +222,8 @@ class Catalog:
             memory=MemoryRules.from_rules([engine.memory_at(version)] * len(stacks)),
             scheduling=SchedulingColumns.from_rules([engine.scheduling_at(version)] * len(stacks), families),
         )
-        if engine.generation(version) == "today":
+        if engine.generation_at(version) == "today":
             return ruled
         rows = zip(stacks.family.tolist(), stacks.weight_format.tolist(), stacks.native.tolist(), strict=True)
         at = [(engine.name, self.families[f], format_class(self.formats[w], native)) for f, w, native in rows]
-        return replace(ruled, achieved=self.achieved(at, generation="before"))
+        return replace(ruled, achieved=self.achieved_coefficients(at, generation="before"))

@@ -14,11 +14,11 @@ class Threshold(Generic[T]):
     """The value at which an answer changes."""
 
     value: float  # nearest evaluated value with a changed answer
-    still: float  # nearest evaluated value with the current answer
-    becomes: T  # the changed answer
+    last_unchanged: float  # nearest evaluated value with the current answer
+    new_answer: T  # the changed answer
 
 
-def nearest_turn(
+def find_threshold(
     answer_at: Callable[[float], T], now: float, steps: Sequence[float], closeness: float
 ) -> Threshold[T] | None:
     """The first step at which the answer differs from the current one, refined by geometric bisection.
@@ -36,15 +36,15 @@ def nearest_turn(
     for step in steps:
         becomes = answer_at(step)
         if becomes != same:
-            return _nearer(answer_at, Threshold(step, still, becomes), same, closeness)
+            return _narrow_threshold(answer_at, Threshold(step, still, becomes), same, closeness)
         still = step
     return None
 
 
-def _nearer(answer_at: Callable[[float], T], threshold: Threshold[T], same: T, closeness: float) -> Threshold[T]:
+def _narrow_threshold(answer_at: Callable[[float], T], threshold: Threshold[T], same: T, closeness: float) -> Threshold[T]:
     """Narrow the interval between the unchanged and the changed answer."""
-    while max(threshold.value, threshold.still) / min(threshold.value, threshold.still) > 1 + closeness:
-        middle = (threshold.value * threshold.still) ** 0.5
+    while max(threshold.value, threshold.last_unchanged) / min(threshold.value, threshold.last_unchanged) > 1 + closeness:
+        middle = (threshold.value * threshold.last_unchanged) ** 0.5
         becomes = answer_at(middle)
-        threshold = Threshold(threshold.value, middle, threshold.becomes) if becomes == same else Threshold(middle, threshold.still, becomes)
+        threshold = Threshold(threshold.value, middle, threshold.new_answer) if becomes == same else Threshold(middle, threshold.last_unchanged, becomes)
     return threshold

@@ -23,7 +23,7 @@ NORMAL = NormalDist()
 LEVELS = (0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95)
 LOW, HIGH = 0.1, 0.9
 # Distance beyond which a result carries no more information: another vendor, runtime and size.
-FARTHEST = 2.0
+MAX_DISTANCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +48,23 @@ class Spread:
     rows: int  # results in the fit
     sources: int  # sources in the fit
 
-    def scale(self, neighborhood: Neighborhood) -> Column:
+    def relative_spread(self, neighborhood: Neighborhood) -> Column:
         """Spread relative to one with many sources, by row."""
         return spread_scale(self, neighborhood.sources, neighborhood.distance, neighborhood.untabulated) * neighborhood.prior_width
 
     def log_factor(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, at a confidence."""
-        return scale * self.quantile(NORMAL.inv_cdf(confidence))
+        return scale * self.error_quantile(NORMAL.inv_cdf(confidence))
 
-    def quantile(self, standing: Column | float) -> Column:
+    def error_quantile(self, z_score: Column | float) -> Column:
         """The same with many sources, at a z-score."""
-        return np.asarray(np.interp(standing, NORMAL_LEVELS, self.worse))
+        return np.asarray(np.interp(z_score, NORMAL_LEVELS, self.worse))
 
-    def factor(self, confidence: float, scale: Column) -> Column:
+    def error_factor(self, confidence: float, scale: Column) -> Column:
         """Factor on the predicted time or size at a confidence; below 1 for confidences below the median."""
         return np.exp(self.log_factor(confidence, scale))
 
-    def confidence(self, worse: Column, scale: Column) -> Column:
+    def probability_within(self, worse: Column, scale: Column) -> Column:
         """Probability that a result is no worse than this; beyond the observed quantiles the outermost slope
         continues.
         """
@@ -74,11 +74,11 @@ class Spread:
         up, down = ((levels[i] - levels[j]) / (seen[i] - seen[j]) for i, j in ((-1, -2), (1, 0)))
         found = np.where(standing > seen[-1], levels[-1] + (standing - seen[-1]) * up, found)
         found = np.where(standing < seen[0], levels[0] + (standing - seen[0]) * down, found)
-        return np.array([NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in found.tolist()])
+        return np.array([NORMAL.cdf(min(max(z, -MAX_Z_SCORE), MAX_Z_SCORE)) for z in found.tolist()])
 
 
 NORMAL_LEVELS: Column = np.array([NORMAL.inv_cdf(level) for level in LEVELS])
-MOST_SURE = 3.1  # largest z-score used: 99.9 %
+MAX_Z_SCORE = 3.1  # largest z-score used: 99.9 %
 
 
 @formula(unit="1", source="variances of independent errors add; fitted to held-out sources")
@@ -96,7 +96,7 @@ def spread_scale(spread: Spread, sources: Column, distance: Column, unfamiliar: 
         >>> float(spread_scale(known, 0.0, 0.0, 0.0))
         2.0
     """
-    far = spread.remote * np.minimum(distance, FARTHEST)
+    far = spread.remote * np.minimum(distance, MAX_DISTANCE)
     return np.sqrt(1 + spread.alone / (1 + sources) + far**2 + spread.untabulated * unfamiliar)
 
 
@@ -118,7 +118,7 @@ def interval_score(result: Column, low: Column, high: Column) -> Column:
 
 
 # Default where the catalog has no spread: a factor of two to either side at 80 %.
-UNKNOWN = Spread("unknown", 0.0, 0.0, 0.0, (-0.9, -0.7, -0.45, 0.0, 0.45, 0.7, 0.9), 0, 0)
+UNKNOWN_SPREAD = Spread("unknown", 0.0, 0.0, 0.0, (-0.9, -0.7, -0.45, 0.0, 0.45, 0.7, 0.9), 0, 0)
 
 
 def sample_spreads(low: float, high: float) -> tuple[Spread, ...]:
@@ -144,4 +144,4 @@ class Spreads:
 
     def get_spread(self, quantity: str) -> Spread:
         """The spread of a quantity; a wide default where none was ever compared."""
-        return self._spreads.get(quantity, UNKNOWN)
+        return self._spreads.get(quantity, UNKNOWN_SPREAD)

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from app.sizing.units import HOURS_PER_DAY
 
-LARGE = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
+LARGE_UNITS = ((1e12, "trillion"), (1e9, "billion"), (1e6, "million"))
 MINUTES_PER_HOUR = 60
-DIGITS, MOST_DIGITS = 3, 9
+DIGITS, MAX_DIGITS = 3, 9
 
 
-def figure(value: float, digits: int = DIGITS) -> str:
+def format_number(value: float, digits: int = DIGITS) -> str:
     """A number as text: whole with thousands separators from 100 up, else three significant digits."""
     if abs(value) >= 10 ** (digits - 1) or value == 0:
         return f"{value:,.0f}"
@@ -27,46 +27,46 @@ def percent(share: float, digits: int = 0) -> str:
 
 def format_distinct_numbers(first: float, second: float) -> tuple[str, str]:
     """Two numbers as text, with as many digits as it takes to distinguish them."""
-    for digits in range(DIGITS, MOST_DIGITS):
-        if figure(first, digits) != figure(second, digits):
-            return figure(first, digits), figure(second, digits)
-    return figure(first, MOST_DIGITS), figure(second, MOST_DIGITS)
+    for digits in range(DIGITS, MAX_DIGITS):
+        if format_number(first, digits) != format_number(second, digits):
+            return format_number(first, digits), format_number(second, digits)
+    return format_number(first, MAX_DIGITS), format_number(second, MAX_DIGITS)
 
 
-def large(value: float) -> str:
+def format_large_number(value: float) -> str:
     """A large number in millions, billions or trillions."""
-    for size, name in LARGE:
+    for size, name in LARGE_UNITS:
         if value >= size:
-            return f"{figure(value / size)} {name}"
-    return figure(value)
+            return f"{format_number(value / size)} {name}"
+    return format_number(value)
 
 
-def together(words: Sequence[str], last: str = "and") -> str:
+def join_words(words: Sequence[str], last: str = "and") -> str:
     """A list as text: "a", "a and b", "a, b and c"."""
     return f" {last} ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def counted(count: float, thing: str) -> str:
+def format_count(count: float, thing: str) -> str:
     """A count with its noun: "1 machine", "1,024 machines"."""
     return f"{count:,.0f} {thing if count == 1 else f'{thing}s'}"
 
 
-def measured(value: float, unit: str) -> str:
+def format_quantity(value: float, unit: str) -> str:
     """A quantity with its unit: "1 hour", "36 hours", "0.25 hours"."""
-    shown = figure(value)
+    shown = format_number(value)
     return f"{shown} {unit}" if shown == "1" else f"{shown} {unit}s"
 
 
-def span(days: float) -> str:
+def format_duration(days: float) -> str:
     """A duration in days, hours or minutes."""
     hours = days * HOURS_PER_DAY
     value, unit = (
         (days, "day") if days >= 2 else (hours, "hour") if hours >= 1 else (hours * MINUTES_PER_HOUR, "minute")
     )
-    return measured(value, unit)
+    return format_quantity(value, unit)
 
 
-def at_least(value: float) -> float:
+def round_up_to_digits(value: float) -> float:
     """The smallest number with three significant digits that is at least a positive value."""
     if value <= 0:
         return 0.0

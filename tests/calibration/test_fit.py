@@ -12,7 +12,7 @@ from app.calibration.serving.cases import ServingCase
 from app.calibration.serving.formulas import by_formulas, table_of
 from app.calibration.serving.problem import SERVING
 from app.catalog.files import data_text
-from app.sizing.hardware.achieved import ideal
+from app.sizing.hardware.achieved import ideal_coefficients
 from app.sizing.snapshot import Catalog
 
 FORMULAS = replace(SERVING, as_taken=None)  # without the runs
@@ -25,7 +25,7 @@ def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market
     for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
         values = np.exp(fit.log_predicted(fit.achieved(x)))
         for point, value in zip(fit.points, values.tolist(), strict=True):
-            best = by_formulas(table_of([cases[point.case]]), ideal(1))[point.metric][0]
+            best = by_formulas(table_of([cases[point.case]]), ideal_coefficients(1))[point.metric][0]
             assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from app.calibration.training.answered import Answered
 from app.calibration.training.peaks import every_peak, every_run, peaks_of, recomputed
-from app.sizing.evidence import Compared, Near, Setting
+from app.sizing.evidence import Compared, Familiarity, Setting
 
 SETTING = Setting("fsdp", "nvidia_ampere", "16bit", "nvidia-a100-sxm4-80gb", "full", 7e9, 8.0, 8.0, 4096.0, 1.0)
 PEAK = Compared(
@@ -19,7 +19,7 @@ PEAK = Compared(
     measured=100.0,
     predicted=100.0,
     held_out=100.0,
-    near=Near.STACK,
+    near=Familiarity.STACK,
     sources_beside=0.0,
     distance=1.0,
     low=80.0,

@@ -27,7 +27,7 @@ from app.calibration.report import (
     unsure,
 )
 from app.catalog.files import data_text
-from app.sizing.evidence import is_cost
+from app.sizing.evidence import lower_is_better
 from app.sizing.snapshot import Catalog
 from tests.sizing.published import result
 
@@ -152,7 +152,7 @@ def test_every_prediction_stands_in_its_interval(market: Catalog) -> None:
     for r in market.evidence.rows:
         assert r.low < r.held_out < r.high, r.measurement
         assert r.low < r.promised < r.high, r.measurement
-        assert (r.promised > r.held_out) == is_cost(r.metric), r.measurement
+        assert (r.promised > r.held_out) == lower_is_better(r.metric), r.measurement
 
 
 def test_references_to_repositories_become_links() -> None:

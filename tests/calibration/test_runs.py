@@ -57,7 +57,7 @@ def test_launch_settings_hold_what_the_launch_allows() -> None:
         ("uniform 0.8-1", LengthSpread(0.8, 1.0)),
         ("uniform 0-2", LengthSpread(0.0, 2.0)),
         ("lognormal 3", LengthSpread(p95_to_mean=3.0)),
-        ("", LengthSpread(p95_to_mean=Assumptions.usual("length_p95_to_mean"))),
+        ("", LengthSpread(p95_to_mean=Assumptions.default_value("length_p95_to_mean"))),
     ],
 )
 def test_a_spread_is_read_as_it_is_written(text: str, spread: LengthSpread) -> None:
@@ -66,8 +66,8 @@ def test_a_spread_is_read_as_it_is_written(text: str, spread: LengthSpread) -> N
 
 def test_lengths_lie_around_the_stated_mean() -> None:
     assert LengthSpread.read("fixed").about(128) == Lengths(128)
-    assert LengthSpread.read("uniform 0.8-1").about(1000) == Lengths.even(800, 1000)
-    assert LengthSpread.read("uniform 0-2").about(500) == Lengths.even(1, 1000)
+    assert LengthSpread.read("uniform 0.8-1").about(1000) == Lengths.uniform(800, 1000)
+    assert LengthSpread.read("uniform 0-2").about(500) == Lengths.uniform(1, 1000)
     assert LengthSpread.read("lognormal 3").about(200) == Lengths(200, p95=600)
 
 

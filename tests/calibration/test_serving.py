@@ -17,8 +17,8 @@ from app.calibration.serving.problem import possible
 from app.calibration.serving.runs import Start, run_of
 from app.catalog.files import data_text
 from app.catalog.snapshot import CatalogStore
-from app.sizing.estimate import estimate
-from app.sizing.hardware.achieved import ideal
+from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.achieved import ideal_coefficients
 from app.sizing.hardware.engines import engine_named
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
@@ -62,10 +62,10 @@ def test_estimate_answers_what_the_committed_predictions_say(
     for c in [r for r in alone if run_of(ROWS[r.measurement]).start in ALONE][::11]:
         case = builder.case(ROWS[c.measurement])
         question, deployment = asked(dict(ROWS[c.measurement]), builder, snapshots)
-        if engine_named(case.stack.engine).generation(deployment.engine_version) != case.stack.generation:
+        if engine_named(case.stack.engine).generation_at(deployment.engine_version) != case.stack.generation:
             continue  # known by its date alone, which a deployment does not carry
         assert case.stack.format_class == c.setting.format_class
-        p = estimate(question, deployment, market).performance
+        p = estimate_deployment(question, deployment, market).performance
         assert p is not None, c.measurement
         found = {
             "output_tokens_per_s": p.output_tokens_per_s,
@@ -82,7 +82,7 @@ def test_no_published_result_beats_an_ideal_device(cases: list[ServingCase]) -> 
     """And no prediction does: the guard holds for every coefficient the fit can give."""
     for case in cases:
         table = table_of([case])
-        best = by_formulas(table, ideal(1))
+        best = by_formulas(table, ideal_coefficients(1))
         for metric, value in case.measured.items():
             assert value <= 1.05 * best[metric][0] if metric.endswith("per_s") else value >= best[metric][0] / 1.05
     kept, dropped = possible([replace(cases[0], measured={"output_tokens_per_s": 1e12})])

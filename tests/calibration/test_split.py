@@ -14,8 +14,8 @@ from app.calibration.serving.cases import ServingCases
 from app.calibration.serving.layouts import POOLS, RANKS, Layout, by_layout
 from app.calibration.serving.problem import SERVING
 from app.calibration.serving.split import SplitCase, pools_of, predict_split, split_case, split_table_of
-from app.sizing.evidence import Compared, Near, Setting
-from app.sizing.hardware.achieved import ideal
+from app.sizing.evidence import Compared, Familiarity, Setting
+from app.sizing.hardware.achieved import ideal_coefficients
 from tests.calibration.conftest import ROWS
 
 # TensorRT-LLM on GB300: one worker of two ranks reads, four of eight accelerators each write.
@@ -33,7 +33,7 @@ def wide(builder: ServingCases) -> SplitCase:
 
 
 def predicted(case: SplitCase) -> Mapping[str, Any]:
-    return predict_split(split_table_of([case]), ideal(1))
+    return predict_split(split_table_of([case]), ideal_coefficients(1))
 
 
 def test_a_row_of_two_pools_is_one_row_of_each() -> None:
@@ -65,7 +65,7 @@ def test_requests_in_flight_are_in_one_of_the_pools(wide: SplitCase) -> None:
     """Little's law for a run without a start: requests in flight are in prefill or in decode."""
     steady = split_table_of([wide])
     steady = replace(steady, begins=np.zeros(1))
-    found = predict_split(steady, ideal(1))
+    found = predict_split(steady, ideal_coefficients(1))
     later = wide.writes.output_tokens - 1
     turn_s = float(found["ttft_s"][0] + later * found["tpot_s"][0])
     assert wide.in_flight / turn_s <= steady.writes.most[0] * steady.writes.replicas[0] / (later * found["tpot_s"][0])
@@ -89,7 +89,7 @@ def test_a_slower_way_between_pools_is_no_earlier(small: SplitCase) -> None:
 
 def test_cases_of_two_pools_are_taken_as_they_are(small: SplitCase) -> None:
     assert SERVING.as_taken is not None
-    assert SERVING.as_taken([small], ideal(1)) == [small]
+    assert SERVING.as_taken([small], ideal_coefficients(1)) == [small]
     assert small.group not in {c.group for c in (small.reads, small.writes)}
 
 
@@ -103,7 +103,7 @@ def result(case: SplitCase, metric: str, measured: float, held_out: float) -> Co
         measured=measured,
         predicted=held_out,
         held_out=held_out,
-        near=Near.STACK,
+        near=Familiarity.STACK,
         sources_beside=0.0,
         distance=0.0,
         low=0.0,
@@ -128,7 +128,7 @@ def test_layouts_are_reported_apart_and_throughput_follows_of_latencies(small: S
 
 def test_ranks_of_one_replica_are_a_layout_too(builder: ServingCases) -> None:
     case = builder.case(ROWS["sglang-cookbook-0023"])
-    lone = SERVING.predict(SERVING.table([case]), ideal(1))
+    lone = SERVING.predict(SERVING.table([case]), ideal_coefficients(1))
     # one request at a time is one stream, however many ranks there are
     assert lone["output_tokens_per_s"] <= 1.01 / lone["tpot_s"]
     row = replace(result_of(case.id, case.setting), metric="output_tokens_per_s")
@@ -137,5 +137,5 @@ def test_ranks_of_one_replica_are_a_layout_too(builder: ServingCases) -> None:
 
 def result_of(measurement: str, setting: Setting) -> Compared:
     return Compared(
-        measurement, "s", "r", "tpot_s", 1.0, 1.0, 1.0, Near.STACK, 0.0, 0.0, 1.0, 1.0, 1.0, True, "m", setting
+        measurement, "s", "r", "tpot_s", 1.0, 1.0, 1.0, Familiarity.STACK, 0.0, 0.0, 1.0, 1.0, 1.0, True, "m", setting
     )

@@ -27,7 +27,7 @@ from app.calibration.spreads import (
     with_intervals,
 )
 from app.sizing.evidence import Compared
-from app.sizing.surroundings import pool_of
+from app.sizing.surroundings import evidence_pool
 from app.sizing.uncertainty import HIGH, LEVELS, LOW, Spread
 from tests.examples import col
 from tests.sizing.published import result
@@ -44,7 +44,7 @@ def source(name: str, *, off: float = 1.0, apart: float = 1.1, results: int = 20
 def test_every_quantity_that_is_reported_belongs_to_one_group_of_one_pool() -> None:
     tails = {metric.removesuffix("_s") for metric in TAILS}  # compared, and promised by no interval
     assert sorted(q for group in GROUPS for q in group) == sorted(set(KINDS) - tails)
-    assert all(len({pool_of(q) for q in group}) == 1 for group in GROUPS)
+    assert all(len({evidence_pool(q) for q in group}) == 1 for group in GROUPS)
 
 
 def test_quantiles_stand_about_no_error_and_never_closer_than_runs_of_one_setting_differ() -> None:

@@ -10,14 +10,14 @@ from app.calibration.training.published import precision_of, published_trainer, 
 from app.catalog.names import engine_slug
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import FULL, Work
-from app.sizing.hardware.support.refusals import refusal
-from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.support.refusals import find_refusal
+from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
 from app.sizing.hardware.trainers import training_work
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
 from tests.catalogued import accelerators, rows, support
 
-DOCUMENTS = Documents(support())
+DOCUMENTS = SupportEvidence(support())
 ENGINES = {*BUILDS, *(row.engine for row in support())}
 SERVED = (Work("inference"), *(Work("sample_inference", task=t) for t in TASKS if t is not ModelTask.DECODER))
 # What rows that give no format may have been: a published figure of some format shows that one of them runs.
@@ -35,7 +35,7 @@ def refused_serving() -> set[tuple[str, str, str, str]]:
             continue
         formats = (published,) if published else UNSAID
         said = [verdict(accelerator, engine, f, work, DOCUMENTS) for f in formats for work in SERVED]
-        if not any(v.runs for v in said):
+        if not any(v.is_supported for v in said):
             found.add((engine, accelerator.slug, row["weight_precision"], max(said, key=lambda v: v.far).rule))
     return found
 
@@ -52,8 +52,8 @@ def refused_training() -> set[tuple[str, str, str, str]]:
             named = "peft+bitsandbytes"
         precision = run_in(precision, accelerator)
         asked = [training_work(phase, method.value, precision, task) for task in TASKS]
-        said = [refusal(accelerator, (named,) if named else (), (f,), work, DOCUMENTS) for f, work in asked]
-        if not any(v is not None and v.runs for v in said):
+        said = [find_refusal(accelerator, (named,) if named else (), (f,), work, DOCUMENTS) for f, work in asked]
+        if not any(v is not None and v.is_supported for v in said):
             found.add((row["framework"], accelerator.slug, precision, method.value))
     return found
 

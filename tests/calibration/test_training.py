@@ -16,7 +16,7 @@ from app.calibration.training.cases import TrainingCases
 from app.calibration.training.problem import predict_memory, predict_tokens
 from app.catalog.files import data_text, rows_of
 from app.catalog.snapshot import CatalogStore
-from app.sizing.columns import column, names_of
+from app.sizing.columns import column, column_names
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
 from app.sizing.snapshot import Catalog
 
@@ -41,7 +41,7 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
         at = {"family": case.stack.family, "engine": case.stack.engine, "format_class": case.stack.format_class}
 
         def values(table: type, at: dict[str, str] = at, generation: str = case.stack.generation) -> Any:
-            read = {n: column([market.coefficients.value(n, **at, generation=generation)]) for n in names_of(table)}  # type: ignore[arg-type]
+            read = {n: column([market.coefficients.find_value(n, **at, generation=generation)]) for n in column_names(table)}  # type: ignore[arg-type]
             return table(**read)
 
         if case.group == "memory":

@@ -28,8 +28,8 @@ def test_every_record_is_some_row_s_and_speaks_the_vocabulary(record: SourceReci
 def test_what_a_record_recomputes_is_what_its_rows_say() -> None:
     for row in PEAKS:
         said, asked = recipe_of(row).said, row["activation_checkpointing"]
-        if said is not None and said.layout is not None and asked:
-            assert said.layout == asked, row["id"]
+        if said is not None and said.recomputation_layout is not None and asked:
+            assert said.recomputation_layout == asked, row["id"]
 
 
 def test_a_row_of_an_unread_source_is_compared_and_not_fitted() -> None:

@@ -18,7 +18,7 @@ from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, Offe
 from app.db import Base, make_engine
 from app.errors import AmbiguousModel, UnknownModel
 from app.sizing.question import Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from tests.examples import CHAT, PRETRAIN, rows_in
 
 
@@ -101,7 +101,7 @@ def test_sqlite_and_postgres_give_equal_answers(sqlite_url: str, postgres_url: s
             assert version is not None
             market = load_snapshot(session, version[1], version[2])
         engine.dispose()
-        answers.append((market.version, [recommend(Question(w, trace=True), market) for w in (CHAT, PRETRAIN)]))
+        answers.append((market.version, [recommend_hardware(Question(w, trace=True), market) for w in (CHAT, PRETRAIN)]))
     assert answers[0] == answers[1]
 
 
@@ -200,6 +200,6 @@ def test_a_market_is_the_same_value_twice(sqlite_url: str) -> None:
         first, second = (load_snapshot(session, version[1], version[2]) for _ in range(2))
     engine.dispose()
     assert first.accelerators == second.accelerators
-    assert recommend(Question(replace(CHAT, peak_per_s=1.0)), first) == recommend(
+    assert recommend_hardware(Question(replace(CHAT, peak_per_s=1.0)), first) == recommend_hardware(
         Question(replace(CHAT, peak_per_s=1.0)), second
     )

@@ -8,10 +8,10 @@ import pytest
 
 from app.catalog.files import rows_of
 from app.catalog.slices import slice_values
-from app.sizing.hardware.slices import Profile, Slice, slicings_of
+from app.sizing.hardware.slices import Profile, Slice, slicings_by_accelerator
 
 ROWS = [slice_values(row) for row in rows_of("slices.csv")]
-SLICINGS = slicings_of(
+SLICINGS = slicings_by_accelerator(
     Profile(
         row["accelerator"],
         row["name"],
@@ -32,7 +32,7 @@ def test_every_card_that_is_cut_is_in_the_catalogue_and_its_whole_has_its_memory
     memory_gb = {row["slug"]: float(row["memory_gb"] or 0) for row in rows_of("accelerators.csv")}
     for slug, slicing in SLICINGS.items():
         whole = next(s for s in slicing.slices if s.memory == slicing.memory)
-        named_gb = float(slicing.name(whole).split(".")[1].removesuffix("gb"))
+        named_gb = float(slicing.profile_name(whole).split(".")[1].removesuffix("gb"))
         assert named_gb == pytest.approx(memory_gb[slug], rel=0.02)
 
 

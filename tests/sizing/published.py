@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.sizing.evidence import Compared, Near, Setting
+from app.sizing.evidence import Compared, Familiarity, Setting
 
 
 def setting(**changes: Any) -> Setting:
@@ -34,7 +34,7 @@ def result(name: str = "m", measured: float = 100.0, **changes: Any) -> Compared
         "metric": "output_tokens_per_s",
         "predicted": 100.0,
         "held_out": 100.0,
-        "near": Near.STACK,
+        "near": Familiarity.STACK,
         "sources_beside": 1.0,
         "distance": 0.0,
         "low": 50.0,

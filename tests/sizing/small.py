@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.sizing.columns import Columns, names_of
+from app.sizing.columns import Columns, column_names
 from app.sizing.evidence import Compared, Evidence
 from app.sizing.hardware.achieved import (
     Achieved,
@@ -209,7 +209,7 @@ OF_NO_TABLE = ["sample_interval_low", "sample_interval_high"]
 def coefficients(**changed: float) -> list[Coefficient]:
     """One row for each coefficient, for everything; seconds are 10 us and shares a half where nothing else is said."""
     known = VALUES | changed
-    names = [n for table in TABLES for n in names_of(table)] + OF_NO_TABLE
+    names = [n for table in TABLES for n in column_names(table)] + OF_NO_TABLE
     return [
         Coefficient(n, "*", "*", "*", known.get(n, 10e-6 if n.endswith("_s") else 0.5), 0.0, 1e18, "", "a test")
         for n in names

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.columns import Column
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.counting.read import read_architecture
@@ -52,7 +52,7 @@ def served(tokens: float, rate: float, model: ModelArchitecture = MODEL) -> Infe
 def judged(tokens: float = 800.0, rate: float = 5.0, model: ModelArchitecture = MODEL, **asked: Any) -> Estimate:
     """The model on rented boards of eight."""
     usual = {"engine": "vllm", "weight_format": "bf16", "system": "big-8", "provider": "sky"}
-    return estimate(Question(served(tokens, rate, model)), Deployment("acme-big", **usual | asked), SMALL)
+    return estimate_deployment(Question(served(tokens, rate, model)), Deployment("acme-big", **usual | asked), SMALL)
 
 
 def tpot_s(found: Estimate) -> float:
@@ -71,7 +71,7 @@ def test_a_deployment_posted_back_is_the_same(degrees: tuple[int, int], tokens: 
     assert found.deployment.accelerators_per_replica == tensor * pipeline
     assert found.deployment.nodes is not None
     assert found.deployment.nodes >= tensor * pipeline / 8
-    again = estimate(Question(served(tokens, rate)), found.deployment, SMALL)
+    again = estimate_deployment(Question(served(tokens, rate)), found.deployment, SMALL)
     assert again.performance == found.performance
     assert again.deployment == found.deployment
 
@@ -81,7 +81,7 @@ def test_a_deployment_posted_back_is_the_same(degrees: tuple[int, int], tokens: 
 def test_it_costs_time_that_a_domain_over_these_machines_would_save(tokens: float, tensor: int) -> None:
     one: dict[str, Any] = {"replicas": 1, "spare_replicas": 0, "max_batch": 8, "pipeline_parallel": 1}
     over_network = judged(tokens, 0.1, tensor_parallel=tensor, **one)
-    linked = estimate(Question(served(tokens, 0.1)), over_network.deployment, RACK)
+    linked = estimate_deployment(Question(served(tokens, 0.1)), over_network.deployment, RACK)
     assert tpot_s(over_network) > tpot_s(linked)
     assert over_network.memory == linked.memory
 
@@ -108,7 +108,7 @@ def test_a_context_shared_by_ranks_comes_back_the_same(
     found = judged(tokens, rate, model, tensor_parallel=8, context_parallel=context)
     assert found.fits
     assert (found.deployment.context_parallel, found.deployment.accelerators_per_replica) == (context, 8)
-    again = estimate(Question(served(tokens, rate, model)), found.deployment, SMALL)
+    again = estimate_deployment(Question(served(tokens, rate, model)), found.deployment, SMALL)
     assert again.performance == found.performance
     assert again.deployment == found.deployment
 

@@ -27,16 +27,16 @@ def test_every_assumption_says_what_it_is_within_which_range_and_where_it_is_fro
 
 
 def test_what_is_read_is_noted_once_and_what_is_set_is_asked_for() -> None:
-    assumed = Assumptions().noted({"pue": 1.1})
+    assumed = Assumptions().with_recording({"pue": 1.1})
     assert assumed.max_samples == assumed.max_samples == Assumptions().max_samples
-    shown = {a.name: a for a in assumed.touched()}
+    shown = {a.name: a for a in assumed.used_assumptions()}
     assert shown.keys() == {"pue", "max_samples"}
     assert (shown["pue"].value, shown["pue"].asked) == (1.1, True)
     assert (shown["max_samples"].value, shown["max_samples"].asked) == (Assumptions().max_samples, False)
 
 
 def test_noting_is_for_one_answer() -> None:
-    first, second = Assumptions().noted(), Assumptions().noted()
+    first, second = Assumptions().with_recording(), Assumptions().with_recording()
     assert first.pue > 1
-    assert second.touched() == ()
-    assert first.noted() is first
+    assert second.used_assumptions() == ()
+    assert first.with_recording() is first

@@ -15,10 +15,10 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import find, recommend
+from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.serving.curves import Curve
 from app.sizing.serving.margins import Margins
-from app.sizing.workload import InferenceWorkload, Lengths, Slo, mixed_workload, population_of, populations
+from app.sizing.workload import InferenceWorkload, Lengths, Slo, build_mixed_workload, draw_population, group_populations
 from tests.examples import CHAT, registered
 from tests.sizing.serving.test_simulated import found
 from tests.sizing.small import SMALL
@@ -33,13 +33,13 @@ CHANCE = 0.03
 
 
 def together(*parts: InferenceWorkload) -> InferenceWorkload:
-    return mixed_workload([(f"class {i}", part) for i, part in enumerate(parts)])
+    return build_mixed_workload([(f"class {i}", part) for i, part in enumerate(parts)])
 
 
 def usd_per_hour(workload: InferenceWorkload) -> float:
     """What the best on the small catalogue costs; infinite where there is none."""
     question = Question(workload, Constraints(confidence=0.5), limit=1, assumptions=FEW)
-    return next(iter(find(question, SMALL, NullRejections(SMALL.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(question, SMALL, NullRejections(SMALL.accelerators)).scores), math.inf)
 
 
 def carried(curve: Curve, workload: InferenceWorkload) -> float:
@@ -78,8 +78,8 @@ def test_rates_add_and_lengths_are_mixed_by_share() -> None:
 
 def test_every_request_is_of_a_class_by_its_share() -> None:
     both = together(replace(SHORTER, peak_per_s=6.0), replace(LONGER, peak_per_s=2.0))
-    which = population_of(both.classes, (np.arange(1000) + 0.5) / 1000)
-    assert [p.share for p in populations(both.classes)] == [0.75, 0.25]
+    which = draw_population(both.classes, (np.arange(1000) + 0.5) / 1000)
+    assert [p.share for p in group_populations(both.classes)] == [0.75, 0.25]
     assert np.bincount(which).tolist() == [750, 250]
 
 
@@ -135,7 +135,7 @@ def test_the_order_of_classes_does_not_matter(
     order: list[int], one: InferenceWorkload, other: InferenceWorkload, third: InferenceWorkload
 ) -> None:
     named = [("one", one), ("other", other), ("third", third)]
-    plain, mixed = mixed_workload(named), mixed_workload([named[i] for i in order])
+    plain, mixed = build_mixed_workload(named), build_mixed_workload([named[i] for i in order])
     assert plain == mixed
     assert same(found(plain), found(mixed))
 
@@ -156,12 +156,12 @@ def test_a_looser_limit_of_a_class_never_carries_less(
 def test_a_class_more_never_costs_less(
     one: InferenceWorkload, other: InferenceWorkload, more: InferenceWorkload
 ) -> None:
-    assert usd_per_hour(together(one, other, more)) >= usd_per_hour(together(one, other).busier(1 - CHANCE))
+    assert usd_per_hour(together(one, other, more)) >= usd_per_hour(together(one, other).scale_load(1 - CHANCE))
 
 
 def test_an_answer_holds_one_service_against_one_for_each() -> None:
     both = together(replace(SHORTER, peak_per_s=40.0, average_per_s=10.0), replace(LONGER, peak_per_s=10.0))
-    answer = recommend(Question(both, limit=2, assumptions=FEW), SMALL)
+    answer = recommend_hardware(Question(both, limit=2, assumptions=FEW), SMALL)
     first, *others = answer.recommendations
     shared = first.estimate.shared
     assert shared is not None
@@ -180,9 +180,9 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
 
 def find_alone(workload: InferenceWorkload) -> float:
     question = Question(workload, limit=2, assumptions=FEW, objective=Objective.COST)
-    return find(question, SMALL, NullRejections(SMALL.accelerators)).scores[0]
+    return find_finalists(question, SMALL, NullRejections(SMALL.accelerators)).scores[0]
 
 
 def test_plain_traffic_has_no_classes() -> None:
-    first = recommend(Question(CHAT, limit=1, assumptions=FEW), SMALL).recommendations[0].estimate
+    first = recommend_hardware(Question(CHAT, limit=1, assumptions=FEW), SMALL).recommendations[0].estimate
     assert first.shared is None

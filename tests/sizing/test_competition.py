@@ -17,7 +17,7 @@ from app.sizing.hardware.prices import FIRM, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import find
+from app.sizing.recommend import find_finalists
 from app.sizing.serving.plans import default_weight_formats
 from app.sizing.snapshot import Catalog
 from app.sizing.training import search
@@ -104,7 +104,7 @@ def parts(draw: Any, market: Catalog, formats: tuple[str, ...]) -> Constraints:
 
 def best(question: Question, market: Catalog, *, documented: bool = False) -> float:
     """The figure that the winner is ranked by; infinite where there is none, or none whose software is documented."""
-    found = find(replace(question, limit=1), market, NullRejections(market.accelerators))
+    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators))
     wanted = found.estimates and (not documented or found.estimates[0].support == "documented")
     return found.scores[0] if wanted else float("inf")
 
@@ -117,12 +117,12 @@ def never_worse(
     """
     usual: tuple[str, ...] = ()
     if isinstance(workload, InferenceWorkload):
-        usual = tuple(sorted(default_weight_formats(workload.model, personal=workload.personal)))
+        usual = tuple(sorted(default_weight_formats(workload.model, personal=workload.is_personal)))
     part = data.draw(parts(market, usual or ("bf16",)))
     whole = best(Question(workload, ALL, objective=objective), market)
     of_part = best(Question(workload, part, objective=objective), market, documented=True)
     run = isinstance(workload, TrainingWorkload)  # of near ties the one without a pipeline is taken
-    assert whole <= of_part * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
+    assert whole <= of_part * (1 + (Assumptions.default_value("near_tie_share") if run else 1e-9))
 
 
 @pytest.mark.slow
@@ -160,7 +160,7 @@ def test_without_kinds_named_it_is_the_firm_ones(
     )
     assert usual == firm
     run = isinstance(workload, TrainingWorkload)
-    assert known <= firm * (1 + (Assumptions.usual("near_tie_share") if run else 1e-9))
+    assert known <= firm * (1 + (Assumptions.default_value("near_tie_share") if run else 1e-9))
 
 
 def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Catalog) -> None:
@@ -168,7 +168,7 @@ def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(m
     is simulated, and the other engine comes near in closed form.
     """
     for workload in (replace(CHAT, load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0), PRETRAIN):
-        found = find(Question(workload, limit=12), market, NullRejections(market.accelerators))
+        found = find_finalists(Question(workload, limit=12), market, NullRejections(market.accelerators))
         assert any(found.runners_up)
         for estimate, score, rival in zip(found.estimates, found.scores, found.runners_up, strict=True):
             if rival is not None:
@@ -183,9 +183,9 @@ def test_runs_that_are_not_sized_could_not_have_won_or_tied(
     market: Catalog, workload: TrainingWorkload, objective: Objective, most: int | None
 ) -> None:
     question = Question(workload, Constraints(max_accelerators=most), objective=objective, limit=50)
-    found = find(question, market, Rejections(market.accelerators))
+    found = find_finalists(question, market, Rejections(market.accelerators))
     with patch.object(search, "_promising", lambda *of: (np.arange(len(of[2].able)), np.zeros(len(of[2].able)))):
-        assert find(question, market, Rejections(market.accelerators)) == found
+        assert find_finalists(question, market, Rejections(market.accelerators)) == found
 
 
 @pytest.mark.slow
@@ -196,9 +196,9 @@ def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
     question = Question(workload, objective=objective, limit=50)
     stacks, task = market.stacks, TASKS.index(workload.model.task)
     level, named_only = stacks.levels[:, task], stacks.named_only[:, task]
-    usual = default_weight_formats(workload.model, personal=workload.personal)
+    usual = default_weight_formats(workload.model, personal=workload.is_personal)
     wanted = np.isin(stacks.weight_format, [market.format_index[f] for f in usual])
     sure = stacks.on[wanted & ~named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
-    for found in find(question, market, NullRejections(market.accelerators)).estimates:
+    for found in find_finalists(question, market, NullRejections(market.accelerators)).estimates:
         documented = bool(sure[market.accelerator_index[found.deployment.accelerator]])
         assert found.support == ("documented" if documented else "expected")

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
-from app.sizing.workload import HOURS, peak_of, shares_of, smooth_day
+from app.sizing.workload import HOURS, derive_peak_per_s, normalize_hours, smooth_day
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1.2, 2.0, 3.7, 10.0, 24.0])
@@ -20,13 +20,13 @@ def test_a_smooth_day_has_the_ratio_asked_for_and_one_peak(ratio: float) -> None
 
 def test_factors_are_of_any_scale() -> None:
     factors = [float(i) for i in range(HOURS)]
-    assert shares_of(factors) == pytest.approx(shares_of([1e6 * f for f in factors]))
+    assert normalize_hours(factors) == pytest.approx(normalize_hours([1e6 * f for f in factors]))
 
 
 def test_a_peak_and_an_average_give_each_other_or_must_agree() -> None:
     shares = (0.25, 1.0, 0.25)
-    assert peak_of(None, 5.0, shares) == 10.0
-    assert peak_of(8.0, None, shares) == 8.0
-    assert peak_of(10.0, 5.02, shares) == 10.0
+    assert derive_peak_per_s(None, 5.0, shares) == 10.0
+    assert derive_peak_per_s(8.0, None, shares) == 8.0
+    assert derive_peak_per_s(10.0, 5.02, shares) == 10.0
     with pytest.raises(Unanswerable, match="Omit the average or the peak"):
-        peak_of(10.0, 6.0, shares)
+        derive_peak_per_s(10.0, 6.0, shares)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.values.day import Day
 from app.sizing.workload import HOURS, InferenceWorkload, Load, Redundancy
@@ -26,12 +26,12 @@ SURVIVED = st.sampled_from([Redundancy(), Redundancy(spare=1), Redundancy(spare=
 def first_day(workload: InferenceWorkload, market: Catalog, constraints: Constraints) -> Day | None:
     """The day of the first recommendation, which posted back is the same; None where nothing does."""
     question = Question(workload, constraints=constraints)
-    ranked = recommend(question, market).recommendations
+    ranked = recommend_hardware(question, market).recommendations
     if not ranked:
         return None
     found = ranked[0].estimate
     assert found.day is not None
-    assert estimate(question, found.deployment, market).day == found.day
+    assert estimate_deployment(question, found.deployment, market).day == found.day
     return found.day
 
 
@@ -77,9 +77,9 @@ def test_a_busier_hour_never_takes_fewer_hours_of_replicas(
     daily = replace(workload, load=Load.OPEN, volume_requests=None, deadline_s=None)
     busier = tuple(1.0 if i == hour else share for i, share in enumerate(shares))
     quiet, busy = (Question(replace(daily, hourly_shares=s)) for s in (shares, busier))
-    ranked = recommend(quiet, market).recommendations
+    ranked = recommend_hardware(quiet, market).recommendations
     if not ranked:
         return
-    low, high = (estimate(question, ranked[0].estimate.deployment, market).day for question in (quiet, busy))
+    low, high = (estimate_deployment(question, ranked[0].estimate.deployment, market).day for question in (quiet, busy))
     assert low is not None and high is not None
     assert high.autoscaled.replica_hours >= low.autoscaled.replica_hours - 1e-9

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
 from app.sizing.serving.batch import request_sample_work
@@ -69,7 +69,7 @@ def performance(
 ) -> Performance | None:
     """What one replica does; None where it does not run or fit."""
     question = Question(workload, assumptions=assumed or Assumptions())
-    return estimate(question, Deployment(accelerator, replicas=1, spare_replicas=0), market).performance
+    return estimate_deployment(question, Deployment(accelerator, replicas=1, spare_replicas=0), market).performance
 
 
 def rate(found: Performance | None) -> float:

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.catalog.snapshot import CatalogStore
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Method, Slo, TrainingWorkload
@@ -28,16 +28,16 @@ IDLE = replace(
 
 
 def fits(market: Catalog, workload: InferenceWorkload, **deployment: object) -> bool:
-    return estimate(Question(workload), Deployment(**deployment), market).fits  # type: ignore[arg-type]
+    return estimate_deployment(Question(workload), Deployment(**deployment), market).fits  # type: ignore[arg-type]
 
 
 def train(market: Catalog, workload: TrainingWorkload, **deployment: object) -> Estimate:
-    return estimate(Question(workload), Deployment(**deployment), market)  # type: ignore[arg-type]
+    return estimate_deployment(Question(workload), Deployment(**deployment), market)  # type: ignore[arg-type]
 
 
 def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Catalog) -> None:
     small = replace(CHAT, peak_per_s=0.4, average_per_s=0.13, slo=Slo(1.5, 0.06, None, 95))
-    first = recommend(Question(small), market).recommendations[0].estimate
+    first = recommend_hardware(Question(small), market).recommendations[0].estimate
     assert (first.deployment.total_accelerators or 0) < 8
     assert first.deployment.accelerator != "nvidia-h100-sxm5-80gb"
 
@@ -103,7 +103,7 @@ def test_a_t4_never_trains_a_70b(market: Catalog) -> None:
     ]
     for precision, phase, method in [*runs, ("fp16", "training", Method.FULL), ("fp16", "fine_tuning", Method.FULL)]:
         workload = replace(PRETRAIN, model=LLAMA_70B, method=method, phase=phase, precision=precision, units=1e9)
-        answer = recommend(Question(workload, Constraints(accelerators=("nvidia-t4",))), market)
+        answer = recommend_hardware(Question(workload, Constraints(accelerators=("nvidia-t4",))), market)
         assert answer.recommendations == ()
         assert any(r.accelerator == "nvidia-t4" for r in answer.rejected)
 
@@ -121,7 +121,7 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
         experiment_overhead=0.1,
     )
     h100 = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), confidence=0.5)
-    best = recommend(Question(workload, h100), market).recommendations[0].estimate
+    best = recommend_hardware(Question(workload, h100), market).recommendations[0].estimate
     assert best.deployment.accelerators_per_replica == 16_384
     assert best.performance is not None
     assert 0.36 <= (best.performance.mfu or 0) <= 0.45
@@ -134,15 +134,15 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
 
 def test_phase_decides_the_hardware(market: Catalog) -> None:
     """The same model gets different hardware to serve a person and to be trained."""
-    serving = recommend(Question(IDLE), market).recommendations[0].estimate.deployment
-    training = recommend(Question(PRETRAIN), market).recommendations[0].estimate.deployment
+    serving = recommend_hardware(Question(IDLE), market).recommendations[0].estimate.deployment
+    training = recommend_hardware(Question(PRETRAIN), market).recommendations[0].estimate.deployment
     assert serving.accelerator != training.accelerator
     trained_on = market.accelerators[market.accelerator_index[training.accelerator]]
     assert trained_on.training_class
 
 
 def test_hardware_without_a_rate_is_refused_with_that_reason(market: Catalog) -> None:
-    answer = recommend(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), market)
+    answer = recommend_hardware(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), market)
     reasons = {r.accelerator: r.code for r in answer.rejected}
     assert reasons["apple-m5"] == "missing_data"
     assert reasons["groq-lpu-v1"] in {"no_engine", "no_offer", "no_firm_price"}
@@ -151,7 +151,7 @@ def test_hardware_without_a_rate_is_refused_with_that_reason(market: Catalog) ->
 def test_cpus_tpus_and_apple_machines_compete(market: Catalog) -> None:
     limits = Constraints(max_price_age_days=5000)
     asked = Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limits, limit=200, today=market.prices_as_of)
-    answer = recommend(asked, market)
+    answer = recommend_hardware(asked, market)
     kinds = {
         market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind
         for r in answer.recommendations
@@ -160,7 +160,7 @@ def test_cpus_tpus_and_apple_machines_compete(market: Catalog) -> None:
 
 
 def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Catalog) -> None:
-    refused = estimate(
+    refused = estimate_deployment(
         Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market
     )
     assert not refused.fits
@@ -178,7 +178,7 @@ def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
         IDLE, model=model, load=Load.OFFLINE, in_flight=0.0, input_tokens=Lengths(tokens), output_tokens=Lengths(0)
     )
     for accelerator in market.accelerators:
-        found = estimate(Question(texts), Deployment(accelerator.slug, replicas=1, spare_replicas=0), market)
+        found = estimate_deployment(Question(texts), Deployment(accelerator.slug, replicas=1, spare_replicas=0), market)
         if found.performance is None:
             continue
         each = found.performance.samples_per_s or 0.0
@@ -192,7 +192,7 @@ def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
 def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Catalog, snapshots: CatalogStore) -> None:
     for name in ("BAAI/bge-m3", "stabilityai/stable-diffusion-xl-base-1.0"):
         asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
-        found = recommend(Question(asked), market).recommendations
+        found = recommend_hardware(Question(asked), market).recommendations
         assert {r.estimate.deployment.weight_format for r in found} <= {"bf16", "fp16", "fp32"}
 
 
@@ -211,6 +211,6 @@ def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
     """The others are judged where they are named."""
     asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
     deployed = Deployment("nvidia-l4", replicas=1, spare_replicas=0)
-    assert estimate(Question(asked), deployed, market).deployment.engine == run
-    named = estimate(Question(asked), replace(deployed, engine=not_run), market)
+    assert estimate_deployment(Question(asked), deployed, market).deployment.engine == run
+    named = estimate_deployment(Question(asked), replace(deployed, engine=not_run), market)
     assert named.performance is not None and named.deployment.engine == not_run

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.prices import FIRM
 from app.sizing.hardware.support.records import SERVING, Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.serving.stacks import select_stacks
 from app.sizing.snapshot import Catalog
@@ -66,9 +66,9 @@ def asked(workload: InferenceWorkload, confidence: float = 0.5, **other: Any) ->
 def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: float, market: Catalog) -> None:
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
-    one = estimate(question, hardware, market)
+    one = estimate_deployment(question, hardware, market)
     busier = replace(question, workload=replace(workload, peak_per_s=peak, average_per_s=peak / 2))
-    other = estimate(busier, hardware, market)
+    other = estimate_deployment(busier, hardware, market)
     assert capacity(one) == pytest.approx(capacity(other), rel=1e-9)
     for found, load in ((one, workload.peak_per_s), (other, peak)):
         if found.performance is not None:
@@ -125,10 +125,10 @@ def firm(found: Estimate) -> bool:
 def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, market: Catalog) -> None:
     """Where a layout by hand takes no more accelerators, states its network and meets the limits as well."""
     try:
-        hand = estimate(question, written, market)
+        hand = estimate_deployment(question, written, market)
     except Conflict:  # a system that is not for sale
         return
-    free = estimate(question, hardware, market)
+    free = estimate_deployment(question, hardware, market)
     assumed = any(r.code == "network_assumed" for r in hand.explanation)
     most = max(hardware.total_accelerators or 0, free.deployment.total_accelerators or 0)
     if hand.support != free.support or hand.deployment.engine not in competing(question, hardware, market):
@@ -171,9 +171,9 @@ def test_on_sale_what_is_left_open_is_never_worse_than_by_hand(
 def is_the_recommendation(question: Question, slug: str, market: Catalog) -> Estimate | None:
     """An estimate of an open size equals the recommendation for the accelerator; posted back it stays the same."""
     only = replace(question.constraints, accelerators=(slug,))
-    ranked = recommend(replace(question, constraints=only), market).recommendations
-    free = estimate(question, Deployment(slug), market)
-    again = estimate(question, free.deployment, market)
+    ranked = recommend_hardware(replace(question, constraints=only), market).recommendations
+    free = estimate_deployment(question, Deployment(slug), market)
+    again = estimate_deployment(question, free.deployment, market)
     for found in (again, *(r.estimate for r in ranked)):
         assert (found.deployment, found.memory, found.performance, found.cost) == (
             free.deployment,
@@ -194,7 +194,7 @@ def never_beaten(question: Question, slug: str, market: Catalog) -> None:
     best = is_the_recommendation(question, slug, market)
     if best is None or best.deployment.total_accelerators is None:
         return
-    other = estimate(question, Deployment(slug, total_accelerators=best.deployment.total_accelerators), market)
+    other = estimate_deployment(question, Deployment(slug, total_accelerators=best.deployment.total_accelerators), market)
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
     if other.fits and workload.load is not Load.OFFLINE and meets(other, question):

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.exact import exp_of, log_of, normal_share
+from app.sizing.exact import exp_of, log_of, normal_cdf
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.measured import Settings
-from app.sizing.workload import Arrivals, Lengths, Load, inference_workload, z_score
+from app.sizing.workload import Arrivals, Lengths, Load, build_inference_workload, z_score
 from tests.examples import CHAT, LLAMA_8B, registered
 from tests.sizing.serving.given import DENSE, on_big
 
@@ -37,20 +37,20 @@ def test_exponentials_and_logarithms_are_those_of_mathematics(x: float) -> None:
 
 @given(st.floats(0.001, 99.999))
 def test_the_normal_distribution_is_that_of_statistics(percentile: float) -> None:
-    assert normal_share(np.array([z_score(percentile)]))[0] == pytest.approx(percentile / 100, rel=1e-9)
+    assert normal_cdf(np.array([z_score(percentile)]))[0] == pytest.approx(percentile / 100, rel=1e-9)
 
 
 def shapes() -> st.SearchStrategy[Lengths]:
     return st.one_of(
         st.builds(lambda mean, ratio: Lengths(mean, mean * ratio), st.floats(20, 20_000), SPREAD),
-        st.builds(lambda low, more: Lengths.even(low, low + more), TOKENS, st.integers(0, 20_000)),
-        st.builds(lambda each: Lengths.histogram(*zip(*each, strict=True)), WEIGHED),
+        st.builds(lambda low, more: Lengths.uniform(low, low + more), TOKENS, st.integers(0, 20_000)),
+        st.builds(lambda each: Lengths.from_histogram(*zip(*each, strict=True)), WEIGHED),
     )
 
 
 @given(shapes())
 def test_what_is_drawn_is_as_the_distribution_says(lengths: Lengths) -> None:
-    drawn = lengths.drawn(SHARES)
+    drawn = lengths.draw_lengths(SHARES)
     assert drawn.dtype == np.int64
     assert drawn.min() >= 1
     assert (np.diff(drawn) >= 0).all()
@@ -64,24 +64,24 @@ def test_what_is_drawn_is_as_the_distribution_says(lengths: Lengths) -> None:
 @given(st.integers(1, 100_000), st.floats(1, 99))
 def test_a_fixed_length_is_the_same_however_it_is_said(tokens: int, percentile: float) -> None:
     fixed = Lengths(tokens)
-    for same in (Lengths(tokens, tokens), Lengths.even(tokens, tokens), Lengths.histogram([tokens], [7.5])):
+    for same in (Lengths(tokens, tokens), Lengths.uniform(tokens, tokens), Lengths.from_histogram([tokens], [7.5])):
         assert (same.mean, same.sigma, same.squared_variation) == (tokens, 0, 0)
         assert same.quantile(percentile) == fixed.quantile(percentile) == tokens
-        assert same.drawn(SHARES[:50]).tolist() == fixed.drawn(SHARES[:50]).tolist() == [tokens] * 50
+        assert same.draw_lengths(SHARES[:50]).tolist() == fixed.draw_lengths(SHARES[:50]).tolist() == [tokens] * 50
 
 
 def test_the_first_and_the_last_share_have_a_length_too() -> None:
     ends = np.array([0.0, np.nextafter(1.0, 0.0)])
-    assert Lengths.even(3, 7).drawn(ends).tolist() == [3, 7]
-    assert Lengths.histogram([9, 4, 6], [1, 2, 0]).drawn(ends).tolist() == [4, 9]  # what has no weight never comes
-    assert Lengths.histogram([4, 9], [1, 1]).drawn(np.array([0.49, 0.5])).tolist() == [4, 9]
-    few, many = Lengths(100.0, 200.0).drawn(ends)
+    assert Lengths.uniform(3, 7).draw_lengths(ends).tolist() == [3, 7]
+    assert Lengths.from_histogram([9, 4, 6], [1, 2, 0]).draw_lengths(ends).tolist() == [4, 9]  # what has no weight never comes
+    assert Lengths.from_histogram([4, 9], [1, 1]).draw_lengths(np.array([0.49, 0.5])).tolist() == [4, 9]
+    few, many = Lengths(100.0, 200.0).draw_lengths(ends)
     assert 1 <= few < 100 < many < 10_000
-    assert Lengths(0.0).drawn(ends).tolist() == [0, 0]
+    assert Lengths(0.0).draw_lengths(ends).tolist() == [0, 0]
 
 
 def test_drawn_lengths_are_these_on_every_machine() -> None:
-    assert Lengths(800.0, 1600.0).drawn(np.arange(1, 10) / 10).tolist() == [
+    assert Lengths(800.0, 1600.0).draw_lengths(np.arange(1, 10) / 10).tolist() == [
         374,
         466,
         545,
@@ -96,17 +96,17 @@ def test_drawn_lengths_are_these_on_every_machine() -> None:
 
 @given(shapes(), st.integers(0, 5000))
 def test_tokens_of_images_lengthen_every_prompt(lengths: Lengths, tokens: int) -> None:
-    longer = lengths.longer(tokens)
+    longer = lengths.add_tokens(tokens)
     assert longer.mean == pytest.approx(lengths.mean + tokens)
     assert longer.quantile(95) == pytest.approx(lengths.quantile(95) + tokens, rel=1e-6)
 
 
 @given(st.floats(2, 8000), st.floats(2, 8000))
 def test_a_mean_is_spread_as_it_is_assumed_to_be(prompt: float, output: float) -> None:
-    bare = inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=prompt, output_tokens=output)
+    bare = build_inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=prompt, output_tokens=output)
     said = {"input_tokens": Lengths(prompt, 2 * prompt), "output_tokens": Lengths(output, 2 * output)}
-    assert inference_workload(LLAMA_8B, RATE, ASSUMED, **said) == bare  # type: ignore[arg-type]
-    fixed = inference_workload(
+    assert build_inference_workload(LLAMA_8B, RATE, ASSUMED, **said) == bare  # type: ignore[arg-type]
+    fixed = build_inference_workload(
         LLAMA_8B, RATE, ASSUMED.with_overrides({"length_p95_to_mean": 1}), input_tokens=prompt, output_tokens=output
     )
     assert fixed.input_tokens.sigma == fixed.output_tokens.sigma == 0
@@ -116,7 +116,7 @@ def test_a_mean_is_spread_as_it_is_assumed_to_be(prompt: float, output: float) -
 @given(st.floats(1, 60_000), SPREAD, SPREAD)
 def test_a_wider_spread_never_needs_less_room(mean: float, one: float, other: float) -> None:
     longest = [
-        inference_workload(
+        build_inference_workload(
             replace(LLAMA_8B, max_context_tokens=10**9), RATE, ASSUMED, input_tokens=Lengths(mean, mean * ratio)
         ).max_context_tokens
         for ratio in sorted((one, other))
@@ -129,7 +129,7 @@ def test_a_wider_spread_never_takes_less_memory(prompt: float, output: float, on
     needed = []
     for ratio in sorted((one, other)):
         assumed = ASSUMED.with_overrides({"length_p95_to_mean": ratio})
-        workload = inference_workload(DENSE, RATE, assumed, input_tokens=prompt, output_tokens=output)
+        workload = build_inference_workload(DENSE, RATE, assumed, input_tokens=prompt, output_tokens=output)
         needed.append(AUTOREGRESSIVE.estimate_memory(workload, on_big(), assumed, Settings()).needed_bytes)
     assert (needed[0] <= needed[1]).all()
 
@@ -147,7 +147,7 @@ def test_a_wider_spread_never_takes_less_memory(prompt: float, output: float, on
 def test_an_assumed_spread_asks_for_room_where_many_are_served(arrivals: Arrivals, longest: float) -> None:
     def room(model: str | None = None, prompt: float = 800.0) -> float:
         known = LLAMA_8B if model is None else registered(model)
-        return inference_workload(known, arrivals, ASSUMED, input_tokens=prompt, output_tokens=300.0).max_context_tokens
+        return build_inference_workload(known, arrivals, ASSUMED, input_tokens=prompt, output_tokens=300.0).max_context_tokens
 
     assert room() == longest
     window = LLAMA_8B.max_context_tokens or 0
@@ -159,6 +159,6 @@ def test_prompts_and_answers_are_no_longer_than_the_sequence_that_holds_them() -
     assert wide.long_prompt(99) == wide.long_answer(99) == CHAT.max_context_tokens
     assert CHAT.long_prompt(95) == pytest.approx(3000)
     narrow = replace(wide, model=replace(LLAMA_8B, max_context_tokens=8192))
-    prompts, answers = narrow.drawn(SHARES, SHARES[::-1])
+    prompts, answers = narrow.draw_lengths(SHARES, SHARES[::-1])
     assert (prompts + answers).max() <= 8192
     assert answers.min() >= 1

@@ -15,11 +15,11 @@ from sqlalchemy.orm import Session
 
 from app.catalog.snapshot import CatalogStore
 from app.db import make_engine
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Environment, Offer, PricingModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import POOLS
@@ -64,8 +64,8 @@ def cheapest(answer: Answer) -> float:
 def test_more_traffic_is_never_cheaper(market: Catalog, workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
     assert (
-        cheapest(recommend(Question(busier, limit=1), market))
-        >= cheapest(recommend(Question(workload, limit=1), market)) - 1e-9
+        cheapest(recommend_hardware(Question(busier, limit=1), market))
+        >= cheapest(recommend_hardware(Question(workload, limit=1), market)) - 1e-9
     )
 
 
@@ -74,14 +74,14 @@ def test_more_traffic_is_never_cheaper(market: Catalog, workload: InferenceWorkl
 def test_a_looser_slo_is_never_dearer(market: Catalog, workload: InferenceWorkload, factor: float) -> None:
     slo = workload.slo
     loose = replace(workload, slo=replace(slo, ttft_s=(slo.ttft_s or 1) * factor, tpot_s=(slo.tpot_s or 1) * factor))
-    found, tight = (cheapest(recommend(Question(w, limit=1), market)) for w in (loose, workload))
+    found, tight = (cheapest(recommend_hardware(Question(w, limit=1), market)) for w in (loose, workload))
     assert found <= tight * ONE_MORE
 
 
 @pytest.mark.slow
 @given(WORKLOADS)
 def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Catalog, workload: InferenceWorkload) -> None:
-    answer = recommend(Question(workload, limit=50), market)
+    answer = recommend_hardware(Question(workload, limit=50), market)
     for ranked in answer.recommendations:
         memory = ranked.estimate.memory
         assert memory is not None
@@ -114,7 +114,7 @@ LIMITS = st.builds(
 def test_every_type_is_ranked_or_turned_down(
     market: Catalog, workload: InferenceWorkload, limits: Constraints
 ) -> None:
-    answer = recommend(Question(workload, limits, limit=50), market)
+    answer = recommend_hardware(Question(workload, limits, limit=50), market)
     for ranked in answer.recommendations:
         d, cost = ranked.estimate.deployment, ranked.estimate.cost
         assert cost is not None
@@ -133,7 +133,7 @@ def test_every_type_is_ranked_or_turned_down(
 @pytest.mark.slow
 @given(WORKLOADS)
 def test_every_ranked_plan_meets_the_limits_it_was_given(market: Catalog, workload: InferenceWorkload) -> None:
-    answer = recommend(Question(workload, limit=5), market)
+    answer = recommend_hardware(Question(workload, limit=5), market)
     for ranked in answer.recommendations:
         performance = ranked.estimate.performance
         assert performance is not None
@@ -151,8 +151,8 @@ def test_every_ranked_plan_meets_the_limits_it_was_given(market: Catalog, worklo
 def test_an_estimate_of_a_recommendation_gives_its_numbers(
     market: Catalog, workload: InferenceWorkload, trace: bool
 ) -> None:
-    for ranked in recommend(Question(workload, limit=3), market).recommendations:
-        again = estimate(Question(workload, trace=trace), ranked.estimate.deployment, market)
+    for ranked in recommend_hardware(Question(workload, limit=3), market).recommendations:
+        again = estimate_deployment(Question(workload, trace=trace), ranked.estimate.deployment, market)
         assert again.performance == ranked.estimate.performance
         assert again.memory == ranked.estimate.memory
         assert again.cost == ranked.estimate.cost
@@ -179,7 +179,7 @@ RUNS = st.builds(
 @pytest.mark.slow
 @given(RUNS)
 def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, workload: TrainingWorkload) -> None:
-    answer = recommend(Question(workload, limit=3), market)
+    answer = recommend_hardware(Question(workload, limit=3), market)
     for ranked in answer.recommendations:
         memory, performance, d = ranked.estimate.memory, ranked.estimate.performance, ranked.estimate.deployment
         assert memory is not None
@@ -191,7 +191,7 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, wo
         assert (d.tensor_parallel or 0) * (d.pipeline_parallel or 0) * (
             d.data_parallel or 0
         ) == d.accelerators_per_replica
-        again = estimate(Question(workload), d, market)
+        again = estimate_deployment(Question(workload), d, market)
         assert again.performance == performance
         assert again.memory == memory
         assert again.cost == ranked.estimate.cost
@@ -201,7 +201,7 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, wo
 @given(RUNS, st.floats(1.01, 5))
 def test_a_longer_run_is_never_cheaper(market: Catalog, workload: TrainingWorkload, factor: float) -> None:
     def total(w: TrainingWorkload) -> float:
-        found = recommend(Question(w, limit=1), market).recommendations
+        found = recommend_hardware(Question(w, limit=1), market).recommendations
         cost = found[0].estimate.cost if found else None
         return cost.usd_total if cost is not None and cost.usd_total is not None else float("inf")
 
@@ -243,7 +243,7 @@ def rebuilt(market: Catalog, offers: list[Offer], *, shuffle: int | None = None)
 def test_the_order_of_rows_changes_nothing(market: Catalog, seed: int) -> None:
     shuffled = rebuilt(market, list(market.offers), shuffle=seed)
     for workload in (CHAT, PRETRAIN):
-        assert recommend(Question(workload, trace=True), shuffled) == recommend(Question(workload, trace=True), market)
+        assert recommend_hardware(Question(workload, trace=True), shuffled) == recommend_hardware(Question(workload, trace=True), market)
 
 
 @pytest.mark.slow
@@ -261,8 +261,8 @@ def test_adding_an_offer_never_worsens_the_best(
     )
     more = rebuilt(market, [*market.offers, offer])
     assert (
-        cheapest(recommend(Question(workload, limit=1), more))
-        <= cheapest(recommend(Question(workload, limit=1), market)) + 1e-9
+        cheapest(recommend_hardware(Question(workload, limit=1), more))
+        <= cheapest(recommend_hardware(Question(workload, limit=1), market)) + 1e-9
     )
 
 
@@ -291,7 +291,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(
             slo=Slo(60.0, 5.0, None, 95) if model.kind.value == "decoder" else Slo(None, None, 20000.0, 95),
             max_context_tokens=context,
         )
-        answer = recommend(Question(workload, limit=1), market)
+        answer = recommend_hardware(Question(workload, limit=1), market)
         assert answer.recommendations, name
         performance = answer.recommendations[0].estimate.performance
         assert performance is not None
@@ -312,11 +312,11 @@ def test_load_kinds_agree_on_the_same_operating_point(market: Catalog) -> None:
         max_batch=256,
     )
     flat = replace(CHAT, input_tokens=Lengths(1024), output_tokens=Lengths(256), slo=Slo(None, None, None, 95))
-    closed = estimate(Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, market).performance
+    closed = estimate_deployment(Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, market).performance
     assert closed is not None
     assert closed.tpot is not None
     rate = (closed.output_tokens_per_s or 0.0) / 256
-    opened = estimate(Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, market).performance
+    opened = estimate_deployment(Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, market).performance
     assert opened is not None
     # a closed loop leaves a slot empty while its next request is taken in
     assert opened.batch_at_peak == pytest.approx(64, rel=0.06)

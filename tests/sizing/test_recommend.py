@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.sizing.decisions.placement import replicas_left
-from app.sizing.estimate import estimate
+from app.sizing.decisions.placement import surviving_replicas
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, CostSummary, Estimate, Ranked
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Redundancy, Slo, TrainingWorkload
@@ -73,14 +73,14 @@ MEASURES: dict[Objective, Callable[[Estimate], float]] = {
 @pytest.mark.parametrize("objective", Objective)
 def test_every_objective_ranks_by_its_own_measure(market: Catalog, objective: Objective) -> None:
     as_predicted = Question(CHAT, Constraints(confidence=0.5), objective=objective, limit=200)
-    ranked = recommend(as_predicted, market).recommendations
+    ranked = recommend_hardware(as_predicted, market).recommendations
     measured = [MEASURES[objective](r.estimate) for r in ranked]
     assert len(measured) > 20
     assert all(b >= a * 0.9999 for a, b in pairwise(measured))
     assert [r.rank for r in ranked] == list(range(1, len(ranked) + 1))
     # a score is the best measure over one's own
     assert [r.score for r in ranked] == pytest.approx([measured[0] / m for m in measured], rel=1e-3)
-    firsts = {o: recommend(Question(CHAT, objective=o, limit=1), market).recommendations[0].estimate for o in Objective}
+    firsts = {o: recommend_hardware(Question(CHAT, objective=o, limit=1), market).recommendations[0].estimate for o in Objective}
     # formulas choose the layouts: the simulated value for another objective may be slightly better for that reason
     assert all(MEASURES[objective](first) >= measured[0] * 0.8 for first in firsts.values())
 
@@ -89,8 +89,8 @@ def test_every_objective_ranks_by_its_own_measure(market: Catalog, objective: Ob
 def test_a_brief_request_has_the_same_ranking_and_no_extras(
     market: Catalog, workload: InferenceWorkload | TrainingWorkload
 ) -> None:
-    whole = recommend(Question(workload, limit=3), market)
-    brief = recommend(Question(workload, limit=3, briefly=True), market)
+    whole = recommend_hardware(Question(workload, limit=3), market)
+    brief = recommend_hardware(Question(workload, limit=3, ranking_only=True), market)
     assert [plain(r) for r in brief.recommendations] == [plain(r) for r in whole.recommendations]
     assert whole.sensitivity
     assert not brief.sensitivity
@@ -118,11 +118,11 @@ LIMITS: dict[str, Callable[[Estimate], float]] = {
 def test_limits_hold_and_a_tighter_one_never_improves_the_best(
     workload: InferenceWorkload, name: str, share: float
 ) -> None:
-    loose = recommend(Question(workload, limit=20), SMALL)
+    loose = recommend_hardware(Question(workload, limit=20), SMALL)
     most = max((LIMITS[name](r.estimate) for r in loose.recommendations), default=1.0)
     limit = max(1.0, round(share * most))
     kept: dict[str, Any] = {name: int(limit) if name == "max_accelerators" else limit}
-    tight = recommend(Question(workload, Constraints(**kept), limit=20), SMALL)
+    tight = recommend_hardware(Question(workload, Constraints(**kept), limit=20), SMALL)
     assert all(LIMITS[name](r.estimate) <= limit for r in tight.recommendations)
     assert best(tight) >= best(loose) - 1e-9
 
@@ -131,7 +131,7 @@ def test_limits_hold_and_a_tighter_one_never_improves_the_best(
 def test_power_is_limited_in_watts_of_the_whole_fleet(market: Catalog, watts: float) -> None:
     """Rated power is at least the drawn power; a fleet within the limit is offered, one beyond it is not."""
     busy = replace(CHAT, peak_per_s=40.0)
-    found = recommend(Question(busy, Constraints(max_power_w=watts), limit=200), market)
+    found = recommend_hardware(Question(busy, Constraints(max_power_w=watts), limit=200), market)
     for ranked in found.recommendations:
         assert ranked.estimate.cost is not None
         assert ranked.estimate.cost.power_w <= watts
@@ -143,7 +143,7 @@ def test_power_is_limited_in_watts_of_the_whole_fleet(market: Catalog, watts: fl
 def test_more_load_never_costs_less(workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
     assert (
-        best(recommend(Question(busier, limit=1), SMALL)) >= best(recommend(Question(workload, limit=1), SMALL)) - 1e-9
+        best(recommend_hardware(Question(busier, limit=1), SMALL)) >= best(recommend_hardware(Question(workload, limit=1), SMALL)) - 1e-9
     )
 
 
@@ -152,7 +152,7 @@ def test_more_load_never_costs_less(workload: InferenceWorkload, factor: float) 
 @given(LOADS)
 def test_more_to_choose_from_is_never_worse(workload: InferenceWorkload) -> None:
     def cheapest(**limits: Any) -> float:
-        return best(recommend(Question(workload, Constraints(**limits), limit=1), SMALL))
+        return best(recommend_hardware(Question(workload, Constraints(**limits), limit=1), SMALL))
 
     everything = cheapest(weight_formats=("bf16", "fp8"))
     assert everything <= cheapest(weight_formats=("bf16",)) + 1e-9
@@ -179,7 +179,7 @@ def test_what_is_recommended_survives_and_more_redundancy_never_costs_less(
 ) -> None:
     def answer(**changes: Any) -> Answer:
         asked = replace(workload, redundancy=replace(redundancy, **changes))
-        return recommend(Question(asked, Constraints(accelerators=("acme-big", "acme-card")), limit=5), SMALL)
+        return recommend_hardware(Question(asked, Constraints(accelerators=("acme-big", "acme-card")), limit=5), SMALL)
 
     safe = answer()
     assert safe.recommendations
@@ -188,7 +188,7 @@ def test_what_is_recommended_survives_and_more_redundancy_never_costs_less(
             placed = (d.replicas or 0) + (d.spare_replicas or 0)
             hosts = d.nodes or 0  # no replica of the small catalogue spans machines
             assert hosts >= redundancy.zones
-            assert replicas_left(redundancy, col(placed), col(hosts))[0] >= (d.replicas or 0)
+            assert surviving_replicas(redundancy, col(placed), col(hosts))[0] >= (d.replicas or 0)
     more = [best(answer(spare=spare)) for spare in (0, 1, 2)]
     assert more == sorted(more)
     assert best(answer(spare=0, double=True)) >= more[1]
@@ -197,14 +197,14 @@ def test_what_is_recommended_survives_and_more_redundancy_never_costs_less(
 def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
     for slug in ("acme-big", "acme-card"):
         asked = Question(CHAT, Constraints(accelerators=(slug,), price_kinds=KINDS))
-        (only,) = recommend(asked, SMALL).recommendations
-        again = estimate(Question(CHAT), only.estimate.deployment, SMALL)
+        (only,) = recommend_hardware(asked, SMALL).recommendations
+        again = estimate_deployment(Question(CHAT), only.estimate.deployment, SMALL)
         assert (again.cost, again.performance, again.memory) == (
             only.estimate.cost,
             only.estimate.performance,
             only.estimate.memory,
         )
-        free = estimate(Question(CHAT), Deployment(slug), SMALL)
+        free = estimate_deployment(Question(CHAT), Deployment(slug), SMALL)
         assert free.fits
         assert usd(free) <= usd(only.estimate) * (1 + 1e-9)
 
@@ -219,7 +219,7 @@ def test_every_objective_of_training_ranks_by_its_own_measure(market: Catalog) -
     for objective, measure in ((Objective.COST, total), (Objective.LATENCY, days)):
         # with median predictions the ranking uses the shown values
         expected = Question(PRETRAIN, Constraints(confidence=0.5), objective, limit=20)
-        ranked = recommend(expected, market).recommendations
+        ranked = recommend_hardware(expected, market).recommendations
         measured = [measure(r.estimate) for r in ranked]
         assert len(measured) > 2
         assert all(b >= a * 0.9999 for a, b in pairwise(measured)), objective

@@ -13,15 +13,15 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.workload import (
     Arrivals,
-    Hits,
+    PrefixHits,
     InferenceWorkload,
     Lengths,
     Load,
     Trace,
-    inference_workload,
-    recorded_workload,
+    build_inference_workload,
+    build_recorded_workload,
 )
-from app.sizing.workload.trace import burstiness_of, planned
+from app.sizing.workload.trace import arrival_burstiness, find_busiest_window
 from tests.examples import CHAT, LLAMA_8B, registered
 
 ASSUMED = Assumptions()
@@ -52,7 +52,7 @@ def traces(draw: st.DrawFn) -> Trace:
 @pytest.mark.parametrize("gap_s", [0.05, 0.5, 4.0])
 def test_an_even_trace_has_its_own_rate_however_short_it_is(gap_s: float) -> None:
     for count in (50, 3000):
-        found = planned(trace_of(*evenly(gap_s, count)), ASSUMED)
+        found = find_busiest_window(trace_of(*evenly(gap_s, count)), ASSUMED)
         assert found.peak_per_s == pytest.approx(1 / gap_s, rel=0.02)
         assert found.average_per_s == pytest.approx(1 / gap_s, rel=0.02)
         assert found.burstiness == pytest.approx(0, abs=1e-6)
@@ -60,41 +60,41 @@ def test_an_even_trace_has_its_own_rate_however_short_it_is(gap_s: float) -> Non
 
 def test_a_trace_is_planned_for_its_busiest_minute() -> None:
     quiet, busy, later = evenly(10.0, 60), evenly(0.1, 600, start_s=1000.0), evenly(5.0, 100, start_s=1100.0)
-    found = planned(trace_of(*quiet, *busy, *later), ASSUMED)
+    found = find_busiest_window(trace_of(*quiet, *busy, *later), ASSUMED)
     assert found.peak_per_s == pytest.approx(10, rel=1e-9)
-    assert found.stretch_s == 60
+    assert found.window_s == 60
     assert found.average_per_s == pytest.approx(759 / 1595)
-    half = planned(trace_of(*quiet, *busy, *later), ASSUMED.with_overrides({"trace_window_s": 120}))
+    half = find_busiest_window(trace_of(*quiet, *busy, *later), ASSUMED.with_overrides({"trace_window_s": 120}))
     assert half.peak_per_s == pytest.approx((600 + 4) / 120)
 
 
 def test_requests_that_come_at_once_are_a_second_of_traffic() -> None:
-    found = planned(trace_of(*((5.0, 100, 10, 0) for _ in range(30))), ASSUMED)
-    assert (found.peak_per_s, found.stretch_s, found.burstiness) == (30, 1, 1)
+    found = find_busiest_window(trace_of(*((5.0, 100, 10, 0) for _ in range(30))), ASSUMED)
+    assert (found.peak_per_s, found.window_s, found.burstiness) == (30, 1, 1)
 
 
 def test_times_between_arrivals_tell_how_bursty_they_are() -> None:
     at_s = np.cumsum(np.random.default_rng(1).exponential(size=20_000))
-    assert burstiness_of(at_s) == pytest.approx(1, rel=0.05)
-    assert burstiness_of(at_s[:2]) == 1  # a single gap says nothing
+    assert arrival_burstiness(at_s) == pytest.approx(1, rel=0.05)
+    assert arrival_burstiness(at_s[:2]) == 1  # a single gap says nothing
 
 
 @given(traces())
 def test_a_trace_is_what_its_statistics_are(trace: Trace) -> None:
-    found = recorded_workload(LLAMA_8B, trace, ASSUMED)
-    rates = planned(trace, ASSUMED)
+    found = build_recorded_workload(LLAMA_8B, trace, ASSUMED)
+    rates = find_busiest_window(trace, ASSUMED)
     assert 0 < rates.average_per_s <= rates.peak_per_s
     values, counts = np.unique(trace.input_tokens, return_counts=True)
     answers, times = np.unique(trace.output_tokens, return_counts=True)
-    said = inference_workload(
+    said = build_inference_workload(
         LLAMA_8B,
         Arrivals(Load.OPEN, peak_per_s=rates.peak_per_s),
         ASSUMED,
-        input_tokens=Lengths.histogram(values.tolist(), counts.tolist()),
-        output_tokens=Lengths.histogram(answers.tolist(), times.tolist()),
+        input_tokens=Lengths.from_histogram(values.tolist(), counts.tolist()),
+        output_tokens=Lengths.from_histogram(answers.tolist(), times.tolist()),
         average_per_s=rates.average_per_s,
         burstiness=rates.burstiness,
-        hits=Hits(float(trace.prefix_tokens.sum() / trace.input_tokens.sum())),
+        hits=PrefixHits(float(trace.prefix_tokens.sum() / trace.input_tokens.sum())),
         max_context_tokens=float((trace.input_tokens + trace.output_tokens).max()),
     )
     same = {f.name for f in fields(InferenceWorkload)} - {"trace", "derived"}
@@ -112,8 +112,8 @@ def test_a_trace_is_what_its_statistics_are(trace: Trace) -> None:
 
 @given(traces(), st.floats(0.2, 5))
 def test_faster_and_without_hits(trace: Trace, times: float) -> None:
-    workload = recorded_workload(LLAMA_8B, trace, ASSUMED)
-    busier = workload.busier(times)
+    workload = build_recorded_workload(LLAMA_8B, trace, ASSUMED)
+    busier = workload.scale_load(times)
     assert busier.peak_per_s == times * workload.peak_per_s
     assert busier.trace is not None
     assert busier.trace.duration_s == pytest.approx(trace.duration_s / times, abs=1e-9)
@@ -123,7 +123,7 @@ def test_faster_and_without_hits(trace: Trace, times: float) -> None:
 
 
 def test_twice_the_load_of_a_run_is_twice_of_all_of_it() -> None:
-    run = replace(CHAT, load=Load.CLOSED, peak_per_s=0.0, in_flight=64.0, requests=640.0).busier(2.0)
+    run = replace(CHAT, load=Load.CLOSED, peak_per_s=0.0, in_flight=64.0, requests=640.0).scale_load(2.0)
     assert (run.in_flight, run.requests, run.trace) == (128, 1280, None)
 
 
@@ -138,12 +138,12 @@ def test_twice_the_load_of_a_run_is_twice_of_all_of_it() -> None:
 def test_what_contradicts_a_trace_is_refused(changed: dict[str, float], detail: str) -> None:
     trace = trace_of(*evenly(0.5, 50)).without_hits()
     with pytest.raises(Unanswerable, match=detail):
-        recorded_workload(LLAMA_8B, trace, ASSUMED, **changed)  # type: ignore[arg-type]
+        build_recorded_workload(LLAMA_8B, trace, ASSUMED, **changed)  # type: ignore[arg-type]
 
 
 def test_only_a_model_that_generates_needs_answers() -> None:
     silent = trace_of((0.0, 100, 0, 0), (1.0, 200, 0, 0))
     with pytest.raises(Unanswerable, match="at least one output token"):
-        recorded_workload(LLAMA_8B, silent, ASSUMED)
-    read = recorded_workload(registered("BAAI/bge-large-en-v1.5"), silent, ASSUMED)
+        build_recorded_workload(LLAMA_8B, silent, ASSUMED)
+    read = build_recorded_workload(registered("BAAI/bge-large-en-v1.5"), silent, ASSUMED)
     assert (read.output_tokens.mean, read.max_context_tokens) == (0, 200)

@@ -16,7 +16,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
-from app.sizing.recommend import find, recommend
+from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Answer, Level
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
@@ -101,7 +101,7 @@ def numbers(value: Any) -> Iterator[float]:
 def of_question(question: Question, market: Catalog, **constraints: Any) -> float:
     """What the best is ranked by; infinite where there is none."""
     asked = replace(question, limit=1, constraints=replace(question.constraints, **constraints))
-    return next(iter(find(asked, market, NullRejections(market.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(asked, market, NullRejections(market.accelerators)).scores), math.inf)
 
 
 # The largest batch follows the confidence asked: at another one a simulation may take one replica more of two.
@@ -110,7 +110,7 @@ WHOLE_REPLICA = 1.0
 
 def near_tie(workload: InferenceWorkload | TrainingWorkload) -> float:
     """Allowed distance from the best: of a run's layouts in a near tie the one without a pipeline is taken."""
-    return Assumptions.usual("near_tie_share") if isinstance(workload, TrainingWorkload) else 1e-9
+    return Assumptions.default_value("near_tie_share") if isinstance(workload, TrainingWorkload) else 1e-9
 
 
 def money(level: Level) -> float:
@@ -144,10 +144,10 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
     """The requirement of the first at another confidence is a candidate of the search for that confidence, and a higher
     confidence costs no less.
     """
-    answer = recommend(question, market)
+    answer = recommend_hardware(question, market)
     is_plain(answer)
     asked = question.workload
-    endless = isinstance(asked, InferenceWorkload) and asked.load is Load.OFFLINE and not asked.ends
+    endless = isinstance(asked, InferenceWorkload) and asked.load is Load.OFFLINE and not asked.is_finite
     best = {level: of_question(question, market, confidence=level) for level in CONFIDENCE_LEVELS}
     slack = near_tie(question.workload)
     if isinstance(asked, InferenceWorkload) and is_simulated(asked):

@@ -15,19 +15,19 @@ from app.sizing.surroundings import (
     SERVING,
     Shape,
     StackKey,
-    Surroundings,
+    EvidencePool,
     distinct_stacks,
-    pool_of,
-    surroundings_of,
+    evidence_pool,
+    build_evidence_pools,
 )
-from app.sizing.uncertainty import FARTHEST, Neighborhood, Spread
+from app.sizing.uncertainty import MAX_DISTANCE, Neighborhood, Spread
 from tests.sizing.published import result
 
 HERE, ASKED = StackKey("vllm", "nvidia_hopper", "fp8"), Shape(70e9, 1024.0, 1024.0)
-ONE = Surroundings([result()])
+ONE = EvidencePool([result()])
 
 
-def seen(surroundings: Surroundings, stack: StackKey = HERE, asked: Shape = ASKED) -> tuple[float, ...]:
+def seen(surroundings: EvidencePool, stack: StackKey = HERE, asked: Shape = ASKED) -> tuple[float, ...]:
     around = surroundings.index_stacks([stack]).neighborhood(asked)
     return tuple(float(c[0]) for c in (around.sources, around.distance, around.untabulated))
 
@@ -61,12 +61,12 @@ def test_numbers_count_by_the_powers_of_two_they_are_apart() -> None:
 
 
 def test_the_nearest_counts() -> None:
-    found = Surroundings([result("a"), result("b", format_class="16bit", params=35e9), result("c", family="gaudi")])
+    found = EvidencePool([result("a"), result("b", format_class="16bit", params=35e9), result("c", family="gaudi")])
     assert seen(found, asked=ASKED._replace(params=35e9))[1] == pytest.approx(0.3)
 
 
 def test_sources_of_engines_that_issue_work_alike_on_the_family_stand_behind() -> None:
-    found = Surroundings(
+    found = EvidencePool(
         [
             result("1", source="a"),
             result("2", source="a", params=8e9),
@@ -82,18 +82,18 @@ def test_sources_of_engines_that_issue_work_alike_on_the_family_stand_behind() -
 
 
 def test_where_nothing_was_published_it_is_as_far_as_can_be() -> None:
-    assert seen(Surroundings([])) == (0.0, FARTHEST, 0.0)
+    assert seen(EvidencePool([])) == (0.0, MAX_DISTANCE, 0.0)
 
 
 def test_every_quantity_uses_its_own_pool_without_excluded_results() -> None:
-    assert [pool_of(q) for q in ("tpot", "prefill", "training", "training_samples", "training_memory")] == [
+    assert [evidence_pool(q) for q in ("tpot", "prefill", "training", "training_samples", "training_memory")] == [
         SERVING,
         SERVING,
         "training",
         "training",
         "training_memory",
     ]
-    found = surroundings_of([result("s"), result("t", metric="training_tokens_per_s"), result("x", set_aside=True)])
+    found = build_evidence_pools([result("s"), result("t", metric="training_tokens_per_s"), result("x", set_aside=True)])
     assert set(found) == {SERVING, "training", "training_memory"}
     assert [seen(found[pool])[0] for pool in (SERVING, "training", "training_memory")] == [1.0, 1.0, 0.0]
 
@@ -103,7 +103,7 @@ def test_distinct_stacks_are_listed_once() -> None:
     once, which = distinct_stacks([HERE, other, HERE])
     assert once == [HERE, other]
     assert which.tolist() == [0, 1, 0]
-    both = Surroundings([result()]).index_stacks(once).neighborhood(ASKED)
+    both = EvidencePool([result()]).index_stacks(once).neighborhood(ASKED)
     assert both.distance.tolist() == pytest.approx([0.0, 0.3])
 
 
@@ -129,7 +129,7 @@ shapes = st.builds(Shape, params, lengths, lengths)
 
 
 def around(rows: list[Compared], asked: list[StackKey], shape: Shape) -> Neighborhood:
-    return surroundings_of(rows)[SERVING].index_stacks(asked).neighborhood(shape)
+    return build_evidence_pools(rows)[SERVING].index_stacks(asked).neighborhood(shape)
 
 
 @given(st.lists(published, max_size=8), published, stacks, shapes, st.floats(0, 5), st.floats(0, 2), st.floats(0, 3))
@@ -143,7 +143,7 @@ def test_more_evidence_never_widens(
     untabulated: float,
 ) -> None:
     spread = Spread("q", alone, remote, untabulated, (), 0, 0)
-    before, after = (spread.scale(around(known, asked, shape)) for known in (rows, [*rows, another]))
+    before, after = (spread.relative_spread(around(known, asked, shape)) for known in (rows, [*rows, another]))
     assert (after <= before).all()
 
 

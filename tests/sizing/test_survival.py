@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.machines import UNNAMED_REGIONS
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import find, recommend
+from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import FailureDomain, InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, registered, services_of
@@ -41,7 +41,7 @@ LOADS = st.builds(
     st.floats(2, 800),
 )
 SURVIVED = st.builds(
-    lambda label, zones, domain: Redundancy.named(
+    lambda label, zones, domain: Redundancy.from_label(
         label, zones=max(zones, 3) if domain is FailureDomain.ZONE else zones, domain=domain
     ),
     st.sampled_from(["none", "n+1", "n+1", "n+2", "2n"]),
@@ -82,7 +82,7 @@ def test_any_loss_leaves_what_was_promised(
     market: Catalog, workload: InferenceWorkload, redundancy: Redundancy, where: tuple[Environment, ...]
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), Constraints(environments=where), limit=30)
-    for ranked in recommend(question, market).recommendations:
+    for ranked in recommend_hardware(question, market).recommendations:
         for d in services_of(ranked.estimate.deployment):
             hosts = by_hand(d, redundancy.zones)
             assert {zone for zone, _ in hosts} == set(range(redundancy.zones))
@@ -121,7 +121,7 @@ def test_more_redundancy_or_load_never_costs_less(
             redundancy=Redundancy(zones=zones, domain=domain) if not redundancy else Redundancy(**redundancy),
         )
         question = Question(asked, Constraints(environments=where), limit=1)
-        return next(iter(find(question, market, NullRejections(market.accelerators)).scores), math.inf)
+        return next(iter(find_finalists(question, market, NullRejections(market.accelerators)).scores), math.inf)
 
     more = [usd(spare=spare, zones=zones, domain=domain) for spare in (0, 1, 2)]
     double = usd(double=True, zones=zones, domain=domain)
@@ -141,8 +141,8 @@ def test_what_is_recommended_and_posted_back_stands_the_same(
     market: Catalog, workload: InferenceWorkload, redundancy: Redundancy
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), limit=2)
-    for ranked in recommend(question, market).recommendations:
-        again = estimate(question, ranked.estimate.deployment, market)
+    for ranked in recommend_hardware(question, market).recommendations:
+        again = estimate_deployment(question, ranked.estimate.deployment, market)
         assert (again.deployment, again.cost, again.performance) == (
             ranked.estimate.deployment,
             ranked.estimate.cost,
@@ -151,6 +151,6 @@ def test_what_is_recommended_and_posted_back_stands_the_same(
         # the same machines with their replicas left open carry no less, and are no more
         d = ranked.estimate.deployment
         open_size = replace(d, replicas=None, spare_replicas=None, total_accelerators=None)
-        given_machines = estimate(question, open_size, market).deployment
+        given_machines = estimate_deployment(question, open_size, market).deployment
         assert given_machines.nodes == d.nodes
         assert (given_machines.replicas or 0) >= (d.replicas or 0)

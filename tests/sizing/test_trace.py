@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.catalog.snapshot import CatalogStore
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Deployment, Drafting, Objective, Question, Speculative
-from app.sizing.recommend import recommend
+from app.sizing.question import Deployment, DraftMethod, Objective, Question, Speculative
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.values.latencies import Percentiles
@@ -42,7 +42,7 @@ SURVIVED = (
 PASSING = ("resnet50", "openai/whisper-large-v3", "stabilityai/stable-diffusion-xl-base-1.0", "BAAI/bge-large-en-v1.5")
 ACCELERATORS = ("nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x", "apple-m2-ultra-60c", "nvidia-a100-sxm4-80gb")
 ENGINES = ("vllm", "sglang", "tensorrt-llm")
-DRAFTED = Speculative(Drafting.EAGLE, 3, 0.7)
+DRAFTED = Speculative(DraftMethod.EAGLE, 3, 0.7)
 
 
 def model_named(snapshots: CatalogStore, name: str) -> ModelArchitecture:
@@ -147,7 +147,7 @@ def test_every_line_of_a_recommendation(
 ) -> None:
     name, workload = asked
     question = Question(replace(workload, model=model_named(snapshots, name)), objective=objective, trace=True)
-    for ranked in recommend(question, market).recommendations:
+    for ranked in recommend_hardware(question, market).recommendations:
         check_estimate(ranked.estimate)
 
 
@@ -170,11 +170,11 @@ def test_every_line_of_a_fixed_deployment(
     name, workload = asked
     deployment = Deployment(accelerator, engine=engine, speculative=speculative, replicas=replicas)
     question = Question(replace(workload, model=model_named(snapshots, name)), trace=True)
-    check_estimate(estimate(question, deployment, market))
+    check_estimate(estimate_deployment(question, deployment, market))
 
 
 def test_a_trace_goes_from_weights_to_money(market: Catalog) -> None:
-    best = recommend(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
+    best = recommend_hardware(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
     wanted = {
         *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
         *("cache_bytes_per_sequence", "max_running_sequences", "linear_slope_s", "dense_s", "attention_slope_s"),
@@ -195,7 +195,7 @@ def test_a_wrong_line_would_be_noticed() -> None:
 
 def test_steps_of_training_and_fine_tuning(market: Catalog) -> None:
     def steps(workload: TrainingWorkload) -> set[str]:
-        found = recommend(Question(workload, trace=True), market).recommendations
+        found = recommend_hardware(Question(workload, trace=True), market).recommendations
         for ranked in found:
             check(ranked.estimate.trace)
         return {s.name for ranked in found for s in ranked.estimate.trace}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.turning import nearest_turn
+from app.sizing.turning import find_threshold
 
 UP = (2.0, 4.0, 8.0)
 
@@ -18,22 +18,22 @@ def test_a_turn_is_found_to_a_share(at: float, closeness: float) -> None:
         asked.append(value)
         return "old" if value < at else "new"
 
-    found = nearest_turn(answer, 1.0, UP, closeness)
-    assert found is not None and found.becomes == "new" and found.value in asked
-    assert found.still < at <= found.value <= found.still * (1 + closeness)
+    found = find_threshold(answer, 1.0, UP, closeness)
+    assert found is not None and found.new_answer == "new" and found.value in asked
+    assert found.last_unchanged < at <= found.value <= found.last_unchanged * (1 + closeness)
 
 
 @given(st.floats(1.001, 7.9))
 def test_downwards_is_the_same_mirrored(at: float) -> None:
-    found = nearest_turn(lambda v: v > 1 / at, 1.0, tuple(1 / s for s in UP), 0.05)
-    assert found is not None and found.value <= 1 / at < found.still <= found.value * 1.05
+    found = find_threshold(lambda v: v > 1 / at, 1.0, tuple(1 / s for s in UP), 0.05)
+    assert found is not None and found.value <= 1 / at < found.last_unchanged <= found.value * 1.05
 
 
 def test_no_turn_within_the_steps_is_none() -> None:
-    assert nearest_turn(lambda _: 1, 1.0, UP, 0.05) is None
-    assert nearest_turn(lambda v: v < 9, 1.0, UP, 0.05) is None
+    assert find_threshold(lambda _: 1, 1.0, UP, 0.05) is None
+    assert find_threshold(lambda v: v < 9, 1.0, UP, 0.05) is None
 
 
 def test_the_outcome_nearest_to_the_present_one_is_reported() -> None:
-    found = nearest_turn(lambda v: 0 if v < 1.5 else 1 if v < 1.8 else 2, 1.0, UP, 0.01)
-    assert found is not None and found.becomes == 1 and 1.5 <= found.value < 1.52
+    found = find_threshold(lambda v: 0 if v < 1.5 else 1 if v < 1.8 else 2, 1.0, UP, 0.01)
+    assert found is not None and found.new_answer == 1 and 1.5 <= found.value < 1.52

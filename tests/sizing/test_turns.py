@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Deployment, Question
-from app.sizing.recommend import find, recommend
+from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.serving.kinds import AUTOREGRESSIVE
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.operation import crowded_batch
@@ -80,7 +80,7 @@ SERVICES = st.builds(
 
 def usd(workload: InferenceWorkload, market: Catalog = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
-    scores = find(Question(workload, limit=1), market, NullRejections(market.accelerators)).scores
+    scores = find_finalists(Question(workload, limit=1), market, NullRejections(market.accelerators)).scores
     return scores[0] if scores else float("inf")
 
 
@@ -98,7 +98,7 @@ def digits(value: Any) -> Any:
 def test_what_is_recommended_is_as_sure_as_asked(market: Catalog, workload: InferenceWorkload, ttft_s: float) -> None:
     """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
-    for estimate_ in find(asked, market, NullRejections(market.accelerators)).estimates:
+    for estimate_ in find_finalists(asked, market, NullRejections(market.accelerators)).estimates:
         sure = estimate_.assurance
         assert sure is not None
         assert sure.meets_slo is None or sure.meets_slo >= asked.constraints.confidence - 1e-6
@@ -119,7 +119,7 @@ def test_prompts_computed_whole_are_held_to_their_limits() -> None:
         turn_gap_s=60.0,
     )
     question = Question(sixty_four, limit=50)
-    for estimate_ in find(question, CROWDED, NullRejections(CROWDED.accelerators)).estimates:
+    for estimate_ in find_finalists(question, CROWDED, NullRejections(CROWDED.accelerators)).estimates:
         assert estimate_.assurance is not None
         assert (estimate_.assurance.meets_slo or 0.0) >= question.constraints.confidence
 
@@ -204,8 +204,8 @@ def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkloa
 @given(SERVICES)
 def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Catalog, workload: InferenceWorkload) -> None:
     workload = replace(workload, model=LLAMA_8B)
-    for ranked in recommend(Question(workload, limit=2), market).recommendations:
-        found = estimate(Question(workload), ranked.estimate.deployment, market)
+    for ranked in recommend_hardware(Question(workload, limit=2), market).recommendations:
+        found = estimate_deployment(Question(workload), ranked.estimate.deployment, market)
         for of in ("performance", "memory", "prefixes"):
             assert digits(getattr(found, of)) == digits(getattr(ranked.estimate, of))
 
@@ -215,13 +215,13 @@ def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Catalog,
 @given(SERVICES)
 @example(session(GPT_OSS_120B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 1.0))  # some layouts compute on the host
 def test_every_line_of_its_trace_recomputes(market: Catalog, workload: InferenceWorkload) -> None:
-    for ranked in recommend(Question(workload, limit=2, trace=True), market).recommendations:
+    for ranked in recommend_hardware(Question(workload, limit=2, trace=True), market).recommendations:
         check_estimate(ranked.estimate)
 
 
 def test_a_trace_shows_sessions_and_what_they_fill(market: Catalog) -> None:
     workload = replace(CHAT, cached_prefix_fraction=0.9, turn_gap_s=5.0)
-    (best,) = recommend(Question(workload, limit=1, trace=True), market).recommendations
+    (best,) = recommend_hardware(Question(workload, limit=1, trace=True), market).recommendations
     lines = {s.name: s.value for s in best.estimate.trace}
     kept, memory = best.estimate.prefixes, best.estimate.memory
     assert kept is not None
@@ -248,7 +248,7 @@ def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Catalog) ->
     capacities = []
     for rate in (0.1, 1.0, 20.0):
         asked = Question(replace(agents, peak_per_s=rate, average_per_s=rate))
-        performance = estimate(asked, deployment, market).performance
+        performance = estimate_deployment(asked, deployment, market).performance
         assert performance is not None
         capacities.append(performance.requests_per_s_capacity)
     assert capacities[0] == capacities[1] == capacities[2]

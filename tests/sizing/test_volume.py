@@ -10,9 +10,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.recommend import find, recommend
+from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
@@ -47,13 +47,13 @@ TYPES = st.sampled_from([(), BOARDS])
 
 def score(question: Question, market: Catalog) -> float:
     """What the best is ranked by, USD of the whole volume; infinite where nothing is done in time."""
-    found = find(replace(question, limit=1), market, NullRejections(market.accelerators))
+    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators))
     return next(iter(found.scores), math.inf)
 
 
 def best(question: Question, market: Catalog) -> Estimate:
     """The first recommendation of a question that has one."""
-    found = find(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates
+    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates
     assume(found)
     return found[0]
 
@@ -98,8 +98,8 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence, accelerators=types))
     units = 1.0 if workload.model.sample is not None else workload.tokens_per_request
-    scores = find(question, market, NullRejections(market.accelerators)).scores
-    for ranked, usd_ranked in zip(recommend(question, market).recommendations, scores, strict=True):
+    scores = find_finalists(question, market, NullRejections(market.accelerators)).scores
+    for ranked, usd_ranked in zip(recommend_hardware(question, market).recommendations, scores, strict=True):
         e, d, sure = ranked.estimate, ranked.estimate.deployment, ranked.estimate.assurance
         seconds, usd = taken(e)
         assert seconds <= asked(workload)[1] * (1 + 1e-9)
@@ -112,7 +112,7 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
         assert level.usd_total == pytest.approx(usd_ranked)
         assert usd_ranked >= usd * (1 - 1e-9)
         assert e.cost.usd_per_million == pytest.approx(usd / asked(workload)[0] / units * 1e6)
-        again = estimate(question, d, market)
+        again = estimate_deployment(question, d, market)
         assert (again.performance, again.cost, again.assurance) == (e.performance, e.cost, sure)
         size, each = d.accelerators_per_replica or 1, (d.total_accelerators or 0) // (d.nodes or 1)
         assert d.replicas == (d.nodes or 1) * (each // size) if size <= each else d.replicas  # no room for one more
@@ -130,7 +130,7 @@ def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_
     start = found.performance.cold_start_s or 0.0
     longer = replace(workload, volume_requests=requests * factor, deadline_s=start + (limit_s - start) * factor)
     unsized = replace(found.deployment, replicas=None, spare_replicas=None, nodes=None, total_accelerators=None)
-    other = estimate(replace(question, workload=longer), unsized, market)
+    other = estimate_deployment(replace(question, workload=longer), unsized, market)
     # a share below one batch takes as long as a batch: then fewer do
     assert (other.deployment.replicas or 0) <= (found.deployment.replicas or 0)
     if requests > 1e3 * (found.deployment.replicas or 0) * (found.deployment.max_batch or 0):
@@ -147,7 +147,7 @@ def test_no_other_number_of_replicas_is_in_time_for_less(
     question = Question(workload, Constraints(confidence=0.5, accelerators=types))
     found = best(question, market)
     fixed = replace(found.deployment, spare_replicas=None, nodes=None, total_accelerators=None, replicas=replicas)
-    seconds, usd = taken(estimate(question, fixed, market))
+    seconds, usd = taken(estimate_deployment(question, fixed, market))
     assert seconds > asked(workload)[1] * (1 + 1e-9) or taken(found)[1] <= usd * (1 + 1e-9)
 
 
@@ -170,14 +170,14 @@ def test_a_type_with_everything_open_is_what_is_recommended_of_it(
     market: Catalog, workload: InferenceWorkload, confidence: float, accelerator: str
 ) -> None:
     found = best(Question(workload, Constraints(confidence=confidence, accelerators=(accelerator,))), market)
-    other = estimate(Question(workload, Constraints(confidence=confidence)), Deployment(accelerator), market)
+    other = estimate_deployment(Question(workload, Constraints(confidence=confidence)), Deployment(accelerator), market)
     assert (other.deployment, other.performance, other.cost) == (found.deployment, found.performance, found.cost)
 
 
 def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(market: Catalog) -> None:
     limits = Slo(None, None, None, 95)
     workload = replace(CHAT, load=Load.OFFLINE, slo=limits, volume_requests=5e6, deadline_s=24 * HOUR_S)
-    found = estimate(Question(workload), Deployment("nvidia-h100-sxm5-80gb"), market)
+    found = estimate_deployment(Question(workload), Deployment("nvidia-h100-sxm5-80gb"), market)
     assert found.assurance is not None
     assert (found.assurance.meets_deadline or 0.0) >= 0.8
     d = found.deployment

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.memory import device_weights_bytes
@@ -33,7 +33,7 @@ def judged(tokens: float = 800.0, rate: float = 10.0, **asked: Any) -> Estimate:
         max_context_tokens=tokens + 1000.0,
     )
     usual = {"engine": "vllm", "weight_format": "bf16", "system": "big-8", "provider": "sky"}
-    found = estimate(Question(workload), Deployment("acme-big", **usual | asked), SMALL)
+    found = estimate_deployment(Question(workload), Deployment("acme-big", **usual | asked), SMALL)
     assert found.fits
     return found
 
@@ -46,7 +46,7 @@ def test_a_deployment_posted_back_is_the_same(tensor: int, data: int, tokens: fl
     shown = found.deployment
     assert (shown.data_parallel, shown.expert_parallel) == (data, tensor * data)
     assert shown.accelerators_per_replica == tensor * data
-    again = estimate(
+    again = estimate_deployment(
         Question(
             replace(
                 STEADY,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.words import format_distinct_numbers, at_least, counted, figure, large, span
+from app.sizing.words import format_distinct_numbers, round_up_to_digits, format_count, format_number, format_large_number, format_duration
 
 
 @pytest.mark.parametrize(
@@ -29,25 +29,25 @@ from app.sizing.words import format_distinct_numbers, at_least, counted, figure,
     ],
 )
 def test_a_number_has_three_digits_and_no_exponent(value: float, words: str) -> None:
-    assert figure(value) == words
+    assert format_number(value) == words
 
 
 @given(st.floats(1e-9, 1e15))
 def test_a_number_is_read_back_within_its_digits(value: float) -> None:
-    text = figure(value)
+    text = format_number(value)
     assert "e" not in text
     assert float(text.replace(",", "")) == pytest.approx(value, rel=5.1e-3)
 
 
 def test_very_large_numbers_are_said() -> None:
-    assert large(15.6e12) == "15.6 trillion"
-    assert large(1e9) == "1 billion"
-    assert large(2.5e6) == "2.5 million"
-    assert large(999_999) == "999,999"
+    assert format_large_number(15.6e12) == "15.6 trillion"
+    assert format_large_number(1e9) == "1 billion"
+    assert format_large_number(2.5e6) == "2.5 million"
+    assert format_large_number(999_999) == "999,999"
 
 
 def test_one_thing_is_singular() -> None:
-    assert [counted(n, "machine") for n in (0, 1, 2, 1024.0)] == [
+    assert [format_count(n, "machine") for n in (0, 1, 2, 1024.0)] == [
         "0 machines",
         "1 machine",
         "2 machines",
@@ -57,12 +57,12 @@ def test_one_thing_is_singular() -> None:
 
 @given(st.floats(1e-6, 1e12))
 def test_a_rounded_limit_does_and_is_near(value: float) -> None:
-    assert value * (1 - 1e-9) <= at_least(value) <= value * 1.01
+    assert value * (1 - 1e-9) <= round_up_to_digits(value) <= value * 1.01
 
 
 def test_a_limit_of_three_digits_stays() -> None:
-    assert [at_least(v) for v in (104_000, 4.2, 24, 61.0, 0.3, 1839.2)] == [104_000, 4.2, 24, 61, 0.3, 1840]
-    assert at_least(0) == 0
+    assert [round_up_to_digits(v) for v in (104_000, 4.2, 24, 61.0, 0.3, 1839.2)] == [104_000, 4.2, 24, 61, 0.3, 1840]
+    assert round_up_to_digits(0) == 0
 
 
 def test_two_numbers_are_shown_as_different() -> None:
@@ -73,7 +73,7 @@ def test_two_numbers_are_shown_as_different() -> None:
 
 
 def test_durations_are_days_or_hours() -> None:
-    assert [span(days) for days in (14, 2, 1.5, 1 / 24, 106.4)] == [
+    assert [format_duration(days) for days in (14, 2, 1.5, 1 / 24, 106.4)] == [
         "14 days",
         "2 days",
         "36 hours",

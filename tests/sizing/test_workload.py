@@ -14,13 +14,13 @@ from app.sizing.workload import (
     REDUNDANCIES,
     Arrivals,
     FailureDomain,
-    Hits,
+    PrefixHits,
     InferenceWorkload,
     Lengths,
     Limits,
     Load,
     Redundancy,
-    inference_workload,
+    build_inference_workload,
 )
 from tests.examples import LLAMA_8B, registered
 
@@ -50,7 +50,7 @@ def test_a_length_distribution_passes_through_its_mean_and_p95() -> None:
     ],
 )
 def test_what_may_be_lost(label: str, zones: int, domain: str | None, lost: tuple[int, int, int]) -> None:
-    found = Redundancy.named(label, zones=zones, domain=domain)
+    found = Redundancy.from_label(label, zones=zones, domain=domain)
     assert (found.domains_lost, found.machines_lost, found.zones_lost) == lost
     assert found.label == label
     assert found.domain == (domain or "machine")
@@ -59,8 +59,8 @@ def test_what_may_be_lost(label: str, zones: int, domain: str | None, lost: tupl
 @pytest.mark.parametrize(("label", "zones"), [("n+1", 1), ("2n", 1), ("n+2", 2)])
 def test_a_zone_must_be_left(label: str, zones: int) -> None:
     with pytest.raises(Unanswerable, match=f"zones to at least {zones + 1}, or set failure_domain to machine"):
-        Redundancy.named(label, zones=zones, domain="zone")
-    assert all(Redundancy.named(each, zones=3, domain="zone").zones_lost < 3 for each in REDUNDANCIES)
+        Redundancy.from_label(label, zones=zones, domain="zone")
+    assert all(Redundancy.from_label(each, zones=3, domain="zone").zones_lost < 3 for each in REDUNDANCIES)
 
 
 def test_another_number_of_spares_stays_in_the_same_zones() -> None:
@@ -92,7 +92,7 @@ def entries(workload: InferenceWorkload) -> dict[str, Assumed]:
     ],
 )
 def test_people_are_not_kept_waiting_and_machines_may_be(arrivals: Arrivals, limits_s: tuple[float, float]) -> None:
-    workload = inference_workload(LLAMA_8B, arrivals, ASSUMED)
+    workload = build_inference_workload(LLAMA_8B, arrivals, ASSUMED)
     assert (workload.slo.ttft_s, workload.slo.tpot_s) == limits_s
     shown = {n: a.value for n, a in entries(workload).items() if n.startswith("slo.")}
     if limits_s[0]:
@@ -103,7 +103,7 @@ def test_people_are_not_kept_waiting_and_machines_may_be(arrivals: Arrivals, lim
 
 def test_a_long_prompt_may_be_read_longer() -> None:
     def limit_s(tokens: float) -> float | None:
-        return inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(tokens)).slo.ttft_s
+        return build_inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(tokens)).slo.ttft_s
 
     assert limit_s(100) == limit_s(3000) == 2.0
     assert limit_s(9400) == pytest.approx(6, rel=0.01)
@@ -112,14 +112,14 @@ def test_a_long_prompt_may_be_read_longer() -> None:
 
 @pytest.mark.parametrize(("model", "limit_s"), [(PICTURES, 20.0), (CLIPS, 600.0), (SPEECH, 6.6), (CLASSES, 1.0)])
 def test_each_kind_of_work_in_one_piece_has_its_own_limit(model: ModelArchitecture, limit_s: float) -> None:
-    slo = inference_workload(model, RATE, ASSUMED).slo
+    slo = build_inference_workload(model, RATE, ASSUMED).slo
     assert slo.ttft_s is slo.tpot_s is None
     assert slo.e2e_s == pytest.approx(limit_s)
-    assert inference_workload(model, Arrivals(Load.OFFLINE), ASSUMED).slo.e2e_s is None
+    assert build_inference_workload(model, Arrivals(Load.OFFLINE), ASSUMED).slo.e2e_s is None
 
 
 def test_a_limit_that_was_asked_for_stands_alone() -> None:
-    workload = inference_workload(LLAMA_8B, RATE, ASSUMED, limits=Limits(tpot_s=0.05))
+    workload = build_inference_workload(LLAMA_8B, RATE, ASSUMED, limits=Limits(tpot_s=0.05))
     assert (workload.slo.ttft_s, workload.slo.tpot_s, workload.slo.percentile) == (None, 0.05, 95)
     shown = entries(workload)
     assert "slo.ttft_ms" not in shown
@@ -127,7 +127,7 @@ def test_a_limit_that_was_asked_for_stands_alone() -> None:
 
 
 def test_given_values_are_marked_as_requested_and_the_rest_as_chosen() -> None:
-    shown = entries(inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(800), average_per_s=0.5))
+    shown = entries(build_inference_workload(LLAMA_8B, RATE, ASSUMED, input_tokens=Lengths(800), average_per_s=0.5))
     asked = {name for name, a in shown.items() if a.asked}
     assert asked == {"input_tokens", "average_requests_per_s"}
     assert (shown["input_tokens"].value, shown["output_tokens"].value) == (800, 256)
@@ -137,22 +137,22 @@ def test_given_values_are_marked_as_requested_and_the_rest_as_chosen() -> None:
 
 
 def test_an_encoder_answers_no_tokens() -> None:
-    workload = inference_workload(registered("BAAI/bge-large-en-v1.5"), RATE, ASSUMED)
+    workload = build_inference_workload(registered("BAAI/bge-large-en-v1.5"), RATE, ASSUMED)
     assert (workload.output_tokens.mean, workload.max_context_tokens) == (0, 512)
     assert "output_tokens" not in entries(workload)
 
 
 def test_what_is_cached_waits_for_the_next_turn() -> None:
-    usual = inference_workload(LLAMA_8B, RATE, ASSUMED, hits=Hits(0.9, 0.2))
+    usual = build_inference_workload(LLAMA_8B, RATE, ASSUMED, hits=PrefixHits(0.9, 0.2))
     assert (usual.cached_prefix_fraction, usual.shared_prefix_fraction, usual.turn_gap_s) == (0.9, 0.2, 60)
     assert usual.keeps_prefixes
     assert not entries(usual)["turn_gap_s"].asked
-    given = inference_workload(LLAMA_8B, RATE, ASSUMED, hits=Hits(0.9, turn_gap_s=5.0))
+    given = build_inference_workload(LLAMA_8B, RATE, ASSUMED, hits=PrefixHits(0.9, turn_gap_s=5.0))
     assert (given.turn_gap_s, entries(given)["turn_gap_s"].asked) == (5, True)
     assert not given.without_hits.keeps_prefixes
     for nothing in (
-        inference_workload(LLAMA_8B, RATE, ASSUMED),
-        inference_workload(LLAMA_8B, Arrivals(Load.OFFLINE), ASSUMED, hits=Hits(0.9)),
+        build_inference_workload(LLAMA_8B, RATE, ASSUMED),
+        build_inference_workload(LLAMA_8B, Arrivals(Load.OFFLINE), ASSUMED, hits=PrefixHits(0.9)),
     ):
         assert nothing.turn_gap_s == 0
         assert not nothing.keeps_prefixes

@@ -25,7 +25,7 @@ from app.api.schemas.requests import InspectRequest
 from app.catalog.lists import LISTS, page
 from app.catalog.snapshot import CatalogStore
 from app.sizing.assumptions import Assumptions
-from app.sizing.model.counts import usual_contexts
+from app.sizing.model.counts import example_contexts
 from app.sizing.workload import adapted_matrices
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
@@ -162,7 +162,7 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     `assumptions`.
     """
     last = after(page.cursor, whole=False) or ""
-    items = [a for a in Assumptions.all() if str(a["name"]) > last]
+    items = [a for a in Assumptions.list_all() if str(a["name"]) > last]
     shown = items[: page.limit]
     more = len(items) > page.limit
     return page_of(shown, str(shown[-1]["name"]) if more else None)
@@ -193,7 +193,7 @@ def inspected(raw: bytes, catalog_store: CatalogStore) -> Response:
     image = request.image or ImageSize(width=1024, height=1024)
     shown = inspection(
         model,
-        contexts=request.context_tokens or usual_contexts(model),
+        contexts=request.context_tokens or example_contexts(model),
         rank=request.lora.rank or int(assumed.default_lora_rank),
         targets=targets,
         image=(image.width, image.height),

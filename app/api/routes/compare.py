@@ -19,8 +19,8 @@ from app.catalog.directory import CatalogIndex
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
-from app.sizing.comparing.compare import Comparison, compare
-from app.sizing.comparing.outcomes import Outcome, outcome_of
+from app.sizing.comparing.compare import Comparison, compare_outcomes
+from app.sizing.comparing.outcomes import Outcome, evaluate_option
 from app.sizing.snapshot import Catalog
 
 router = APIRouter(tags=["sizing"])
@@ -52,7 +52,7 @@ def compared(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, toda
     market = directory.market
     options = asked_options(document_of(raw), request, directory, catalog_store, today)
 
-    comparison = compare([outcome(asked, market) for asked in options], market, phases=request.phases is not None)
+    comparison = compare_outcomes([outcome(asked, market) for asked in options], market, phases=request.phases is not None)
 
     ids = stored(options, comparison, directory, answers, today)
     head = {"catalog": catalog_json(market), "as_of": (request.as_of or today).isoformat()}
@@ -62,7 +62,7 @@ def compared(raw: bytes, answers: AnswerStore, catalog_store: CatalogStore, toda
 def outcome(asked: Asked, market: Catalog) -> Outcome:
     """Returns the result of one option. Errors name the option."""
     try:
-        return outcome_of(asked.option, market)
+        return evaluate_option(asked.option, market)
     except AppError as error:
         raise of_option(error, asked.option.name, asked.pointer, asked.own) from None
 

@@ -20,7 +20,7 @@ from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 
 router = APIRouter(tags=["sizing"])
 
@@ -72,7 +72,7 @@ def estimated(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
     question, deployment = estimate_question(request, directory, catalog_store, today)
 
     document = with_doubts(
-        estimate_json(estimate(question, deployment, directory.market), trace=request.trace), request
+        estimate_json(estimate_deployment(question, deployment, directory.market), trace=request.trace), request
     )
     return Response(json_bytes(document), media_type="application/json")
 

@@ -12,7 +12,7 @@ from app.api.deps import Snapshots
 from app.api.naming import Naming
 from app.api.openapi import problems
 from app.api.schemas.support import SupportAnswer, SupportQuery, support_json
-from app.sizing.hardware.answered import PairAsked, answered
+from app.sizing.hardware.answered import PairQuery, answer_pair
 from app.sizing.model.tasks import ModelTask
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
@@ -36,7 +36,7 @@ def get_support(query: Annotated[SupportQuery, Query()], catalog_store: Snapshot
     assert named is not None
     market, (slug,) = naming.market, named.accelerators
     task = None if query.kind is None else ModelTask(query.kind)
-    asked = PairAsked(market.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
-    items = [support_json(f) for f in answered(asked, market.software)]
+    asked = PairQuery(market.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
+    items = [support_json(f) for f in answer_pair(asked, market.software)]
     body = {"accelerator": slug, "engine": engine, "items": items}
     return Response(orjson.dumps(body), media_type="application/json")

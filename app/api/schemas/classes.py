@@ -10,7 +10,7 @@ from app.api.schemas.base import Name, Shown, Wire, present, rounded, shown_as
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.slo import SloSpec
 from app.sizing.values.classes import SharedFleet
-from app.sizing.values.latencies import ClassWaits, Percentiles
+from app.sizing.values.latencies import ClassLatencies, Percentiles
 
 LENGTHS = "A number is a mean; the assumption length_p95_to_mean gives the spread."
 DIGITS = 4
@@ -133,7 +133,7 @@ def shared_json(fleet: SharedFleet) -> dict[str, Any]:
     }
 
 
-def _class_json(waits: ClassWaits, replicas: int) -> dict[str, Any]:
+def _class_json(waits: ClassLatencies, replicas: int) -> dict[str, Any]:
     return {
         "name": waits.name,
         **{f"{name}_ms": _times_json(getattr(waits, name)) for name in ("ttft", "tpot", "e2e")},

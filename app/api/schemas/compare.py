@@ -238,16 +238,16 @@ def comparison_json(c: Comparison, ids: dict[str, str]) -> Part:
     }
     if c.priorities:
         shown["priorities"] = [_priority_json(p) for p in c.priorities]
-        shown["elsewhere"] = [_elsewhere_json(e) for e in c.elsewhere]
+        shown["elsewhere"] = [_elsewhere_json(e) for e in c.on_other_hardware]
     return shown
 
 
 def _outcome_json(o: Outcome, identity: str | None) -> Part:
-    shown: Part = {"name": o.name, "does_it": o.does_it, "fits": o.fits, **present(id=identity)}
+    shown: Part = {"name": o.name, "does_it": o.meets_requirements, "fits": o.fits, **present(id=identity)}
     if o.accelerator is not None and o.estimate is not None:
         shown |= present(accelerator=o.accelerator.slug, bottleneck=o.estimate.bottleneck)
         shown["deployment"] = deployment_json(o.estimate.deployment)
-    if (more := o.reserve) is not None:
+    if (more := o.level_with_reserve) is not None:
         shown["with_reserve"] = present(total_accelerators=more.total_accelerators, usd_per_hour=more.usd_per_hour)
     return shown | present(why_not=o.why_not)
 
@@ -273,7 +273,7 @@ def _spending_json(s: Spending) -> Part:
             }
             for p in s.paths
         ],
-        "overtakes": [{"way": o.way, "overtakes": o.overtakes, "month": round(o.month, 1)} for o in s.overtakings],
+        "overtakes": [{"way": o.way, "overtakes": o.overtakes, "month": round(o.month, 1)} for o in s.crossovers],
     }
 
 

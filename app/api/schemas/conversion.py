@@ -22,7 +22,7 @@ from app.api.schemas.prices import price_json
 from app.api.schemas.scheduler import scheduler_json
 from app.api.schemas.ways import alternative_json, cheaper_json, hosted_json
 from app.sizing.assumptions import Assumed
-from app.sizing.evidence import Neighbour
+from app.sizing.evidence import Neighbor
 from app.sizing.formula import Step
 from app.sizing.question import Deployment
 from app.sizing.result import (
@@ -39,7 +39,7 @@ from app.sizing.result import (
     Verification,
 )
 from app.sizing.units import GB, GIB, MB
-from app.sizing.values.runs import Curve, Maximum
+from app.sizing.values.runs import ScalingCurve, MaximumThatFits
 
 # Deployment fields with the same name in the API and in the engine, in API order.
 SAME_IN_DEPLOYMENT = tuple(
@@ -143,7 +143,7 @@ def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
     )
 
 
-def scaling_json(c: Curve) -> dict[str, Any]:
+def scaling_json(c: ScalingCurve) -> dict[str, Any]:
     return {
         "points": [
             present(
@@ -161,7 +161,7 @@ def scaling_json(c: Curve) -> dict[str, Any]:
     }
 
 
-def maximum_json(m: Maximum) -> dict[str, Any]:
+def maximum_json(m: MaximumThatFits) -> dict[str, Any]:
     return {"quantity": m.quantity, "value": rounded(m.value), "too_large": rounded(m.too_large), "unit": m.unit}
 
 
@@ -262,7 +262,7 @@ def metric_name(metric: str) -> str:
     return metric.removesuffix("_s") + "_ms" if metric.endswith("_s") and not metric.endswith("per_s") else metric
 
 
-def neighbour_json(n: Neighbour) -> dict[str, Any]:
+def neighbour_json(n: Neighbor) -> dict[str, Any]:
     c = n.compared
     scale, unit = {"s": (1e3, "ms"), "B": (1 / GIB, "GiB")}.get(c.unit, (1.0, c.unit))
     return {

@@ -15,12 +15,12 @@ from app.api.schemas.requests import EstimateRequest
 from app.sizing.diagnosis.case import Finding
 from app.sizing.diagnosis.diagnose import Diagnosis
 from app.sizing.diagnosis.observed import (
-    DevicesObserved,
-    LoadSeen,
-    Observed,
+    DevicesObservation,
+    LoadObservation,
+    Observations,
     ScalePoint,
-    ServiceObserved,
-    TrainingObserved,
+    ServiceObservation,
+    TrainingObservation,
 )
 from app.sizing.units import GIB
 
@@ -41,8 +41,8 @@ class LoadSeenSpec(Wire):
     tpot_p95_ms: Positive | None = None
     tpot_p99_ms: Positive | None = None
 
-    def to_seen(self) -> LoadSeen:
-        return LoadSeen(**_in_base_units(self.model_dump()))
+    def to_seen(self) -> LoadObservation:
+        return LoadObservation(**_in_base_units(self.model_dump()))
 
 
 class ServiceObservedSpec(Wire):
@@ -74,9 +74,9 @@ class ServiceObservedSpec(Wire):
     restarts_per_day: Amount | None = Field(None, description="Restarts of one replica per day.")
     by_load: Annotated[list[LoadSeenSpec], Field(max_length=12)] = []
 
-    def to_observed(self) -> ServiceObserved:
+    def to_observed(self) -> ServiceObservation:
         values = _in_base_units(self.model_dump(exclude={"by_load"}))
-        return ServiceObserved(**values, by_load=tuple(point.to_seen() for point in self.by_load))
+        return ServiceObservation(**values, by_load=tuple(point.to_seen() for point in self.by_load))
 
 
 class ScaleSpec(Wire):
@@ -112,9 +112,9 @@ class TrainingObservedSpec(Wire):
     evaluation_share: Share | None = None
     scales: Annotated[list[ScaleSpec], Field(max_length=20)] = []
 
-    def to_observed(self) -> TrainingObserved:
+    def to_observed(self) -> TrainingObservation:
         values = _in_base_units(self.model_dump(exclude={"scales"}))
-        return TrainingObserved(**values, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales))
+        return TrainingObservation(**values, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales))
 
 
 class DevicesObservedSpec(Wire):
@@ -136,8 +136,8 @@ class DevicesObservedSpec(Wire):
     )
     errors_per_day: Amount | None = Field(None, description="Xid errors and uncorrected memory errors.")
 
-    def to_observed(self) -> DevicesObserved:
-        return DevicesObserved(**_in_base_units(self.model_dump()))
+    def to_observed(self) -> DevicesObservation:
+        return DevicesObservation(**_in_base_units(self.model_dump()))
 
 
 class ObservedSpec(PastedSpec):
@@ -151,11 +151,11 @@ class ObservedSpec(PastedSpec):
     training: TrainingObservedSpec | None = None
     devices: DevicesObservedSpec | None = None
 
-    def to_observed(self) -> Observed:
-        return Observed(
-            ServiceObserved() if self.service is None else self.service.to_observed(),
-            TrainingObserved() if self.training is None else self.training.to_observed(),
-            DevicesObserved() if self.devices is None else self.devices.to_observed(),
+    def to_observed(self) -> Observations:
+        return Observations(
+            ServiceObservation() if self.service is None else self.service.to_observed(),
+            TrainingObservation() if self.training is None else self.training.to_observed(),
+            DevicesObservation() if self.devices is None else self.devices.to_observed(),
         )
 
 

@@ -10,7 +10,7 @@ from pydantic import Field
 from app.api.schemas.base import Shown, rounded
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counts import (
-    described_sample,
+    describe_sample,
     lora_params_by_target,
     matrix_flops_per_source_token,
     matrix_flops_per_token,
@@ -187,12 +187,12 @@ def _of_samples(model: ModelArchitecture, work: SampleWork) -> dict[str, Any]:
         "flops_per_sample": rounded(work.total_flops),
         "sample": {
             "unit": work.unit,
-            "described": described_sample(model),
+            "described": describe_sample(model),
             "passes": rounded(work.passes),
             "flops_per_pass": rounded(work.flops),
             "flops_once": rounded(work.extra_flops),
             "activation_mib": rounded(work.live_bytes / MIB),
-            "sized_by": list(model.law.sizes) if model.law is not None else [],
+            "sized_by": list(model.law.size_fields) if model.law is not None else [],
         },
     }
 
@@ -234,8 +234,8 @@ def _of_tokens(
         shown["image"] = {
             "width": width,
             "height": height,
-            "tokens": model.images.tokens(width, height),
-            "patches": model.images.patches(width, height),
+            "tokens": model.images.token_count(width, height),
+            "patches": model.images.patch_count(width, height),
             "tower_flops": rounded(model.image_flops(width, height)),
         }
     return shown

@@ -58,7 +58,7 @@ class LengthRange(Wire):
         return self
 
     def to_lengths(self) -> Lengths:
-        return Lengths.even(self.min, self.max)
+        return Lengths.uniform(self.min, self.max)
 
 
 class LengthHistogram(Wire):
@@ -81,7 +81,7 @@ class LengthHistogram(Wire):
         return self
 
     def to_lengths(self) -> Lengths:
-        return Lengths.histogram(self.values, self.weights)
+        return Lengths.from_histogram(self.values, self.weights)
 
 
 def _said_once(value: Any) -> Any:

@@ -8,18 +8,18 @@ from pydantic import BeforeValidator
 
 from app.api.schemas.base import Component
 from app.catalog.names import format_slug
-from app.sizing.comparing.phases import CHOSEN_BY
+from app.sizing.comparing.phases import PRIORITY_BY_BOTTLENECK
 from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.hardware.parts import SEGMENTS, Environment, PricingModel, Segment, SystemKind
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.hardware.recipes import VOCABULARIES
 from app.sizing.hardware.support.records import PHASES
-from app.sizing.model.counts import NAMED_TARGETS
+from app.sizing.model.counts import LORA_TARGET_NAMES
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
-from app.sizing.question import Drafting, Objective
+from app.sizing.question import DraftMethod, Objective
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
-from app.sizing.values.runs import UNITS
+from app.sizing.values.runs import QUANTITY_UNITS
 from app.sizing.values.ways import AcquisitionOption
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
@@ -71,17 +71,17 @@ else:
     ActivationCheckpointingName = Annotated[Literal[ACTIVATION_CHECKPOINTING], Component("ActivationCheckpointing")]
     AdapterPrecisionName = Annotated[Literal[VOCABULARIES["adapter_precision"]], Component("AdapterPrecision")]
     BasisName = Annotated[Literal["measured", "calibrated", "roofline"], Component("Basis")]
-    BottleneckName = Annotated[Literal[tuple(CHOSEN_BY)], Component("Bottleneck")]
+    BottleneckName = Annotated[Literal[tuple(PRIORITY_BY_BOTTLENECK)], Component("Bottleneck")]
     CommitmentName = Annotated[Literal[tuple(c.value for c in Commitment)], Component("Commitment")]
-    DraftingName = Annotated[Literal[tuple(d.value for d in Drafting)], Component("Drafting")]
+    DraftingName = Annotated[Literal[tuple(d.value for d in DraftMethod)], Component("Drafting")]
     EnvironmentName = Annotated[Literal[tuple(e.value for e in Environment)], Component("Environment")]
     FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
     GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
     KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
     KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLDED, Component("KvFormat")]
-    LoraPreset = Annotated[Literal[NAMED_TARGETS[::-1]], Component("LoraPreset")]
+    LoraPreset = Annotated[Literal[LORA_TARGET_NAMES[::-1]], Component("LoraPreset")]
     LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]
-    MaximizedName = Annotated[Literal[tuple(UNITS)], Component("Maximized")]
+    MaximizedName = Annotated[Literal[tuple(QUANTITY_UNITS)], Component("Maximized")]
     MethodName = Annotated[Literal[tuple(m.value for m in Method)], Component("FineTuningMethod")]
     ObjectiveName = Annotated[Literal[tuple(o.value for o in Objective)], Component("Objective")]
     OptimizerImplementationName = Annotated[

@@ -13,7 +13,7 @@ from app.api.schemas.names import KvFormatName
 from app.api.schemas.replica import ReplicaShown, ReplicaSpec
 from app.sizing.question import Deployment, Pools
 from app.sizing.units import GBIT, MIB
-from app.sizing.values.pools import PoolLoad, Split, Transfer
+from app.sizing.values.pools import PoolLoad, PoolSplit, Transfer
 
 POOL: dict[str, Any] = {"accelerators_per_replica": 4, "tensor_parallel": 4, "replicas": 2, "weight_format": "fp8"}
 POOLS: dict[str, Any] = {"prefill": POOL, "decode": {**POOL, "accelerators_per_replica": 8, "tensor_parallel": 8}}
@@ -111,7 +111,7 @@ def pool_json(deployment: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in deployment.items() if name in PoolShown.model_fields}
 
 
-def split_json(split: Split) -> dict[str, Any]:
+def split_json(split: PoolSplit) -> dict[str, Any]:
     """Load of both pools and of the transfer between them as JSON."""
     pools: dict[str, PoolLoad] = {"prefill": split.prefill, "decode": split.decode}
     return {

@@ -17,7 +17,7 @@ from app.api.schemas.names import (
     RecomputationName,
     WeightsName,
 )
-from app.sizing.hardware.recipes import RecipeSaid, TrainingRecipe
+from app.sizing.hardware.recipes import RecipeSettings, TrainingRecipe
 
 
 class RecipeSpec(Wire):
@@ -47,8 +47,8 @@ class RecipeSpec(Wire):
     name: Annotated[str, Field(max_length=80)] | None = None
     source: Annotated[str, Field(max_length=300)] | None = None
 
-    def to_recipe(self) -> RecipeSaid:
-        return RecipeSaid(**self.model_dump(exclude={"name", "source"}))
+    def to_recipe(self) -> RecipeSettings:
+        return RecipeSettings(**self.model_dump(exclude={"name", "source"}))
 
 
 class RecipeListed(Shown):

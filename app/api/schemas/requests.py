@@ -29,7 +29,7 @@ from app.api.schemas.pools import PoolsSpec
 from app.api.schemas.recipe import RecipeSpec
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.workload import InferenceSpec, WorkloadSpec
-from app.sizing.assumptions import Assumptions, Noted
+from app.sizing.assumptions import Assumptions, RecordingAssumptions
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind, current_kind
 from app.sizing.model.architecture import ModelArchitecture
@@ -38,7 +38,7 @@ from app.sizing.question import (
     DEFAULT_REJECTED,
     Constraints,
     Deployment,
-    Drafting,
+    DraftMethod,
     Economics,
     Objective,
     Question,
@@ -232,7 +232,7 @@ class SpeculativeSpec(Wire):
 
     def to_speculative(self) -> Speculative:
         return Speculative(
-            Drafting(self.method), self.draft_tokens, self.acceptance_rate, (self.draft_parameters_billion or 0.0) * 1e9
+            DraftMethod(self.method), self.draft_tokens, self.acceptance_rate, (self.draft_parameters_billion or 0.0) * 1e9
         )
 
 
@@ -276,8 +276,8 @@ class DeploymentSpec(ReplicaSpec):
         fields = self.explicit_fields("speculative", "recipe", "pools")
         recipe = None if self.recipe is None else self.recipe.to_recipe()
         if recipe is not None:
-            fields["activation_checkpointing"] = recipe.layout or self.activation_checkpointing
-            fields["optimizer_offload"] = recipe.offloads or self.optimizer_offload
+            fields["activation_checkpointing"] = recipe.recomputation_layout or self.activation_checkpointing
+            fields["optimizer_offload"] = recipe.offloads_optimizer or self.optimizer_offload
         return Deployment(
             speculative=None if self.speculative is None else self.speculative.to_speculative(),
             recipe=recipe,
@@ -333,13 +333,13 @@ class EstimateRequest(Wire):
         return self
 
 
-def assumed_in(request: RecommendRequest | EstimateRequest) -> Noted:
+def assumed_in(request: RecommendRequest | EstimateRequest) -> RecordingAssumptions:
     """The assumptions of a request: defaults, replaced by name or by a field with the same meaning."""
     values = {**request.economics.model_dump(exclude={"discounts"}), "confidence": request.constraints.confidence}
     if isinstance(request.workload, InferenceSpec):
         values["target_utilization"] = request.workload.target_utilization
     fields = {name: value for name, value in values.items() if value is not None}
-    return Assumptions().noted({**request.assumptions, **fields})
+    return Assumptions().with_recording({**request.assumptions, **fields})
 
 
 class InspectRequest(Wire):

@@ -12,10 +12,10 @@ from typing import Any
 
 from app.api.schemas.base import present
 from app.catalog.purchasing import Purchasing
-from app.sizing.answer.started import Start, starts_of
+from app.sizing.answer.started import LaunchSpec, launch_specs
 from app.sizing.assumptions import BY_NAME, Assumed
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.listings import PLAIN, bought_on
+from app.sizing.hardware.listings import GENERIC_PROVIDER, purchase_terms
 from app.sizing.hardware.parts import Accelerator, System
 from app.sizing.hardware.prices import PriceKind, Terms
 from app.sizing.question import Deployment, Question
@@ -47,7 +47,7 @@ def supply_json(question: Question, answer: Answer, market: Catalog, purchasing:
     """
     return {
         "ranks": [lots(ranked.estimate, question, market, purchasing) for ranked in answer.recommendations],
-        "starts": [[start_json(start) for start in starts_of(question, r.estimate)] for r in answer.recommendations],
+        "starts": [[start_json(start) for start in launch_specs(question, r.estimate)] for r in answer.recommendations],
         **_behind(answer.assumptions, purchasing),
     }
 
@@ -66,7 +66,7 @@ def _behind(assumptions: Sequence[Assumed], purchasing: Purchasing) -> Document:
     }
 
 
-def start_json(start: Start) -> Document:
+def start_json(start: LaunchSpec) -> Document:
     """Launch configuration of identical replicas, with everything that their commands need."""
     return {
         "role": start.role,
@@ -74,8 +74,8 @@ def start_json(start: Start) -> Document:
         **present(version=start.version),
         "replicas": start.replicas,
         "machines": start.machines,
-        **({} if start.used.server is None else {"server": asdict(start.used.server)}),
-        "load": start.used.load,
+        **({} if start.benchmark.server is None else {"server": asdict(start.benchmark.server)}),
+        "load": start.benchmark.load,
         "places": {name: value for name, value in start.places.items() if value is not None},
     }
 
@@ -164,7 +164,7 @@ def _machine(s: System, purchasing: Purchasing) -> Document:
     return {
         "sku": s.slug,
         "name": s.name,
-        **present(maker=None if s.provider == PLAIN else purchasing.names.get(s.provider, s.provider)),
+        **present(maker=None if s.provider == GENERIC_PROVIDER else purchasing.names.get(s.provider, s.provider)),
         **present(part_number=purchasing.part_numbers.get(s.slug), processors=s.cpu_model),
         **present(memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT),
     }
@@ -185,7 +185,7 @@ def _terms(pool: Deployment, market: Catalog) -> Terms | None:
     system = market.systems.get(pool.system or "")
     if pool.instance_type is None:
         part = market.accelerators[market.accelerator_index[pool.accelerator]]
-        return None if system is None else bought_on(system, part)
+        return None if system is None else purchase_terms(system, part)
     key = (pool.provider, pool.region, pool.pricing_model, pool.instance_type, pool.accelerator)
     matches = (
         o.terms for o in market.offers if (o.provider, o.region, o.pricing_model, o.instance_type, o.accelerator) == key

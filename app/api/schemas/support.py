@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.schemas.base import Component, Shown, Words, shown_as
 from app.api.schemas.names import KvFormatName, MethodName, PhaseName
-from app.sizing.hardware.answered import PairAnswered
+from app.sizing.hardware.answered import PairVerdict
 from app.sizing.hardware.support.records import LEVELS
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS
@@ -81,7 +81,7 @@ class SupportAnswer(Shown):
     items: list[SupportShown]
 
 
-def support_json(pair: PairAnswered) -> dict[str, Any]:
+def support_json(pair: PairVerdict) -> dict[str, Any]:
     work, verdict = pair.work, pair.verdict
     return {
         "format": pair.weight_format,

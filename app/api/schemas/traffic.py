@@ -16,7 +16,7 @@ from app.api.schemas.model import Images
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import column
 from app.sizing.units import SECONDS_PER_HOUR
-from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_of_users, peak_of, shares_of, smooth_day
+from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_from_users, derive_peak_per_s, normalize_hours, smooth_day
 
 
 class TracedRequest(Wire):
@@ -204,7 +204,7 @@ class Traffic(Wire):
     def to_shares(self, assumed: Assumptions) -> Shares:
         """Load of each hour of a day relative to the busiest hour; empty without a daily profile."""
         if self.hourly_factors is not None:
-            return shares_of(self.hourly_factors)
+            return normalize_hours(self.hourly_factors)
         return () if self.peak_to_average is None else smooth_day(self.peak_to_average, assumed)
 
     @property
@@ -226,9 +226,9 @@ class Traffic(Wire):
     def to_arrivals(self, assumed: Assumptions) -> Arrivals:
         shares = self.to_shares(assumed)
         if self.users is not None:
-            by_users = arrivals_of_users(self.users.count, self.users.requests_per_hour_each, assumed)
+            by_users = arrivals_from_users(self.users.count, self.users.requests_per_hour_each, assumed)
             if shares:
-                peak_of(by_users.peak_per_s, self.average_requests_per_s, shares)
+                derive_peak_per_s(by_users.peak_per_s, self.average_requests_per_s, shares)
             return replace(by_users, hourly_shares=shares)
         if self.concurrent_requests is not None:
             requests = None if self.requests is None else float(self.requests)
@@ -244,6 +244,6 @@ class Traffic(Wire):
             )
         peak = self.peak_requests_per_s or self.samples_per_s
         if shares:
-            peak = peak_of(peak, self.average_requests_per_s, shares)
+            peak = derive_peak_per_s(peak, self.average_requests_per_s, shares)
         counted_in_samples = self.samples_per_s is not None
         return Arrivals(Load.OPEN, peak_per_s=float(peak or 0.0), samples=counted_in_samples, hourly_shares=shares)

@@ -20,15 +20,15 @@ from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload import (
     Amount,
     GlobalBatch,
-    Hits,
+    PrefixHits,
     InferenceWorkload,
     Method,
     Redundancy,
     TrainingWorkload,
-    inference_workload,
-    mixed_workload,
-    recorded_workload,
-    training_workload,
+    build_inference_workload,
+    build_mixed_workload,
+    build_recorded_workload,
+    build_training_workload,
 )
 
 AtLeastOne = Annotated[float, Field(ge=1, le=1e18)]
@@ -58,7 +58,7 @@ class Availability(Wire):
 
     def to_redundancy(self) -> Redundancy:
         """The redundancy in the engine's representation. Raises Unanswerable if no zone would remain."""
-        return Redundancy.named(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
+        return Redundancy.from_label(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
 
 
 class AdaptersSpec(Wire):
@@ -146,9 +146,9 @@ class InferenceSpec(Wire):
         redundancy, available = self.availability.to_redundancy(), self.availability.explicit_fields
         if t.classes is not None:
             parts = [(c.name, self.for_class(c).to_workload(model, assumed)) for c in t.classes]
-            return mixed_workload(parts)
+            return build_mixed_workload(parts)
         if trace is not None:
-            return recorded_workload(
+            return build_recorded_workload(
                 model,
                 trace,
                 assumed,
@@ -160,7 +160,7 @@ class InferenceSpec(Wire):
                 availability_asked=available,
                 target_utilization=self.target_utilization,
             )
-        return inference_workload(
+        return build_inference_workload(
             model,
             t.to_arrivals(assumed),
             assumed,
@@ -169,7 +169,7 @@ class InferenceSpec(Wire):
             images=None if t.images is None else t.images.to_images(),
             average_per_s=t.average_requests_per_s,
             burstiness=t.burstiness,
-            hits=Hits(t.cached_prefix_fraction, t.shared_prefix_fraction or 0.0, t.turn_gap_s),
+            hits=PrefixHits(t.cached_prefix_fraction, t.shared_prefix_fraction or 0.0, t.turn_gap_s),
             limits=limits,
             max_context_tokens=self.max_context_tokens,
             redundancy=redundancy,
@@ -232,7 +232,7 @@ class _RunSpec(Wire):
         """The run in the engine's units. Raises Unanswerable if its parts contradict each other."""
         days, hours, interval = self.deadline_days, self.deadline_hours, self.checkpoint_interval_minutes
         deadline = None if days is None else days * SECONDS_PER_DAY
-        return training_workload(
+        return build_training_workload(
             self.sample.applied_to(model) if self.sample is not None else model,
             assumed,
             amount=amount,

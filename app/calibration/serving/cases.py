@@ -24,8 +24,8 @@ from app.catalog.names import engine_slug
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Indexed
-from app.sizing.decisions.machines import Candidates, candidates, unpriced
-from app.sizing.decisions.prices import UNINTERRUPTED
+from app.sizing.decisions.machines import Candidates, find_candidates, unpriced_machine
+from app.sizing.decisions.prices import UNINTERRUPTIBLE
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import format_class
@@ -149,9 +149,9 @@ class ServingCases:
         self.replicas: dict[Any, ReplicaWork] = {}
 
     def _machines(self, accelerator: str) -> Candidates:
-        return candidates(
+        return find_candidates(
             self.market,
-            Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTED, price_kinds=KINDS),
+            Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTIBLE, price_kinds=KINDS),
             Economics(),
             Assumptions(),
             Rejections(self.market.accelerators),
@@ -208,7 +208,7 @@ class ServingCases:
         Data-parallel ranks that exchange tokens use as few machines as possible.
         """
         found, rejections = self.machines(deployment.accelerator), Rejections(self.market.accelerators)
-        machines = found if len(found) else unpriced(self.market, deployment, Assumptions())
+        machines = found if len(found) else unpriced_machine(self.market, deployment, Assumptions())
         plans = fixed_deployment_plans(
             model,
             self.market,
@@ -221,7 +221,7 @@ class ServingCases:
             personal=True,
         )
         if not len(plans):
-            raise NotCompared(f"declined: {rejections.nearest()[0].code}")
+            raise NotCompared(f"declined: {rejections.closest_first()[0].code}")
         spread = np.where(plans.data_parallel > 1, plans.nodes_per_replica, 0.0)
         return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour), spread))[:1])
 
@@ -260,7 +260,7 @@ class ServingCases:
         engine = market.engines[int(stack.engine[0])]
         return Stack(
             engine,
-            engine_named(engine).generation(deployment.engine_version, row.get("source_date") or ""),
+            engine_named(engine).generation_at(deployment.engine_version, row.get("source_date") or ""),
             market.families[int(stack.family[0])],
             format_class(market.formats[int(stack.weight_format[0])], bool(stack.native[0])),
         )

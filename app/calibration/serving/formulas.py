@@ -11,7 +11,7 @@ import numpy as np
 from app.calibration.serving.cases import ServingCase
 from app.calibration.serving.measured import TAILS
 from app.calibration.serving.runs import Start, Statistic
-from app.sizing.columns import Column, Mask, stacked
+from app.sizing.columns import Column, Mask, concat_tables
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.serving.load import occupancy_s
 from app.sizing.serving.pace import idle_first_token_s, later_tokens
@@ -70,8 +70,8 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
     columns["replicas"] = columns["replicas"] * used
     return Table(
         start=cases[0].run.start,
-        step=stacked([c.step for c in cases]),
-        prefill=stacked([c.prefill for c in cases]),
+        step=concat_tables([c.step for c in cases]),
+        prefill=concat_tables([c.prefill for c in cases]),
         served=np.array([float(c.run.served) for c in cases]),
         stream_interval=np.array([float(c.run.stream_interval) for c in cases]),
         begins=np.array([begins(c) for c in cases]),

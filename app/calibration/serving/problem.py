@@ -24,7 +24,7 @@ from app.calibration.serving.split import (
     split_table_of,
 )
 from app.sizing.columns import Column
-from app.sizing.hardware.achieved import Achieved, ideal
+from app.sizing.hardware.achieved import Achieved, ideal_coefficients
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
 
@@ -132,7 +132,7 @@ def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
     """Cases without figures better than the device's rates allow, and the number of dropped figures."""
     kept, dropped = [], 0
     for case in cases:
-        best = by_formulas(table_of([case]), ideal(1))
+        best = by_formulas(table_of([case]), ideal_coefficients(1))
         good = {
             m: v
             for m, v in case.measured.items()

@@ -84,7 +84,7 @@ class LengthSpread:
             return cls(low, high)
         if kind == "lognormal":
             return cls(p95_to_mean=float(numbers))
-        return cls() if kind == "fixed" else cls(p95_to_mean=Assumptions.usual("length_p95_to_mean"))
+        return cls() if kind == "fixed" else cls(p95_to_mean=Assumptions.default_value("length_p95_to_mean"))
 
     @property
     def mean(self) -> float:
@@ -97,7 +97,7 @@ class LengthSpread:
             return Lengths(tokens, p95=tokens * self.p95_to_mean)
         if self.low == self.high:
             return Lengths(tokens)
-        return Lengths.even(max(1, round(self.low * tokens)), max(1, round(self.high * tokens)))
+        return Lengths.uniform(max(1, round(self.low * tokens)), max(1, round(self.high * tokens)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ def sent_to(case: ServingCase) -> Sent:
     requests = Requests(
         arrival_s=arrivals,
         in_flight=count if start is Start.OFFLINE else int(case.wanted),
-        input_tokens=case.prompts.drawn(draw_uniforms(SEED, PROMPTS, count)),
-        output_tokens=np.maximum(case.outputs.drawn(draw_uniforms(SEED, OUTPUTS, count)), 1),
+        input_tokens=case.prompts.draw_lengths(draw_uniforms(SEED, PROMPTS, count)),
+        output_tokens=np.maximum(case.outputs.draw_lengths(draw_uniforms(SEED, OUTPUTS, count)), 1),
         prefix_tokens=np.zeros(count, np.int64),
         shared_tokens=0,
         reuse_gap_s=0.0,

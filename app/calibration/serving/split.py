@@ -25,8 +25,8 @@ from app.sizing.columns import Column, one
 from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.pools.parts import handed_over_s
-from app.sizing.pools.transfer import shares_domain, side_bytes_per_s, transfer_s
+from app.sizing.pools.parts import split_ttft_s
+from app.sizing.pools.transfer import shares_domain, pool_link_bytes_per_s, transfer_s
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.load import occupancy_s
 from app.sizing.serving.pace import idle_first_token_s, later_tokens
@@ -135,7 +135,7 @@ def sent_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) 
     in_domain = shares_domain(prefill, decode, sum(float(pool["num_accelerators"]) for pool in pools))
     sides: list[Column] = []
     for plan in (prefill, decode):
-        rate = side_bytes_per_s(plan, Assumptions(), in_domain=in_domain)
+        rate = pool_link_bytes_per_s(plan, Assumptions(), in_domain=in_domain)
         sides += [cache_bytes(model, prompt_tokens, plan), np.array([rate])]
     return one(transfer_s(*sides))
 
@@ -185,4 +185,4 @@ def predict_split(table: SplitTable, achieved: Achieved) -> dict[str, Column]:
     steady = np.maximum(table.in_flight / rate - later * token, 0.0)
     start = alone + (table.in_flight / reads.replicas - 1) / 2 * occupied + table.transfer_s
     first = steady + table.begins * np.maximum(start - steady, 0.0)
-    return {"ttft_s": handed_over_s(first, Assumptions().split_first_token_factor), "tpot_s": token}
+    return {"ttft_s": split_ttft_s(first, Assumptions().split_first_token_factor), "tpot_s": token}

@@ -31,13 +31,13 @@ from app.errors import AppError
 from app.sizing.answer.certainty import training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, column
-from app.sizing.decisions.machines import Candidates, candidates, unpriced
-from app.sizing.decisions.prices import UNINTERRUPTED
+from app.sizing.decisions.machines import Candidates, find_candidates, unpriced_machine
+from app.sizing.decisions.prices import UNINTERRUPTIBLE
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.evidence import Setting
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.prices import KINDS
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.question import Constraints, Deployment, Economics
 from app.sizing.snapshot import Catalog
@@ -146,15 +146,15 @@ class TrainingCases:
             return None
 
     def _machines(self, accelerator: str) -> Candidates:
-        found = candidates(
+        found = find_candidates(
             self.market,
-            Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTED, price_kinds=KINDS),
+            Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTIBLE, price_kinds=KINDS),
             Economics(),
             Assumptions(),
             Rejections(self.market.accelerators),
             fixed=Deployment(accelerator),
         )
-        return found if len(found) else unpriced(self.market, Deployment(accelerator), Assumptions())
+        return found if len(found) else unpriced_machine(self.market, Deployment(accelerator), Assumptions())
 
     def machine(self, run: Run) -> Candidates:
         """The machine of a row: accelerators per machine and network as published, else the best machine on sale."""
@@ -212,7 +212,7 @@ class TrainingCases:
             raise NotCompared("sequence length is not given")
         known = recipe_of(row)
         deployment, batch = run.layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
-        deployment = replace(deployment, recipe=RecipeSaid(kernels=kernels_of(row))) if samples else deployment
+        deployment = replace(deployment, recipe=RecipeSettings(kernels=kernels_of(row))) if samples else deployment
         workload = TrainingWorkload(
             model,
             phase,
@@ -255,7 +255,7 @@ class TrainingCases:
         setting = training_setting(workload, accelerator, framework, run.accelerators)
         if not workload.in_samples:
             setting = replace(setting, engine=achieved_with(row, setting.engine))
-        generation = engine_named(setting.engine).generation(None, row.get("source_date") or "")
+        generation = engine_named(setting.engine).generation_at(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
         def case(
@@ -324,7 +324,7 @@ class TrainingCases:
         if deployment.activation_checkpointing is None:
             plans = plans.take(~self.whole_layers_again(plans))
         if not len(plans):
-            raise NotCompared(f"declined: {rejections.nearest()[0].code if rejections.nearest() else 'layout'}")
+            raise NotCompared(f"declined: {rejections.closest_first()[0].code if rejections.closest_first() else 'layout'}")
         degree, even = degree_for_accelerators(counts, plans, np.full(len(plans), run.accelerators))
         each = workload.global_batch / (degree * plans.micro_batch_sequences)
         whole = even & (degree >= 1) & ((np.mod(each, 1) == 0) | workload.in_samples)

@@ -45,7 +45,7 @@ class Peaks:
 def recomputed(row: Row) -> str:
     """Recomputation of a run, from its row or its source."""
     said = recipe_of(row).said
-    return row["activation_checkpointing"] or (said and said.layout) or "not said"
+    return row["activation_checkpointing"] or (said and said.recomputation_layout) or "not said"
 
 
 PARTS: Mapping[str, Callable[[Row], str]] = MappingProxyType(

@@ -10,7 +10,7 @@ import numpy as np
 from app.calibration.fit import Levels, Problem
 from app.calibration.training.cases import MemoryTable, SpeedTable, TrainingCase
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Columns, column, stacked
+from app.sizing.columns import Column, Columns, column, concat_tables
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.training.margins import memory_neighbourhood
 from app.sizing.training.moments import collective_buffer_bytes, find_peak
@@ -71,7 +71,7 @@ MEMORY_LEVELS: Levels = MappingProxyType(
 
 
 def table_of(cases: Sequence[TrainingCase]) -> Columns:
-    return stacked([c.work for c in cases])
+    return concat_tables([c.work for c in cases])
 
 
 def predict_tokens(table: SpeedTable, achieved: TrainingAchieved) -> dict[str, Column]:

@@ -119,7 +119,7 @@ def trainer_of(
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
     accelerator = market.accelerators[market.accelerator_index[row["accelerator"]]]
     asked = training_work(phase, method.value, precision, task)
-    return name if verdict(accelerator, name, *asked, market.documents).runs else None
+    return name if verdict(accelerator, name, *asked, market.documents).is_supported else None
 
 
 def achieved_with(row: Mapping[str, Any], framework: str) -> str:
@@ -332,7 +332,7 @@ class Run:
         if "remat custom" in (self.row.get("notes") or ""):
             return "full"
         said: str | None = self.row.get("activation_checkpointing") or None
-        return said if said is not None or known.said is None else known.said.layout
+        return said if said is not None or known.said is None else known.said.recomputation_layout
 
     def units_per_s_per_accelerator(
         self, model: ModelArchitecture, workload: TrainingWorkload, market: Catalog, precision: str

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 
 
 class Figure(StrEnum):
@@ -30,7 +30,7 @@ class SourceRecipe:
     figure: Figure
     read_in: str
     as_of: str
-    said: RecipeSaid | None = None
+    said: RecipeSettings | None = None
     where: Mapping[str, str] = field(default_factory=dict)
     open: str = ""
     lora_targets: str | tuple[str, ...] = "all-linear"
@@ -38,7 +38,7 @@ class SourceRecipe:
     sequence_parallel: bool | None = None
     may_offload: bool = False  # activations may be offloaded; the source does not state whether the switch was on
 
-    def suits(self, row: Mapping[str, Any]) -> bool:
+    def applies_to(self, row: Mapping[str, Any]) -> bool:
         """Whether the record applies to this row."""
         columns = all(re.search(words, row.get(column) or "") for column, words in self.where.items())
         return row["source_key"] == self.source and columns

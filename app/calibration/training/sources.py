@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from app.calibration.training.recipes import Figure, SourceRecipe
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 
 LENGTHS = "lengths vary, and the longest batch is not published"
 LOG = "peak of a long log, with unpublished allocator settings"
@@ -37,11 +37,11 @@ PEFT = "github.com/huggingface/peft:method_comparison/MetaMathQA@5d602fdbff"
 PEFT_DOCS = "github.com/huggingface/peft:examples/sft and docs/source/accelerate@5d602fdbff"
 MLPERF = "github.com/mlcommons/training_results_v5.0: max_memory_usage of result logs"
 
-_LITGPT = RecipeSaid(weights="16bit", gradients="as_weights", kernels="eager", loss="chunked")
+_LITGPT = RecipeSettings(weights="16bit", gradients="as_weights", kernels="eager", loss="chunked")
 _LITGPT_ADAPTERS = replace(
     _LITGPT, recomputation="none", adapter_precision="16bit", adapter_dropout=True, kbit_widening=False
 )
-_THUNDER = RecipeSaid(
+_THUNDER = RecipeSettings(
     loss="compiled",
     kernels="eager",
     weights="16bit",
@@ -49,7 +49,7 @@ _THUNDER = RecipeSaid(
     recomputation="none",
     optimizer_implementation="fused",
 )
-_TITAN = RecipeSaid(
+_TITAN = RecipeSettings(
     loss="upcast",
     kernels="compiled",
     weights="sharded",
@@ -57,8 +57,8 @@ _TITAN = RecipeSaid(
     recomputation="operators",
     optimizer_implementation="foreach",
 )
-_NEMO_ADAPTERS = RecipeSaid(adapter_precision="16bit", adapter_dropout=True, kbit_widening=False)
-_SWIFT = RecipeSaid(
+_NEMO_ADAPTERS = RecipeSettings(adapter_precision="16bit", adapter_dropout=True, kbit_widening=False)
+_SWIFT = RecipeSettings(
     loss="shifted",
     kernels="eager",
     weights="16bit",
@@ -69,7 +69,7 @@ _SWIFT = RecipeSaid(
     adapter_dropout=True,
     kbit_widening=False,
 )
-_UPGRADE = RecipeSaid(
+_UPGRADE = RecipeSettings(
     loss="fused", kernels="fused", weights="master", gradients="copied", optimizer_implementation="fused"
 )
 
@@ -96,7 +96,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.DRIVER,
         BIGSCIENCE,
         "2021-12",
-        RecipeSaid(kernels="fused", gradients="copied"),
+        RecipeSettings(kernels="fused", gradients="copied"),
         open=BUFFERS,
     ),
     SourceRecipe(
@@ -104,7 +104,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.DRIVER,
         BIGSCIENCE,
         "2021-12",
-        RecipeSaid(kernels="fused", gradients="32bit"),
+        RecipeSettings(kernels="fused", gradients="32bit"),
         where={"notes": "fp32 gradient"},
         open=BUFFERS,
     ),
@@ -113,7 +113,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.DRIVER,
         BIGSCIENCE,
         "2021-06",
-        RecipeSaid(kernels="fused", gradients="copied"),
+        RecipeSettings(kernels="fused", gradients="copied"),
         open=BUFFERS,
     ),
     SourceRecipe(
@@ -125,7 +125,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.RESERVED,
         FSDP_QLORA,
         "2024-03",
-        RecipeSaid(
+        RecipeSettings(
             loss="shifted",
             kernels="eager",
             weights="16bit",
@@ -144,7 +144,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.DRIVER,
         INTERNEVO,
         "2023-11",
-        RecipeSaid(
+        RecipeSettings(
             loss="compiled",
             kernels="fused",
             weights="master",
@@ -258,7 +258,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.ALLOCATED,
         f"{MLPERF}; llama31_405b/pretrain.py: grad_reduce_in_fp32=False, distributed optimizer",
         "2025-06",
-        RecipeSaid(gradients="as_weights"),
+        RecipeSettings(gradients="as_weights"),
         open=RANK,
     ),
     SourceRecipe(
@@ -313,7 +313,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
     SourceRecipe("ms_swift_tuners", Figure.RESERVED, SWIFT, "2024-05", open=LENGTHS),
     SourceRecipe("ms_swift_examples", Figure.DRIVER, SWIFT, "2026-08", open=LENGTHS),
     SourceRecipe(
-        "nemo_bridge_skills", Figure.ALLOCATED, MEGATRON, "2026-06", RecipeSaid(gradients="as_weights"), open=MODULES
+        "nemo_bridge_skills", Figure.ALLOCATED, MEGATRON, "2026-06", RecipeSettings(gradients="as_weights"), open=MODULES
     ),
     SourceRecipe("nemo_model_verification_cards", Figure.ALLOCATED, MEGATRON, "2026-06", open=RECIPE),
     SourceRecipe("nvidia_dgxc_benchmarking", Figure.ALLOCATED, "sample log lines", "2025-05", open=RECIPE),
@@ -332,7 +332,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.DRIVER,
         f"{PEFT_DOCS}: the peak may be that of saving",
         "2024-03",
-        RecipeSaid(
+        RecipeSettings(
             loss="shifted",
             kernels="eager",
             weights="16bit",
@@ -348,7 +348,7 @@ SOURCES: tuple[SourceRecipe, ...] = (
         Figure.RESERVED,
         PEFT,
         "2026-06",
-        RecipeSaid(
+        RecipeSettings(
             loss="held",
             kernels="eager",
             weights="16bit",
@@ -396,5 +396,5 @@ SOURCES: tuple[SourceRecipe, ...] = (
 
 def recipe_of(row: Mapping[str, Any]) -> SourceRecipe:
     """The record of a row; for an unread source, a record that leaves everything to the framework."""
-    found = [r for r in SOURCES if r.suits(row)]
+    found = [r for r in SOURCES if r.applies_to(row)]
     return found[-1] if found else SourceRecipe(row["source_key"], Figure.DRIVER, "", "", open=UNREAD)

@@ -14,7 +14,7 @@ from app.errors import Unanswerable
 from app.export.handoff.files import yaml_text
 from app.export.handoff.option import Group
 from app.sizing.hardware import benchmarks, pool_servers
-from app.sizing.hardware.benchmarks import Server, filled
+from app.sizing.hardware.benchmarks import Server, fill_template
 from app.sizing.hardware.pool_servers import PoolServers
 from app.sizing.product_names import product_name
 
@@ -266,7 +266,7 @@ def tokens_of(group: Group, launch: Launch, *, cache_tokens: int, config: str = 
     places["cache_tokens"] = cache_tokens
     places["ranks_config"] = None  # the script writes one file with all settings
     places["config"] = config if config_of(group, launch) else None
-    tokens = shlex.split(filled((group.server or launch.server).command, places))
+    tokens = shlex.split(fill_template((group.server or launch.server).command, places))
     return [*tokens, *launch.pools.get(group.role, ()), *launch.reach]
 
 

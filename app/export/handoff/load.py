@@ -8,7 +8,7 @@ import re
 from app.export.handoff.files import SHELL, File, script
 from app.export.handoff.option import Option
 from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, filled, openai_load
+from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, fill_template, openai_load
 
 EMBEDS = "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
 
@@ -26,7 +26,7 @@ def benchmark_file(option: Option) -> File:
         "own": group.load if group.server else openai_load(url=f" --base-url {url}"),
         **({} if EMBEDS in group.load else {"aiperf": benchmarks.AIPERF.load, "guidellm": benchmarks.GUIDELLM.load}),
     }
-    cases = (f"  {name})\n    {_broken(filled(command, places))}\n    ;;" for name, command in commands.items())
+    cases = (f"  {name})\n    {_broken(fill_template(command, places))}\n    ;;" for name, command in commands.items())
     return File(
         "benchmark.sh",
         SHELL,

@@ -88,7 +88,7 @@ class Option:
     day: Document | None = None  # hours of a day with autoscaling; only the first rank has it
 
     @property
-    def trains(self) -> bool:
+    def is_training(self) -> bool:
         """Whether the option is a training run, not a service."""
         return self.groups[0].role == "train"
 

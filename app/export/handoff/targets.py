@@ -31,15 +31,15 @@ class Target:
 
 
 def _engine(name: str) -> Target:
-    return Target(serving.engine_files, lambda option: not option.trains and option.software == name)
+    return Target(serving.engine_files, lambda option: not option.is_training and option.software == name)
 
 
 def _served(builder: Written) -> Target:
-    return Target(builder, lambda option: not option.trains and option.software in BY_ENGINE)
+    return Target(builder, lambda option: not option.is_training and option.software in BY_ENGINE)
 
 
 def _trained(builder: Written, starts: Callable[[Option], bool]) -> Target:
-    return Target(builder, lambda option: option.trains and starts(option))
+    return Target(builder, lambda option: option.is_training and starts(option))
 
 
 def _by_torchrun(option: Option) -> bool:
@@ -79,7 +79,7 @@ def build_files(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target that supports the software of the option. Raises Unanswerable otherwise."""
     chosen = TARGETS[target]
     if not chosen.starts(option):
-        verb = "trains" if option.trains else "is served"
+        verb = "trains" if option.is_training else "is served"
         software = product_name(option.software)
         raise CannotStart(f"Rank {option.rank} {verb} with {software}, which the target {target} cannot start.")
     return chosen.builder(option, version, target)

@@ -12,10 +12,10 @@ from typing import Any
 from app.export.handoff.files import JSON, SHELL, YAML, File, Handoff, commented, label, script, yaml_text
 from app.export.handoff.option import Group, Option
 from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark, Places, filled
+from app.sizing.hardware.benchmarks import Benchmark, Places, fill_template
 from app.sizing.hardware.engines import engine_named
 from app.sizing.product_names import product_name
-from app.sizing.words import counted
+from app.sizing.words import format_count
 
 ACCELERATE, DEEPSPEED = "accelerate.yaml", "ds_config.json"
 SHARDED = 3  # the ZeRO stage that also shards the weights
@@ -49,10 +49,10 @@ def launched(option: Option, command: str, *before: str) -> tuple[File, ...]:
     group = option.groups[0]
     many = (EVERY_MACHINE,) if group.machines > 1 else ()
     about = (
-        f"# Run on every machine: {group.accelerators} x {group.accelerator} on {counted(group.machines, 'machine')}."
+        f"# Run on every machine: {group.accelerators} x {group.accelerator} on {format_count(group.machines, 'machine')}."
     )
     return tuple(
-        File(name, SHELL, script(option.header, about, *many, *before, f"exec {broken(filled(command, places))}"))
+        File(name, SHELL, script(option.header, about, *many, *before, f"exec {broken(fill_template(command, places))}"))
         for name, places in (
             ("train.sh", places_of(option, whole=True)),
             ("benchmark.sh", places_of(option, whole=False)),

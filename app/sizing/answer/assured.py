@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty, ends_of, inside
-from app.sizing.answer.money import finite
+from app.sizing.answer.certainty import Certainty, interval_ends, clip_interval
+from app.sizing.answer.money import finite_or_none
 from app.sizing.columns import at
 from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.doubt import memory_scale
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
-from app.sizing.words import figure, measured, percent, span
+from app.sizing.words import format_number, format_quantity, percent, format_duration
 from app.sizing.workload import TrainingWorkload
 
-NO_INTERRUPTION = 0.01  # fewer expected interruptions are shown as none
-DOUBTFUL = (0.2, 0.8)  # range of probabilities in which the answer warns that the run may not fit
+NEGLIGIBLE_INTERRUPTIONS = 0.01  # fewer expected interruptions are shown as none
+UNCERTAIN_RANGE = (0.2, 0.8)  # range of probabilities in which the answer warns that the run may not fit
 MEMORY = "memory_total_bytes"
 
 
@@ -26,7 +26,7 @@ def speed_interval(finalists: Finalists, row: int, certainty: Certainty, *, samp
     outcome = finalists.outcome
     units = at(outcome.units_per_s, row)
     name, kind = ("samples_per_s", "training_samples") if samples else ("tokens_per_s", "training")
-    return inside(certainty.interval(name, units, kind), units, most=units / at(outcome.mfu, row))
+    return clip_interval(certainty.predict_interval(name, units, kind), units, most=units / at(outcome.mfu, row))
 
 
 def duration_intervals(finalists: Finalists, row: int, speed: Interval) -> Iterator[Interval]:
@@ -34,8 +34,8 @@ def duration_intervals(finalists: Finalists, row: int, speed: Interval) -> Itera
     outcome = finalists.outcome
     units = at(outcome.units_per_s, row)
     for name, value in (("days", at(outcome.days, row)), ("usd_total", at(outcome.usd_total, row))):
-        if finite(value) is not None:
-            yield inside(Interval(name, value * units / speed.high, value * units / speed.low), value)
+        if finite_or_none(value) is not None:
+            yield clip_interval(Interval(name, value * units / speed.high, value * units / speed.low), value)
 
 
 def memory_interval(finalists: Finalists, row: int) -> Interval:
@@ -47,11 +47,11 @@ def memory_interval(finalists: Finalists, row: int) -> Interval:
     total, capacity = at(memory.total_bytes, row), at(memory.capacity_bytes, row)
     counted = at(memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes, row)
     most = capacity if finalists.fits[row] else np.inf
-    low, high = np.exp(at(memory_scale(finalists.plans, memory), row) * ends_of(spread)).tolist()
-    return inside(Interval(MEMORY, total * low, total * high), total, least=counted, most=most)
+    low, high = np.exp(at(memory_scale(finalists.plans, memory), row) * interval_ends(spread)).tolist()
+    return clip_interval(Interval(MEMORY, total * low, total * high), total, least=counted, most=most)
 
 
-def assurance_of(finalists: Finalists, row: int) -> Assurance:
+def run_assurance(finalists: Finalists, row: int) -> Assurance:
     """Probabilities of one run, and the accelerators and cost that each confidence level needs."""
     sure = finalists.assurance
     taken = zip(sure.levels, sure.accelerators[row].tolist(), sure.usd_total[row].tolist(), strict=True)
@@ -61,7 +61,7 @@ def assurance_of(finalists: Finalists, row: int) -> Assurance:
         meets_slo=None,
         meets_deadline=at(sure.meets_deadline, row),
         by_level=tuple(
-            Level(level, None if finite(count) is None else int(count), usd_total=finite(usd))
+            Level(level, None if finite_or_none(count) is None else int(count), usd_total=finite_or_none(usd))
             for level, count, usd in taken
         ),
     )
@@ -69,7 +69,7 @@ def assurance_of(finalists: Finalists, row: int) -> Assurance:
 
 def fits_reason(probability: float) -> Iterator[Reason]:
     """Reason that the run may not fit in memory, where neither outcome is likely enough."""
-    if DOUBTFUL[0] < probability < DOUBTFUL[1]:
+    if UNCERTAIN_RANGE[0] < probability < UNCERTAIN_RANGE[1]:
         text = f"The run is {percent(probability)} likely to fit in memory. Test a few steps before paying for more."
         yield Reason("doubtful_memory", text, "fits", probability, "1")
 
@@ -80,15 +80,15 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
     sure, asked = at(finalists.assurance.wall_s, row) / SECONDS_PER_DAY, finalists.plans.stack.margins.asked
     unit, each = ("day", 1.0) if limit >= 2 else ("hour", HOURS_PER_DAY)
     in_one_unit = min(days, sure) * each >= 1
-    expected = figure(days * each) if in_one_unit else span(days)
-    surely = measured(sure * each, unit) if in_one_unit else span(sure)
+    expected = format_number(days * each) if in_one_unit else format_duration(days)
+    surely = format_quantity(sure * each, unit) if in_one_unit else format_duration(sure)
     interruptions = at(finalists.run.interruptions, row)
     broken = "no interruptions"
-    if interruptions >= NO_INTERRUPTION:
-        broken = measured(interruptions, "expected interruption")
+    if interruptions >= NEGLIGIBLE_INTERRUPTIONS:
+        broken = format_quantity(interruptions, "expected interruption")
     return Reason(
         "deadline",
-        f"The run is expected to take {expected} of {measured(limit * each, unit)} ({surely} at {percent(asked)} "
+        f"The run is expected to take {expected} of {format_quantity(limit * each, unit)} ({surely} at {percent(asked)} "
         f"confidence), including {percent(workload.experiment_overhead)} for extra experiments and {broken}.",
         "days",
         days,

@@ -6,13 +6,13 @@ import math
 import re
 from dataclasses import dataclass
 
-from app.sizing.answer.adapters import adapter_places
-from app.sizing.answer.host_weights import layer_places
+from app.sizing.answer.adapters import adapter_settings
+from app.sizing.answer.host_weights import llama_cpp_layers
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.recipes import as_said, recipe_of_framework
+from app.sizing.hardware.recipes import apply_settings, recipe_of_framework
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import SIXTEEN_BIT
 from app.sizing.question import Deployment, Question
@@ -21,9 +21,9 @@ from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkloa
 
 REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 MINUTES_PER_HOUR = 60.0
-WIDEST_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
-RANKS_CONFIG = "config.yaml"  # for an engine that takes attention data parallelism only from a file
-EVEN = 0.1  # smallest burstiness that a load generator can reproduce
+MAX_LENGTH_SPREAD = 0.9  # largest half-width of the length distribution, as a share of its mean
+RANKS_CONFIG_FILE = "config.yaml"  # for an engine that takes attention data parallelism only from a file
+MIN_BURSTINESS = 0.1  # smallest burstiness that a load generator can reproduce
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +36,13 @@ class BenchmarkPlan:
     """
 
     command: str
-    counts: str
+    rate_expression: str
     accelerators: int
     minutes: float
     usd: float | None
 
 
-def trial_of(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
+def plan_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
     """Benchmark plan of an estimate.
 
     None where the plan does not fit, has no predicted performance or uses speculative decoding, which no command
@@ -53,18 +53,18 @@ def trial_of(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
         return None
     if isinstance(workload, TrainingWorkload):
         used = training_benchmark(workload, d)
-        command = used.filled(training_places(workload, d, question.assumptions))
+        command = used.fill_places(training_places(workload, d, question.assumptions))
         accelerators, machines = d.accelerators_per_replica or 1, d.nodes or 1
         minutes = math.ceil(training_minutes(p, question.assumptions))
     else:
         used = serving_benchmark(workload, d)
-        command = used.filled(serving_places(workload, d, p, used, question.assumptions))
-        accelerators, machines = d.accelerators_per_replica or 1, machines_of_replica(d)
+        command = used.fill_places(serving_places(workload, d, p, used, question.assumptions))
+        accelerators, machines = d.accelerators_per_replica or 1, machines_per_replica(d)
         minutes = math.ceil(serving_minutes(p, question.assumptions))
     return BenchmarkPlan(command, used.counts, accelerators, minutes, rent_usd(estimate, machines, minutes))
 
 
-def machines_of_replica(d: Deployment) -> int:
+def machines_per_replica(d: Deployment) -> int:
     """Whole machines that one replica needs."""
     each = max(1, (d.total_accelerators or 1) // max(1, d.nodes or 1))
     return math.ceil((d.accelerators_per_replica or 1) / each)
@@ -93,28 +93,28 @@ def file_name(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name.rsplit("/", 1)[-1], flags=re.ASCII).strip("-.") or "model"
 
 
-def repository_of(name: str) -> str:
+def repository_name(name: str) -> str:
     """Repository of a model, or a local path where its name is not a repository."""
     return name if REPOSITORY.fullmatch(name) else f"./{file_name(name)}"
 
 
-def stem_of(model: ModelArchitecture, stored: str) -> str:
+def local_checkpoint_path(model: ModelArchitecture, stored: str) -> str:
     """Local path of a checkpoint that the user has to convert or download."""
     return f"./{file_name(model.name)}-{stored.removeprefix('gguf-')}"
 
 
-def checkpoint_of(model: ModelArchitecture, stored: str, benchmark: Benchmark) -> str:
+def checkpoint_to_load(model: ModelArchitecture, stored: str, benchmark: Benchmark) -> str:
     """Checkpoint that an engine loads: the published repository where the engine can read or convert it, else a
     path.
     """
     native = model.native_format
     wide = native in SIXTEEN_BIT
     if stored == native or (wide and (stored in SIXTEEN_BIT or stored in benchmark.converts)):
-        return repository_of(model.name)
-    return stem_of(model, stored)
+        return repository_name(model.name)
+    return local_checkpoint_path(model, stored)
 
 
-def one_pass_benchmark(model: ModelArchitecture) -> Benchmark:
+def single_forward_benchmark(model: ModelArchitecture) -> Benchmark:
     """Benchmark of a single-forward workload, by the type of model."""
     if model.sample is None:
         return benchmarks.EMBEDDINGS
@@ -124,7 +124,7 @@ def one_pass_benchmark(model: ModelArchitecture) -> Benchmark:
 def serving_benchmark(workload: InferenceWorkload, d: Deployment) -> Benchmark:
     """Benchmark of the deployment's engine, for token streams or for single-forward work."""
     engine = engine_named(d.engine or "")
-    return engine.benchmark if not workload.single_pass else engine.one_pass or one_pass_benchmark(workload.model)
+    return engine.benchmark if not workload.single_pass else engine.one_pass or single_forward_benchmark(workload.model)
 
 
 def serving_places(
@@ -132,30 +132,30 @@ def serving_places(
 ) -> Places:
     """Placeholders of the serving command: one replica under the load it is predicted to carry."""
     model, stored = workload.model, d.weight_format or "bf16"
-    machines = machines_of_replica(d)
+    machines = machines_per_replica(d)
     converted = stored != model.native_format and model.native_format in SIXTEEN_BIT
     return {
-        "model": checkpoint_of(model, stored, used),
-        "stem": stem_of(model, stored),
-        "tokenizer": repository_of(model.name),
+        "model": checkpoint_to_load(model, stored, used),
+        "stem": local_checkpoint_path(model, stored),
+        "tokenizer": repository_name(model.name),
         "conversion": used.converts.get(stored) if converted else None,
         "cache": used.caches.get(d.kv_format or ""),
         "tensor": d.tensor_parallel or 1,
         "stage": (d.tensor_parallel or 1) * (d.data_parallel or 1),
-        "data": above_one(d.data_parallel),
-        "contexts": above_one(d.context_parallel),
-        "pipeline": above_one(d.pipeline_parallel),
-        "experts": above_one(d.expert_parallel),
-        "with_experts": flag((d.expert_parallel or 1) > 1),
+        "data": degree_above_one(d.data_parallel),
+        "contexts": degree_above_one(d.context_parallel),
+        "pipeline": degree_above_one(d.pipeline_parallel),
+        "experts": degree_above_one(d.expert_parallel),
+        "with_experts": optional_flag((d.expert_parallel or 1) > 1),
         "accelerators": d.accelerators_per_replica or 1,
-        "ranks": above_one(d.accelerators_per_replica),
-        "machines": above_one(machines),
+        "ranks": degree_above_one(d.accelerators_per_replica),
+        "machines": degree_above_one(machines),
         **spread_places(d, machines, used),
         "sequences": d.max_batch,
         "batched": d.max_batched_tokens,
         "fraction": d.memory_fraction,
-        **adapter_places(model),
-        **layer_places(model, d),
+        **adapter_settings(model),
+        **llama_cpp_layers(model, d),
         "context": math.ceil(workload.max_context_tokens),
         "percentile": f"{workload.slo.percentile:g}",
         "seconds": round(assumed.benchmark_window_min * 60),
@@ -171,11 +171,11 @@ def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
     settings among their ranks.
     """
     data = d.data_parallel or 1
-    config = RANKS_CONFIG if data > 1 and used is benchmarks.TENSORRT_LLM else None
+    config = RANKS_CONFIG_FILE if data > 1 and used is benchmarks.TENSORRT_LLM else None
     return {
         "all_sequences": d.max_batch and d.max_batch * data,
         "all_batched": d.max_batched_tokens and d.max_batched_tokens * data,
-        "stage_machines": above_one(machines) if data == 1 else None,
+        "stage_machines": degree_above_one(machines) if data == 1 else None,
         "ranks_here": data // machines if machines > 1 and data > 1 and data % machines == 0 else None,
         "config": config,
         "ranks_config": config,
@@ -195,7 +195,7 @@ def load_places(workload: InferenceWorkload, d: Deployment, p: Performance, assu
     prompts = run or max(10, math.ceil(served * window_s))
     return {
         "rate": served if paced else None,
-        "burstiness": max(workload.burstiness, EVEN) ** -2 if paced and workload.burstiness != 1 else None,
+        "burstiness": max(workload.burstiness, MIN_BURSTINESS) ** -2 if paced and workload.burstiness != 1 else None,
         "concurrency": None if workload.in_flight <= 0 else math.ceil(workload.in_flight / replicas),
         "prompts": prompts,
         "rounds": max(1, prompts // batch),
@@ -218,7 +218,7 @@ def uniform_spread(workload: InferenceWorkload) -> float | None:
     distribution.
     """
     room = workload.max_context_tokens / max(1.0, workload.tokens_per_request) - 1
-    spread = min(WIDEST_SPREAD, math.sqrt(3 * workload.output_tokens.squared_variation), room)
+    spread = min(MAX_LENGTH_SPREAD, math.sqrt(3 * workload.output_tokens.squared_variation), room)
     return spread if spread > 0 else None
 
 
@@ -232,7 +232,7 @@ def training_benchmark(workload: TrainingWorkload, d: Deployment) -> Benchmark:
 
 def _shards_weights(d: Deployment) -> bool:
     """Whether sharding is PyTorch's own, which keeps no master copy of the weights."""
-    recipe = as_said(recipe_of_framework(d.framework or "", d.framework_version), d.recipe)
+    recipe = apply_settings(recipe_of_framework(d.framework or "", d.framework_version), d.recipe)
     return recipe.weights != "master"
 
 
@@ -244,25 +244,25 @@ def training_places(workload: TrainingWorkload, d: Deployment, assumed: Assumpti
     sharding = "multi_gpu" if stage == 0 else "fsdp2" if _shards_weights(d) else f"zero{stage}"
     accelerators, nodes = d.accelerators_per_replica or 1, d.nodes or 1
     return {
-        "model": repository_of(model.name),
+        "model": repository_name(model.name),
         "task": "finetune" if workload.phase == "fine_tuning" else "pretrain",
         "steps": round(assumed.benchmark_steps),
         "mock": "",
         "accelerators": accelerators,
         "per_machine": math.ceil(accelerators / nodes),
-        "machines": above_one(nodes),
+        "machines": degree_above_one(nodes),
         "machine_count": nodes,
         "sharding": sharding if accelerators > 1 else "single_gpu",
         "tensor": d.tensor_parallel or 1,
-        "with_tensor": flag((d.tensor_parallel or 1) > 1),
+        "with_tensor": optional_flag((d.tensor_parallel or 1) > 1),
         **copy_places(d),
-        "pipeline": above_one(d.pipeline_parallel),
-        "contexts": above_one(d.context_parallel),
+        "pipeline": degree_above_one(d.pipeline_parallel),
+        "contexts": degree_above_one(d.context_parallel),
         "rank": workload.lora_rank if adapts else None,
         "adapter": workload.method.value if adapts else None,
         "adapting": "lora" if adapts else "full",
         "script": "run_lora_clm.py" if adapts else "run_clm.py",
-        "in_4_bits": flag(workload.method is Method.QLORA),
+        "in_4_bits": optional_flag(workload.method is Method.QLORA),
         **batch_places(workload, d),
         **recompute_places(d),
         **precision_places(workload),
@@ -298,7 +298,7 @@ def recompute_places(d: Deployment) -> Places:
     kept = d.activation_checkpointing or "none"
     return {
         "recompute": kept == "full",
-        "recomputes": flag(kept == "full"),
+        "recomputes": optional_flag(kept == "full"),
         "granularity": None if kept == "none" else kept,
         "recomputed": 1 if kept == "full" else None,
     }
@@ -309,7 +309,7 @@ def precision_places(workload: TrainingWorkload) -> Places:
     wide = workload.precision in ("fp32", "tf32")
     return {
         "precision": None if wide else "fp16" if workload.precision == "fp16" else "bf16",
-        "in_fp8": flag("fp8" in workload.precision),
+        "in_fp8": optional_flag("fp8" in workload.precision),
     }
 
 
@@ -330,11 +330,11 @@ def shape_places(model: ModelArchitecture, d: Deployment) -> Places:
     }
 
 
-def above_one(value: int | None) -> int | None:
+def degree_above_one(value: int | None) -> int | None:
     """The degree where it is above 1 and must be passed; else None."""
     return value if value is not None and value > 1 else None
 
 
-def flag(wanted: bool) -> str | None:
+def optional_flag(wanted: bool) -> str | None:
     """Empty placeholder that keeps a part of a command, or None to leave the part out."""
     return "" if wanted else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
-from app.sizing.evidence import Near, Neighbour, Setting
+from app.sizing.evidence import Familiarity, Neighbor, Setting
 from app.sizing.hardware.achieved import format_class
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.parts import Accelerator
@@ -20,7 +20,7 @@ from app.sizing.hardware.tables import FORMATS
 from app.sizing.result import Interval
 from app.sizing.serving.options import PlanEvaluations
 from app.sizing.snapshot import Catalog
-from app.sizing.surroundings import Shape, StackKey, pool_of
+from app.sizing.surroundings import Shape, StackKey, evidence_pool
 from app.sizing.training.recipes import PRECISIONS
 from app.sizing.uncertainty import HIGH, LOW, NORMAL, Neighborhood, Spread, Spreads
 from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
@@ -29,13 +29,13 @@ from app.sizing.workload import InferenceWorkload, Method, TrainingWorkload
 ENDS = np.array([NORMAL.inv_cdf(LOW), NORMAL.inv_cdf(HIGH)])
 
 
-def setting_of(
+def serving_setting(
     workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, accelerator: Accelerator, engine: str
 ) -> Setting:
     """Setting of one serving deployment, described like a published result."""
     plans = judged.plans
     return Setting(
-        engine=engine_named(engine).underneath(),
+        engine=engine_named(engine).base_engine(),
         family=accelerator.family,
         format_class=format_class(FORMATS[int(plans.weight_format[row])], bool(plans.is_native_format[row])),
         accelerator=accelerator.slug,
@@ -53,7 +53,7 @@ def training_setting(
 ) -> Setting:
     """Setting of a training run, described like a published result."""
     return Setting(
-        engine=engine_named(framework).underneath(adapts=workload.method is not Method.FULL),
+        engine=engine_named(framework).base_engine(adapts=workload.method is not Method.FULL),
         family=accelerator.family,
         format_class=PRECISIONS[workload.precision].format_class,
         accelerator=accelerator.slug,
@@ -67,9 +67,9 @@ def training_setting(
 
 
 @cache
-def ends_of(spread: Spread) -> Column:
+def interval_ends(spread: Spread) -> Column:
     """Both ends of an interval next to many sources, as logarithms of the error factor."""
-    return spread.quantile(ENDS)
+    return spread.error_quantile(ENDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ class Certainty:
     spreads: Spreads
     neighbourhood: Mapping[str, Neighborhood]  # evidence near the setting, by pool of results
     setting: Setting
-    near: Near  # how much of the stack was published elsewhere
-    neighbours: tuple[Neighbour, ...]  # nearest published results, nearest first
+    near: Familiarity  # how much of the stack was published elsewhere
+    neighbours: tuple[Neighbor, ...]  # nearest published results, nearest first
     assumed: Assumptions
     training: bool = False
 
     @property
-    def basis(self) -> str:
+    def evidence_basis(self) -> str:
         """Basis of the prediction: "measured", "calibrated" or "roofline".
 
         Measured means that a published result has the same stack, size and load; calibrated means that parts of the
@@ -93,29 +93,29 @@ class Certainty:
         """
         if self.neighbours and self.neighbours[0].distance <= self.assumed.same_setting_distance:
             return "measured"
-        return "calibrated" if self.near is not Near.FAR else "roofline"
+        return "calibrated" if self.near is not Familiarity.FAR else "roofline"
 
     @property
-    def sources(self) -> int:
+    def source_count(self) -> int:
         """Number of independent sources with results of the runtime on the hardware family."""
-        pool = pool_of("training" if self.training else "throughput")
+        pool = evidence_pool("training" if self.training else "throughput")
         return int(self.neighbourhood[pool].sources[0])
 
-    def interval(self, quantity: str, value: float, kind: str, statistic: str = "mean") -> Interval:
+    def predict_interval(self, quantity: str, value: float, kind: str, statistic: str = "mean") -> Interval:
         """80 % interval of one predicted quantity.
 
         Parameters:
             kind: kind of error whose spread applies.
         """
         spread = self.spreads.get_spread(kind)
-        scale = spread.scale(self.neighbourhood[pool_of(kind)])
-        low, high = np.exp(scale * ends_of(spread)).tolist()
+        scale = spread.relative_spread(self.neighbourhood[evidence_pool(kind)])
+        low, high = np.exp(scale * interval_ends(spread)).tolist()
         if kind in RATES:
             low, high = 1 / high, 1 / low
         return Interval(quantity, value * low, value * high, statistic)
 
 
-def inside(interval: Interval, value: float, *, least: float = 0.0, most: float = math.inf) -> Interval:
+def clip_interval(interval: Interval, value: float, *, least: float = 0.0, most: float = math.inf) -> Interval:
     """An interval clipped to the possible range; it always contains the prediction."""
     return replace(interval, low=min(value, max(interval.low, least)), high=max(value, min(interval.high, most)))
 
@@ -124,7 +124,7 @@ def inside(interval: Interval, value: float, *, least: float = 0.0, most: float 
 RATES = frozenset({"throughput", "single_stream", "prefill", "samples", "training", "training_samples"})
 
 
-def certainty_of(
+def build_certainty(
     setting: Setting,
     catalog: Catalog,
     assumed: Assumptions,
@@ -138,7 +138,7 @@ def certainty_of(
         neighbourhood: evidence by pool of results, if already computed.
     """
     evidence = catalog.evidence
-    near, neighbours = evidence.near(setting, training=training), evidence.neighbours(setting, training=training)
+    near, neighbours = evidence.get_familiarity(setting, training=training), evidence.find_neighbors(setting, training=training)
     key = StackKey(setting.engine, setting.family, setting.format_class)
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
     if neighbourhood is None:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.answer.money import mean_usd_per_hour, price_words, surely_usd
-from app.sizing.answer.summary import OBJECTIVE_WORDS, hardware_words
+from app.sizing.answer.money import mean_usd_per_hour, describe_price, confident_usd
+from app.sizing.answer.summary import OBJECTIVE_WORDS, describe_hardware
 from app.sizing.hardware.parts import SOCKET, Accelerator
 from app.sizing.product_names import format_name, product_name
 from app.sizing.question import Objective, Question
-from app.sizing.result import Estimate, Ranked, Reason, Rival
+from app.sizing.result import Estimate, Ranked, Reason, RunnerUp
 from app.sizing.units import GIB, GIGA, SECONDS_PER_DAY, TERA
-from app.sizing.words import counted, figure, percent
+from app.sizing.words import format_count, format_number, percent
 
 # Differences that rounding hides: whole percents for money, two digits for time.
 ROUNDS_TO_0_PERCENT = 0.005
 ROUNDS_TO_ONE = 0.05
 # What options of a near tie have in common, by objective: for one option and for several.
-AS_MUCH = {
+NEAR_TIE_WORDS = {
     Objective.COST: ("costs about the same", "cost about the same"),
     Objective.LATENCY: ("is about as fast", "are about as fast"),
     Objective.THROUGHPUT: ("has about the same throughput", "have about the same throughput"),
@@ -30,17 +30,17 @@ def limiting_resource(bottleneck: str | None, a: Accelerator) -> str:
     """Amount of the limiting resource that one accelerator has: "80 GiB of memory"; empty for the host."""
     if bottleneck == "compute":
         rate = max(a.flops_per_s.get("bf16", 0.0), a.flops_per_s.get("fp16", 0.0))
-        return f"{figure(rate / TERA)} TFLOP/s at 16 bits"
+        return f"{format_number(rate / TERA)} TFLOP/s at 16 bits"
     if bottleneck == "memory_capacity":
-        return f"{figure((a.memory_bytes or 0) / GIB)} GiB of memory"
+        return f"{format_number((a.memory_bytes or 0) / GIB)} GiB of memory"
     if bottleneck == "interconnect":
-        return f"{figure(a.scaleup_bytes_per_s / GIGA)} GB/s of link bandwidth"
+        return f"{format_number(a.scaleup_bytes_per_s / GIGA)} GB/s of link bandwidth"
     if bottleneck == "host":
         return ""  # data sheets of accelerators say nothing about the host
-    return f"{figure((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
+    return f"{format_number((a.memory_bytes_per_s or 0) / TERA)} TB/s of memory bandwidth"
 
 
-def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
+def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> tuple[Ranked, ...]:
     """Recommendations with their comparison: why the best one leads, and how the others differ from it."""
     if not ranked:
         return ranked
@@ -49,23 +49,23 @@ def compared(ranked: tuple[Ranked, ...], question: Question, feasible: int) -> t
     if feasible > 1:
         why = (
             f"Of the {feasible} accelerator types that meet the limits, this one has "
-            f"{OBJECTIVE_WORDS[question.objective]}: {hardware_words(best)}, {price_words(best.estimate)}."
+            f"{OBJECTIVE_WORDS[question.objective]}: {describe_hardware(best)}, {describe_price(best.estimate)}."
         )
     reasons = [Reason("choice", why, "feasible_accelerators", float(feasible), "types")]
     if len(ranked) > 1:
-        reasons.append(against(ranked[1], best, lead="Next best: {name}. It"))
+        reasons.append(compare_with_best(ranked[1], best, lead="Next best: {name}. It"))
     share = question.assumptions.near_tie_share
-    others = ((r, against(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
+    others = ((r, compare_with_best(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
     return (
-        explained(best, (*reasons, *near_ties(ranked, question.objective, share), *best.estimate.explanation)),
+        with_explanation(best, (*reasons, *find_near_ties(ranked, question.objective, share), *best.estimate.explanation)),
         *(
-            explained(r, (*r.estimate.explanation, lacks, *near_ties((r,), question.objective, share)))
+            with_explanation(r, (*r.estimate.explanation, lacks, *find_near_ties((r,), question.objective, share)))
             for r, lacks in others
         ),
     )
 
 
-def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
+def find_near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) -> tuple[Reason, ...]:
     """Near ties of the first of these options: another engine, or the next accelerator type at a similar price.
 
     Parameters:
@@ -73,66 +73,66 @@ def near_ties(ranked: tuple[Ranked, ...], objective: Objective, share: float) ->
     """
     first, near = ranked[0], []
     if first.runner_up is not None:
-        near.append(as_tied(first.runner_up))
-    if len(ranked) > 1 and (objective is Objective.COST or times_the_money(ranked[1], first) <= 1 + share):
+        near.append(describe_runner_up(first.runner_up))
+    if len(ranked) > 1 and (objective is Objective.COST or relative_cost(ranked[1], first) <= 1 + share):
         near.append((ranked[1].accelerator.name, first.score / ranked[1].score - 1))
-    return tied([(name, worse) for name, worse in near if worse <= share], objective)
+    return near_tie_reason([(name, worse) for name, worse in near if worse <= share], objective)
 
 
-def times_the_money(other: Ranked, first: Ranked) -> float:
+def relative_cost(other: Ranked, first: Ranked) -> float:
     """Cost of another option over that of the first; 1 where it is unknown."""
-    return ratio(spent(other.estimate), spent(first.estimate)) or 1.0
+    return ratio_or_none(spent_usd(other.estimate), spent_usd(first.estimate)) or 1.0
 
 
-def as_tied(runner_up: Rival) -> tuple[str, float]:
+def describe_runner_up(runner_up: RunnerUp) -> tuple[str, float]:
     """The runner-up engine as text ("SGLang in FP8"), and how much worse it is as a share."""
     stored = f" in {format_name(runner_up.weight_format)}" if runner_up.weight_format else ""
     return f"{product_name(runner_up.engine)}{stored}", runner_up.worse
 
 
-def tied(near: list[tuple[str, float]], objective: Objective) -> tuple[Reason, ...]:
+def near_tie_reason(near: list[tuple[str, float]], objective: Objective) -> tuple[Reason, ...]:
     """The near tie as a reason: each option of `near` with how much worse it is."""
     if not near:
         return ()
     named = " and ".join(f"{n} ({percent(worse)} worse)" if worse >= ROUNDS_TO_0_PERCENT else n for n, worse in near)
-    one, several = AS_MUCH[objective]
+    one, several = NEAR_TIE_WORDS[objective]
     text = f"{named} {one if len(near) == 1 else several}; use whichever you know."
     return (Reason("near_tie", text, "difference", min(worse for _, worse in near), "1"),)
 
 
-def explained(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
+def with_explanation(ranked: Ranked, explanation: tuple[Reason, ...]) -> Ranked:
     return replace(ranked, estimate=replace(ranked.estimate, explanation=explanation))
 
 
-def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
+def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     """How an option differs from the best one: cost, time, and the resource that limits it.
 
     Parameters:
         lead: start of the sentence, with a placeholder for the accelerator's name.
     """
     parts: list[str] = []
-    money = ratio(surely_usd(mine.estimate), surely_usd(best.estimate))
+    money = ratio_or_none(confident_usd(mine.estimate), confident_usd(best.estimate))
     if money is None:
-        money = ratio(spent(mine.estimate), spent(best.estimate))
+        money = ratio_or_none(spent_usd(mine.estimate), spent_usd(best.estimate))
     if money is not None:
         same = abs(money - 1) < ROUNDS_TO_0_PERCENT
         parts.append("costs the same" if same else f"costs {percent(abs(money - 1))} {'more' if money > 1 else 'less'}")
-    time = ratio(duration_s(mine.estimate), duration_s(best.estimate))
+    time = ratio_or_none(duration_s(mine.estimate), duration_s(best.estimate))
     if time is not None:
         same = abs(time - 1) < ROUNDS_TO_ONE
         done = mine.estimate.performance
         per = "" if done is None or done.days is not None else " per request"
-        slower = f"takes {figure(time)} times as long{per}" if time > 1 else f"takes {percent(1 - time)} less time{per}"
+        slower = f"takes {format_number(time)} times as long{per}" if time > 1 else f"takes {percent(1 - time)} less time{per}"
         parts.append("is equally fast" if same else slower)
     limit = mine.estimate.bottleneck
     has, other = limiting_resource(limit, mine.accelerator), limiting_resource(limit, best.accelerator)
     count = mine.estimate.deployment.total_accelerators or 0
     others = best.estimate.deployment.total_accelerators or 0
-    numbers = counted(count, "accelerator")
+    numbers = format_count(count, "accelerator")
     each, other_each = (" each" if n > 1 else "" for n in (count, others))
     resource = f"It uses {numbers} with {has}{each}; the best option uses {others:,} with {other}{other_each}"
     if SOCKET in (mine.accelerator.kind, best.accelerator.kind):  # an instance may be part of a socket
-        resource = f"It uses {machines_of(mine)}; the best option uses {machines_of(best)}"
+        resource = f"It uses {describe_machines(mine)}; the best option uses {describe_machines(best)}"
     elif has == other:
         shared, per = (f", each with {has}", f" with {has}{each}") if has else ("", "")
         resource = f"It uses {numbers}; the best option uses {others:,}{shared}"
@@ -143,17 +143,17 @@ def against(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
     return Reason("comparison", text, "cost_ratio", money or 0.0, "1")
 
 
-def machines_of(ranked: Ranked) -> str:
+def describe_machines(ranked: Ranked) -> str:
     """Number and name of the machines: "7 × c8i.xlarge"."""
     d = ranked.estimate.deployment
     return f"{d.nodes or 1:,} × {d.instance_type or d.system or ranked.accelerator.name}"
 
 
-def ratio(a: float | None, b: float | None) -> float | None:
+def ratio_or_none(a: float | None, b: float | None) -> float | None:
     return a / b if a is not None and b is not None and b > 0 else None
 
 
-def spent(e: Estimate) -> float | None:
+def spent_usd(e: Estimate) -> float | None:
     """USD of the run, or USD per hour as the mean of a day."""
     if e.cost is None:
         return None

@@ -11,8 +11,8 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
-from app.sizing.day.start import Starting
-from app.sizing.day.whole import Service, day_of
+from app.sizing.day.start import StartProfile
+from app.sizing.day.whole import Service, simulate_day
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.serving.daily import daily_usd_per_hour, startup_terms
@@ -33,11 +33,11 @@ def with_days(
         return list(estimates)
     plans, cost = judged.plans, judged.cost
     hourly = daily_usd_per_hour(question, workload, plans, judged.fleet, cost, sure_capacity_per_s)
-    with_cost = [priced(each, usd) for each, usd in zip(estimates, hourly.tolist(), strict=True)]
+    with_cost = [with_daily_cost(each, usd) for each, usd in zip(estimates, hourly.tolist(), strict=True)]
     return [with_day(question, workload, with_cost[0], judged, sure_capacity_per_s, 0), *with_cost[1:]]
 
 
-def priced(estimate: Estimate, usd_per_hour: float) -> Estimate:
+def with_daily_cost(estimate: Estimate, usd_per_hour: float) -> Estimate:
     """An estimate with the cost of a day at this mean cost in USD per hour."""
     if estimate.cost is None or estimate.cost.usd_per_hour is None:
         return estimate
@@ -71,24 +71,24 @@ def with_day(
         accelerators_per_node=at(plans.accelerators_per_node, row),
         capacity_per_s=at(sure_capacity_per_s, row),
         target_utilization=workload.target_utilization,
-        most_per_s=most_per_s(estimate.performance, at(fleet.replicas, row)),
-        first_s=first_s(estimate.performance),
+        max_per_s=saturation_per_s(estimate.performance, at(fleet.replicas, row)),
+        unloaded_ttft_s=median_response_s(estimate.performance),
         ttft_curve=ttft_curve(estimate.performance, at(fleet.replicas, row)),
         usd_per_hour=estimate.cost.usd_per_hour,
         power_w=estimate.cost.power_w,
         pricing=deployment.pricing_model,
-        starting=starting_at(workload, judged, row, question.assumptions),
+        starting=replica_start(workload, judged, row, question.assumptions),
     )
-    return replace(estimate, day=day_of(service, question.assumptions, question.economics))
+    return replace(estimate, day=simulate_day(service, question.assumptions, question.economics))
 
 
-def first_s(performance: Performance) -> float:
+def median_response_s(performance: Performance) -> float:
     """Seconds until a request is answered, or its first token arrives: the median at the load."""
     shown = performance.ttft or performance.e2e
     return 0.0 if shown is None or shown.p50_s is None or not math.isfinite(shown.p50_s) else shown.p50_s
 
 
-def most_per_s(performance: Performance, replicas: float) -> float:
+def saturation_per_s(performance: Performance, replicas: float) -> float:
     """Requests per second of one replica above which its queue grows."""
     whole = performance.unstable_above_requests_per_s or performance.requests_per_s_capacity
     return (whole or performance.samples_per_s or 0.0) / replicas
@@ -100,7 +100,7 @@ def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, 
     return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
 
 
-def starting_at(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, assumed: Assumptions) -> Starting:
+def replica_start(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, assumed: Assumptions) -> StartProfile:
     """What the start of a replica in a row loads, and the links it uses."""
     starts = startup_terms(workload, judged.plans.take(np.array([row])), assumed)
-    return Starting(**{f.name: getattr(starts, f.name)[0].item() for f in fields(Starting)})
+    return StartProfile(**{f.name: getattr(starts, f.name)[0].item() for f in fields(StartProfile)})

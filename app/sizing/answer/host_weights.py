@@ -16,10 +16,10 @@ from app.sizing.serving.host_weights import expert_share_on_host, layer_share_on
 from app.sizing.serving.options import PlanEvaluations
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GB, GIB
-from app.sizing.words import counted, figure, percent
+from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload
 
-LEAST_TOLD = 0.005  # smaller shares of the layers are not shown
+SMALLEST_SHOWN_SHARE = 0.005  # smaller shares of the layers are not shown
 ALL_LAYERS = 99  # the usual llama.cpp setting for "all layers"
 
 
@@ -28,7 +28,7 @@ def share_on_host(plans: Plans, row: int) -> float:
     return 0.0 if plans.on_host is None else at(plans.on_host.weights_share, row)
 
 
-def host_bytes(judged: PlanEvaluations[Any, Any, Any], row: int) -> dict[str, Any]:
+def host_memory_fields(judged: PlanEvaluations[Any, Any, Any], row: int) -> dict[str, Any]:
     """Host memory of one replica by field name of DeviceMemory; empty if no weights are in host memory."""
     host = judged.memory.host
     if host is None or not host.weights_bytes[row]:
@@ -50,27 +50,27 @@ def host_weight_reasons(
     gib, rate = at(on.weights_bytes, row) / GIB, at(on.bytes_per_s, row) / GB
     text = (
         f"{gib:,.1f} GiB of the weights ({percent(at(on.weights_share, row))}) are in host memory: "
-        f"{parts_words(workload, judged.plans, row)}. The host reads them at about {figure(rate)} GB/s and takes "
+        f"{describe_host_parts(workload, judged.plans, row)}. The host reads them at about {format_number(rate)} GB/s and takes "
         f"{percent(share_of_step)} of each step. The host's speed is estimated from data sheets: measure it before you "
         "buy."
     )
     yield Reason("weights_on_host", text, "weights_on_host_gib", gib, "GiB")
 
 
-def parts_words(workload: InferenceWorkload, plans: Plans, row: int) -> str:
+def describe_host_parts(workload: InferenceWorkload, plans: Plans, row: int) -> str:
     """Parts of the model in host memory: "16 of 32 layers with their KV cache"."""
     on, model = plans.on_host, workload.model
     assert on is not None
     experts, layers = at(on.experts_share, row), at(on.layers_share, row)
     parts = []
-    if experts > LEAST_TOLD and abs(experts - layers) > LEAST_TOLD:
-        parts.append(f"the routed experts of {counted(round(experts * model.moe_layers), 'layer')}")
-    if layers > LEAST_TOLD:
+    if experts > SMALLEST_SHOWN_SHARE and abs(experts - layers) > SMALLEST_SHOWN_SHARE:
+        parts.append(f"the routed experts of {format_count(round(experts * model.moe_layers), 'layer')}")
+    if layers > SMALLEST_SHOWN_SHARE:
         parts.append(f"{round(layers * model.num_layers)} of {model.num_layers} layers with their KV cache")
     return " and ".join(parts) or "part of a layer"
 
 
-def layer_places(model: ModelArchitecture, d: Deployment) -> dict[str, int | None]:
+def llama_cpp_layers(model: ModelArchitecture, d: Deployment) -> dict[str, int | None]:
     """Layers that llama.cpp keeps on the accelerators, and layers whose routed experts stay in host memory.
 
     Without weights in host memory, all layers stay on the accelerators.

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from app.sizing.answer.money import usd
-from app.sizing.decisions.hosted import hosted_costs, open_to_hosts, pays_from_per_s
+from app.sizing.answer.money import format_usd
+from app.sizing.decisions.hosted import hosted_costs, allows_hosted_api, break_even_rate_per_s
 from app.sizing.product_names import provider_name
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S, SECONDS_PER_HOUR
 from app.sizing.values.hosted import HostedApi, HostedCost
-from app.sizing.words import figure
+from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 
-THEIRS = "Check the host's speed, rate limits and data location."
+HOST_CAVEAT = "Check the host's speed, rate limits and data location."
 
 
-def hosted_api(question: Question, market: Catalog, estimate: Estimate | None) -> HostedApi | None:
+def compare_hosted_api(question: Question, market: Catalog, estimate: Estimate | None) -> HostedApi | None:
     """Prices of hosted APIs for the same traffic, compared with this deployment where there is one.
 
     None if no host offers the model or the question excludes hosts.
     """
     workload = question.workload
-    if not isinstance(workload, InferenceWorkload) or not open_to_hosts(question.constraints):
+    if not isinstance(workload, InferenceWorkload) or not allows_hosted_api(question.constraints):
         return None
     prices = market.hosted.get(workload.model.name, ())
     if not prices or workload.model.sample is not None:
         return None
     own = estimate if estimate is not None and estimate.fits else None
     hosts = hosted_costs(workload, prices, tokens_served_per_s(workload, own))
-    pays_from = _pays_from(workload, own, hosts[0])
-    return HostedApi(f"{_beside(workload, own, hosts[0], pays_from)} {THEIRS}", hosts, pays_from)
+    pays_from = _break_even_per_s(workload, own, hosts[0])
+    return HostedApi(f"{_compare_prices(workload, own, hosts[0], pays_from)} {HOST_CAVEAT}", hosts, pays_from)
 
 
 def tokens_served_per_s(workload: InferenceWorkload, own: Estimate | None) -> float | None:
@@ -42,35 +42,35 @@ def tokens_served_per_s(workload: InferenceWorkload, own: Estimate | None) -> fl
     return own.cost.usd_per_hour / SECONDS_PER_HOUR / max(own.cost.usd_per_million, LEAST_PER_S) * 1e6
 
 
-def _pays_from(workload: InferenceWorkload, own: Estimate | None, host: HostedCost) -> float | None:
+def _break_even_per_s(workload: InferenceWorkload, own: Estimate | None, host: HostedCost) -> float | None:
     """Break-even rate in requests/s on average; None if the own hardware cannot serve that rate."""
     if workload.load is not Load.OPEN or own is None or own.cost is None or own.cost.usd_per_hour is None:
         return None
     assert own.performance is not None
-    needed = pays_from_per_s(own.cost.usd_per_hour, host.usd_per_million_tokens, workload.tokens_per_request)
+    needed = break_even_rate_per_s(own.cost.usd_per_hour, host.usd_per_million_tokens, workload.tokens_per_request)
     return needed if needed <= (own.performance.requests_per_s_capacity or 0.0) else None
 
 
-def _beside(workload: InferenceWorkload, own: Estimate | None, host: HostedCost, pays_from: float | None) -> str:
+def _compare_prices(workload: InferenceWorkload, own: Estimate | None, host: HostedCost, pays_from: float | None) -> str:
     """Price of the cheapest host and of own hardware, and which of the two costs less."""
     name, per = provider_name(host.price.provider), "" if host.usd_total is not None else " per month"
     theirs = host.usd_total if host.usd_total is not None else host.usd_per_month
     cost = None if own is None else own.cost
-    ours = None if cost is None else cost.usd_total if workload.ends else _monthly(cost.usd_per_hour)
+    ours = None if cost is None else cost.usd_total if workload.is_finite else _usd_per_month(cost.usd_per_hour)
     if theirs is None:
-        return f"API price at {name}: {usd(host.usd_per_million_tokens)} per million tokens of this traffic."
+        return f"API price at {name}: {format_usd(host.usd_per_million_tokens)} per million tokens of this traffic."
     if ours is None:
-        return f"API price at {name}: {usd(theirs)}{per}."
+        return f"API price at {name}: {format_usd(theirs)}{per}."
     if theirs >= ours:
         below = ""
         if pays_from is not None:
-            below = f" Break-even: below an average of {figure(pays_from)} requests/s, the API costs less."
-        return f"Cheaper on own hardware: {usd(ours)}{per}. The cheapest API is {name} at {usd(theirs)}{per}.{below}"
+            below = f" Break-even: below an average of {format_number(pays_from)} requests/s, the API costs less."
+        return f"Cheaper on own hardware: {format_usd(ours)}{per}. The cheapest API is {name} at {format_usd(theirs)}{per}.{below}"
     later = "" if workload.load is not Load.OPEN else " Own hardware costs more even at full utilization."
     if pays_from is not None:
-        later = f" Break-even: above an average of {figure(pays_from)} requests/s, own hardware costs less."
-    return f"Cheaper as an API: {name} at {usd(theirs)}{per} (own hardware: {usd(ours)}).{later}"
+        later = f" Break-even: above an average of {format_number(pays_from)} requests/s, own hardware costs less."
+    return f"Cheaper as an API: {name} at {format_usd(theirs)}{per} (own hardware: {format_usd(ours)}).{later}"
 
 
-def _monthly(usd_per_hour: float | None) -> float | None:
+def _usd_per_month(usd_per_hour: float | None) -> float | None:
     return None if usd_per_hour is None else usd_per_hour * HOURS_PER_MONTH

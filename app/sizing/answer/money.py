@@ -7,22 +7,22 @@ import math
 import numpy as np
 
 from app.sizing.columns import one
-from app.sizing.decisions.cost import Cost, does_work, kwh_per_million, usd_per_million
-from app.sizing.decisions.sold import Sold
-from app.sizing.hardware.prices import IN_WORDS, PriceKind
+from app.sizing.decisions.cost import Cost, has_measurable_throughput, kwh_per_million, usd_per_million
+from app.sizing.decisions.sold import SoldMachine
+from app.sizing.hardware.prices import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.product_names import provider_name
 from app.sizing.question import Deployment
 from app.sizing.result import CostSummary, Estimate, Part, Reason
 from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.words import counted, figure, percent
+from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload
 
 
-def finite(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def million_of(workload: InferenceWorkload) -> str:
+def priced_unit(workload: InferenceWorkload) -> str:
     """Unit that the price per million counts: samples, or input and output tokens."""
     if workload.model.sample is not None:
         return "samples"
@@ -30,7 +30,7 @@ def million_of(workload: InferenceWorkload) -> str:
 
 
 def cost_summary(
-    sold: Sold,
+    sold: SoldMachine,
     cost: Cost,
     *,
     units_per_s: float,
@@ -50,14 +50,14 @@ def cost_summary(
     priced = math.isfinite(hourly)
     units = np.array([units_per_s])
     return CostSummary(
-        usd_per_hour=finite(hourly),
+        usd_per_hour=finite_or_none(hourly),
         usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
-        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced and does_work(units_per_s) else None,
+        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced and has_measurable_throughput(units_per_s) else None,
         usd_total=usd_total,
-        purchase_usd=finite(one(cost.purchase_usd)),
+        purchase_usd=finite_or_none(one(cost.purchase_usd)),
         power_w=one(cost.power_w),
-        kwh_per_million=one(kwh_per_million(cost.power_w, units)) if does_work(units_per_s) else None,
-        tco_usd=finite(one(cost.tco_usd)),
+        kwh_per_million=one(kwh_per_million(cost.power_w, units)) if has_measurable_throughput(units_per_s) else None,
+        tco_usd=finite_or_none(one(cost.tco_usd)),
         price=sold.price,
         per_million=per_million,
         million_of=million_of or per_million,
@@ -70,8 +70,8 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
     if summary.usd_per_hour is None or summary.price is None:
         text = "The catalog has no price for this accelerator, so no cost is calculated."
         return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
-    machines, terms = counted(deployment.nodes or 0, "machine"), summary.price.terms
-    backing = f"Price basis: {IN_WORDS[terms.kind]}, as of {terms.observed}{_less(summary.price.discount)}."
+    machines, terms = format_count(deployment.nodes or 0, "machine"), summary.price.terms
+    backing = f"Price basis: {PRICE_KIND_TEXTS[terms.kind]}, as of {terms.observed}{_describe_discount(summary.price.discount)}."
     if summary.purchase_usd is not None:
         text = (
             f"Purchase of {machines} for {summary.purchase_usd:,.0f} USD. This is {summary.usd_per_hour:,.2f} USD/h "
@@ -89,23 +89,23 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
             f"{summary.price.pricing_model.replace('_', ' ')}: {summary.usd_per_hour:,.2f} USD/h. {backing}"
         )
         if summary.price.upfront_usd is not None:
-            text += f" This includes an upfront payment of {usd(summary.price.upfront_usd)} per machine."
+            text += f" This includes an upfront payment of {format_usd(summary.price.upfront_usd)} per machine."
     return (Reason("price", text, "usd_per_hour", summary.usd_per_hour, "USD/h"),)
 
 
-def _less(discount: float) -> str:
+def _describe_discount(discount: float) -> str:
     """The caller's discount as text."""
-    return f", minus your discount of {figure(discount * 100)} %" if discount else ""
+    return f", minus your discount of {format_number(discount * 100)} %" if discount else ""
 
 
-def usd(value: float) -> str:
+def format_usd(value: float) -> str:
     """Amount in USD: whole dollars from 100 up, cents from 0.10 up, three significant digits below."""
     if value >= 100:
         return f"{value:,.0f} USD"
-    return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{figure(value)} USD"
+    return f"{value:,.2f} USD" if value >= 0.1 or value <= 0 else f"{format_number(value)} USD"
 
 
-def surely_usd(estimate: Estimate) -> float | None:
+def confident_usd(estimate: Estimate) -> float | None:
     """USD of a run on these accelerators at the requested confidence, by which runs are ranked.
 
     None if the requested confidence needs another number of accelerators.
@@ -126,17 +126,17 @@ def mean_usd_per_hour(cost: CostSummary | None) -> float | None:
     return cost.usd_per_day / HOURS_PER_DAY
 
 
-def price_words(estimate: Estimate) -> str:
+def describe_price(estimate: Estimate) -> str:
     """Price in one clause: "40.00 USD/h, 0.25 USD per million tokens", "4,800 USD for the run (40.00 USD/h)"."""
     cost = estimate.cost
     if cost is None or cost.usd_per_hour is None:
         return "no known price"
     if cost.usd_total is not None:
-        expected, sure, assurance = usd(cost.usd_total), surely_usd(estimate), estimate.assurance
+        expected, sure, assurance = format_usd(cost.usd_total), confident_usd(estimate), estimate.assurance
         surely = ""
-        if sure is not None and assurance is not None and usd(sure) != expected:
-            surely = f", {usd(sure)} at {percent(assurance.asked)} confidence"
-        return f"{expected} for the run{surely} ({usd(cost.usd_per_hour)}/h)"
-    per = "" if cost.usd_per_million is None else f", {usd(cost.usd_per_million)} per million {cost.million_of}"
-    day = "" if cost.usd_per_day is None else f" at peak, {usd(cost.usd_per_day)} per day"
-    return f"{usd(cost.usd_per_hour)}/h{day}{per}"
+        if sure is not None and assurance is not None and format_usd(sure) != expected:
+            surely = f", {format_usd(sure)} at {percent(assurance.asked)} confidence"
+        return f"{expected} for the run{surely} ({format_usd(cost.usd_per_hour)}/h)"
+    per = "" if cost.usd_per_million is None else f", {format_usd(cost.usd_per_million)} per million {cost.million_of}"
+    day = "" if cost.usd_per_day is None else f" at peak, {format_usd(cost.usd_per_day)} per day"
+    return f"{format_usd(cost.usd_per_hour)}/h{day}{per}"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.sizing.answer.money import mean_usd_per_hour, usd
+from app.sizing.answer.money import mean_usd_per_hour, format_usd
 from app.sizing.question import Question
-from app.sizing.result import Notice, Ranked, Reached, Reason, Rejection
-from app.sizing.words import figure
+from app.sizing.result import Notice, Ranked, FilterStage, Reason, Rejection
+from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 
 
 @dataclass(frozen=True, slots=True)
-class Cheapest:
+class CheapestOption:
     """The cheapest option per hour, as the mean of a day, of all that are allowed and meet the limits."""
 
     name: str
@@ -21,7 +21,7 @@ class Cheapest:
     usd_per_hour: float
 
 
-def little_used(question: Question, first: Ranked) -> str | None:
+def describe_low_use(question: Question, first: Ranked) -> str | None:
     """Statement that a service leaves most of its hardware idle; None if it does not."""
     workload, performance = question.workload, first.estimate.performance
     if not isinstance(workload, InferenceWorkload) or workload.load is Load.OFFLINE:
@@ -29,46 +29,46 @@ def little_used(question: Question, first: Ranked) -> str | None:
     used = None if performance is None else performance.utilization_at_peak
     name = first.accelerator.name
     if used is not None and used < question.assumptions.overkill_utilization:
-        return f"{name} is only {figure(used * 100)} % utilized at peak"
-    if workload.personal and first.accelerator.training_class:
+        return f"{name} is only {format_number(used * 100)} % utilized at peak"
+    if workload.is_personal and first.accelerator.training_class:
         return f"{name} is training-class hardware that a few users leave mostly idle"
     return None
 
 
-def less_would_do(question: Question, first: Ranked, cheapest: Cheapest) -> bool:
+def cheaper_is_enough(question: Question, first: Ranked, cheapest: CheapestOption) -> bool:
     """True if another option is cheaper by more than a near tie."""
     hourly = mean_usd_per_hour(first.estimate.cost)
     return hourly is not None and cheapest.usd_per_hour * (1 + question.assumptions.near_tie_share) < hourly
 
 
-def overkill(question: Question, first: Ranked, cheapest: Cheapest | None) -> Notice | None:
+def overkill_warning(question: Question, first: Ranked, cheapest: CheapestOption | None) -> Notice | None:
     """Warning that a cheaper option is enough; a given deployment was not compared with other options."""
-    why = little_used(question, first)
+    why = describe_low_use(question, first)
     if why is None:
         return None
     if cheapest is None:
         return Notice("training_class_overkill", f"{why}. Use POST /recommend to look for a cheaper option.")
-    if not less_would_do(question, first, cheapest):
+    if not cheaper_is_enough(question, first, cheapest):
         return None
     count = cheapest.accelerators
-    less = f"{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for {usd(cheapest.usd_per_hour)}/h"
+    less = f"{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for {format_usd(cheapest.usd_per_hour)}/h"
     return Notice("training_class_overkill", f"{why}. {less}.")
 
 
-def with_what_decided(
-    question: Question, ranked: tuple[Ranked, ...], cheapest: Cheapest | None, rejected: Sequence[Rejection]
+def explain_idle_hardware(
+    question: Question, ranked: tuple[Ranked, ...], cheapest: CheapestOption | None, rejected: Sequence[Rejection]
 ) -> tuple[Ranked, ...]:
     """Recommendations; the first states what determined its size if it is mostly idle and nothing cheaper is enough."""
-    why = little_used(question, ranked[0]) if ranked and cheapest is not None else None
-    if why is None or cheapest is None or less_would_do(question, ranked[0], cheapest):
+    why = describe_low_use(question, ranked[0]) if ranked and cheapest is not None else None
+    if why is None or cheapest is None or cheaper_is_enough(question, ranked[0], cheapest):
         return ranked
-    reached = {r.reached for r in rejected}
+    reached = {r.stage for r in rejected}
     decided = {
         (True, True): "memory and single-request latency determine the size, not the load",
         (True, False): "memory determines the size, not speed",
         (False, True): "single-request latency determines the size, not the load",
         (False, False): "it is the smallest configuration on sale",
-    }[(Reached.MEMORY in reached, Reached.SPEED in reached)]
+    }[(FilterStage.MEMORY in reached, FilterStage.SPEED in reached)]
     performance, first = ranked[0].estimate.performance, ranked[0].estimate
     used = 0.0 if performance is None else performance.utilization_at_peak or 0.0
     reason = Reason("mostly_idle", f"{why}, but no cheaper option is enough: {decided}.", "used", used, "1")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty, inside
-from app.sizing.answer.tokens import load_share, percentiles_of, weights_reason
+from app.sizing.answer.certainty import Certainty, clip_interval
+from app.sizing.answer.tokens import replica_utilization, latency_percentiles, weights_reason
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask, at
 from app.sizing.result import DeviceMemory, Performance, Reason
@@ -19,22 +19,22 @@ from app.sizing.serving.measured import HardwareBound, Memory, OperatingPoint
 from app.sizing.serving.options import PlanEvaluations, throughput_per_s
 from app.sizing.serving.single_pass import BatchSpeed
 from app.sizing.units import GIB
-from app.sizing.words import figure, measured
+from app.sizing.words import format_number, format_quantity
 from app.sizing.workload import InferenceWorkload, Load
 
-Passed = PlanEvaluations[Memory, BatchSpeed, OperatingPoint]
+JudgedPasses = PlanEvaluations[Memory, BatchSpeed, OperatingPoint]
 
 
-class PassWords:
+class PassAnswerWriter:
     """Writes a row of a table of single-forward work into an estimate."""
 
     latencies = (("e2e", "End-to-end latency"),)
 
-    def engine_settings(self, workload: InferenceWorkload, judged: Passed, row: int) -> Mapping[str, Any]:
+    def engine_settings(self, workload: InferenceWorkload, judged: JudgedPasses, row: int) -> Mapping[str, Any]:
         """No engine settings in addition to those of every serving mode."""
         return {}
 
-    def memory(self, workload: InferenceWorkload, judged: Passed, row: int) -> DeviceMemory:
+    def device_memory(self, workload: InferenceWorkload, judged: JudgedPasses, row: int) -> DeviceMemory:
         """Memory of a row. Every sample of a batch keeps its activations."""
         memory = judged.memory
         return DeviceMemory(
@@ -48,55 +48,55 @@ class PassWords:
             usable_bytes=at(memory.usable_bytes, row),
         )
 
-    def performance(
+    def serving_performance(
         self,
         workload: InferenceWorkload,
-        judged: Passed,
+        judged: JudgedPasses,
         row: int,
         certainty: Certainty,
-        best: HardwareBound,
+        ideal: HardwareBound,
         *,
         cold_start_s: float,
     ) -> Performance:
         """Speed of the whole deployment in a row; spare replicas do not serve."""
         operation = judged.operation
         requests = at(throughput_per_s(workload, judged.options), row)
-        most = at(judged.fleet.replicas * best.rate_per_s, row)
+        most = at(judged.fleet.replicas * ideal.rate_per_s, row)
         shown = {s: at(getattr(operation, f"e2e_{s}_s"), row) for s in ("p50", "mean")}
         spent = tuple(
-            inside(certainty.interval("e2e_s", whole, "sample_latency", s), whole, least=at(best.tpot_s, row))
+            clip_interval(certainty.predict_interval("e2e_s", whole, "sample_latency", s), whole, least=at(ideal.tpot_s, row))
             for s, whole in shown.items()
             if math.isfinite(whole)
         )
         return Performance(
-            interval=inside(certainty.interval("samples_per_s", requests, "samples"), requests, most=most),
+            interval=clip_interval(certainty.predict_interval("samples_per_s", requests, "samples"), requests, most=most),
             intervals=spent,
-            basis=certainty.basis,
+            basis=certainty.evidence_basis,
             samples_per_s=requests,
             requests_per_s_capacity=requests,
             total_tokens_per_s=None if workload.model.sample else requests * workload.tokens_per_request,
-            utilization_at_peak=load_share(judged, row),
+            utilization_at_peak=replica_utilization(judged, row),
             overloaded=bool(operation.overloaded[row]),
             batch_at_peak=at(operation.batch, row),
-            e2e=percentiles_of(operation, "e2e", row),
+            e2e=latency_percentiles(operation, "e2e", row),
             unstable_above_requests_per_s=at(judged.fleet.replicas * judged.speed.saturation_per_s, row)
             if workload.load is Load.OPEN
             else None,
             cold_start_s=cold_start_s,
         )
 
-    def prefixes(self, workload: InferenceWorkload, judged: Passed, assumed: Assumptions) -> tuple[None, ...]:
+    def prefix_caches(self, workload: InferenceWorkload, judged: JudgedPasses, assumed: Assumptions) -> tuple[None, ...]:
         """No prefix caches: nothing of a request is kept after it is answered."""
         return (None,) * len(judged)
 
-    def shares(self, workload: InferenceWorkload, judged: Passed) -> dict[str, Column]:
+    def step_seconds(self, workload: InferenceWorkload, judged: JudgedPasses) -> dict[str, Column]:
         """Seconds of one forward pass at the operating batch, by bottleneck.
 
         Work that a device does while it waits for the host does not count.
         """
         terms, batch = judged.speed.terms, judged.operation.batch
         moved, flops = terms.weights_s + batch * terms.bytes_slope_s, batch * terms.flops_slope_s
-        ready, waiting = host_batch_s(terms.host_work, batch), waits(terms, batch)
+        ready, waiting = host_batch_s(terms.host_work, batch), waits_for_host(terms, batch)
         return {
             "compute": np.where((flops >= moved) & ~waiting, flops, 0.0),
             "memory_bandwidth": np.where((moved > flops) & ~waiting, moved, 0.0),
@@ -105,34 +105,34 @@ class PassWords:
             + terms.request_s / terms.passes,
         }
 
-    def is_full(self, judged: Passed, row: int, assumed: Assumptions) -> bool:
+    def is_full(self, judged: JudgedPasses, row: int, assumed: Assumptions) -> bool:
         """False: memory limits the batch of a pass, not the number of requests."""
         return False
 
-    def memory_reason(self, workload: InferenceWorkload, judged: Passed, row: int, location: str, name: str) -> Reason:
+    def memory_reason(self, workload: InferenceWorkload, judged: JudgedPasses, row: int, location: str, stored_model: str) -> Reason:
         """Sentence about the memory of an accelerator."""
         return weights_reason(
-            name, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
+            stored_model, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
         )
 
 
-def waits(terms: BatchTerms, batch: Column) -> Mask:
+def waits_for_host(terms: BatchTerms, batch: Column) -> Mask:
     """Whether devices wait for the host to prepare requests."""
     waiting: Mask = batch_cycle_s(terms, batch) > batch_cycle_s(terms.without_host_work, batch)
     return waiting & ~terms.host_work.in_turn
 
 
-def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
+def host_reasons(judged: JudgedPasses, row: int) -> Iterator[Reason]:
     """Sentence about the host's work per request, where a device waits for it."""
     terms, only = judged.speed.terms.take(np.array([row])), np.array([row])
-    if not waits(terms, judged.operation.batch[only])[0]:
+    if not waits_for_host(terms, judged.operation.batch[only])[0]:
         return
     each_s, cores, serial_s = (
         at(c, 0) for c in (terms.host_work.host_s, terms.host_work.host_cores, terms.host_work.serial_s)
     )
     if serial_s > each_s / cores:
         text = (
-            f"One server process dispatches at most {measured(1 / serial_s, 'request')}/s. A faster accelerator does "
+            f"One server process dispatches at most {format_quantity(1 / serial_s, 'request')}/s. A faster accelerator does "
             "not raise this limit."
         )
         yield Reason("host", text, "requests_per_s", 1 / serial_s, "requests/s")
@@ -140,6 +140,6 @@ def host_reasons(judged: Passed, row: int) -> Iterator[Reason]:
     listed = " (assumed: the listing does not state the CPU)" if np.isnan(judged.plans.vcpus[row]) else ""
     text = (
         f"Accelerators wait for the host: preparing a request (tokens, images or audio, HTTP) takes "
-        f"{figure(each_s * 1e3)} ms of one CPU core. Each replica has {measured(cores, 'core')}{listed}."
+        f"{format_number(each_s * 1e3)} ms of one CPU core. Each replica has {format_quantity(cores, 'core')}{listed}."
     )
     yield Reason("host", text, "host_ms_per_request", each_s * 1e3, "ms")

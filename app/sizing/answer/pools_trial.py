@@ -9,26 +9,26 @@ from dataclasses import replace
 
 from app.sizing.answer.benchmark import (
     BenchmarkPlan,
-    machines_of_replica,
+    machines_per_replica,
     rent_usd,
     serving_benchmark,
     serving_minutes,
     serving_places,
 )
-from app.sizing.hardware.benchmarks import READY, STOP, Benchmark, Places, Server, filled
+from app.sizing.hardware.benchmarks import READY, STOP, Benchmark, Places, Server, fill_template
 from app.sizing.hardware.pool_servers import DECODE, POOL_SERVERS, PREFILL, PoolServers
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.workload import InferenceWorkload
 
-CONFIG = "config.yaml"
-UP = (
+CONFIG_FILE = "config.yaml"
+WAIT_FOR_POOLS = (
     "until curl -sfo /dev/null $PREFILL_HOST:{port}/{path} && curl -sfo /dev/null $DECODE_HOST:{port}/{path}; "
     "do sleep 5; done; "
 )
 
 
-def pair_share(estimate: Estimate) -> float:
+def pool_pair_share(estimate: Estimate) -> float:
     """Share of the deployment's load that one replica of each pool carries; 1 where it is not known."""
     d, p = estimate.deployment, estimate.performance
     if d.pools is None or p is None or p.pools is None or not p.requests_per_s_capacity:
@@ -40,16 +40,16 @@ def pair_share(estimate: Estimate) -> float:
     return min(1.0, min(each) / p.requests_per_s_capacity)
 
 
-def pools_trial(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
+def plan_pools_benchmark(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
     """Benchmark plan of two pools; None where the deployment does not fit or no command covers it."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if not isinstance(workload, InferenceWorkload) or d.pools is None or p is None or not estimate.fits:
         return None
     servers, used = POOL_SERVERS.get(d.engine or ""), serving_benchmark(workload, d)
-    ranks = any((pool.data_parallel or 1) > 1 for pool in each_of(d.pools))
+    ranks = any((pool.data_parallel or 1) > 1 for pool in prefill_and_decode(d.pools))
     if servers is None or used.server is None or d.speculative is not None or (servers.config and ranks):
         return None
-    share = pair_share(estimate)
+    share = pool_pair_share(estimate)
     pair = replace(p, requests_per_s_capacity=(p.requests_per_s_capacity or 0.0) * share)
     part = replace(
         workload,
@@ -57,28 +57,28 @@ def pools_trial(question: Question, estimate: Estimate) -> BenchmarkPlan | None:
         requests=None if workload.requests is None else math.ceil(workload.requests * share),
     )
     places = {
-        name: places_of(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question)
-        for name, pool in zip((PREFILL, DECODE), each_of(d.pools), strict=True)
+        name: pool_places(part, replace(pool, engine=d.engine, replicas=1), pair, used, servers, question)
+        for name, pool in zip((PREFILL, DECODE), prefill_and_decode(d.pools), strict=True)
     }
-    machines = sum(machines_of_replica(pool) for pool in each_of(d.pools))
+    machines = sum(machines_per_replica(pool) for pool in prefill_and_decode(d.pools))
     minutes = math.ceil(serving_minutes(p, question.assumptions))
-    nodes = sum(pool.nodes or 1 for pool in each_of(d.pools))
+    nodes = sum(pool.nodes or 1 for pool in prefill_and_decode(d.pools))
     rented = replace(estimate, deployment=replace(d, nodes=nodes))
     return BenchmarkPlan(
-        command=command_of(used, used.server, servers, places),
-        counts=used.counts,
-        accelerators=sum(pool.accelerators_per_replica or 1 for pool in each_of(d.pools)),
+        command=pools_command(used, used.server, servers, places),
+        rate_expression=used.counts,
+        accelerators=sum(pool.accelerators_per_replica or 1 for pool in prefill_and_decode(d.pools)),
         minutes=minutes,
         usd=rent_usd(rented, machines, minutes),
     )
 
 
-def each_of(pools: Pools) -> tuple[Deployment, Deployment]:
+def prefill_and_decode(pools: Pools) -> tuple[Deployment, Deployment]:
     """Prefill pool and decode pool."""
     return pools.prefill, pools.decode
 
 
-def places_of(
+def pool_places(
     workload: InferenceWorkload,
     pool: Deployment,
     p: Performance,
@@ -88,22 +88,22 @@ def places_of(
 ) -> Places:
     """Placeholders for one replica of a pool under the load of the pair, with a config file if the engine needs one."""
     places = serving_places(workload, pool, p, used, question.assumptions)
-    return {**places, "config": CONFIG} if servers.config else places
+    return {**places, "config": CONFIG_FILE} if servers.config else places
 
 
-def command_of(used: Benchmark, server: Server, servers: PoolServers, places: dict[str, Places]) -> str:
+def pools_command(used: Benchmark, server: Server, servers: PoolServers, places: dict[str, Places]) -> str:
     """One command line for every machine; `$ROLE` selects what a machine does.
 
     Prefill and decode start their server. Any other role waits for both, starts the router and measures.
     """
-    ready = UP.format(port=server.port, path=server.path) + servers.router
-    measured = ready + READY.format(port=server.port, path=server.path) + filled(used.load, places[DECODE]) + STOP
-    roles = " ".join(f"{role}) {server_of(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE))
+    ready = WAIT_FOR_POOLS.format(port=server.port, path=server.path) + servers.router
+    measured = ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, places[DECODE]) + STOP
+    roles = " ".join(f"{role}) {pool_server_command(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE))
     return f"case $ROLE in {roles} *) {measured} ;; esac"
 
 
-def server_of(server: Server, servers: PoolServers, role: str, places: Places) -> str:
+def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places) -> str:
     """Command that starts the server of a pool's replica."""
-    written = f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG}; " if role in servers.config else ""
-    parts = (servers.environment.get(role, ""), filled(server.command, places), servers.flags[role], servers.reach)
+    written = f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
+    parts = (servers.environment.get(role, ""), fill_template(server.command, places), servers.flags[role], servers.listen_flags)
     return written + " ".join(part for part in parts if part)

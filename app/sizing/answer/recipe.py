@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.recipes import OF_ADAPTERS, RECIPES, VOCABULARIES, RecipeSaid, word
+from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings, word_at
 from app.sizing.hardware.recipes.record import LOSSES
-from app.sizing.hardware.recipes.said import REPLACED, WHOLE
+from app.sizing.hardware.recipes.said import SETTABLE_FIELDS, WHOLE
 from app.sizing.result import Reason
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.workload import Method, TrainingWorkload
 
 
-def recipe_of_row(workload: TrainingWorkload, plans: TrainingPlans, row: int) -> RecipeSaid | None:
+def resolve_recipe(workload: TrainingWorkload, plans: TrainingPlans, row: int) -> RecipeSettings | None:
     """All settings of the recipe of one plan; None for models that work on samples.
 
     Settings of adapters apply only to runs that train adapters.
@@ -21,9 +21,9 @@ def recipe_of_row(workload: TrainingWorkload, plans: TrainingPlans, row: int) ->
     recipes = plans.stack.recipe
     own = RECIPES[int(recipes.record[row])]
     said = {
-        name: word(recipes, name, row) if name in VOCABULARIES else bool(getattr(recipes, name)[row])
-        for name in REPLACED
-        if name not in OF_ADAPTERS or workload.method is not Method.FULL
+        name: word_at(recipes, name, row) if name in VOCABULARIES else bool(getattr(recipes, name)[row])
+        for name in SETTABLE_FIELDS
+        if name not in ADAPTER_FIELDS or workload.method is not Method.FULL
     }
     selective = said.pop("selective")
     if workload.method is Method.LORA:
@@ -32,10 +32,10 @@ def recipe_of_row(workload: TrainingWorkload, plans: TrainingPlans, row: int) ->
         said["optimizer_implementation"] = "offloaded"
     kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
     said["recomputation"] = kept if kept in WHOLE else selective
-    return RecipeSaid(**said, name=own.name, source=own.source or None)  # type: ignore[arg-type]
+    return RecipeSettings(**said, name=own.name, source=own.source or None)  # type: ignore[arg-type]
 
 
-def recipe_reason(recipe: RecipeSaid | None) -> tuple[Reason, ...]:
+def recipe_reason(recipe: RecipeSettings | None) -> tuple[Reason, ...]:
     """Name of the recipe that the memory follows, and its most important settings."""
     if recipe is None or recipe.loss is None:
         return ()

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.money import million_of, usd
+from app.sizing.answer.money import priced_unit, format_usd
 from app.sizing.columns import Codes, Mask, at, one
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
-from app.sizing.decisions.ranking import score_of
+from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
@@ -24,11 +24,11 @@ from app.sizing.serving.options import Options, within_constraints, measures, se
 from app.sizing.serving.search import evaluate_plans, with_replica_count
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_DAY
-from app.sizing.words import counted, figure, percent
+from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
 
-ROOM_KEPT_FREE = 0.5  # reserve of each replica that one case plans for
-USD = " USD"
+CASE_RESERVE = 0.5  # reserve of each replica that one case plans for
+USD_SUFFIX = " USD"
 RENT_OR_BUY = "rent or buy"
 
 
@@ -47,14 +47,14 @@ class State:
 
     accelerators: int
     replicas: float
-    used: float  # utilization of the expected capacity at peak, as a share
+    utilization: float  # utilization of the expected capacity at peak, as a share
     usd: float  # cost in USD per hour, or per day where the workload states the hours of a day
     e2e_s: float  # median end-to-end latency, in s
-    each_per_s: float  # requests/s or samples/s of one accelerator
+    per_accelerator_per_s: float  # requests/s or samples/s of one accelerator
     kwh_per_million: float  # energy in kWh per million tokens or samples
 
 
-def sensitivity(
+def find_sensitivity(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
@@ -70,28 +70,28 @@ def sensitivity(
         first: the first recommendation as the answer shows it.
         runs: its simulation, if there is one.
     """
-    now = state_of(first)
+    now = current_state(first)
     if now is None:
-        return rent_or_buy(workload, as_good(question, workload, options))
+        return compare_rent_and_buy(workload, near_best_plans(question, workload, options))
 
     def describe_case(case: Case, now: State) -> str:
-        again = placed(question, case, options)
-        then = changed(question, case, now, options, again, row, runs)
+        again = plans_in_case(question, case, options)
+        then = state_in_case(question, case, now, options, again, row, runs)
         kept = within_constraints(question, again, NullRejections(market.accelerators))
-        return describe_effect(question.objective, workload, now, then, within_limits=bool(kept[row])) + better(
+        return describe_effect(question.objective, workload, now, then, within_limits=bool(kept[row])) + describe_cheaper_option(
             question, case.workload, again, kept, row, market
         )
 
-    changes = (Change(case.label, describe_case(case, now)) for case in cases(workload))
-    return (*changes, *rent_or_buy(workload, as_good(question, workload, options)))
+    changes = (Change(case.label, describe_case(case, now)) for case in list_cases(workload))
+    return (*changes, *compare_rent_and_buy(workload, near_best_plans(question, workload, options)))
 
 
-def cases(workload: InferenceWorkload) -> Iterator[Case]:
+def list_cases(workload: InferenceWorkload) -> Iterator[Case]:
     """Workloads with one thing changed; offline work has no load to change."""
     if workload.load is Load.OPEN:
-        yield Case("twice the peak load", workload.busier(2.0), load=2.0)
+        yield Case("twice the peak load", workload.scale_load(2.0), load=2.0)
     elif workload.load is not Load.OFFLINE:
-        yield Case("twice the concurrency", workload.busier(2.0), load=2.0)
+        yield Case("twice the concurrency", workload.scale_load(2.0), load=2.0)
     if workload.load is Load.OFFLINE:
         return
     redundancy = workload.redundancy
@@ -99,12 +99,12 @@ def cases(workload: InferenceWorkload) -> Iterator[Case]:
         yield Case("no redundancy", replace(workload, redundancy=redundancy.with_spare(0)))
     else:
         yield Case("redundancy n+1", replace(workload, redundancy=redundancy.with_spare(1)))
-    if workload.load is Load.OPEN and workload.target_utilization > ROOM_KEPT_FREE:
-        label = f"with {percent(1 - ROOM_KEPT_FREE)} instead of {percent(1 - workload.target_utilization)} reserve"
-        yield Case(label, replace(workload, target_utilization=ROOM_KEPT_FREE))
+    if workload.load is Load.OPEN and workload.target_utilization > CASE_RESERVE:
+        label = f"with {percent(1 - CASE_RESERVE)} instead of {percent(1 - workload.target_utilization)} reserve"
+        yield Case(label, replace(workload, target_utilization=CASE_RESERVE))
 
 
-def state_of(estimate: Estimate) -> State | None:
+def current_state(estimate: Estimate) -> State | None:
     """Figures of the first recommendation as the answer shows them; None if it has no price."""
     d, p, cost = estimate.deployment, estimate.performance, estimate.cost
     if p is None or cost is None or cost.usd_per_hour is None or not d.total_accelerators:
@@ -113,31 +113,31 @@ def state_of(estimate: Estimate) -> State | None:
     return State(
         accelerators=d.total_accelerators,
         replicas=float(d.replicas or 1),
-        used=p.utilization_at_peak or 0.0,
+        utilization=p.utilization_at_peak or 0.0,
         usd=cost.usd_per_hour if cost.usd_per_day is None else cost.usd_per_day,
         e2e_s=np.inf if whole is None else whole,
-        each_per_s=(p.requests_per_s_capacity or 0.0) / d.total_accelerators,
+        per_accelerator_per_s=(p.requests_per_s_capacity or 0.0) / d.total_accelerators,
         kwh_per_million=cost.kwh_per_million or 0.0,
     )
 
 
-def per_of(workload: InferenceWorkload) -> str:
+def cost_period(workload: InferenceWorkload) -> str:
     """Period that costs refer to, as it follows "USD"."""
     return " per day" if workload.hourly_shares else "/h"
 
 
-def money_of(workload: InferenceWorkload, options: Options, row: int) -> float:
+def plan_cost_usd(workload: InferenceWorkload, options: Options, row: int) -> float:
     """Cost of a plan in that period, in USD."""
     return at(options.daily_usd_per_hour, row) * (HOURS_PER_DAY if workload.hourly_shares else 1.0)
 
 
-def placed(question: Question, case: Case, options: Options) -> Options:
+def plans_in_case(question: Question, case: Case, options: Options) -> Options:
     """Every plan with the replicas, machines and cost that a case needs."""
     replicas = replicas_needed(case.workload, options.capacity_per_s, options.slo_batch)
     return with_replica_count(question, case.workload, options, replicas)
 
 
-def changed(
+def state_in_case(
     question: Question,
     case: Case,
     now: State,
@@ -152,10 +152,10 @@ def changed(
     state = State(
         accelerators=int(accelerators),
         replicas=replicas,
-        used=now.used * case.load * now.replicas / replicas,
-        usd=money_of(workload, then, 0),
+        utilization=now.utilization * case.load * now.replicas / replicas,
+        usd=plan_cost_usd(workload, then, 0),
         e2e_s=now.e2e_s,
-        each_per_s=now.each_per_s * replicas / now.replicas * now.accelerators / accelerators,
+        per_accelerator_per_s=now.per_accelerator_per_s * replicas / now.replicas * now.accelerators / accelerators,
         kwh_per_million=now.kwh_per_million * one(then.cost.power_w) / at(options.cost.power_w, row) / case.load,
     )
     if question.objective is Objective.COST or replicas / case.load == now.replicas:
@@ -173,19 +173,19 @@ def changed(
     )
 
 
-def figures(objective: Objective, workload: InferenceWorkload, state: State) -> list[tuple[str, str]]:
+def ranking_figures(objective: Objective, workload: InferenceWorkload, state: State) -> list[tuple[str, str]]:
     """Figures that the objective ranks by, each as a number and its unit."""
     unit = "samples" if workload.model.sample is not None else "requests"
-    money = (usd(state.usd).removesuffix(USD), f"USD{per_of(workload)}")
-    time = (figure(state.e2e_s * 1e3), f"ms per {unit.removesuffix('s')}")
+    money = (format_usd(state.usd).removesuffix(USD_SUFFIX), f"USD{cost_period(workload)}")
+    time = (format_number(state.e2e_s * 1e3), f"ms per {unit.removesuffix('s')}")
     if objective is Objective.COST:
         return [money]
     if objective is Objective.LATENCY:
         return [time]
     if objective is Objective.THROUGHPUT:
-        return [(figure(state.each_per_s), f"{unit}/s per accelerator")]
+        return [(format_number(state.per_accelerator_per_s), f"{unit}/s per accelerator")]
     if objective is Objective.ENERGY:
-        return [(figure(state.kwh_per_million), f"kWh per million {million_of(workload)}")]
+        return [(format_number(state.kwh_per_million), f"kWh per million {priced_unit(workload)}")]
     return [money, time]
 
 
@@ -197,25 +197,25 @@ def describe_effect(objective: Objective, workload: InferenceWorkload, now: Stat
     """
     changed: list[str] = []
     still: list[str] = []
-    before = figures(objective, workload, now)
-    for (new, unit), (old, _) in zip(figures(objective, workload, then), before, strict=True):
+    before = ranking_figures(objective, workload, now)
+    for (new, unit), (old, _) in zip(ranking_figures(objective, workload, then), before, strict=True):
         if new == old:
             still.append(f"unchanged {new} {unit}")
         else:
             changed.append(f"{new} instead of {old} {unit}")
     if then.accelerators == now.accelerators:
-        full, fuller = figure(now.used * 100), figure(then.used * 100)
-        if full == fuller:
+        utilization_now, utilization_then = format_number(now.utilization * 100), format_number(then.utilization * 100)
+        if utilization_now == utilization_then:
             return "same hardware, same price"
-        return f"same hardware; utilization changes from {full} % to {fuller} %" + (
+        return f"same hardware; utilization changes from {utilization_now} % to {utilization_then} %" + (
             f", {', '.join(changed)}" if changed else ""
         )
-    count = f"{counted(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
+    count = f"{format_count(then.accelerators, 'accelerator')} instead of {now.accelerators:,}"
     text = ", ".join((*changed, *still, count))
     return text if within_limits else f"{text}, which exceeds your limits"
 
 
-def better(
+def describe_cheaper_option(
     question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, market: Catalog
 ) -> str:
     """The option that is then cheaper than the first recommendation by more than a near tie, as text.
@@ -239,21 +239,21 @@ def better(
     count, name = one(best.fleet.accelerators), market.accelerators[int(best.accelerator[0])].name
     what = f"{count:,.0f} × {name}"
     if best.accelerator[0] == again.accelerator[row]:
-        replicas = counted(one(best.fleet.replicas + best.fleet.spare_replicas), "replica")
+        replicas = format_count(one(best.fleet.replicas + best.fleet.spare_replicas), "replica")
         size = one(best.plans.accelerators_per_replica)
-        what = f"{counted(count, 'accelerator')} of the same type, run as {replicas} with {size:,.0f} each"
-    return f"; best option then: {what}, at {usd(money_of(workload, best, 0))}{per_of(workload)}"
+        what = f"{format_count(count, 'accelerator')} of the same type, run as {replicas} with {size:,.0f} each"
+    return f"; best option then: {what}, at {format_usd(plan_cost_usd(workload, best, 0))}{cost_period(workload)}"
 
 
-def as_good(question: Question, workload: InferenceWorkload, options: Options) -> Options:
+def near_best_plans(question: Question, workload: InferenceWorkload, options: Options) -> Options:
     """Plans among which cost may decide: all for the objective cost, else those close to the best score."""
     if question.objective is Objective.COST:
         return options
-    score = score_of(question.objective, measures(workload, options))
+    score = objective_score(question.objective, measures(workload, options))
     return options.take(score <= score.min() * (1 + question.assumptions.near_tie_share))
 
 
-def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
+def compare_rent_and_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
     """The cheapest plan to buy compared with the cheapest plan to rent.
 
     Offline work is compared by its cost per million units.
@@ -263,17 +263,17 @@ def rent_or_buy(workload: InferenceWorkload, options: Options) -> tuple[Change, 
         return ()
     compared_usd, per = hourly, "/h"
     if workload.hourly_shares:
-        compared_usd, per = hourly * HOURS_PER_DAY, per_of(workload)
+        compared_usd, per = hourly * HOURS_PER_DAY, cost_period(workload)
     if workload.load is Load.OFFLINE:
         units = served_per_s(workload, options) * units_per_request(workload)
-        compared_usd, per = usd_per_million(hourly, units), f" per million {million_of(workload)}"
+        compared_usd, per = usd_per_million(hourly, units), f" per million {priced_unit(workload)}"
 
-    def least(rows: Codes) -> int:
+    def cheapest_row(rows: Codes) -> int:
         return int(rows[np.argmin(compared_usd[rows])])
 
-    buy, rent = least(np.flatnonzero(owned)), least(np.flatnonzero(~owned))
-    upfront = usd(at(options.cost.purchase_usd, buy))
-    own, lease = usd(at(compared_usd, buy)), usd(at(compared_usd, rent))
+    buy, rent = cheapest_row(np.flatnonzero(owned)), cheapest_row(np.flatnonzero(~owned))
+    upfront = format_usd(at(options.cost.purchase_usd, buy))
+    own, lease = format_usd(at(compared_usd, buy)), format_usd(at(compared_usd, rent))
     text = f"buying costs {upfront} upfront ({own}{per} over the horizon); renting costs {lease}{per}"
     if own == lease:
         text = f"buying costs {upfront} upfront; over the horizon, buying and renting both cost {own}{per}"

@@ -10,24 +10,24 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.adapters import adapter_reasons
-from app.sizing.answer.certainty import Certainty, certainty_of, setting_of
+from app.sizing.answer.certainty import Certainty, build_certainty, serving_setting
 from app.sizing.answer.day import with_days
 from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
-from app.sizing.answer.money import cost_summary, million_of, price_reason
-from app.sizing.answer.passes import PassWords, host_reasons
-from app.sizing.answer.simulated import reasons_of_run, with_simulation
-from app.sizing.answer.standing import standing_reasons
+from app.sizing.answer.money import cost_summary, priced_unit, price_reason
+from app.sizing.answer.passes import PassAnswerWriter, host_reasons
+from app.sizing.answer.simulated import simulation_reasons, with_simulation
+from app.sizing.answer.standing import placement_reasons
 from app.sizing.answer.support import with_support
-from app.sizing.answer.tokens import TokenWords
-from app.sizing.answer.volume import ending, with_ending
+from app.sizing.answer.tokens import TokenAnswerWriter
+from app.sizing.answer.volume import estimate_volume_outcome, with_volume_outcome
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
-from app.sizing.decisions.acquisition import Deployed, alternatives
-from app.sizing.decisions.bill import bills
+from app.sizing.decisions.acquisition import DeployedMachines, find_alternatives
+from app.sizing.decisions.bill import itemize_costs
 from app.sizing.decisions.cost import usd_per_million
-from app.sizing.decisions.sold import Sold, sold
-from app.sizing.evidence import Near, Setting
-from app.sizing.formula import recording
+from app.sizing.decisions.sold import SoldMachine, describe_sold_machines
+from app.sizing.evidence import Familiarity, Setting
+from app.sizing.formula import record_trace
 from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
@@ -44,7 +44,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Neighborhood
 from app.sizing.units import GIB
-from app.sizing.words import counted, figure, percent
+from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load
 
 BOTTLENECKS = {
@@ -57,28 +57,28 @@ BOTTLENECKS = {
 }
 WEIGHTS_ON_HOST = "the host, which reads and multiplies the weights in its own memory"
 # The writer of answers for each serving mode.
-WORDS: Mapping[str, TokenWords | PassWords] = {AUTOREGRESSIVE.phase: TokenWords(), SINGLE_FORWARD.phase: PassWords()}
+ANSWER_WRITERS: Mapping[str, TokenAnswerWriter | PassAnswerWriter] = {AUTOREGRESSIVE.phase: TokenAnswerWriter(), SINGLE_FORWARD.phase: PassAnswerWriter()}
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class ServingContext:
     """Context shared by all rows of a table of deployments: catalog, published results, ideal performance and bills."""
 
     catalog: Catalog
     neighbourhood: Neighborhood  # the published results nearest to each row
-    best: HardwareBound  # ideal performance of the hardware, without any software overhead
+    ideal: HardwareBound  # ideal performance of the hardware, without any software overhead
     shares: Mapping[str, Column]  # seconds of one step, by bottleneck
     bills: tuple[tuple[Part, ...], ...]  # the itemized bill of each row
-    runs: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
+    simulated_replicas: SimulatedReplicas | None  # the simulated replicas, if the rows were simulated
 
 
-def answer_writer(workload: InferenceWorkload) -> TokenWords | PassWords:
+def answer_writer(workload: InferenceWorkload) -> TokenAnswerWriter | PassAnswerWriter:
     """Writer of answers for the serving mode of a workload."""
-    return WORDS[serving_backend(workload).phase]
+    return ANSWER_WRITERS[serving_backend(workload).phase]
 
 
-def deployment_of(
-    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: Sold, catalog: Catalog
+def build_deployment(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: SoldMachine, catalog: Catalog
 ) -> Deployment:
     """Complete deployment of a row, as the answer echoes it. A client can post it back unchanged."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
@@ -109,7 +109,7 @@ def deployment_of(
     )
 
 
-def certainty_around(
+def certainty_for_row(
     workload: InferenceWorkload,
     setting: Setting,
     neighbourhood: Neighborhood,
@@ -126,30 +126,30 @@ def certainty_around(
     """
     pools = {SERVING: neighbourhood}
     if skip_evidence or serving_backend(workload) is SINGLE_FORWARD:
-        return Certainty(catalog.spreads, pools, setting, Near.FAR, (), assumed)
-    return certainty_of(setting, catalog, assumed, neighbourhood=pools)
+        return Certainty(catalog.spreads, pools, setting, Familiarity.FAR, (), assumed)
+    return build_certainty(setting, catalog, assumed, neighbourhood=pools)
 
 
-def cost_interval(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
+def cost_intervals(workload: InferenceWorkload, cost: CostSummary, performance: Performance) -> tuple[Interval, ...]:
     """Range of the cost per million units; empty where the cost does not depend on the throughput."""
-    if workload.load is Load.OPEN or workload.ends or cost.usd_per_million is None:
+    if workload.load is Load.OPEN or workload.is_finite or cost.usd_per_million is None:
         return ()
     rate = performance.interval
     usd_per_s = cost.usd_per_million * (performance.output_tokens_per_s or performance.samples_per_s or 0.0)
     return (Interval(f"usd_per_million_{cost.per_million}", usd_per_s / rate.high, usd_per_s / rate.low),)
 
 
-def share_of(shares: Mapping[str, float], spent_on: str) -> float:
+def step_share(shares: Mapping[str, float], spent_on: str) -> float:
     """Share of a step's time that one bottleneck takes."""
     return shares.get(spent_on, 0.0) / max(sum(shares.values()), 1e-12)
 
 
-def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, away: bool = False) -> Reason:
+def bottleneck_reason(bottleneck: str, shares: Mapping[str, float], *, weights_on_host: bool = False) -> Reason:
     """Sentence with the bottleneck and its share of a step; `weights_on_host`: host memory holds part of the
     weights.
     """
-    share = share_of(shares, bottleneck)
-    what = WEIGHTS_ON_HOST if away and bottleneck == "host" else BOTTLENECKS[bottleneck]
+    share = step_share(shares, bottleneck)
+    what = WEIGHTS_ON_HOST if weights_on_host and bottleneck == "host" else BOTTLENECKS[bottleneck]
     of_step = "" if bottleneck == "memory_capacity" else f" ({percent(share)} of each step)"
     return Reason("bottleneck", f"Bottleneck: {what}{of_step}.", "share_of_step", share, "1")
 
@@ -177,18 +177,18 @@ def load_reasons(
     workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, d: Deployment, confidence: float
 ) -> Iterator[Reason]:
     """Sentence about the utilization of the replicas or, in overload, about the part of the load that they serve."""
-    replicas, overloaded = counted(d.replicas or 0, "replica"), bool(judged.operation.overloaded[row])
+    replicas, overloaded = format_count(d.replicas or 0, "replica"), bool(judged.operation.overloaded[row])
     unit = "samples" if workload.model.sample else "requests"
     if overloaded and workload.load is Load.OPEN:
         capacity = at(throughput_per_s(workload, judged.options), row)
-        peak = figure(workload.peak_per_s)
-        able = figure(capacity) if capacity > 0 else "none"
+        peak = format_number(workload.peak_per_s)
+        able = format_number(capacity) if capacity > 0 else "none"
         text = f"{replicas} can serve {able} of the {peak} {unit}/s within the limits."
         yield Reason("overloaded", text, "requests_per_s_capacity", capacity, f"{unit}/s")
     elif overloaded:
         most = (d.replicas or 0) * at(judged.speed.slo_batch, row)
-        concurrent = counted(workload.in_flight, f"concurrent {unit.removesuffix('s')}")
-        text = f"{replicas} can serve {figure(most)} of the {concurrent} within the limits."
+        concurrent = format_count(workload.in_flight, f"concurrent {unit.removesuffix('s')}")
+        text = f"{replicas} can serve {format_number(most)} of the {concurrent} within the limits."
         yield Reason("overloaded", text, "requests_at_once", most, unit)
     elif workload.load is Load.OPEN:
         used = at(judged.operation.utilization, row)
@@ -208,7 +208,7 @@ def network_reasons(judged: PlanEvaluations[Any, Any, Any], row: int) -> Iterato
     apart = spanned > 1 and plans.accelerators_per_replica[row] > plans.scale_up_domain[row]
     if apart and np.isnan(plans.node.network_bytes_per_s[row]):
         text = (
-            f"Each replica spans {counted(spanned, 'machine')}. The listing does not state the network between them, "
+            f"Each replica spans {format_count(spanned, 'machine')}. The listing does not state the network between them, "
             "so a typical one is assumed. Measure yours."
         )
         yield Reason("network_assumed", text, "machines_per_replica", spanned, "machines")
@@ -223,28 +223,28 @@ def fleet_reasons(
         *load_reasons(workload, judged, row, d, confidence),
         *network_reasons(judged, row),
     ]
-    reasons += standing_reasons(workload, d)
+    reasons += placement_reasons(workload, d)
     size = d.accelerators_per_replica or 1
     idle = (d.total_accelerators or 0) - size * ((d.replicas or 0) + (d.spare_replicas or 0))
     if idle > 0:
         stay = "stays" if idle == 1 else "stay"
         text = (
-            f"{idle:,} of the {counted(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, because "
+            f"{idle:,} of the {format_count(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, because "
             f"{name} comes in machines of {at(judged.plans.accelerators_per_node, row):g}."
         )
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
     return reasons
 
 
-def out_of_memory(judged: PlanEvaluations[Any, Any, Any], row: int) -> Reason:
+def out_of_memory_reason(judged: PlanEvaluations[Any, Any, Any], row: int) -> Reason:
     """Sentence that says how much memory a plan lacks."""
     needed, usable = at(judged.memory.needed_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
     text = f"The model does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     return Reason("out_of_memory", text, "needed_gib", needed, "GiB")
 
 
-def money_of(
-    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: Sold, known: Known
+def cost_of_row(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: SoldMachine, context: ServingContext
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
     return cost_summary(
@@ -253,43 +253,43 @@ def money_of(
         units_per_s=at(served_per_s(workload, judged.options), row) * units_per_request(workload),
         usd_total=None,
         per_million="samples" if workload.model.sample else "tokens",
-        million_of=million_of(workload),
-        bill=known.bills[row],
+        million_of=priced_unit(workload),
+        bill=context.bills[row],
     )
 
 
-def serving_estimate(
+def build_serving_estimate(
     question: Question,
     workload: InferenceWorkload,
     judged: PlanEvaluations[Any, Any, Any],
     row: int,
-    at_sale: Sold,
-    known: Known,
+    at_sale: SoldMachine,
+    context: ServingContext,
 ) -> Estimate:
     """Estimate of a row: deployment, memory, performance, bottleneck, cost and explanation.
 
     A plan that does not fit has no performance and no cost, only the reason.
     """
     words, only = answer_writer(workload), np.array([row])
-    catalog, shares = known.catalog, {name: at(share, row) for name, share in known.shares.items()}
-    deployment, memory = deployment_of(workload, judged, row, at_sale, catalog), words.memory(workload, judged, row)
+    catalog, shares = context.catalog, {name: at(share, row) for name, share in context.shares.items()}
+    deployment, memory = build_deployment(workload, judged, row, at_sale, catalog), words.device_memory(workload, judged, row)
     if not judged.memory.fits[row]:
-        reasons = (out_of_host_memory(judged, row) or out_of_memory(judged, row),)
+        reasons = (out_of_host_memory(judged, row) or out_of_memory_reason(judged, row),)
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
     full = words.is_full(judged, row, question.assumptions)
     bottleneck = "memory_capacity" if full else max(shares, key=lambda k: (shares[k], k))
-    cost = money_of(workload, judged, row, at_sale, known)
-    setting = setting_of(workload, judged, row, at_sale.accelerator, deployment.engine or "")
+    cost = cost_of_row(workload, judged, row, at_sale, context)
+    setting = serving_setting(workload, judged, row, at_sale.accelerator, deployment.engine or "")
     away = bool(judged.plans.offloads_weights[row])
-    around = known.neighbourhood.take(only)
-    certainty = certainty_around(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
+    around = context.neighbourhood.take(only)
+    certainty = certainty_for_row(workload, setting, around, catalog, question.assumptions, skip_evidence=away)
     start = at(judged.options.cold_start_s, row)
-    performance = words.performance(workload, judged, row, certainty, known.best, cold_start_s=start)
+    performance = words.serving_performance(workload, judged, row, certainty, context.ideal, cold_start_s=start)
     limits = limit_reasons(workload, judged, row)
-    if known.runs is not None:
-        performance = with_simulation(workload, performance, judged, known.runs, row)
-        limits = list(reasons_of_run(workload, judged, known.runs, row))
-    intervals = (*performance.intervals, *cost_interval(workload, cost, performance))
+    if context.simulated_replicas is not None:
+        performance = with_simulation(workload, performance, judged, context.simulated_replicas, row)
+        limits = list(simulation_reasons(workload, judged, context.simulated_replicas, row))
+    intervals = (*performance.intervals, *cost_intervals(workload, cost, performance))
     size, name = deployment.accelerators_per_replica or 1, at_sale.accelerator.name
     location = "on one accelerator" if size == 1 else f"on each of {size} accelerators"
     stored = f"{workload.model.name} in {format_name(deployment.weight_format or '')}"
@@ -302,8 +302,8 @@ def serving_estimate(
         cost=cost,
         explanation=(
             words.memory_reason(workload, judged, row, location, stored),
-            bottleneck_reason(bottleneck, shares, away=away),
-            *host_weight_reasons(workload, judged, row, share_of(shares, "host")),
+            bottleneck_reason(bottleneck, shares, weights_on_host=away),
+            *host_weight_reasons(workload, judged, row, step_share(shares, "host")),
             *(host_reasons(judged, row) if workload.single_pass else ()),
             *limits,
             *fleet_reasons(workload, judged, row, deployment, name, question.constraints.confidence),
@@ -313,31 +313,31 @@ def serving_estimate(
     )
 
 
-def deployed(judged: PlanEvaluations[Any, Any, Any]) -> Deployed:
+def machine_demand(judged: PlanEvaluations[Any, Any, Any]) -> DeployedMachines:
     """Machines that each deployment needs, for the comparison of ways to acquire them."""
     plans, nothing = judged.plans, np.zeros(len(judged.plans))
     spanning = plans.nodes_per_replica > 1
-    return Deployed(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
+    return DeployedMachines(plans.offered, judged.cost, judged.fleet.nodes, plans.linked_nodes, spanning, nothing)
 
 
-def known_of(
+def build_serving_context(
     question: Question,
     workload: InferenceWorkload,
     judged: PlanEvaluations[Any, Any, Any],
     catalog: Catalog,
     neighbourhood: Neighborhood,
     speculative: Speculative | None,
-    runs: SimulatedReplicas | None,
-) -> Known:
+    simulated_replicas: SimulatedReplicas | None,
+) -> ServingContext:
     """Context shared by the estimates of a table of judged deployments."""
     plans, measured = judged.plans, (judged.memory, judged.speed, judged.operation)
     best = serving_backend(workload).hardware_bound(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
-    billed = bills(*bought, question.assumptions, question.economics, host_bytes=host)
-    return Known(catalog, neighbourhood, best, answer_writer(workload).shares(workload, judged), billed, runs)
+    billed = itemize_costs(*bought, question.assumptions, question.economics, host_bytes=host)
+    return ServingContext(catalog, neighbourhood, best, answer_writer(workload).step_seconds(workload, judged), billed, simulated_replicas)
 
 
-def judge_deployments(
+def estimate_deployments(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
@@ -345,7 +345,7 @@ def judge_deployments(
     settings: Settings,
     requested: Deployment | None = None,
     *,
-    runs: SimulatedReplicas | None = None,
+    simulated_replicas: SimulatedReplicas | None = None,
 ) -> tuple[Estimate, ...]:
     """Estimates of all plans, each with its row of engine settings.
 
@@ -356,35 +356,35 @@ def judge_deployments(
     """
     speculative = requested.speculative if requested else None
     note_host_assumptions(plans, question.assumptions)
-    neighbourhood = plan_neighbourhoods(workload, plans, catalog.beside_stacks, question.assumptions)
+    neighbourhood = plan_neighbourhoods(workload, plans, catalog.stack_evidence, question.assumptions)
     by = build_margin_levels(question, workload, neighbourhood, catalog.spreads)
-    with recording(wanted=question.trace) as trace:
+    with record_trace(wanted=question.trace) as trace:
         memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
         judged = evaluate_measured_plans(question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected))
-        prefixes = answer_writer(workload).prefixes(workload, judged, question.assumptions)
-        if runs is not None:
-            judged = with_simulated_performance(workload, judged, runs)
-        sure_capacity, sure_batch = replica_capacity_at_confidence(workload, speed, by, question.constraints.confidence, runs)
-        required_replicas(question, workload, plans, sure_capacity, sure_batch, Settings())
+        prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
+        if simulated_replicas is not None:
+            judged = with_simulated_performance(workload, judged, simulated_replicas)
+        guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(workload, speed, by, question.constraints.confidence, simulated_replicas)
+        required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
-        ends = ending(question, workload, judged, neighbourhood, catalog.spreads)
-    assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, runs)
-    known = known_of(question, workload, judged, catalog, neighbourhood, speculative, runs)
-    at_sale = sold(catalog, judged.plans.offered, question.today, question.economics.discounts)
-    estimates = [serving_estimate(question, workload, judged, row, at_sale[row], known) for row in range(len(plans))]
+        ends = estimate_volume_outcome(question, workload, judged, neighbourhood, catalog.spreads)
+    assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
+    context = build_serving_context(question, workload, judged, catalog, neighbourhood, speculative, simulated_replicas)
+    at_sale = describe_sold_machines(catalog, judged.plans.offered, question.today, question.economics.discounts)
+    estimates = [build_serving_estimate(question, workload, judged, row, at_sale[row], context) for row in range(len(plans))]
     if ends is not None:
-        estimates = [with_ending(question, workload, each, ends, row) for row, each in enumerate(estimates)]
-    estimates = with_days(question, workload, estimates, judged, sure_capacity)
-    others = alternatives(question, catalog, deployed(judged))
+        estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
+    estimates = with_days(question, workload, estimates, judged, guaranteed_capacity)
+    others = find_alternatives(question, catalog, machine_demand(judged))
     support_context = (workload, catalog, question.assumptions)
     with_expected = zip(estimates, plans.support_is_expected.tolist(), strict=True)
     estimates = [with_support(each, *support_context, expected=expected) for each, expected in with_expected]
     return tuple(
         replace(
             each,
-            trace=trace.lines(row) if question.trace and judged.memory.fits[row] else (),
+            trace=trace.row_steps(row) if question.trace and judged.memory.fits[row] else (),
             assurance=assurances[row],
             prefixes=prefixes[row],
             # A plan with weights in host memory is bound to that host: it has no alternatives.

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.money import finite
+from app.sizing.answer.money import finite_or_none
 from app.sizing.columns import at
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.result import Performance, Reason
 from app.sizing.serving.curves import AT_LIMIT, LATENCIES, STATISTICS, ClassCurve, Curve
 from app.sizing.serving.finalists import SimulatedReplicas, load_per_replica
@@ -20,20 +20,20 @@ from app.sizing.serving.options import PlanEvaluations
 from app.sizing.serving.simulated import SEED
 from app.sizing.serving.step import step_s
 from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.values.latencies import ClassWaits, LoadCurve, LoadPoint, Percentiles, Simulation
-from app.sizing.words import counted, figure, measured, span
+from app.sizing.values.latencies import ClassLatencies, LoadCurve, LoadPoint, Percentiles, Simulation
+from app.sizing.words import format_count, format_number, format_quantity, format_duration
 from app.sizing.workload import InferenceWorkload, Load, Slo
 
 # Interpolated points of the curve: (index of the lower simulated load, share of the way to the next one).
-SHOWN_BETWEEN = ((0, 0.6), (1, 0.6), (3, 0.5))
-FEWEST_LOADS = 4  # simulated loads needed to report a knee
-LONG_S = 120.0  # a run is reported in minutes, hours or days from this duration on
-LEAST_PREEMPTED = 0.01  # preemptions per request from which they are reported
-CURVED = ("ttft", "tpot", "queue")  # latencies that the load curve shows
-SHORT = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
+INTERPOLATED_LOADS = ((0, 0.6), (1, 0.6), (3, 0.5))
+MIN_LOADS_FOR_KNEE = 4  # simulated loads needed to report a knee
+LONG_RUN_S = 120.0  # a run is reported in minutes, hours or days from this duration on
+MIN_REPORTED_PREEMPTIONS = 0.01  # preemptions per request from which they are reported
+CURVE_LATENCIES = ("ttft", "tpot", "queue")  # latencies that the load curve shows
+LATENCY_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end-to-end latency"}
 
 
-def arrivals_of(workload: InferenceWorkload) -> str:
+def arrival_process(workload: InferenceWorkload) -> str:
     """Arrival process of a simulation, as the answer names it."""
     if workload.trace is not None:
         return "trace"
@@ -42,21 +42,21 @@ def arrivals_of(workload: InferenceWorkload) -> str:
     return "poisson" if workload.burstiness == 1 else "bursty"
 
 
-def percentiles_at(curve: Curve, wait: str, load: float) -> Percentiles:
+def wait_percentiles(curve: Curve, wait: str, load: float) -> Percentiles:
     """Mean and percentiles of a latency at a load."""
-    return Percentiles(*(finite(curve.wait_s(wait, statistic, load)) for statistic in STATISTICS))
+    return Percentiles(*(finite_or_none(curve.wait_s(wait, statistic, load)) for statistic in STATISTICS))
 
 
-def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> Simulation:
+def build_simulation(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> Simulation:
     """Results of the scheduler simulation at the load of one replica; goodput is that of the whole deployment."""
     share = curve.interpolate_value(curve.goodput_share, load)
     return Simulation(
         requests=round(curve.interpolate_value(curve.requests, load)),
         seed=SEED,
-        arrivals=arrivals_of(workload),
+        arrivals=arrival_process(workload),
         policy=curve.policy,
-        inter_token=percentiles_at(curve, "gap", load),
-        queue=percentiles_at(curve, "queue", load),
+        inter_token=wait_percentiles(curve, "gap", load),
+        queue=wait_percentiles(curve, "queue", load),
         mean_batch=curve.interpolate_proportional(curve.running, load),
         cache_occupancy=curve.interpolate_proportional(curve.cache_share, load),
         preemptions_per_request=curve.interpolate_value(curve.preempted, load),
@@ -65,34 +65,34 @@ def simulation_of(workload: InferenceWorkload, curve: Curve, load: float, replic
     )
 
 
-def class_waits(part: ClassCurve, load: float) -> ClassWaits:
+def build_class_waits(part: ClassCurve, load: float) -> ClassLatencies:
     """Latencies of one request class at the load of a replica, and the largest load within the limits of that class."""
     curve, most = part.curve, part.curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1), 0)
-    first, token, whole = (percentiles_at(curve, wait, load) for wait in LATENCIES)
-    return ClassWaits(
+    first, token, whole = (wait_percentiles(curve, wait, load) for wait in LATENCIES)
+    return ClassLatencies(
         part.traffic_class.name, first, token, whole, limits_met=load <= most, within_per_s=min(most, curve.stable_below)
     )
 
 
-def load_curve_of(workload: InferenceWorkload, curve: Curve, replicas: float) -> LoadCurve:
+def build_load_curve(workload: InferenceWorkload, curve: Curve, replicas: float) -> LoadCurve:
     """Load curve of the whole deployment, from light load to collapse."""
     loads = curve.loads.tolist()
     if not curve.closed:
-        loads += [float(loads[low] ** (1 - part) * loads[low + 1] ** part) for low, part in SHOWN_BETWEEN]
+        loads += [float(loads[low] ** (1 - part) * loads[low + 1] ** part) for low, part in INTERPOLATED_LOADS]
     knee = curve.knee_load()
     return LoadCurve(
-        points=tuple(point_of(workload, curve, load, replicas) for load in sorted(loads)),
+        points=tuple(build_load_point(workload, curve, load, replicas) for load in sorted(loads)),
         knee_per_s=replicas * (curve.answered_rate_per_s(knee) if curve.closed else knee),
     )
 
 
-def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> LoadPoint:
+def build_load_point(workload: InferenceWorkload, curve: Curve, load: float, replicas: float) -> LoadPoint:
     """One point of the load curve: the whole deployment, with the same load on each replica.
 
     Above the stable load, latencies are those of the simulated period.
     """
     answered = replicas * curve.answered_rate_per_s(load)
-    waits = {f"{w}_{s}_s": curve.simulated_wait_s(w, s, load) for w in CURVED for s in ("p50", "p95")}
+    waits = {f"{w}_{s}_s": curve.simulated_wait_s(w, s, load) for w in CURVE_LATENCIES for s in ("p50", "p95")}
     return LoadPoint(
         requests_per_s=answered if curve.closed else replicas * load,
         in_flight=replicas * load if curve.closed else None,
@@ -103,96 +103,96 @@ def point_of(workload: InferenceWorkload, curve: Curve, load: float, replicas: f
 
 
 def with_simulation(
-    workload: InferenceWorkload, performance: Performance, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas, row: int
+    workload: InferenceWorkload, performance: Performance, judged: PlanEvaluations[Any, Any, Any], simulated_replicas: SimulatedReplicas, row: int
 ) -> Performance:
     """Performance with the results of the simulation and, for a run that ends, its total duration."""
-    curve, replicas = runs.curves[row], at(judged.fleet.replicas, row)
+    curve, replicas = simulated_replicas.curves[row], at(judged.fleet.replicas, row)
     load = at(load_per_replica(workload, judged.fleet.replicas), row)
-    with unrecorded():
+    with suspend_recording():
         simulated = replace(
             performance,
-            simulation=simulation_of(workload, curve, load, replicas),
-            load_curve=load_curve_of(workload, curve, replicas) if workload.requests is None else None,
-            by_class=tuple(class_waits(part, load) for part in curve.by_class),
+            simulation=build_simulation(workload, curve, load, replicas),
+            load_curve=build_load_curve(workload, curve, replicas) if workload.requests is None else None,
+            by_class=tuple(build_class_waits(part, load) for part in curve.by_class),
         )
     if workload.requests is None:
         return simulated
     return replace(simulated, days=workload.requests / (replicas * curve.answered_rate_per_s(load)) / SECONDS_PER_DAY)
 
 
-def load_words(workload: InferenceWorkload, load: float) -> str:
+def load_text(workload: InferenceWorkload, load: float) -> str:
     """Load on each replica, as text."""
     if workload.load is Load.OPEN:
-        return f"{measured(load, 'request')}/s per replica"
-    return f"{counted(load, 'request')} in flight per replica"
+        return f"{format_quantity(load, 'request')}/s per replica"
+    return f"{format_count(load, 'request')} in flight per replica"
 
 
-def reasons_of_run(
-    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas, row: int
+def simulation_reasons(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], simulated_replicas: SimulatedReplicas, row: int
 ) -> Iterator[Reason]:
     """Sentences about a simulation: latency limits, the knee, preemptions, the server process and the duration."""
-    curve, load = runs.curves[row], at(load_per_replica(workload, judged.fleet.replicas), row)
-    with unrecorded():
-        yield from limits_of_run(workload, curve, load)
-        yield from knee_of_run(workload, curve, load)
-        yield from held_up(judged, curve, load, row)
+    curve, load = simulated_replicas.curves[row], at(load_per_replica(workload, judged.fleet.replicas), row)
+    with suspend_recording():
+        yield from class_limit_reasons(workload, curve, load)
+        yield from knee_reasons(workload, curve, load)
+        yield from scheduler_delay_reasons(judged, curve, load, row)
     if workload.requests is not None:
         yield run_reason(workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered_rate_per_s(load)))
 
 
 def run_reason(requests: float, seconds: float) -> Reason:
     """Sentence about the duration of a run that ends."""
-    lasts = f"{figure(seconds)} s" if seconds < LONG_S else span(seconds / SECONDS_PER_DAY)
-    text = f"The deployment answers the {counted(requests, 'request')} of the run in {lasts}."
+    lasts = f"{format_number(seconds)} s" if seconds < LONG_RUN_S else format_duration(seconds / SECONDS_PER_DAY)
+    text = f"The deployment answers the {format_count(requests, 'request')} of the run in {lasts}."
     return Reason("run", text, "duration_s", seconds, "s")
 
 
-def limits_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
+def class_limit_reasons(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
     """Sentences about every latency that has a limit; each request class is compared with its own limits."""
     if not curve.by_class:
-        yield from limits_beside(workload, workload.slo, curve, load)
+        yield from latency_limit_reasons(workload, workload.slo, curve, load)
     for part in curve.by_class:
-        for reason in limits_beside(workload, part.traffic_class.slo, part.curve, load):
+        for reason in latency_limit_reasons(workload, part.traffic_class.slo, part.curve, load):
             yield replace(reason, text=f"{part.traffic_class.name}: {reason.text}")
 
 
-def limits_beside(workload: InferenceWorkload, slo: Slo, curve: Curve, load: float) -> Iterator[Reason]:
+def latency_limit_reasons(workload: InferenceWorkload, slo: Slo, curve: Curve, load: float) -> Iterator[Reason]:
     """Sentences about every latency that these limits name."""
-    for name, short in SHORT.items():
+    for name, short in LATENCY_NAMES.items():
         limit_s, value = getattr(slo, f"{name}_s"), curve.wait_s(name, AT_LIMIT, load)
         if limit_s is None or not math.isfinite(value):
             continue
         most = curve.load_at_limit(curve.statistic_s(name, AT_LIMIT), limit_s)
         never = most <= 0 or most >= min(curve.stable_below, float(curve.loads[-1]))
         unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
-        passes = "" if never else f" It exceeds the limit above {figure(most)} {unit} per replica."
+        passes = "" if never else f" It exceeds the limit above {format_number(most)} {unit} per replica."
         text = (
             f"p{slo.percentile:g} {short} is {value * 1e3:,.0f} ms (limit {limit_s * 1e3:,.0f} ms) at "
-            f"{load_words(workload, load)}.{passes}"
+            f"{load_text(workload, load)}.{passes}"
         )
         yield Reason(f"{name}_ms", text, f"{name}_ms", value * 1e3, "ms")
 
 
-def knee_of_run(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
+def knee_reasons(workload: InferenceWorkload, curve: Curve, load: float) -> Iterator[Reason]:
     """Sentence about the knee: the load above which waiting grows faster than throughput."""
-    if len(curve.loads) < FEWEST_LOADS or workload.requests is not None:
+    if len(curve.loads) < MIN_LOADS_FOR_KNEE or workload.requests is not None:
         return
     knee = curve.knee_load()
     unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
-    where = f"{figure(knee)} {unit}" if workload.load is Load.OPEN else f"{counted(knee, 'request')} in flight"
+    where = f"{format_number(knee)} {unit}" if workload.load is Load.OPEN else f"{format_count(knee, 'request')} in flight"
     text = (
-        f"Waiting times start to climb above {where} per replica (planned: {figure(load)}). Beyond that, p95 TTFT "
+        f"Waiting times start to climb above {where} per replica (planned: {format_number(load)}). Beyond that, p95 TTFT "
         "grows faster than throughput."
     )
     yield Reason("knee", text, "knee", knee, unit)
 
 
-def held_up(judged: PlanEvaluations[Any, Any, Any], curve: Curve, load: float, row: int) -> Iterator[Reason]:
+def scheduler_delay_reasons(judged: PlanEvaluations[Any, Any, Any], curve: Curve, load: float, row: int) -> Iterator[Reason]:
     """Sentences about preemptions, and about a server process that streams tokens more slowly than the device."""
     preempted = curve.interpolate_value(curve.preempted, load)
-    if preempted >= LEAST_PREEMPTED:
+    if preempted >= MIN_REPORTED_PREEMPTIONS:
         text = (
-            f"The KV cache is full at times: the scheduler preempts and recomputes {figure(preempted * 100)} of 100 "
+            f"The KV cache is full at times: the scheduler preempts and recomputes {format_number(preempted * 100)} of 100 "
             "requests."
         )
         yield Reason("preemptions", text, "preemptions_per_request", preempted, "1/request")
@@ -202,7 +202,7 @@ def held_up(judged: PlanEvaluations[Any, Any, Any], curve: Curve, load: float, r
     handed = batch * at(terms.stream_token_s, 0)
     if handed > 0 and handed >= at(step_s(terms, np.array([batch])), 0) * (1 - 1e-9):
         text = (
-            f"Streaming {measured(batch, 'token')} per step to clients takes the server process "
-            f"{figure(handed * 1e3)} ms, longer than the accelerator's step."
+            f"Streaming {format_quantity(batch, 'token')} per step to clients takes the server process "
+            f"{format_number(handed * 1e3)} ms, longer than the accelerator's step."
         )
         yield Reason("server", text, "ms_per_step", handed * 1e3, "ms")

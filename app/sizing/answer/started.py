@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from app.sizing.answer.benchmark import (
     load_places,
-    machines_of_replica,
+    machines_per_replica,
     serving_benchmark,
     serving_places,
     training_benchmark,
@@ -20,7 +20,7 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class LaunchSpec:
     """Replicas of one kind, or a run.
 
     `role` is serve, prefill, decode or train; `machines` is the number of machines of one replica.
@@ -31,11 +31,11 @@ class Start:
     version: str | None
     replicas: int
     machines: int
-    used: Benchmark
+    benchmark: Benchmark
     places: Places
 
 
-def starts_of(question: Question, estimate: Estimate) -> tuple[Start, ...]:
+def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ...]:
     """Launch specifications of an estimate; empty where it has no predicted performance."""
     workload, d, p = question.workload, estimate.deployment, estimate.performance
     if p is None:
@@ -44,7 +44,7 @@ def starts_of(question: Question, estimate: Estimate) -> tuple[Start, ...]:
         steps = math.ceil(workload.units / max(1.0, workload.global_batch * workload.units_per_sequence))
         places = {**training_places(workload, d, question.assumptions), "all_steps": steps}
         return (
-            Start(
+            LaunchSpec(
                 "train",
                 d.framework or "",
                 d.framework_version,
@@ -55,16 +55,16 @@ def starts_of(question: Question, estimate: Estimate) -> tuple[Start, ...]:
             ),
         )
     if d.pools is None:
-        return (served(question, workload, d, p, "serve"),)
+        return (build_launch_spec(question, workload, d, p, "serve"),)
     alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
     pools = {"prefill": d.pools.prefill, "decode": d.pools.decode}
-    starts = [served(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()]
+    starts = [build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()]
     return tuple(replace(start, places={**start.places, **alone}) for start in starts)
 
 
-def served(question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str) -> Start:
+def build_launch_spec(question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str) -> LaunchSpec:
     """Launch specification for the replicas of one kind."""
     used = serving_benchmark(workload, d)
     places = serving_places(workload, d, p, used, question.assumptions)
     replicas = (d.replicas or 1) + (d.spare_replicas or 0)
-    return Start(role, d.engine or "", d.engine_version, replicas, machines_of_replica(d), used, places)
+    return LaunchSpec(role, d.engine or "", d.engine_version, replicas, machines_per_replica(d), used, places)

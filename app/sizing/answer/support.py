@@ -38,7 +38,7 @@ def expected_reason(
     d, task = estimate.deployment, workload.model.task
     accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]]
     engine = d.framework or d.engine or ""
-    asked = _asked(workload, d.weight_format, task)
+    asked = _requested_work(workload, d.weight_format, task)
     times = assumed.expected_support_widening
     text = (
         "The catalog has no document or published result that shows "
@@ -48,7 +48,7 @@ def expected_reason(
     return Reason("support_expected", text, "expected_support_widening", times, "1")
 
 
-def _asked(
+def _requested_work(
     workload: InferenceWorkload | TrainingWorkload, weight_format: str | None, task: ModelTask
 ) -> tuple[str, Work]:
     if isinstance(workload, TrainingWorkload):

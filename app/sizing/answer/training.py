@@ -8,22 +8,22 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.answer.assured import (
-    assurance_of,
+    run_assurance,
     deadline_reason,
     duration_intervals,
     fits_reason,
     memory_interval,
     speed_interval,
 )
-from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
-from app.sizing.answer.money import cost_summary, finite, price_reason, usd
-from app.sizing.answer.recipe import recipe_of_row, recipe_reason
+from app.sizing.answer.certainty import Certainty, build_certainty, training_setting
+from app.sizing.answer.money import cost_summary, finite_or_none, price_reason, format_usd
+from app.sizing.answer.recipe import resolve_recipe, recipe_reason
 from app.sizing.answer.support import with_support
 from app.sizing.answer.training_memory import memory_parts, memory_reason
 from app.sizing.columns import Mask, at
-from app.sizing.decisions.acquisition import alternatives
+from app.sizing.decisions.acquisition import find_alternatives
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.sold import Sold, sold
+from app.sizing.decisions.sold import SoldMachine, describe_sold_machines
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Link
@@ -37,13 +37,13 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, deployed_machines
 from app.sizing.training.search import CostedRuns
 from app.sizing.units import GIB, SECONDS_PER_DAY
-from app.sizing.values.runs import Curve
-from app.sizing.words import counted, figure, large, percent, span
+from app.sizing.values.runs import ScalingCurve
+from app.sizing.words import format_count, format_number, format_large_number, percent, format_duration
 from app.sizing.workload import TrainingWorkload
 
 
-def training_deployment(
-    workload: TrainingWorkload, finalists: Finalists, row: int, offer: Sold, framework: str
+def build_training_deployment(
+    workload: TrainingWorkload, finalists: Finalists, row: int, offer: SoldMachine, framework: str
 ) -> Deployment:
     """Complete deployment of a row, as the answer echoes it."""
     plans, run = finalists.plans, finalists.run
@@ -73,22 +73,22 @@ def training_deployment(
         activation_offload=bool(plans.activation_offload[row]) or None,
         framework=framework,
         virtual_pipeline=int(at(finalists.virtual_pipeline, row)) if pipeline > 1 else None,
-        sequence_parallel=unlike(plans.sequence_parallel, row, usual.splits),
-        flash_attention=unlike(plans.flash_attention, row, True),
-        recipe=recipe_of_row(workload, plans, row),
+        sequence_parallel=non_default_choice(plans.sequence_parallel, row, usual.splits),
+        flash_attention=non_default_choice(plans.flash_attention, row, True),
+        recipe=resolve_recipe(workload, plans, row),
     )
 
 
-def unlike(chosen: Mask, row: int, usual: bool) -> bool | None:
+def non_default_choice(chosen: Mask, row: int, usual: bool) -> bool | None:
     """The choice of a row where it differs from the framework's default; None where it equals the default."""
     return None if bool(chosen[row]) is usual else bool(chosen[row])
 
 
 # A run that is expected not to fit still shows its speed from this probability of fitting on.
-IN_CASE = 0.1
+SHOW_SPEED_FROM_PROBABILITY = 0.1
 
 # The part of a step that belongs to each bottleneck, and its name in sentences.
-BOUND_BY = {
+STEP_PART_BY_BOTTLENECK = {
     "compute": ("compute", "compute"),
     "interconnect": ("exposed_communication", "communication that does not overlap with compute"),
     "latency": ("pipeline_bubble", "the pipeline bubble"),
@@ -97,12 +97,12 @@ BOUND_BY = {
 }
 
 
-def bottleneck_of(run: Run, row: int) -> str:
+def largest_bottleneck(run: Run, row: int) -> str:
     """Bottleneck of a row: the key of the largest part of its step."""
-    return max(BOUND_BY, key=lambda k: (at(getattr(run.step, f"{BOUND_BY[k][0]}_s"), row), k))
+    return max(STEP_PART_BY_BOTTLENECK, key=lambda k: (at(getattr(run.step, f"{STEP_PART_BY_BOTTLENECK[k][0]}_s"), row), k))
 
 
-def degrees_in_words(plans: TrainingPlans, run: Run, row: int) -> str:
+def parallelism_text(plans: TrainingPlans, run: Run, row: int) -> str:
     """Degrees of parallelism of a row as text; context and expert parallelism only where they are above 1."""
     degrees = [("tensor", plans.tensor_parallel), ("pipeline", plans.pipeline_parallel)]
     degrees += [
@@ -111,7 +111,7 @@ def degrees_in_words(plans: TrainingPlans, run: Run, row: int) -> str:
     return ", ".join(f"{name} parallel {at(c, row):,.0f}" for name, c in (*degrees, ("data", run.data_parallel)))
 
 
-def interconnect_words(plans: TrainingPlans, run: Run, row: int) -> str:
+def interconnect_text(plans: TrainingPlans, run: Run, row: int) -> str:
     """Links that a layout assumes, as text with their rates."""
     m = plans.node
     link = LINKS[int(m.link[row])]
@@ -139,14 +139,14 @@ def training_performance(
     return Performance(
         interval=speed,
         intervals=(*duration_intervals(finalists, row, speed), memory_interval(finalists, row)),
-        basis=certainty.basis,
-        sources=certainty.sources,
+        basis=certainty.evidence_basis,
+        sources=certainty.source_count,
         samples_per_s=units if samples else None,
         tokens_per_s=None if samples else units,
         tokens_per_s_per_accelerator=None if samples else units / accelerators,
         step_time_s=at(run.step.step_s, row),
         mfu=at(outcome.mfu, row),
-        step_breakdown_s={part: at(getattr(run.step, f"{part}_s"), row) for part, _ in BOUND_BY.values()},
+        step_breakdown_s={part: at(getattr(run.step, f"{part}_s"), row) for part, _ in STEP_PART_BY_BOTTLENECK.values()},
         scaling_efficiency=at(outcome.scaling_efficiency, row),
         days=at(outcome.days, row),
         accelerator_hours=at(outcome.accelerator_hours, row),
@@ -165,7 +165,7 @@ def cluster_needs(finalists: Finalists, row: int) -> ClusterNeeds:
     plans, outcome, node = finalists.plans, finalists.outcome, finalists.plans.node
     beyond = at(finalists.run.accelerators, row) > at(plans.machine.scale_up_accelerators, row)
     return ClusterNeeds(
-        network_bytes_per_s_per_node=finite(at(plans.machine.network_bytes_per_s * node.accelerators_per_node, row))
+        network_bytes_per_s_per_node=finite_or_none(at(plans.machine.network_bytes_per_s * node.accelerators_per_node, row))
         if beyond
         else None,
         checkpoint_capacity_bytes=outcome.checkpoint_capacity_bytes,
@@ -182,20 +182,20 @@ def training_reasons(
     plans, run = finalists.plans, finalists.run
     accelerators, step_s = at(run.accelerators, row), at(run.step.step_s, row)
     yield memory_reason(workload, plans, run, row)
-    yield from recipe_reason(recipe_of_row(workload, plans, row))
+    yield from recipe_reason(resolve_recipe(workload, plans, row))
     yield Reason(
         "layout",
-        f"Layout on {counted(accelerators, 'accelerator')}: {degrees_in_words(plans, run, row)}. It assumes "
-        f"{interconnect_words(plans, run, row)}.",
+        f"Layout on {format_count(accelerators, 'accelerator')}: {parallelism_text(plans, run, row)}. It assumes "
+        f"{interconnect_text(plans, run, row)}.",
         "accelerators",
         accelerators,
         "accelerators",
     )
     yield from batch_reason(workload, run, row)
-    others = "; ".join(map(alternative_words, finalists.comparisons.alternatives[row]))
+    others = "; ".join(map(alternative_text, finalists.comparisons.alternatives[row]))
     if others:
         yield Reason("alternatives", f"Alternatives on as many accelerators: {others}.", "step_time_s", step_s, "s")
-    part, words = BOUND_BY[bottleneck]
+    part, words = STEP_PART_BY_BOTTLENECK[bottleneck]
     share = at(getattr(run.step, f"{part}_s"), row) / step_s
     yield Reason(
         "bottleneck",
@@ -215,16 +215,16 @@ def batch_reason(workload: TrainingWorkload, run: Run, row: int) -> Iterator[Rea
     if batch != workload.global_batch:
         yield Reason(
             "batch",
-            f"Each step uses {counted(batch, unit.removesuffix('s'))} instead of the requested "
+            f"Each step uses {format_count(batch, unit.removesuffix('s'))} instead of the requested "
             f"{workload.global_batch:,}. It is the nearest batch that divides evenly over "
-            f"{counted(at(run.data_parallel, row), 'replica')}.",
+            f"{format_count(at(run.data_parallel, row), 'replica')}.",
             f"global_batch_{unit}",
             batch,
             unit,
         )
 
 
-def alternative_words(other: Alternative) -> str:
+def alternative_text(other: Alternative) -> str:
     """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
     share = percent(abs(other.slowdown))
     speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
@@ -236,11 +236,11 @@ def storage_reason(performance: Performance) -> Reason:
     size_gb, interval_s = (performance.checkpoint_bytes or 0) / 1e9, performance.checkpoint_interval_s or 0.0
     rate = (performance.required_storage_bytes_per_s or 0.0) / 1e9
     window = size_gb / (rate * interval_s) if rate * interval_s > 0 else 0.0  # share of the interval for the write
-    rate_words = f"{figure(rate)} GB/s" if rate >= 0.1 else f"{figure(rate * 1e3)} MB/s"
+    rate_words = f"{format_number(rate)} GB/s" if rate >= 0.1 else f"{format_number(rate * 1e3)} MB/s"
     return Reason(
         "storage",
-        f"A checkpoint of {size_gb:,.1f} GB every {figure(interval_s / 60)} min stalls the run for "
-        f"{figure(performance.checkpoint_stall_s or 0)} s. "
+        f"A checkpoint of {size_gb:,.1f} GB every {format_number(interval_s / 60)} min stalls the run for "
+        f"{format_number(performance.checkpoint_stall_s or 0)} s. "
         f"Storage must sustain {rate_words} to write it within {percent(window)} of that interval.",
         "required_storage_gb_per_s",
         rate,
@@ -248,11 +248,11 @@ def storage_reason(performance: Performance) -> Reason:
     )
 
 
-def training_estimates(
+def build_training_estimates(
     workload: TrainingWorkload, finalists: Finalists, catalog: Catalog, question: Question
 ) -> tuple[Estimate, ...]:
     """Estimates of all finalists."""
-    offers = sold(catalog, finalists.plans.offered, question.today, question.economics.discounts)
+    offers = describe_sold_machines(catalog, finalists.plans.offered, question.today, question.economics.discounts)
     assumed = question.assumptions
     frameworks = [catalog.engines[code] for code in finalists.plans.framework.tolist()]
     accelerators = finalists.run.accelerators.tolist()
@@ -260,37 +260,37 @@ def training_estimates(
         training_setting(workload, offer.accelerator, framework, count)
         for offer, framework, count in zip(offers, frameworks, accelerators, strict=True)
     ]
-    certainties = [certainty_of(setting, catalog, assumed, training=True) for setting in settings]
+    certainties = [build_certainty(setting, catalog, assumed, training=True) for setting in settings]
     estimates = [
-        training_estimate(workload, finalists, row, offer, certainties[row], framework=frameworks[row])
+        build_training_estimate(workload, finalists, row, offer, certainties[row], framework=frameworks[row])
         for row, offer in enumerate(offers)
     ]
     expected = finalists.plans.stack.expected.tolist()
     supported = [
         with_support(each, workload, catalog, assumed, expected=e) for each, e in zip(estimates, expected, strict=True)
     ]
-    others = alternatives(question, catalog, deployed_machines(finalists.plans, finalists.run, finalists.cost))
+    others = find_alternatives(question, catalog, deployed_machines(finalists.plans, finalists.run, finalists.cost))
     return tuple(replace(e, alternatives=ways if e.fits else ()) for e, ways in zip(supported, others, strict=True))
 
 
-def training_estimate(
-    workload: TrainingWorkload, finalists: Finalists, row: int, offer: Sold, certainty: Certainty, *, framework: str
+def build_training_estimate(
+    workload: TrainingWorkload, finalists: Finalists, row: int, offer: SoldMachine, certainty: Certainty, *, framework: str
 ) -> Estimate:
     """Estimate of a row: deployment, memory, performance, bottleneck, cost and explanation."""
     run, cost = finalists.run, finalists.cost.take(np.array([row]))
     memory = memory_parts(finalists, row)
-    deployment = training_deployment(workload, finalists, row, offer, framework)
+    deployment = build_training_deployment(workload, finalists, row, offer, framework)
     performance = training_performance(workload, finalists, row, certainty)
-    assurance = assurance_of(finalists, row)
+    assurance = run_assurance(finalists, row)
     if not finalists.fits[row]:
         hosted = at(run.memory.host_bytes, row)
-        return replace(misfit(deployment, memory, performance, certainty, assurance.fits, host_bytes=hosted), assurance=assurance)
-    bottleneck = bottleneck_of(run, row)
+        return replace(build_misfit_estimate(deployment, memory, performance, certainty, assurance.fits, host_bytes=hosted), assurance=assurance)
+    bottleneck = largest_bottleneck(run, row)
     summary = cost_summary(
         offer,
         cost,
         units_per_s=at(finalists.outcome.units_per_s, row),
-        usd_total=finite(at(finalists.outcome.usd_total, row)),
+        usd_total=finite_or_none(at(finalists.outcome.usd_total, row)),
         per_million="samples" if workload.in_samples else "tokens",
         bill=finalists.bills[row],
     )
@@ -306,13 +306,13 @@ def training_estimate(
             *fits_reason(assurance.fits),
             *price_reason(summary, deployment),
         ),
-        trace=finalists.trace.lines(row),
+        trace=finalists.trace.row_steps(row),
         nearest=certainty.neighbours,
         assurance=assurance,
     )
 
 
-def misfit(
+def build_misfit_estimate(
     deployment: Deployment,
     memory: DeviceMemory,
     performance: Performance,
@@ -326,7 +326,7 @@ def misfit(
     text = f"The run does not fit: each accelerator needs {needed:.1f} GiB but has {usable:.1f} GiB usable."
     if memory.total_bytes <= memory.usable_bytes:
         text = f"The run does not fit: the host needs {host_bytes / GIB:,.0f} GiB of memory for offloaded states."
-    near = probability >= IN_CASE
+    near = probability >= SHOW_SPEED_FROM_PROBABILITY
     if near:
         text += f" It may still fit ({percent(probability)} probability), so its speed is shown."
     return Estimate(
@@ -341,7 +341,7 @@ def misfit(
     )
 
 
-def twice_the_accelerators(first: Estimate, curve: Curve | None) -> tuple[Change, ...]:
+def doubled_accelerators_change(first: Estimate, curve: ScalingCurve | None) -> tuple[Change, ...]:
     """Duration and cost of the first recommendation with twice as many accelerators, in their best layout."""
     p, cost = first.performance, first.cost
     if curve is None or p is None or p.days is None:
@@ -354,7 +354,7 @@ def twice_the_accelerators(first: Estimate, curve: Curve | None) -> tuple[Change
     return (Change("twice the accelerators", text),)
 
 
-def larger_batch(workload: TrainingWorkload, first: Estimate, larger: CostedRuns | None) -> tuple[Change, ...]:
+def larger_batch_change(workload: TrainingWorkload, first: Estimate, larger: CostedRuns | None) -> tuple[Change, ...]:
     """Effect of a larger global batch on cost and duration. It applies only to runs that left the batch open."""
     if larger is None or first.cost is None or first.cost.usd_total is None:
         return ()
@@ -362,11 +362,11 @@ def larger_batch(workload: TrainingWorkload, first: Estimate, larger: CostedRuns
     if not np.isfinite(total):
         return ()
     unit = "samples" if workload.in_samples else "tokens"
-    size = large(at(larger.run.batch, 0) * workload.units_per_sequence)
-    usual = large(workload.global_batch * workload.units_per_sequence)
-    size_words = counted(at(larger.run.accelerators, 0), "accelerator")
+    size = format_large_number(at(larger.run.batch, 0) * workload.units_per_sequence)
+    usual = format_large_number(workload.global_batch * workload.units_per_sequence)
+    size_words = format_count(at(larger.run.accelerators, 0), "accelerator")
     text = (
-        f"the run costs {usd(total)} and takes {span(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} on {size_words}; "
-        f"with the default of {usual} it costs {usd(first.cost.usd_total)}"
+        f"the run costs {format_usd(total)} and takes {format_duration(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} on {size_words}; "
+        f"with the default of {usual} it costs {format_usd(first.cost.usd_total)}"
     )
     return (Change(f"a batch of {size} {unit}", text),)

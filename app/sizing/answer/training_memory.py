@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import isnan
 
-from app.sizing.columns import Columns, at, names_of
+from app.sizing.columns import Columns, at, column_names
 from app.sizing.result import DeviceMemory, Reason
 from app.sizing.training.finalists import Finalists
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING
@@ -12,14 +12,14 @@ from app.sizing.training.moments import activation_parts_at, total_bytes_at_mome
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run
 from app.sizing.units import GIB
-from app.sizing.words import together
+from app.sizing.words import join_words
 from app.sizing.workload import Method, TrainingWorkload
 
 # What can be offloaded to host memory, by the column of the plan that says so.
-MOVED = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
+OFFLOADED_PARTS = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
 
 # The moments of a step in MOMENTS, as a sentence names them.
-PEAK_WORDS = (
+PEAK_MOMENT_TEXTS = (
     "at the loss, when the forward pass ends",
     "when the backward pass starts",
     "when the backward pass ends and all gradients exist",
@@ -39,14 +39,14 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
     kept = ACTIVATION_CHECKPOINTING[int(plans.activation_checkpointing[row])]
     if kept != "none":
         choices.append(f"{kept} activation checkpointing")
-    if moved := [words for column, words in MOVED.items() if getattr(plans, column)[row]]:
+    if moved := [words for column, words in OFFLOADED_PARTS.items() if getattr(plans, column)[row]]:
         host = at(run.memory.host_bytes, row) / GIB
         unknown = " (not listed: ask the seller)" if isnan(at(plans.offered.ram_bytes, row)) else ""
-        choices.append(f"{together(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
+        choices.append(f"{join_words(moved)} offloaded to {host:,.0f} GiB of host memory{unknown}")
     if workload.method is Method.QLORA:
         choices.append("4-bit base weights")
-    how = f", with {together(choices)}" if choices else ", without sharding or recomputation"
-    when = PEAK_WORDS[int(run.memory.moment[row])]
+    how = f", with {join_words(choices)}" if choices else ", without sharding or recomputation"
+    when = PEAK_MOMENT_TEXTS[int(run.memory.moment[row])]
     return Reason(
         "memory",
         f"Each accelerator uses {total:.1f} GiB of {usable:.1f} GiB usable memory{how}. Memory peaks {when}.",
@@ -69,11 +69,11 @@ def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
         optimizer_bytes=at(memory.optimizer_bytes, row),
         capacity_bytes=at(memory.capacity_bytes, row),
         usable_bytes=at(memory.usable_bytes, row),
-        moments_bytes=_told(moments, row),
-        activation_parts_bytes=_told(parts, row),
+        moments_bytes=_row_bytes(moments, row),
+        activation_parts_bytes=_row_bytes(parts, row),
     )
 
 
-def _told(table: Columns, row: int) -> dict[str, float]:
+def _row_bytes(table: Columns, row: int) -> dict[str, float]:
     """A row of a table of bytes as a dictionary, by column name without the suffix "_bytes"."""
-    return {name.removesuffix("_bytes"): at(getattr(table, name), row) for name in names_of(type(table))}
+    return {name.removesuffix("_bytes"): at(getattr(table, name), row) for name in column_names(type(table))}

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.sizing.answer.benchmark import trial_of
-from app.sizing.answer.money import usd
-from app.sizing.answer.pools_trial import pair_share, pools_trial
+from app.sizing.answer.benchmark import plan_benchmark
+from app.sizing.answer.money import format_usd
+from app.sizing.answer.pools_trial import pool_pair_share, plan_pools_benchmark
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Level, Ranked, Verification
 from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.words import counted, figure, percent
+from app.sizing.words import format_count, format_number, percent
 
-PREDICTED = 0.5  # confidence of the median prediction
-ROUNDS_TO_NOTHING = 0.005  # a saving up to this share of the price counts as none
+MEDIAN_CONFIDENCE = 0.5  # confidence of the median prediction
+NEGLIGIBLE_SAVING_SHARE = 0.005  # a saving up to this share of the price counts as none
 
 
 @dataclass(frozen=True, slots=True)
-class Stake:
+class DecisionValue:
     """Cost of one candidate at the requested confidence, and its cost if a benchmark confirms the median prediction.
 
     `at_confidence` and `at_prediction` are in USD per hour of a service, USD of a run, or accelerators where there
@@ -30,37 +30,37 @@ class Stake:
     at_prediction: Level
     priced: bool
 
-    def amount(self, level: Level) -> float | None:
+    def cost_of_level(self, level: Level) -> float | None:
         """USD or accelerators that a level takes; None where no number of accelerators is enough."""
         if self.priced:
             return level.usd_total if level.usd_total is not None else level.usd_per_hour
         return None if level.total_accelerators is None else float(level.total_accelerators)
 
     @property
-    def of_a_run(self) -> bool:
+    def is_run_cost(self) -> bool:
         """Whether the cost is paid once, as the cost of a benchmark is."""
         return self.at_prediction.usd_total is not None
 
     @property
-    def name(self) -> str:
+    def accelerator_name(self) -> str:
         return self.ranked.accelerator.name
 
 
-def verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
+def choose_verification(question: Question, ranked: Sequence[Ranked]) -> Verification | None:
     """Benchmark whose result can save most; None without costs at other confidences or without a command."""
-    stakes = [stake for each in ranked if (stake := stake_of(each)) is not None]
+    stakes = [stake for each in ranked if (stake := decision_value(each)) is not None]
     if not ranked or not stakes or stakes[0].ranked is not ranked[0]:
         return None
     first = stakes[0]
     stakes = [stake for stake in stakes if stake.priced is first.priced]
-    chosen = max(stakes, key=lambda stake: saved(stake, first))
+    chosen = max(stakes, key=lambda stake: saving_over_first(stake, first))
     pooled = chosen.ranked.estimate.deployment.pools is not None
-    trial = (pools_trial if pooled else trial_of)(question, chosen.ranked.estimate)
+    trial = (plan_pools_benchmark if pooled else plan_benchmark)(question, chosen.ranked.estimate)
     if trial is None:
         return None
     runner_up = next((s for s in stakes if s is not first), None)
-    text = decides(chosen, first, runner_up, trial.counts)
-    if chosen.of_a_run and 0 < saved(chosen, first) <= (trial.usd or 0.0):
+    text = decision_text(chosen, first, runner_up, trial.rate_expression)
+    if chosen.is_run_cost and 0 < saving_over_first(chosen, first) <= (trial.usd or 0.0):
         text += " The benchmark costs more than it saves."
     return Verification(
         command=trial.command,
@@ -72,85 +72,85 @@ def verification(question: Question, ranked: Sequence[Ranked]) -> Verification |
     )
 
 
-def stake_of(ranked: Ranked) -> Stake | None:
+def decision_value(ranked: Ranked) -> DecisionValue | None:
     """Costs of a candidate at both confidences; None where they are not known."""
     assurance = ranked.estimate.assurance
     if assurance is None:
         return None
     by_level = {level.confidence: level for level in assurance.by_level}
-    at_confidence, at_prediction = by_level.get(assurance.asked), by_level.get(PREDICTED)
+    at_confidence, at_prediction = by_level.get(assurance.asked), by_level.get(MEDIAN_CONFIDENCE)
     if at_confidence is None or at_prediction is None:
         return None
     priced = any(level.usd_per_hour is not None or level.usd_total is not None for level in (at_confidence, at_prediction))
-    return Stake(ranked, at_confidence, at_prediction, priced)
+    return DecisionValue(ranked, at_confidence, at_prediction, priced)
 
 
-def saved(stake: Stake, first: Stake) -> float:
+def saving_over_first(stake: DecisionValue, first: DecisionValue) -> float:
     """Saving if a candidate performs as predicted, relative to the first candidate at the requested confidence.
 
     Zero where the first candidate takes as many accelerators at both confidences: a benchmark then changes no
     decision.
     """
-    paid, found = first.amount(first.at_confidence), stake.amount(stake.at_prediction)
+    paid, found = first.cost_of_level(first.at_confidence), stake.cost_of_level(stake.at_prediction)
     alike = stake is first and stake.at_prediction.total_accelerators == stake.at_confidence.total_accelerators
     if paid is None or found is None or alike:
         return 0.0
     return max(0.0, paid - found)
 
 
-def decides(chosen: Stake, first: Stake, runner_up: Stake | None, counts: str = "") -> str:
+def decision_text(chosen: DecisionValue, first: DecisionValue, runner_up: DecisionValue | None, counts: str = "") -> str:
     """Text that says which result changes the decision, and how much it saves."""
-    speed = speed_of(chosen.ranked.estimate)
+    speed = benchmark_speed(chosen.ranked.estimate)
     if speed is None:
-        return f"The benchmark confirms {hardware(first)}."
+        return f"The benchmark confirms {hardware_text(first)}."
     value, unit, where = speed
-    saving, paid = saved(chosen, first), first.amount(first.at_confidence) or 0.0
+    saving, paid = saving_over_first(chosen, first), first.cost_of_level(first.at_confidence) or 0.0
     read = f" (computed as {counts})" if counts else ""
-    reached = f"If the benchmark shows at least {figure(value)} {unit}{where}{read}"
+    reached = f"If the benchmark shows at least {format_number(value)} {unit}{where}{read}"
     other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
-    if saving <= ROUNDS_TO_NOTHING * paid:
+    if saving <= NEGLIGIBLE_SAVING_SHARE * paid:
         text = (
-            f"The benchmark checks the predicted {figure(value)} {unit}{where}{read}. If it confirms this rate, the "
-            f"recommendation stays {hardware(first)} ({percent(first.at_confidence.confidence)} confidence)."
+            f"The benchmark checks the predicted {format_number(value)} {unit}{where}{read}. If it confirms this rate, the "
+            f"recommendation stays {hardware_text(first)} ({percent(first.at_confidence.confidence)} confidence)."
         )
     elif chosen is first:
         enough = chosen.at_prediction.total_accelerators or 0
         text = (
-            f"{reached}, {counted(enough, 'accelerator')} {'is' if enough == 1 else 'are'} enough instead of "
-            f"{chosen.at_confidence.total_accelerators:,}. This saves {difference(saving, chosen)}."
+            f"{reached}, {format_count(enough, 'accelerator')} {'is' if enough == 1 else 'are'} enough instead of "
+            f"{chosen.at_confidence.total_accelerators:,}. This saves {saving_text(saving, chosen)}."
         )
     else:
         text = (
-            f"{reached}, choose {hardware(chosen, chosen.at_prediction)} instead of {hardware(first)}. This saves "
-            f"{difference(saving, chosen)}."
+            f"{reached}, choose {hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. This saves "
+            f"{saving_text(saving, chosen)}."
         )
-    least = tied_at(value, chosen, other)
+    least = break_even_speed(value, chosen, other)
     if least is None or other is None:
         return text
-    return f"{text} Below {figure(least)} {unit}, {hardware(other)} {outcome}."
+    return f"{text} Below {format_number(least)} {unit}, {hardware_text(other)} {outcome}."
 
 
-def tied_at(value: float, chosen: Stake, other: Stake | None) -> float | None:
+def break_even_speed(value: float, chosen: DecisionValue, other: DecisionValue | None) -> float | None:
     """Speed of the chosen candidate at which another candidate costs as much; cost is inversely proportional to speed.
 
     None where that speed is not between the low end of the predicted range and the prediction.
     """
-    bound, found = None if other is None else other.amount(other.at_confidence), chosen.amount(chosen.at_prediction)
-    p, point = chosen.ranked.estimate.performance, point_of(chosen.ranked.estimate)
+    bound, found = None if other is None else other.cost_of_level(other.at_confidence), chosen.cost_of_level(chosen.at_prediction)
+    p, point = chosen.ranked.estimate.performance, predicted_value(chosen.ranked.estimate)
     if not bound or found is None or p is None or not point:
         return None
     return value * found / bound if p.interval.low / point < found / bound < 1 else None
 
 
-def point_of(estimate: Estimate) -> float | None:
+def predicted_value(estimate: Estimate) -> float | None:
     """Predicted value of the quantity that the first interval describes."""
     p = estimate.performance
     return None if p is None else getattr(p, p.interval.quantity, None)
 
 
-def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
+def benchmark_speed(estimate: Estimate) -> tuple[float, str, str] | None:
     """Rate that a benchmark reports, its unit, and what it describes: a replica, a pair of pool replicas or the run."""
-    p, value = estimate.performance, point_of(estimate)
+    p, value = estimate.performance, predicted_value(estimate)
     if p is None or value is None:
         return None
     unit = p.interval.quantity.removesuffix("_per_s").replace("_", " ") + "/s"
@@ -160,21 +160,21 @@ def speed_of(estimate: Estimate) -> tuple[float, str, str] | None:
     limited = p.e2e is not None and sure is not None and sure.meets_slo is not None
     if estimate.deployment.pools is not None:
         where = " from one replica of each pool"
-        return value * pair_share(estimate), unit, f"{where} within the limits" if limited else where
+        return value * pool_pair_share(estimate), unit, f"{where} within the limits" if limited else where
     where = " per replica within the limits" if limited else " per replica"
     return value / max(1, estimate.deployment.replicas or 1), unit, where
 
 
-def hardware(stake: Stake, level: Level | None = None) -> str:
+def hardware_text(stake: DecisionValue, level: Level | None = None) -> str:
     """Number and name of the accelerators of a level."""
     count = (level or stake.at_confidence).total_accelerators
-    return stake.name if count is None else f"{count:,} × {stake.name}"
+    return stake.accelerator_name if count is None else f"{count:,} × {stake.accelerator_name}"
 
 
-def difference(saving: float, stake: Stake) -> str:
+def saving_text(saving: float, stake: DecisionValue) -> str:
     """Saving as text: of a run in USD, of a service in USD per month, without a price in accelerators."""
     if not stake.priced:
-        return counted(saving, "accelerator")
-    if stake.of_a_run:
-        return usd(saving)
-    return f"{usd(saving * HOURS_PER_MONTH)} per month"
+        return format_count(saving, "accelerator")
+    if stake.is_run_cost:
+        return format_usd(saving)
+    return f"{format_usd(saving * HOURS_PER_MONTH)} per month"

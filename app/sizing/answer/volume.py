@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.money import finite, usd
+from app.sizing.answer.money import finite_or_none, format_usd
 from app.sizing.columns import Column, Columns, at
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.ranking import score_of
+from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.decisions.volume import may_be_in_time
+from app.sizing.decisions.volume import can_meet_deadline
 from app.sizing.question import Question
 from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
 from app.sizing.serving.assurance import duration_at_confidence_s
@@ -22,7 +22,7 @@ from app.sizing.serving.options import PlanEvaluations, Options, within_constrai
 from app.sizing.serving.search import required_replicas, with_replica_count
 from app.sizing.uncertainty import Neighborhood, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-from app.sizing.words import counted, figure, measured, percent, span
+from app.sizing.words import format_count, format_number, format_quantity, percent, format_duration
 from app.sizing.workload import InferenceWorkload
 
 # Longer durations are shown in days.
@@ -30,54 +30,54 @@ LONGEST_IN_HOURS_S = 7 * SECONDS_PER_DAY
 
 
 @dataclass(frozen=True, slots=True)
-class Ending(Columns):
+class VolumeOutcome(Columns):
     """Duration and cost of the volume, one row per plan."""
 
     expected_s: Column  # median prediction of the duration, in s
-    surely_s: Column  # duration at the requested confidence, in s
+    confident_s: Column  # duration at the requested confidence, in s
     startup_s: Column  # time to start the replicas, in s
     usd: Column  # cost of the expected duration, in USD; NaN without a price
 
 
-def ending(
+def estimate_volume_outcome(
     question: Question,
     workload: InferenceWorkload,
     judged: PlanEvaluations[Any, Any, Any],
     around: Neighborhood,
     spreads: Spreads,
-) -> Ending | None:
+) -> VolumeOutcome | None:
     """Duration and cost of work with a fixed volume; None for other work."""
     if workload.volume_requests is None:
         return None
     lasts = duration_s(workload.volume_requests, judged.options)
-    return Ending(
+    return VolumeOutcome(
         expected_s=lasts,
-        surely_s=duration_at_confidence_s(question, workload, lasts, judged.options, around, spreads),
+        confident_s=duration_at_confidence_s(question, workload, lasts, judged.options, around, spreads),
         startup_s=judged.options.cold_start_s,
         usd=usd_total(judged.cost.usd_per_hour, lasts),
     )
 
 
-def with_ending(
-    question: Question, workload: InferenceWorkload, estimate: Estimate, outcome: Ending, row: int
+def with_volume_outcome(
+    question: Question, workload: InferenceWorkload, estimate: Estimate, outcome: VolumeOutcome, row: int
 ) -> Estimate:
     """An estimate with the duration and cost of the whole volume, and the reason that states them."""
     performance, cost = estimate.performance, estimate.cost
     if performance is None or cost is None:
         return estimate
-    paid = replace(cost, usd_total=finite(at(outcome.usd, row)))
-    lasts, surely = (at(values, row) / SECONDS_PER_DAY for values in (outcome.expected_s, outcome.surely_s))
+    paid = replace(cost, usd_total=finite_or_none(at(outcome.usd, row)))
+    lasts, surely = (at(values, row) / SECONDS_PER_DAY for values in (outcome.expected_s, outcome.confident_s))
     lasting = replace(performance, days=lasts, surely_days=surely)
-    intervals = (*performance.intervals, *ending_intervals(outcome, row, lasting, paid))
+    intervals = (*performance.intervals, *volume_intervals(outcome, row, lasting, paid))
     return replace(
         estimate,
         performance=replace(lasting, intervals=intervals),
         cost=paid,
-        explanation=(ending_reason(question, workload, outcome, row), *estimate.explanation),
+        explanation=(volume_duration_reason(question, workload, outcome, row), *estimate.explanation),
     )
 
 
-def ending_intervals(outcome: Ending, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
+def volume_intervals(outcome: VolumeOutcome, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
     """Intervals of the duration and, where priced, of the cost, from the interval of the speed.
 
     The startup time has no uncertainty.
@@ -95,31 +95,31 @@ def ending_intervals(outcome: Ending, row: int, performance: Performance, cost: 
             yield Interval(name, value * low, value * high)
 
 
-def ending_reason(question: Question, workload: InferenceWorkload, outcome: Ending, row: int) -> Reason:
+def volume_duration_reason(question: Question, workload: InferenceWorkload, outcome: VolumeOutcome, row: int) -> Reason:
     """Share of the allowed time that the volume takes: expected, and at the requested confidence."""
-    lasts, surely, start = (at(values, row) for values in (outcome.expected_s, outcome.surely_s, outcome.startup_s))
+    lasts, surely, start = (at(values, row) for values in (outcome.expected_s, outcome.confident_s, outcome.startup_s))
     limit_s = workload.deadline_s
     in_hours = max(limit_s or 0.0, surely) <= LONGEST_IN_HOURS_S
     unit, each = ("hour", SECONDS_PER_HOUR) if in_hours else ("day", SECONDS_PER_DAY)
-    taken = measured(lasts / each, unit)
+    taken = format_quantity(lasts / each, unit)
     if limit_s is not None:
-        taken = f"{figure(lasts / each)} of {measured(limit_s / each, unit)}"
+        taken = f"{format_number(lasts / each)} of {format_quantity(limit_s / each, unit)}"
     text = (
-        f"Expected time for {amount_words(workload)}: {taken} ({measured(surely / each, unit)} at "
-        f"{percent(question.constraints.confidence)} confidence), including {counted(round(start), 'second')} of "
+        f"Expected time for {describe_volume(workload)}: {taken} ({format_quantity(surely / each, unit)} at "
+        f"{percent(question.constraints.confidence)} confidence), including {format_count(round(start), 'second')} of "
         "startup."
     )
     return Reason("deadline" if limit_s is not None else "duration", text, "days", lasts / SECONDS_PER_DAY, "days")
 
 
-def amount_words(workload: InferenceWorkload) -> str:
+def describe_volume(workload: InferenceWorkload) -> str:
     """The volume as text: "1,000,000 requests"."""
-    return counted(workload.volume_requests or 0.0, "sample" if workload.model.sample else "request")
+    return format_count(workload.volume_requests or 0.0, "sample" if workload.model.sample else "request")
 
 
 def volume_changes(question: Question, workload: InferenceWorkload, options: Options) -> tuple[Change, ...]:
     """Cost and duration of the best plan with twice the volume, and with half the time."""
-    now = best_of(question, workload, options)
+    now = find_best_plan(question, workload, options)
     if workload.volume_requests is None or now is None:
         return ()
     twice = replace(workload, volume_requests=2 * workload.volume_requests)
@@ -127,10 +127,10 @@ def volume_changes(question: Question, workload: InferenceWorkload, options: Opt
     if limit_s is None:
         limit_s, sooner = now[1], "half the time"
     cases = (("twice the volume", twice), (sooner, replace(workload, deadline_s=limit_s / 2)))
-    return tuple(Change(label, effect_words(question, now, best_of(question, w, options))) for label, w in cases)
+    return tuple(Change(label, describe_plan_change(question, now, find_best_plan(question, w, options))) for label, w in cases)
 
 
-def best_of(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float, float] | None:
+def find_best_plan(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float, float] | None:
     """(USD, seconds, accelerators) of the best plan for this workload, at the requested confidence.
 
     None if no plan finishes in time within the limits.
@@ -138,21 +138,21 @@ def best_of(question: Question, workload: InferenceWorkload, options: Options) -
     plans, batch, capacity = options.plans, options.slo_batch, options.capacity_per_s
     replicas = required_replicas(question, workload, plans, capacity, batch, Settings())
     sized = with_replica_count(question, workload, options, replicas)
-    able = may_be_in_time(workload, capacity, batch, options.cold_start_s)
+    able = can_meet_deadline(workload, capacity, batch, options.cold_start_s)
     sized = sized.take(able & within_constraints(question, sized, NullRejections(())))
     if not len(sized):
         return None
     figures_by_plan = measures(workload, sized)
-    row = int(np.argmin(score_of(question.objective, figures_by_plan)))
+    row = int(np.argmin(objective_score(question.objective, figures_by_plan)))
     return at(figures_by_plan.usd, row), at(figures_by_plan.latency_s, row), at(sized.fleet.accelerators, row)
 
 
-def effect_words(question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None) -> str:
+def describe_plan_change(question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None) -> str:
     """How the best plan changes, as text."""
     if then is None:
         return "no plan finishes in time within the limits"
     before, after = (
-        f"{usd(spent)} in {span(seconds / SECONDS_PER_DAY)} on {counted(count, 'accelerator')}"
+        f"{format_usd(spent)} in {format_duration(seconds / SECONDS_PER_DAY)} on {format_count(count, 'accelerator')}"
         for spent, seconds, count in (now, then)
     )
     sure = f"({percent(question.constraints.confidence)} confidence)"

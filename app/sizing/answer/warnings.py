@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from app.sizing.answer.cautions import Told, cautions
-from app.sizing.answer.money import usd
-from app.sizing.answer.overkill import Cheapest, overkill
-from app.sizing.answer.prices import price_not_firm, quantity, stale_price
+from app.sizing.answer.cautions import AnswerContext, find_cautions
+from app.sizing.answer.money import format_usd
+from app.sizing.answer.overkill import CheapestOption, overkill_warning
+from app.sizing.answer.prices import price_not_firm, quantity_warning, stale_price
 from app.sizing.answer.standing import (
     machine_failure_exceeds_redundancy,
     no_redundancy,
@@ -21,34 +21,34 @@ from app.sizing.product_names import format_name
 from app.sizing.question import Question
 from app.sizing.result import Notice, Ranked
 from app.sizing.units import GB, HOURS_PER_DAY, HOURS_PER_MONTH
-from app.sizing.words import figure, percent
+from app.sizing.words import format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, Method
 
-LEAST_SHARE_TOLD = 0.01  # smaller shares are shown as "less than 1 %"
+SMALLEST_SHOWN_SHARE = 0.01  # smaller shares are shown as "less than 1 %"
 
 
 @dataclass(frozen=True, slots=True)
-class Best(Told):
+class TopAnswer(AnswerContext):
     """The first recommendation, its accelerator and the question."""
 
     accelerator: Accelerator
 
 
-def warnings(question: Question, ranked: Sequence[Ranked], cheapest: Cheapest | None = None) -> tuple[Notice, ...]:
+def find_warnings(question: Question, ranked: Sequence[Ranked], cheapest: CheapestOption | None = None) -> tuple[Notice, ...]:
     """Warnings about the request and its first recommendation.
 
     Parameters:
         cheapest: cheapest option that a search found; None for a given deployment.
     """
-    notices = [of_request(question) for of_request in OF_REQUESTS]
+    notices = [of_request(question) for of_request in REQUEST_WARNINGS]
     if ranked:
-        best = Best(question, ranked[0].estimate, ranked[0].accelerator)
+        best = TopAnswer(question, ranked[0].estimate, ranked[0].accelerator)
         notices += [
-            overkill(question, ranked[0], cheapest),
+            overkill_warning(question, ranked[0], cheapest),
             price_not_firm(ranked),
-            *(of_answer(best) for of_answer in OF_ANSWERS),
+            *(of_answer(best) for of_answer in ANSWER_WARNINGS),
         ]
-        notices += cautions(question, ranked)
+        notices += find_cautions(question, ranked)
     return tuple(notice for notice in notices if notice is not None)
 
 
@@ -83,7 +83,7 @@ def average_not_tail(question: Question) -> Notice | None:
     return Notice("average_not_tail", f"{covered} Plan for p95 or p99.")
 
 
-def accuracy_check_owed(best: Best) -> Notice | None:
+def accuracy_check_owed(best: TopAnswer) -> Notice | None:
     if best.serving_workload is None:
         return None
     stored = WEIGHT_FORMATS.get(best.estimate.deployment.weight_format or "bf16")
@@ -97,22 +97,22 @@ def accuracy_check_owed(best: Best) -> Notice | None:
     )
 
 
-def purchase_outlasts_run(best: Best) -> Notice | None:
+def purchase_outlasts_run(best: TopAnswer) -> Notice | None:
     cost, performance = best.estimate.cost, best.estimate.performance
     if cost is None or cost.purchase_usd is None or performance is None or performance.days is None:
         return None
     horizon = best.question.economics.horizon_months
     share = performance.days * HOURS_PER_DAY / (horizon * HOURS_PER_MONTH)
-    used = percent(min(share, 1)) if share >= LEAST_SHARE_TOLD else f"less than {percent(LEAST_SHARE_TOLD)}"
+    used = percent(min(share, 1)) if share >= SMALLEST_SHOWN_SHARE else f"less than {percent(SMALLEST_SHOWN_SHARE)}"
     return Notice(
         "purchase_outlasts_run",
-        f"The run uses {used} of the {horizon:g} months over which {usd(cost.purchase_usd)} of hardware "
+        f"The run uses {used} of the {horizon:g} months over which {format_usd(cost.purchase_usd)} of hardware "
         "is spread. Its cost assumes that other work pays for the rest.",
     )
 
 
-def inference_hardware_for_training(best: Best) -> Notice | None:
-    if best.training is None or best.accelerator.training_class or best.training.method is not Method.FULL:
+def inference_hardware_for_training(best: TopAnswer) -> Notice | None:
+    if best.training_workload is None or best.accelerator.training_class or best.training_workload.method is not Method.FULL:
         return None
     name = best.accelerator.name
     return Notice(
@@ -121,19 +121,19 @@ def inference_hardware_for_training(best: Best) -> Notice | None:
     )
 
 
-def data_pipeline_limit(best: Best) -> Notice | None:
+def data_pipeline_limit(best: TopAnswer) -> Notice | None:
     performance, machines = best.estimate.performance, max(1, best.estimate.deployment.nodes or 1)
     ingest = None if performance is None else performance.required_ingest_bytes_per_s
     if ingest is None or ingest / machines <= best.question.assumptions.fast_ingest_gb_per_s_per_machine * GB:
         return None
     return Notice(
         "data_pipeline_limit",
-        f"The run reads {figure(ingest / GB)} GB/s of data. Storage and decoding must keep up; otherwise the "
+        f"The run reads {format_number(ingest / GB)} GB/s of data. Storage and decoding must keep up; otherwise the "
         "accelerators wait for data.",
     )
 
 
-def consumer_hardware(best: Best) -> Notice | None:
+def consumer_hardware(best: TopAnswer) -> Notice | None:
     what = {"consumer": "a consumer part", "edge": "an embedded module sold on development kits"}
     segment = best.accelerator.segment
     if segment not in what:
@@ -145,24 +145,24 @@ def consumer_hardware(best: Best) -> Notice | None:
     )
 
 
-def spot_interruptions(best: Best) -> Notice | None:
+def spot_interruptions(best: TopAnswer) -> Notice | None:
     price = None if best.estimate.cost is None else best.estimate.cost.price
     if price is None or price.pricing_model != "spot":
         return None
     priced = (
         "duration and cost include interruptions at an assumed rate"
-        if best.training
+        if best.training_workload
         else "the cost does not include interruptions"
     )
     return Notice("spot_interruptions", f"The provider can reclaim spot capacity at any time; {priced}.")
 
 
-OF_REQUESTS: tuple[Callable[[Question], Notice | None], ...] = (
+REQUEST_WARNINGS: tuple[Callable[[Question], Notice | None], ...] = (
     model_shape_assumed,
     no_latency_headroom,
     average_not_tail,
 )
-OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
+ANSWER_WARNINGS: tuple[Callable[[TopAnswer], Notice | None], ...] = (
     accuracy_check_owed,
     machine_failure_exceeds_redundancy,
     zone_failure_exceeds_redundancy,
@@ -173,6 +173,6 @@ OF_ANSWERS: tuple[Callable[[Best], Notice | None], ...] = (
     data_pipeline_limit,
     consumer_hardware,
     stale_price,
-    quantity,
+    quantity_warning,
     spot_interruptions,
 )

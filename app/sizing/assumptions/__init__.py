@@ -45,22 +45,22 @@ class Assumptions(
     """All assumptions. The base classes define the fields; read each one as `assumed.name`."""
 
     @classmethod
-    def usual(cls, name: str) -> float:
+    def default_value(cls, name: str) -> float:
         """Default value of an assumption."""
         value: float = getattr(cls(), name)
         return value
 
     @classmethod
-    def bounds(cls, name: str) -> tuple[float, float]:
+    def allowed_range(cls, name: str) -> tuple[float, float]:
         """Smallest and largest value that an override may set."""
         facts = BY_NAME[name].metadata
         return facts["low"], facts["high"]
 
     @classmethod
-    def all(cls) -> tuple[Mapping[str, float | str], ...]:
+    def list_all(cls) -> tuple[Mapping[str, float | str], ...]:
         """Every assumption by name, with its default value, range, unit, reason, source and date."""
         ordered = sorted(fields(cls), key=lambda f: f.name)
-        return tuple({"name": f.name, "value": cls.usual(f.name), **f.metadata} for f in ordered)
+        return tuple({"name": f.name, "value": cls.default_value(f.name), **f.metadata} for f in ordered)
 
     def with_overrides(self, overrides: Mapping[str, float]) -> Assumptions:
         """A copy with some values replaced.
@@ -78,23 +78,23 @@ class Assumptions(
         return replace(self, **dict(overrides))
 
     @property
-    def unnoted(self) -> Assumptions:
+    def without_recording(self) -> Assumptions:
         """The same values without recording of reads. Use it for trial calculations that the answer does not rest
         on.
         """
         return self
 
-    def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
+    def with_recording(self, overrides: Mapping[str, float] | None = None) -> RecordingAssumptions:
         """A copy for one answer that records which assumptions are read, with `overrides` applied."""
         given = dict(overrides or {})
-        return Noted(self.with_overrides(given) if given else self, frozenset(given))
+        return RecordingAssumptions(self.with_overrides(given) if given else self, frozenset(given))
 
 
 FIELDS = fields(Assumptions)
 BY_NAME = {f.name: f for f in FIELDS}
 
 
-class Noted(Assumptions):
+class RecordingAssumptions(Assumptions):
     """Assumptions that record which of their fields are read.
 
     Their own slots start empty. The first read of a field calls `__getattr__`, which records the name and fills the
@@ -118,17 +118,17 @@ class Noted(Assumptions):
         return value
 
     @property
-    def unnoted(self) -> Assumptions:
+    def without_recording(self) -> Assumptions:
         """The underlying values; reads of them are not recorded."""
         return self._values
 
-    def noted(self, overrides: Mapping[str, float] | None = None) -> Noted:
+    def with_recording(self, overrides: Mapping[str, float] | None = None) -> RecordingAssumptions:
         """These assumptions themselves, with the reads recorded so far. Raises TypeError if there are overrides."""
         if overrides:
             raise TypeError("override before noting")
         return self
 
-    def touched(self) -> tuple[Assumed, ...]:
+    def used_assumptions(self) -> tuple[Assumed, ...]:
         """The assumptions read so far and those that the request sets, in the order of the fields."""
         wanted = self._read | self._asked
         return tuple(
@@ -138,7 +138,7 @@ class Noted(Assumptions):
                 f.metadata["unit"],
                 f.metadata["reason"],
                 f.metadata["source"],
-                Assumptions.bounds(f.name),
+                Assumptions.allowed_range(f.name),
                 asked=f.name in self._asked,
             )
             for f in FIELDS

@@ -16,16 +16,16 @@ from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.values.hosted import HostedApi
-from app.sizing.values.ways import WAY_OF, AcquisitionOption
+from app.sizing.values.ways import OPTION_OF_PRICING, AcquisitionOption
 
 MONTHS_PER_YEAR = 12
 TERM_MONTHS = {AcquisitionOption.ONE_YEAR: 12, AcquisitionOption.THREE_YEARS: 36}
 HOSTED = "hosted_api"
-LEAST = 1e-9  # monthly declines below this count as none
+MIN_DECLINE = 1e-9  # monthly declines below this count as none
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class SpendingPath:
     """Cumulative spending of one acquisition option, by month up to the horizon."""
 
     way: str  # acquisition option
@@ -41,7 +41,7 @@ class Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaking:
+class Crossover:
     """Month from which one acquisition option has cost less than another that was cheaper before."""
 
     way: str  # option that becomes cheaper
@@ -54,8 +54,8 @@ class Spending:
     """Acquisition options of one outcome, the cheapest at the horizon first."""
 
     name: str  # name of the compared option
-    paths: tuple[Path, ...]  # cheapest at the horizon first
-    overtakings: tuple[Overtaking, ...]  # in order of the month
+    paths: tuple[SpendingPath, ...]  # cheapest at the horizon first
+    crossovers: tuple[Crossover, ...]  # in order of the month
 
 
 @formula(unit="USD", source="geometric series: prices fall by the same share every year")
@@ -72,7 +72,7 @@ def rent_usd(usd_per_month: float, month: Column, decline_per_year: float) -> Co
         194.39
     """
     falls = np.log1p(-decline_per_year) / MONTHS_PER_YEAR
-    months_paid: Column = np.where(falls < -LEAST, np.expm1(falls * month) / np.minimum(np.expm1(falls), -LEAST), month)
+    months_paid: Column = np.where(falls < -MIN_DECLINE, np.expm1(falls * month) / np.minimum(np.expm1(falls), -MIN_DECLINE), month)
     return usd_per_month * months_paid
 
 
@@ -92,7 +92,7 @@ def committed_usd(usd_per_month: float, month: Column, decline_per_year: float, 
     """
     whole = np.floor(month / term_months)
     falls = np.log1p(-decline_per_year) * term_months / MONTHS_PER_YEAR
-    paid = np.where(falls < -LEAST, np.expm1(falls * whole) / np.minimum(np.expm1(falls), -LEAST), whole)
+    paid = np.where(falls < -MIN_DECLINE, np.expm1(falls * whole) / np.minimum(np.expm1(falls), -MIN_DECLINE), whole)
     months_paid: Column = term_months * paid + (month - term_months * whole) * np.exp(falls * whole)
     return usd_per_month * months_paid
 
@@ -114,31 +114,31 @@ def resale_usd(purchase_usd: float, month: Column, resale_decline_per_year: floa
     return purchase_usd * kept
 
 
-def spending(outcome: Outcome) -> Spending | None:
+def spending_by_month(outcome: Outcome) -> Spending | None:
     """Spending by month of each acquisition option; None for work with an end and where the price is unknown."""
     e, question = outcome.estimate, outcome.question
-    if e is None or outcome.ends or not outcome.fits or e.cost is None or not e.cost.usd_per_hour:
+    if e is None or outcome.has_an_end or not outcome.fits or e.cost is None or not e.cost.usd_per_hour:
         return None
     months = np.arange(0.0, np.floor(question.economics.horizon_months) + 1)
-    paths = sorted(_paths(e, question, outcome.hosted_api, months), key=lambda p: (p.net_usd, p.way))
-    return Spending(outcome.name, tuple(paths), tuple(_overtakings(paths)))
+    paths = sorted(_spending_paths(e, question, outcome.hosted_api, months), key=lambda p: (p.net_usd, p.way))
+    return Spending(outcome.name, tuple(paths), tuple(_find_crossovers(paths)))
 
 
-def _paths(e: Estimate, question: Question, hosted: HostedApi | None, months: Column) -> Iterator[Path]:
+def _spending_paths(e: Estimate, question: Question, hosted: HostedApi | None, months: Column) -> Iterator[SpendingPath]:
     """The option of the deployment itself, its alternatives, and the cheapest host of the model."""
     assert e.cost is not None and e.cost.usd_per_hour is not None
     d, within = e.deployment, (question.economics.horizon_months, question.assumptions, months)
-    if d.pricing_model is not None and d.pricing_model in WAY_OF:
-        own = WAY_OF[d.pricing_model], d.provider or "", e.cost.usd_per_hour, e.cost.purchase_usd
-        yield _path(*own, *within)
+    if d.pricing_model is not None and d.pricing_model in OPTION_OF_PRICING:
+        own = OPTION_OF_PRICING[d.pricing_model], d.provider or "", e.cost.usd_per_hour, e.cost.purchase_usd
+        yield _spending_path(*own, *within)
     for a in e.alternatives:
-        yield _path(a.way, a.provider, a.usd_per_hour, a.purchase_usd, *within)
+        yield _spending_path(a.way, a.provider, a.usd_per_hour, a.purchase_usd, *within)
     if hosted is not None and (host := hosted.hosts[0]).usd_per_month is not None:
         paid = rent_usd(host.usd_per_month, months, 0.0)
-        yield Path(HOSTED, host.price.provider, tuple(paid.tolist()))
+        yield SpendingPath(HOSTED, host.price.provider, tuple(paid.tolist()))
 
 
-def _path(
+def _spending_path(
     way: AcquisitionOption,
     provider: str,
     usd_per_hour: float,
@@ -146,23 +146,23 @@ def _path(
     horizon_months: float,
     assumed: Assumptions,
     months: Column,
-) -> Path:
+) -> SpendingPath:
     """Cumulative spending of one acquisition option."""
     if way is AcquisitionOption.OWNED and purchase_usd is not None:
         hours = horizon_months * HOURS_PER_MONTH
         running = float(running_usd_per_hour(np.array(usd_per_hour), np.array(purchase_usd), hours))
         paid = purchase_usd + running * HOURS_PER_MONTH * months
         left = float(resale_usd(purchase_usd, months[-1:], assumed.resale_decline_per_year)[0])
-        return Path(way.value, provider, tuple(paid.tolist()), left_usd=left)
+        return SpendingPath(way.value, provider, tuple(paid.tolist()), left_usd=left)
     monthly, decline = usd_per_hour * HOURS_PER_MONTH, assumed.rent_decline_per_year
     if (term := TERM_MONTHS.get(way)) is not None:
         ends = np.ceil(months[-1:] / term) * term
         paid, in_all = (committed_usd(monthly, m, decline, float(term)) for m in (months, ends))
-        return Path(way.value, provider, tuple(paid.tolist()), committed_usd=float(in_all[0] - paid[-1]))
-    return Path(way.value, provider, tuple(rent_usd(monthly, months, decline).tolist()))
+        return SpendingPath(way.value, provider, tuple(paid.tolist()), committed_usd=float(in_all[0] - paid[-1]))
+    return SpendingPath(way.value, provider, tuple(rent_usd(monthly, months, decline).tolist()))
 
 
-def _overtakings(paths: list[Path]) -> Iterator[Overtaking]:
+def _find_crossovers(paths: list[SpendingPath]) -> Iterator[Crossover]:
     """Months where the spending of one option falls below another, interpolated between months, in order of the
     month.
     """
@@ -172,5 +172,5 @@ def _overtakings(paths: list[Path]) -> Iterator[Overtaking]:
             more = np.array(mine.usd) - np.array(other.usd)
             for m in np.flatnonzero((more[:-1] > 0) & (more[1:] <= 0)):
                 month = m + more[m] / (more[m] - more[m + 1])
-                found.append(Overtaking(mine.way, other.way, float(month)))
+                found.append(Crossover(mine.way, other.way, float(month)))
     yield from sorted(found, key=lambda o: (o.month, o.way, o.overtakes))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.question import Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer, Estimate, Level
 from app.sizing.snapshot import Catalog
 from app.sizing.values.hosted import HostedApi
@@ -42,17 +42,17 @@ class Outcome:
         return self.estimate is not None and self.estimate.fits
 
     @property
-    def does_it(self) -> bool:
+    def meets_requirements(self) -> bool:
         """Whether the deployment carries the requested load within the limits."""
         if self.estimate is None or not self.estimate.fits or self.estimate.performance is None:
             return False
         return not self.estimate.performance.overloaded
 
     @property
-    def ends(self) -> bool:
+    def has_an_end(self) -> bool:
         """Whether the work has an end, so that its cost is a total instead of a rate per hour."""
         workload = self.question.workload
-        return not isinstance(workload, InferenceWorkload) or workload.ends
+        return not isinstance(workload, InferenceWorkload) or workload.is_finite
 
     @property
     def usd(self) -> float | None:
@@ -60,13 +60,13 @@ class Outcome:
         if not self.fits or self.estimate is None or self.estimate.cost is None:
             return None
         cost = self.estimate.cost
-        return cost.usd_total if self.ends else cost.usd_per_hour
+        return cost.usd_total if self.has_an_end else cost.usd_per_hour
 
     @property
-    def reserve(self) -> Level | None:
+    def level_with_reserve(self) -> Level | None:
         """Size of this deployment at the requested confidence and headroom, where it is larger than the deployment."""
         e = self.estimate
-        if e is None or e.assurance is None or not self.does_it:
+        if e is None or e.assurance is None or not self.meets_requirements:
             return None
         level = next((v for v in e.assurance.by_level if v.confidence == e.assurance.asked), None)
         if level is None or level.total_accelerators is None:
@@ -76,7 +76,7 @@ class Outcome:
     @property
     def why_not(self) -> str | None:
         """Why the outcome does not meet the requirements; None where it does."""
-        if self.does_it:
+        if self.meets_requirements:
             return None
         if self.estimate is None:
             nearest = self.answer.rejected[0].text if self.answer is not None and self.answer.rejected else ""
@@ -96,22 +96,22 @@ class Outcome:
     def peak_per_s(self) -> float | None:
         """Requested requests or samples per second of an open load; None for other loads."""
         workload = self.question.workload
-        if isinstance(workload, InferenceWorkload) and workload.load is Load.OPEN and not workload.ends:
+        if isinstance(workload, InferenceWorkload) and workload.load is Load.OPEN and not workload.is_finite:
             return workload.peak_per_s
         return None
 
 
-def outcome_of(option: Option, market: Catalog) -> Outcome:
+def evaluate_option(option: Option, market: Catalog) -> Outcome:
     """Evaluate the deployment of an option, or recommend one, as /estimate and /recommend do.
 
     Raises Conflict where /estimate does.
     """
-    question = replace(option.question, assumptions=option.question.assumptions.noted())
+    question = replace(option.question, assumptions=option.question.assumptions.with_recording())
     if option.deployment is not None:
-        found = estimate(question, option.deployment, market)
+        found = estimate_deployment(question, option.deployment, market)
         accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
         return Outcome(option.name, question, found, accelerator)
-    answer = recommend(question, market)
+    answer = recommend_hardware(question, market)
     if not answer.recommendations:
         return Outcome(option.name, question, None, None, answer)
     first = answer.recommendations[0]

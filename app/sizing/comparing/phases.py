@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.sizing.comparing.outcomes import Option, Outcome, outcome_of
+from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.result import DeviceMemory
 from app.sizing.snapshot import Catalog
-from app.sizing.words import percent, together
+from app.sizing.words import percent, join_words
 
 # Resource that hardware should be chosen for, by bottleneck.
-CHOSEN_BY = {
+PRIORITY_BY_BOTTLENECK = {
     "compute": "compute throughput",
     "memory_bandwidth": "memory bandwidth",
     "memory_capacity": "memory capacity",
@@ -20,7 +20,7 @@ CHOSEN_BY = {
     "host": "host performance",
     "storage": "storage throughput",
 }
-LEAST_SHARE = 0.05
+MIN_SHARE_SHOWN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +45,14 @@ class OtherHardware:
     text: str  # explanation
 
 
-def priority(o: Outcome) -> Priority | None:
+def hardware_priority(o: Outcome) -> Priority | None:
     """Hardware priority of one phase; None where it is infeasible."""
     e = o.estimate
     if e is None or e.memory is None or e.bottleneck is None:
         return None
     shares = memory_shares(e.memory)
-    filled = together([f"{percent(share)} {name}" for name, share in shares.items() if share >= LEAST_SHARE])
-    by = CHOSEN_BY.get(e.bottleneck, e.bottleneck)
+    filled = join_words([f"{percent(share)} {name}" for name, share in shares.items() if share >= MIN_SHARE_SHOWN])
+    by = PRIORITY_BY_BOTTLENECK.get(e.bottleneck, e.bottleneck)
     return Priority(o.name, by, shares, f"{o.name} is limited by {by}. Its memory holds {filled}.")
 
 
@@ -70,23 +70,23 @@ def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
     return {name: held / m.total_bytes for name, held in ordered if held > 0}
 
 
-def elsewhere(outcomes: Sequence[Outcome], market: Catalog) -> tuple[OtherHardware, ...]:
+def compare_hardware(outcomes: Sequence[Outcome], market: Catalog) -> tuple[OtherHardware, ...]:
     """Every phase on each accelerator that another phase chose."""
     return tuple(
-        _elsewhere(mine, other, market)
+        _evaluate_on_hardware(mine, other, market)
         for mine in outcomes
         for other in outcomes
         if mine.accelerator is not None and other.accelerator is not None and mine.accelerator != other.accelerator
     )
 
 
-def _elsewhere(mine: Outcome, other: Outcome, market: Catalog) -> OtherHardware:
+def _evaluate_on_hardware(mine: Outcome, other: Outcome, market: Catalog) -> OtherHardware:
     """One phase on the accelerator of another, with everything else as requested."""
     assert other.accelerator is not None and mine.accelerator is not None
     slug, name = other.accelerator.slug, other.accelerator.name
     limits = replace(mine.question.constraints, accelerators=(slug,), exclude_accelerators=(), by_pattern=())
     requested = replace(mine.question, constraints=limits, limit=1, trace=False)
-    found = outcome_of(Option(mine.name, requested), market)
+    found = evaluate_option(Option(mine.name, requested), market)
     if found.usd is None or not mine.usd:
         rejected = () if found.answer is None else found.answer.rejected
         why = rejected[0].text if rejected else f"not feasible on {name}."

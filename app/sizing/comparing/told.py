@@ -9,10 +9,10 @@ from app.sizing.comparing.months import HOSTED, Spending
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import OtherHardware
 from app.sizing.product_names import provider_name
-from app.sizing.words import figure, percent
+from app.sizing.words import format_number, percent
 
-ABOUT_AS_MUCH = 0.005  # cost ratios closer to 1 than this count as equal
-DEAREST = 1.005  # smaller extra costs of a shared accelerator are not mentioned
+EQUAL_COST_TOLERANCE = 0.005  # cost ratios closer to 1 than this count as equal
+MIN_EXTRA_COST = 1.005  # smaller extra costs of a shared accelerator are not mentioned
 WAYS_IN_WORDS = {
     "on_demand": "on demand",
     "committed_1y": "one-year commitment",
@@ -23,66 +23,66 @@ WAYS_IN_WORDS = {
 }
 
 
-def cheapest(outcomes: Sequence[Outcome]) -> Outcome | None:
+def cheapest_outcome(outcomes: Sequence[Outcome]) -> Outcome | None:
     """The cheapest outcome that meets the requirements; outcomes with the planned headroom come first."""
-    priced = [o for o in outcomes if o.does_it and o.usd is not None]
-    return min(priced, key=lambda o: (o.reserve is not None, o.usd or 0.0), default=None)
+    priced = [o for o in outcomes if o.meets_requirements and o.usd is not None]
+    return min(priced, key=lambda o: (o.level_with_reserve is not None, o.usd or 0.0), default=None)
 
 
 def summarize_comparison(outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: Sequence[Spending]) -> str:
     """Summary: the cheapest option, why others cost more, and which options miss the requirements."""
-    best = cheapest(outcomes)
+    best = cheapest_outcome(outcomes)
     if best is None:
         sentences = ["None of the options meets the requirements at a known price."]
     else:
-        sentences = [f"{best.name} costs the least: {hardware(best)} for {money(best)}."]
+        sentences = [f"{best.name} costs the least: {format_hardware(best)} for {format_cost(best)}."]
     by_name = {o.name: o for o in outcomes}
-    sentences += [_more(d, by_name[d.name]) for d in differences]
-    sentences += [f"{o.name}: {o.why_not}" for o in outcomes if not o.does_it]
-    sentences += [_over_months(s) for s in spent if best is not None and s.name == best.name]
+    sentences += [_difference_sentence(d, by_name[d.name]) for d in differences]
+    sentences += [f"{o.name}: {o.why_not}" for o in outcomes if not o.meets_requirements]
+    sentences += [_months_sentence(s) for s in spent if best is not None and s.name == best.name]
     return " ".join(sentences)
 
 
-def _over_months(s: Spending) -> str:
+def _months_sentence(s: Spending) -> str:
     """Sentence that names the cheapest way to acquire the cheapest option over the horizon."""
     first, months = s.paths[0], len(s.paths[0].usd) - 1
     way = f"{WAYS_IN_WORDS.get(first.way, first.way)} ({provider_name(first.provider)})"
-    text = f"Cheapest over {months} months: {way}, {figure(first.net_usd)} USD"
-    return f"{text}." if len(s.paths) == 1 else f"{text}; next best {figure(s.paths[1].net_usd)} USD."
+    text = f"Cheapest over {months} months: {way}, {format_number(first.net_usd)} USD"
+    return f"{text}." if len(s.paths) == 1 else f"{text}; next best {format_number(s.paths[1].net_usd)} USD."
 
 
-def _more(d: Difference, o: Outcome) -> str:
+def _difference_sentence(d: Difference, o: Outcome) -> str:
     """Sentence that compares an option with the cheapest one and names the main cause."""
-    if abs(d.ratio - 1) <= ABOUT_AS_MUCH:
+    if abs(d.ratio - 1) <= EQUAL_COST_TOLERANCE:
         return f"{d.name} costs about the same."
-    times = f"costs {figure(d.ratio)} times as much" if d.ratio > 1 else f"costs {percent(1 - d.ratio)} less"
+    times = f"costs {format_number(d.ratio)} times as much" if d.ratio > 1 else f"costs {percent(1 - d.ratio)} less"
     pulling = [c for c in d.causes if (c.ratio > 1) == (d.ratio > 1)]
     why = f", mainly because {pulling[0].text}" if pulling else ""
-    unable = "" if o.does_it else "; it does not meet the requirements"
-    if o.reserve is None:
+    unable = "" if o.meets_requirements else "; it does not meet the requirements"
+    if o.level_with_reserve is None:
         return f"{d.name} {times}{why}{unable}."
-    sized = f"{o.reserve.total_accelerators:,} accelerators"
-    usd = "" if o.reserve.usd_per_hour is None else f" for {figure(o.reserve.usd_per_hour)} USD/h"
+    sized = f"{o.level_with_reserve.total_accelerators:,} accelerators"
+    usd = "" if o.level_with_reserve.usd_per_hour is None else f" for {format_number(o.level_with_reserve.usd_per_hour)} USD/h"
     return f"{d.name} {times} but has less headroom than planned. With the planned headroom it needs {sized}{usd}."
 
 
-def phases_told(outcomes: Sequence[Outcome], others: Sequence[OtherHardware]) -> str:
+def summarize_phases(outcomes: Sequence[Outcome], others: Sequence[OtherHardware]) -> str:
     """Summary: what each phase needs, and the largest extra cost of sharing one accelerator type."""
     sentences = [
-        f"{o.name} needs {hardware(o)} for {money(o)}."
-        if o.does_it and o.usd is not None
+        f"{o.name} needs {format_hardware(o)} for {format_cost(o)}."
+        if o.meets_requirements and o.usd is not None
         else f"{o.name}: {o.why_not or 'no price is known.'}"
         for o in outcomes
     ]
     dear = max(others, key=lambda e: float("inf") if e.times is None else e.times, default=None)
-    if dear is not None and (dear.times is None or dear.times > DEAREST):
+    if dear is not None and (dear.times is None or dear.times > MIN_EXTRA_COST):
         sentences.append(dear.text)
     elif len({o.accelerator.slug for o in outcomes if o.accelerator is not None}) == 1:
         sentences.append("The same accelerator is best for all of them.")
     return " ".join(sentences)
 
 
-def hardware(o: Outcome) -> str:
+def format_hardware(o: Outcome) -> str:
     """Accelerators as text: "13 x NVIDIA GH200 96GB HBM3"."""
     assert o.estimate is not None and o.accelerator is not None
     d = o.estimate.deployment
@@ -93,7 +93,7 @@ def hardware(o: Outcome) -> str:
     return f"{d.total_accelerators or 0:,} x {named}"
 
 
-def money(o: Outcome) -> str:
+def format_cost(o: Outcome) -> str:
     """Cost as text: "29.8 USD/h", or in total for work with an end."""
     assert o.usd is not None
-    return f"{figure(o.usd)} USD in total" if o.ends else f"{figure(o.usd)} USD/h"
+    return f"{format_number(o.usd)} USD in total" if o.has_an_end else f"{format_number(o.usd)} USD/h"

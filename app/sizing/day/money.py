@@ -26,7 +26,7 @@ def fixed_usd_per_day(usd_per_hour: float) -> float:
 
 
 @formula(unit="USD")
-def given_back_usd(usd_per_hour: Column, idle_share: Column) -> Column:
+def rent_saved_usd(usd_per_hour: Column, idle_share: Column) -> Column:
     """Rent saved in a day by releasing machines for a share of their hours.
 
     Parameters:
@@ -76,13 +76,13 @@ def paid_usd_per_hour(
         >>> paid_usd_per_hour(40.0, 0.0, 0.25, rented, np.array([False, False]), Assumptions(), Economics()).tolist()
         [30.0, 40.0]
     """
-    back = np.where(by_the_hour, given_back_usd(usd_per_hour, idle_share), 0.0)
+    back = np.where(by_the_hour, rent_saved_usd(usd_per_hour, idle_share), 0.0)
     energy = np.where(is_owned, energy_saved_usd(power_w, idle_share, assumed, economics), 0.0)
     paid: Column = usd_per_hour - (back + energy) / HOURS_PER_DAY
     return paid
 
 
-def note_of(pricing: PricingModel | None) -> str:
+def savings_note(pricing: PricingModel | None) -> str:
     """A sentence that says what idle hours save with a pricing model."""
     if pricing in BY_THE_HOUR:
         return "Idle machines are released and not billed."

@@ -9,11 +9,11 @@ from app.sizing.values.day import AutoscaledDay, Day, Failure, FleetDay, Hour, S
 PREFILL, DECODE = "prefill", "decode"
 
 
-def both_days(prefill: Day | None, decode: Day | None) -> Day | None:
+def merge_days(prefill: Day | None, decode: Day | None) -> Day | None:
     """One day of both pools; cold start and scale-out are those of the slower pool."""
     if prefill is None or decode is None:
         return None
-    fixed, follows = total(prefill.fixed, decode.fixed), both_following(prefill, decode)
+    fixed, follows = add_fleet_days(prefill.fixed, decode.fixed), merge_autoscaled(prefill, decode)
     return Day(
         hours=tuple(
             Hour(first.requests_per_s, first.replicas + second.replicas)
@@ -21,15 +21,15 @@ def both_days(prefill: Day | None, decode: Day | None) -> Day | None:
         ),
         fixed=fixed,
         autoscaled=follows,
-        scale_to_zero=both_stopped(prefill.scale_to_zero, decode.scale_to_zero),
+        scale_to_zero=merge_scale_to_zero(prefill.scale_to_zero, decode.scale_to_zero),
         cold_start=max(prefill.cold_start, decode.cold_start, key=lambda start: start.seconds),
-        scale_out=slower(prefill.scale_out, decode.scale_out),
+        scale_out=slower_scale_out(prefill.scale_out, decode.scale_out),
         failures=(*label_failures(PREFILL, prefill.failures), *label_failures(DECODE, decode.failures)),
         cheaper="autoscaled" if follows.saving_share > 0 else "fixed",
     )
 
 
-def total(first: FleetDay, second: FleetDay) -> FleetDay:
+def add_fleet_days(first: FleetDay, second: FleetDay) -> FleetDay:
     """Replica-hours and cost of both pools; no cost if one has no price."""
     usd = None
     if first.usd_per_day is not None and second.usd_per_day is not None:
@@ -37,10 +37,10 @@ def total(first: FleetDay, second: FleetDay) -> FleetDay:
     return FleetDay(first.replica_hours + second.replica_hours, usd)
 
 
-def both_following(prefill: Day, decode: Day) -> AutoscaledDay:
+def merge_autoscaled(prefill: Day, decode: Day) -> AutoscaledDay:
     """The autoscaled day of both pools."""
     first, second = prefill.autoscaled, decode.autoscaled
-    fixed, follows = total(prefill.fixed, decode.fixed), total(first, second)
+    fixed, follows = add_fleet_days(prefill.fixed, decode.fixed), add_fleet_days(first, second)
     share = 1 - follows.replica_hours / fixed.replica_hours
     if follows.usd_per_day is not None and fixed.usd_per_day:
         share = 1 - follows.usd_per_day / fixed.usd_per_day
@@ -54,9 +54,9 @@ def both_following(prefill: Day, decode: Day) -> AutoscaledDay:
     )
 
 
-def both_stopped(first: ZeroDay, second: ZeroDay) -> ZeroDay:
+def merge_scale_to_zero(first: ZeroDay, second: ZeroDay) -> ZeroDay:
     """Both pools stopped without requests; both start at the same time."""
-    stopped = total(first, second)
+    stopped = add_fleet_days(first, second)
     return ZeroDay(
         stopped.replica_hours,
         stopped.usd_per_day,
@@ -65,7 +65,7 @@ def both_stopped(first: ZeroDay, second: ZeroDay) -> ZeroDay:
     )
 
 
-def slower(prefill: ScaleOut, decode: ScaleOut) -> ScaleOut:
+def slower_scale_out(prefill: ScaleOut, decode: ScaleOut) -> ScaleOut:
     """Scale-out of the pool that is not fast enough, else of the one that adds more replicas per minute."""
     named = ((PREFILL, prefill), (DECODE, decode))
     name, found = max(named, key=lambda pool: (not pool[1].fast_enough, pool[1].replicas_per_minute))

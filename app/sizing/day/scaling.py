@@ -21,7 +21,7 @@ SECONDS_PER_MINUTE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Following:
+class Autoscaler:
     """Capacity, start time and limits of a fleet that follows the load."""
 
     capacity_per_s: Column | float  # capacity of one replica within the SLO at the requested confidence, requests/s
@@ -33,19 +33,19 @@ class Following:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ReplicaTimeline:
     """Replicas in every minute of a day."""
 
     needed: Column  # replicas that the load needs, or recently needed, at the target utilization
     ordered: Column  # billed replicas, running or starting: those needed plus those ahead of the load
 
     @property
-    def warm(self) -> int:
+    def max_warm_replicas(self) -> int:
         """Most replicas that run ahead of the load."""
         return int((self.ordered - self.needed).max())
 
 
-def per_minute(peak_per_s: float, shares: Shares) -> Column:
+def load_per_minute(peak_per_s: float, shares: Shares) -> Column:
     """The load of every minute of a repeating day, interpolated linearly between the middles of the hours.
 
     Check: the mean of a day is that of its hours.
@@ -59,7 +59,7 @@ def per_minute(peak_per_s: float, shares: Shares) -> Column:
     return load
 
 
-def most_within(values: Column, before: int, after: int) -> Column:
+def window_max(values: Column, before: int, after: int) -> Column:
     """Largest value within `before` minutes before and `after` minutes after each minute of a repeating day.
 
     Check:
@@ -73,30 +73,30 @@ def most_within(values: Column, before: int, after: int) -> Column:
     return found
 
 
-def least_holding(load: Column, capacity_per_s: Column | float) -> Column:
+def min_replicas_for_load(load: Column, capacity_per_s: Column | float) -> Column:
     """Fewest replicas that carry a load within the limits, without headroom."""
     held: Column = np.ceil(load / np.maximum(capacity_per_s, LEAST_PER_S) - ROUNDING)
     return held
 
 
-def minutes_of(seconds: Column | float) -> Codes:
+def whole_minutes(seconds: Column | float) -> Codes:
     """Seconds rounded up to whole minutes."""
     return np.ceil(np.asarray(seconds) / SECONDS_PER_MINUTE - ROUNDING).astype(np.int64)
 
 
-def most_after(load: Column, minutes: Codes) -> Column:
+def max_load_ahead(load: Column, minutes: Codes) -> Column:
     """Largest load within `minutes` after each minute, for every fleet."""
     each, which = np.unique(minutes, return_inverse=True)
-    found: Column = np.stack([most_within(load, 0, after) for after in each.tolist()])[which.ravel()]
+    found: Column = np.stack([window_max(load, 0, after) for after in each.tolist()])[which.ravel()]
     return found if minutes.ndim else found[0]
 
 
-def ahead(load: Column, autoscaler: Following, every: int) -> Column:
+def replicas_ahead_of_load(load: Column, autoscaler: Autoscaler, every: int) -> Column:
     """Replicas that must run or be ordered so that the limits hold until new replicas are ready.
 
     Replicas are ordered earlier where simultaneous starts share a registry and a weight store.
     """
-    wanted = least_holding(most_after(load, minutes_of(autoscaler.start_s))[..., ::every], autoscaler.capacity_per_s)
+    wanted = min_replicas_for_load(max_load_ahead(load, whole_minutes(autoscaler.start_s))[..., ::every], autoscaler.capacity_per_s)
     supply = np.minimum(autoscaler.supply_per_s * SECONDS_PER_MINUTE * every, autoscaler.most_replicas)
     count = wanted.shape[-1]
     twice = np.concatenate([wanted, wanted], axis=-1) - supply * np.arange(2 * count)
@@ -105,17 +105,17 @@ def ahead(load: Column, autoscaler: Following, every: int) -> Column:
     return np.maximum(wanted, early)
 
 
-def following(load: Column, autoscaler: Following, every: int = 1) -> Running:
+def simulate_autoscaling(load: Column, autoscaler: Autoscaler, every: int = 1) -> ReplicaTimeline:
     """Replicas of a fleet that scales with the load, and ahead of it where a start takes too long.
 
     The result has one value per `every` minutes.
     """
-    recent = most_within(load, int(minutes_of(autoscaler.keep_s)), 0)[::every]
+    recent = window_max(load, int(whole_minutes(autoscaler.keep_s)), 0)[::every]
     kept = np.minimum(replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s), autoscaler.target_utilization), autoscaler.most_replicas)
-    ordered = np.minimum(np.maximum(kept, ahead(load, autoscaler, every)), autoscaler.most_replicas)
-    return Running(kept, ordered)
+    ordered = np.minimum(np.maximum(kept, replicas_ahead_of_load(load, autoscaler, every)), autoscaler.most_replicas)
+    return ReplicaTimeline(kept, ordered)
 
 
-def steepest_per_minute(load: Column) -> float:
+def steepest_rise_per_s(load: Column) -> float:
     """Largest rise of the load from one minute to the next, requests/s."""
     return max(0.0, float((np.roll(load, -1) - load).max()))

@@ -10,18 +10,18 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula
 
-MANY = 10.0  # replicas of the bulk start that is shown next to a single start
+BULK_START_REPLICAS = 10.0  # replicas of the bulk start that is shown next to a single start
 
 
 @dataclass(frozen=True, slots=True)
-class Starting:
+class StartProfile:
     """Data that a replica start moves, and the links it uses, for one deployment or as columns for many.
 
     `machine_kept` means that the machine stays, with image and weights on its disk; otherwise a new machine fetches
     both.
     """
 
-    stands: Mask | bool  # whether the machine is kept
+    machine_kept: Mask | bool  # whether the machine is kept
     image_bytes: Column | float  # compressed size of the container image, bytes
     stored_bytes: Column | float  # weights of one replica, bytes
     device_bytes: Column | float  # weights on each accelerator, bytes
@@ -32,7 +32,7 @@ class Starting:
 
 
 @formula(unit="machines")
-def machines_starting(at_once: float, nodes_per_replica: Column | float, replicas_per_node: Column | float) -> Column:
+def machines_starting(replicas_starting: float, nodes_per_replica: Column | float, replicas_per_node: Column | float) -> Column:
     """Machines on which replicas start at the same time.
 
     Parameters:
@@ -44,12 +44,12 @@ def machines_starting(at_once: float, nodes_per_replica: Column | float, replica
         >>> float(machines_starting(10.0, 1.0, 4.0))
         3.0
     """
-    machines: Column = np.ceil(at_once / replicas_per_node) * nodes_per_replica
+    machines: Column = np.ceil(replicas_starting / replicas_per_node) * nodes_per_replica
     return machines
 
 
 @formula(unit="s", source="definition; the rates are assumptions")
-def image_s(
+def image_pull_s(
     image_bytes: Column | float, machines_starting: Column, network_bytes_per_s: Column, assumed: Assumptions
 ) -> Column:
     """Time to pull and unpack a container image, once on every machine.
@@ -116,7 +116,7 @@ def weights_to_device_s(
 
 
 @formula(unit="replicas/s")
-def fed_per_s(
+def transfer_limit_per_s(
     image_bytes: Column | float,
     stored_bytes: Column | float,
     nodes_per_replica: Column | float,
@@ -156,45 +156,45 @@ def image_bytes(small: Mask | bool, large: Mask | bool, assumed: Assumptions) ->
     return gigabytes * 1e9
 
 
-def store_bytes_per_s(start: Starting, assumed: Assumptions) -> Column:
+def store_bytes_per_s(start: StartProfile, assumed: Assumptions) -> Column:
     """Total bandwidth of the weight store, bytes/s; infinite for machines that read from their own disks."""
-    return np.where(start.stands, np.inf, assumed.weight_store_gb_per_s * 1e9)
+    return np.where(start.machine_kept, np.inf, assumed.weight_store_gb_per_s * 1e9)
 
 
-def parts_s(start: Starting, at_once: float, assumed: Assumptions) -> dict[str, Column]:
+def start_phases_s(start: StartProfile, at_once: float, assumed: Assumptions) -> dict[str, Column]:
     """Seconds of each phase of a start when `at_once` replicas start at the same time."""
     machines = machines_starting(at_once, start.nodes_per_replica, start.replicas_per_node)
-    network = np.where(start.stands, np.inf, start.network_bytes_per_s)
+    network = np.where(start.machine_kept, np.inf, start.network_bytes_per_s)
     read = (start.stored_bytes, start.nodes_per_replica, machines, network, store_bytes_per_s(start, assumed))
     copied = weights_to_device_s(start.device_bytes, start.slot_bytes_per_s, assumed)
     return {
-        "machine": np.where(start.stands, 0.0, assumed.machine_start_s),
-        "image": np.where(start.stands, 0.0, image_s(start.image_bytes, machines, network, assumed)),
+        "machine": np.where(start.machine_kept, 0.0, assumed.machine_start_s),
+        "image": np.where(start.machine_kept, 0.0, image_pull_s(start.image_bytes, machines, network, assumed)),
         "weights_read": np.asarray(weights_read_s(*read, assumed)),
         "weights_to_device": np.asarray(copied),
         "engine_start": np.asarray(assumed.engine_start_s),
     }
 
 
-def starts_s(start: Starting, at_once: float, assumed: Assumptions) -> Column:
+def start_times_s(start: StartProfile, at_once: float, assumed: Assumptions) -> Column:
     """Seconds from ordering `at_once` replicas until the last one answers, for every deployment."""
-    taken: Column = np.sum(np.broadcast_arrays(*parts_s(start, at_once, assumed).values()), axis=0)
+    taken: Column = np.sum(np.broadcast_arrays(*start_phases_s(start, at_once, assumed).values()), axis=0)
     return taken
 
 
-def start_s(start: Starting, at_once: float, assumed: Assumptions) -> float:
+def start_time_s(start: StartProfile, at_once: float, assumed: Assumptions) -> float:
     """Seconds from ordering `at_once` replicas until the last one answers, for one deployment."""
-    return float(starts_s(start, at_once, assumed))
+    return float(start_times_s(start, at_once, assumed))
 
 
-def restart_s(start: Starting, assumed: Assumptions) -> float:
+def restart_s(start: StartProfile, assumed: Assumptions) -> float:
     """Seconds to restart a replica in place: machine and image are present, and the weights are read again."""
-    parts = parts_s(start, 1.0, assumed)
+    parts = start_phases_s(start, 1.0, assumed)
     return float(sum(parts[name] for name in ("weights_read", "weights_to_device", "engine_start")))
 
 
-def supply_per_s(start: Starting, assumed: Assumptions) -> Column:
+def supply_per_s(start: StartProfile, assumed: Assumptions) -> Column:
     """Replicas per second that become ready however many are ordered; infinite where machines are kept."""
     moved = (start.image_bytes, start.stored_bytes, start.nodes_per_replica, start.replicas_per_node)
-    fed = fed_per_s(*moved, store_bytes_per_s(start, assumed), assumed)
-    return np.where(start.stands, np.inf, fed)
+    fed = transfer_limit_per_s(*moved, store_bytes_per_s(start, assumed), assumed)
+    return np.where(start.machine_kept, np.inf, fed)

@@ -8,27 +8,27 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, one
-from app.sizing.day.failures import Standing, failures
-from app.sizing.day.idle import standing
-from app.sizing.day.money import fixed_usd_per_day, note_of, paid_usd_per_hour
+from app.sizing.day.failures import PeakFleet, simulate_failures
+from app.sizing.day.idle import fleet_per_minute
+from app.sizing.day.money import fixed_usd_per_day, savings_note, paid_usd_per_hour
 from app.sizing.day.scaling import (
     MINUTES,
     SECONDS_PER_MINUTE,
-    Following,
-    Running,
-    following,
-    per_minute,
-    steepest_per_minute,
+    Autoscaler,
+    ReplicaTimeline,
+    simulate_autoscaling,
+    load_per_minute,
+    steepest_rise_per_s,
 )
-from app.sizing.day.start import MANY, Starting, parts_s, start_s, supply_per_s
+from app.sizing.day.start import BULK_START_REPLICAS, StartProfile, start_phases_s, start_time_s, supply_per_s
 from app.sizing.day.zero import idle_share
 from app.sizing.decisions.placement import Fleet
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 from app.sizing.units import HOURS_PER_DAY, LEAST_PER_S
 from app.sizing.values.day import AutoscaledDay, ColdStart, Day, FleetDay, Hour, ScaleOut, ZeroDay
-from app.sizing.words import counted, figure
+from app.sizing.words import format_count, format_number
 from app.sizing.workload import HOURS, Redundancy, Shares
 
 
@@ -46,33 +46,33 @@ class Service:
     accelerators_per_node: float
     capacity_per_s: float  # capacity of one replica within the SLO at the requested confidence, requests/s
     target_utilization: float  # highest planned share of that capacity, from 0 to 1
-    most_per_s: float  # request rate of one replica above which its queue grows, requests/s
-    first_s: float  # TTFT of a request with no other load, s
+    max_per_s: float  # request rate of one replica above which its queue grows, requests/s
+    unloaded_ttft_s: float  # TTFT of a request with no other load, s
     ttft_curve: tuple[tuple[float, float], ...]  # (requests/s of one replica, p95 TTFT in s)
     usd_per_hour: float | None  # hourly cost of the fleet at the peak, USD/h; None without a price
     power_w: float  # mean power of the fleet under load, W
     pricing: PricingModel | None  # pricing model of the machines; None without a price
-    starting: Starting  # data and bandwidths of a replica start
+    starting: StartProfile  # data and bandwidths of a replica start
 
     @property
-    def placed(self) -> float:
+    def placed_replicas(self) -> float:
         """Replicas at the peak, spares included."""
         return self.replicas + self.spare_replicas
 
     @property
-    def fleet(self) -> Fleet:
+    def peak_fleet(self) -> Fleet:
         """The fleet of the peak, as columns of one row."""
         machines = np.array([self.nodes])
         placed = np.array([self.replicas]), np.array([self.spare_replicas])
         return Fleet(*placed, machines, machines * self.accelerators_per_node)
 
 
-def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
+def simulate_day(service: Service, assumed: Assumptions, economics: Economics) -> Day:
     """The day of a deployment whose hourly load is known."""
-    with unrecorded():
-        load = per_minute(service.peak_per_s, service.shares)
-        once = start_s(service.starting, 1.0, assumed)
-        at = Following(
+    with suspend_recording():
+        load = load_per_minute(service.peak_per_s, service.shares)
+        once = start_time_s(service.starting, 1.0, assumed)
+        at = Autoscaler(
             capacity_per_s=service.capacity_per_s,
             target_utilization=service.target_utilization,
             most_replicas=service.replicas,
@@ -80,49 +80,49 @@ def day_of(service: Service, assumed: Assumptions, economics: Economics) -> Day:
             supply_per_s=float(supply_per_s(service.starting, assumed)),
             keep_s=assumed.scale_in_delay_s,
         )
-        running = following(load, at)
+        running = simulate_autoscaling(load, at)
         each, count = np.array([service.accelerators_per_replica]), np.array([service.accelerators_per_node])
-        placed, nodes = standing(service.redundancy, service.fleet, each, count, running.ordered)
+        placed, nodes = fleet_per_minute(service.redundancy, service.peak_fleet, each, count, running.ordered)
         idle = idle_share(load, assumed.scale_to_zero_after_s, once)
         fixed = fixed_day(service)
         autoscaled = autoscaled_day(service, running, placed, nodes, fixed, assumed, economics)
         awake, awake_nodes = placed * (1 - idle), nodes * (1 - idle)
         return Day(
-            hours=hours_of(service, placed),
+            hours=summarize_hours(service, placed),
             fixed=fixed,
             autoscaled=autoscaled,
             scale_to_zero=ZeroDay(
                 replica_hours=float(awake.mean()) * HOURS_PER_DAY,
-                usd_per_day=usd_of(service, fixed, awake_nodes, assumed, economics),
+                usd_per_day=daily_usd(service, fixed, awake_nodes, assumed, economics),
                 idle_hours=float(idle.mean()) * HOURS_PER_DAY,
-                first_request_s=once + service.first_s,
+                first_request_s=once + service.unloaded_ttft_s,
             ),
             cold_start=ColdStart(
                 once,
-                start_s(service.starting, MANY, assumed),
-                {name: float(taken) for name, taken in parts_s(service.starting, 1.0, assumed).items()},
+                start_time_s(service.starting, BULK_START_REPLICAS, assumed),
+                {name: float(taken) for name, taken in start_phases_s(service.starting, 1.0, assumed).items()},
             ),
-            scale_out=scale_out(service, load, at, running),
-            failures=failures(at_peak(service), service.starting, assumed),
+            scale_out=assess_scale_out(service, load, at, running),
+            failures=simulate_failures(fleet_at_peak(service), service.starting, assumed),
             cheaper="autoscaled" if autoscaled.saving_share > 0 else "fixed",
         )
 
 
-def at_peak(service: Service) -> Standing:
+def fleet_at_peak(service: Service) -> PeakFleet:
     """The fleet at the peak, of which parts may be lost."""
-    return Standing(
+    return PeakFleet(
         peak_per_s=service.peak_per_s,
         replicas=service.replicas,
-        placed=service.placed,
+        placed_replicas=service.placed_replicas,
         hosts=float(service.nodes / service.starting.nodes_per_replica),
         zones=float(service.redundancy.zones),
-        most_per_s=service.most_per_s,
+        max_per_s=service.max_per_s,
         replaced=service.pricing not in (PricingModel.OWNED, None),
         ttft_curve=service.ttft_curve,
     )
 
 
-def hours_of(service: Service, placed: Column) -> tuple[Hour, ...]:
+def summarize_hours(service: Service, placed: Column) -> tuple[Hour, ...]:
     """Load and largest number of replicas of every hour."""
     most = placed.reshape(HOURS, MINUTES).max(axis=1)
     return tuple(
@@ -134,10 +134,10 @@ def hours_of(service: Service, placed: Column) -> tuple[Hour, ...]:
 def fixed_day(service: Service) -> FleetDay:
     """The day of a fleet that stays at its peak size."""
     usd = None if service.usd_per_hour is None else fixed_usd_per_day(service.usd_per_hour)
-    return FleetDay(service.placed * HOURS_PER_DAY, usd)
+    return FleetDay(service.placed_replicas * HOURS_PER_DAY, usd)
 
 
-def usd_of(
+def daily_usd(
     service: Service, fixed: FleetDay, nodes: Column, assumed: Assumptions, economics: Economics
 ) -> float | None:
     """Daily cost with the given machines in use in every minute; None without a price."""
@@ -157,7 +157,7 @@ def usd_of(
 
 def autoscaled_day(
     service: Service,
-    running: Running,
+    running: ReplicaTimeline,
     placed: Column,
     nodes: Column,
     fixed: FleetDay,
@@ -166,7 +166,7 @@ def autoscaled_day(
 ) -> AutoscaledDay:
     """The day of a fleet that follows the load."""
     hours = float(placed.mean()) * HOURS_PER_DAY
-    usd = usd_of(service, fixed, nodes, assumed, economics)
+    usd = daily_usd(service, fixed, nodes, assumed, economics)
     saving = 1 - hours / fixed.replica_hours
     if usd is not None and fixed.usd_per_day:
         saving = 1 - usd / fixed.usd_per_day
@@ -174,29 +174,29 @@ def autoscaled_day(
         replica_hours=hours,
         usd_per_day=usd,
         least_replicas=int(placed.min()),
-        warm_replicas=running.warm,
+        warm_replicas=running.max_warm_replicas,
         saving_share=max(0.0, saving),
-        note=note_of(service.pricing if usd is not None else None),
+        note=savings_note(service.pricing if usd is not None else None),
     )
 
 
-def scale_out(service: Service, load: Column, autoscaler: Following, running: Running) -> ScaleOut:
+def assess_scale_out(service: Service, load: Column, autoscaler: Autoscaler, running: ReplicaTimeline) -> ScaleOut:
     """Whether replicas that are ordered as the load rises start in time, and why."""
-    steepest = steepest_per_minute(load)
+    steepest = steepest_rise_per_s(load)
     each = max(service.capacity_per_s * service.target_utilization, LEAST_PER_S)
-    minutes, warm = float(autoscaler.start_s) / SECONDS_PER_MINUTE, running.warm
+    minutes, warm = float(autoscaler.start_s) / SECONDS_PER_MINUTE, running.max_warm_replicas
     rise = (
-        f"The load rises by at most {figure(steepest)} requests/s per minute, the load of {figure(steepest / each)} "
+        f"The load rises by at most {format_number(steepest)} requests/s per minute, the load of {format_number(steepest / each)} "
         "replicas."
     )
     if warm == 0:
-        why = f"{rise} The running replicas meet the limits during the {figure(minutes)} minutes that a start takes."
+        why = f"{rise} The running replicas meet the limits during the {format_number(minutes)} minutes that a start takes."
     else:
         why = (
-            f"{rise} The load outgrows the running replicas during the {figure(minutes)} minutes that a start takes. "
-            f"Therefore up to {counted(warm, 'replica')} start ahead of the load."
+            f"{rise} The load outgrows the running replicas during the {format_number(minutes)} minutes that a start takes. "
+            f"Therefore up to {format_count(warm, 'replica')} start ahead of the load."
         )
     fed = float(autoscaler.supply_per_s) * SECONDS_PER_MINUTE
     if steepest / each > fed:
-        why += f" The image registry and the weight store supply at most {figure(fed)} replicas per minute."
+        why += f" The image registry and the weight store supply at most {format_number(fed)} replicas per minute."
     return ScaleOut(warm == 0, steepest, steepest / each, why)

@@ -11,29 +11,29 @@ from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.decisions.listed import listing_prices
 from app.sizing.decisions.machines import (
     Candidates,
-    candidates_at,
+    candidates_from_listings,
     in_named_regions,
     listings_allowed,
-    outdone,
+    superseded_listings,
 )
 from app.sizing.decisions.ownership import horizon_hours
-from app.sizing.decisions.prices import no_older
-from app.sizing.decisions.rejections import no_more
-from app.sizing.decisions.sold import sold
-from app.sizing.formula import formula, unrecorded
+from app.sizing.decisions.prices import no_older_than
+from app.sizing.decisions.rejections import is_at_most
+from app.sizing.decisions.sold import describe_sold_machines
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.prices import FIRM, KINDS
 from app.sizing.question import Constraints, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
-from app.sizing.values.ways import WAY_OF, Alternative, AcquisitionOption
+from app.sizing.values.ways import OPTION_OF_PRICING, Alternative, AcquisitionOption
 from app.sizing.workload import InferenceWorkload
 
-WAYS = tuple(AcquisitionOption)
-ON_DEMAND, OWNED = WAYS.index(AcquisitionOption.ON_DEMAND), WAYS.index(AcquisitionOption.OWNED)
-NO_WAY = -1
+ACQUISITION_OPTIONS = tuple(AcquisitionOption)
+ON_DEMAND, OWNED = ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND), ACQUISITION_OPTIONS.index(AcquisitionOption.OWNED)
+NOT_AN_OPTION = -1
 # Acquisition option of each pricing model, as indices: entry i is that of `PRICING[i]`.
-WAY_CODES: Codes = np.array([WAYS.index(WAY_OF[p]) if p in WAY_OF else NO_WAY for p in PRICING])
+OPTION_CODES: Codes = np.array([ACQUISITION_OPTIONS.index(OPTION_OF_PRICING[p]) if p in OPTION_OF_PRICING else NOT_AN_OPTION for p in PRICING])
 FIRM_CODES: Mask = np.array([kind in FIRM for kind in KINDS])
 
 
@@ -72,10 +72,10 @@ def break_even_month(purchase_usd: Column, running_usd_per_hour: Column, rent_us
 
 
 @dataclass(frozen=True, slots=True)
-class Deployed(Columns):
+class DeployedMachines(Columns):
     """Deployments with their machines, their cost and what a replacement machine must offer."""
 
-    offered: Candidates  # machine of each deployment
+    machines: Candidates  # machine of each deployment
     cost: Cost  # cost of each deployment
     nodes: Column  # machines of the deployment
     linked_nodes: Column  # machines that one network joins; the network is priced only where machines are owned
@@ -83,29 +83,29 @@ class Deployed(Columns):
     host_bytes: Column  # host memory used on each machine, bytes
 
 
-def alternatives(question: Question, market: Catalog, deployed: Deployed) -> tuple[tuple[Alternative, ...], ...]:
+def find_alternatives(question: Question, market: Catalog, deployments: DeployedMachines) -> tuple[tuple[Alternative, ...], ...]:
     """For each deployment, the cheapest equivalent listing of every other acquisition option.
 
     Listings with a firm price are preferred: a price without a seller is used only where the option has no firm one.
     """
-    assumed, economics, offered = question.assumptions, question.economics, deployed.offered
-    with unrecorded():
-        on_sale = _on_sale(question, market, offered)
+    assumed, economics, offered = question.assumptions, question.economics, deployments.machines
+    with suspend_recording():
+        on_sale = _listings_on_sale(question, market, offered)
         prices = listing_prices(market, on_sale, assumed, economics)
-        rows = _firm_and_cheap_first(market, np.flatnonzero(on_sale), prices.usd_per_hour)
-        of, way, row = _of_each_way(market, deployed, rows)
-        found = candidates_at(market, prices, row, market.listings.vcpus, assumed)
-        nodes, linked, host = deployed.nodes[of], deployed.linked_nodes[of], deployed.host_bytes[of]
+        rows = _sort_firm_then_cheap(market, np.flatnonzero(on_sale), prices.usd_per_hour)
+        of, way, row = _first_listing_per_option(market, deployments, rows)
+        found = candidates_from_listings(market, prices, row, market.listings.vcpus, assumed)
+        nodes, linked, host = deployments.nodes[of], deployments.linked_nodes[of], deployments.host_bytes[of]
         others = deployment_cost(found, nodes, linked, assumed, economics, host_bytes=host)
-        kept = _within(question.constraints, others) & _worth_it(market, deployed, others, of, way)
+        kept = _within_budget(question.constraints, others) & _cheaper_than_on_demand(market, deployments, others, of, way)
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
-        months = _break_even(question, deployed.cost, others, of, way)
+        months = _break_even_months(question, deployments.cost, others, of, way)
     by_deployment: list[list[Alternative]] = [[] for _ in range(len(offered))]
-    for i, at_sale in enumerate(sold(market, found, question.today, question.economics.discounts)):
+    for i, at_sale in enumerate(describe_sold_machines(market, found, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.provider is not None and at_sale.region is not None
         by_deployment[of[i]].append(
             Alternative(
-                way=WAYS[way[i]],
+                way=ACQUISITION_OPTIONS[way[i]],
                 provider=at_sale.provider,
                 region=at_sale.region,
                 usd_per_hour=at(others.usd_per_hour, i),
@@ -119,40 +119,40 @@ def alternatives(question: Question, market: Catalog, deployed: Deployed) -> tup
     return tuple(map(tuple, by_deployment))
 
 
-def _on_sale(question: Question, market: Catalog, offered: Candidates) -> Mask:
+def _listings_on_sale(question: Question, market: Catalog, offered: Candidates) -> Mask:
     """Listings of the given accelerators that the request's filters allow, with any kind of price."""
     limits, workload, listings = question.constraints, question.workload, market.listings
     keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
-    keep &= listings_allowed(market, limits, None) & no_older(listings, limits.max_price_age_days, question.today)
-    keep &= ~outdone(market, keep)
+    keep &= listings_allowed(market, limits, None) & no_older_than(listings, limits.max_price_age_days, question.today)
+    keep &= ~superseded_listings(market, keep)
     if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
         keep &= in_named_regions(market)
-    keep &= WAY_CODES[listings.pricing] != NO_WAY
+    keep &= OPTION_CODES[listings.pricing] != NOT_AN_OPTION
     return keep
 
 
-def _firm_and_cheap_first(market: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:
+def _sort_firm_then_cheap(market: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:
     """The given listings, firm prices first, then by price."""
     return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[market.listings.kind[rows]]))]
 
 
-def _of_each_way(market: Catalog, deployed: Deployed, rows: Codes) -> tuple[Codes, Codes, Codes]:
+def _first_listing_per_option(market: Catalog, deployed: DeployedMachines, rows: Codes) -> tuple[Codes, Codes, Codes]:
     """(deployment, option, listing) of the first equivalent listing of each option other than the deployment's own."""
-    listings, offered = market.listings, deployed.offered
-    ways, own = WAY_CODES[listings.pricing[rows]], WAY_CODES[listings.pricing[offered.listing]]
-    good = as_good(market, deployed, rows) & (ways != own[:, None]) & (offered.listing >= 0)[:, None]
-    each = good[:, None, :] & (ways == np.arange(len(WAYS))[:, None])  # deployment x way x listing
+    listings, offered = market.listings, deployed.machines
+    ways, own = OPTION_CODES[listings.pricing[rows]], OPTION_CODES[listings.pricing[offered.listing]]
+    good = equivalent_or_better(market, deployed, rows) & (ways != own[:, None]) & (offered.listing >= 0)[:, None]
+    each = good[:, None, :] & (ways == np.arange(len(ACQUISITION_OPTIONS))[:, None])  # deployment x way x listing
     of, way = np.nonzero(each.any(axis=2))
     return of, way, rows[each[of, way].argmax(axis=1)] if len(of) else of
 
 
-def as_good(market: Catalog, deployed: Deployed, rows: Codes) -> Mask:
+def equivalent_or_better(market: Catalog, deployed: DeployedMachines, rows: Codes) -> Mask:
     """Which listings (columns) sell the same count of each deployment's accelerator (rows) in an equal or better
     machine.
     """
-    mine, theirs = market.machines.take(deployed.offered.machine), market.machines.take(market.listings.machine[rows])
+    mine, theirs = market.machines.take(deployed.machines.machine), market.machines.take(market.listings.machine[rows])
     network = np.where(deployed.spanning, np.nan_to_num(mine.network_bytes_per_s), 0.0)
-    rented = ~market.listings.owned[rows]  # an owned machine that lacks memory gets it as an ancillary purchase
+    rented = ~market.listings.is_owned[rows]  # an owned machine that lacks memory gets it as an ancillary purchase
     good: Mask = mine.accelerator[:, None] == theirs.accelerator
     good &= mine.accelerators_per_node[:, None] == theirs.accelerators_per_node
     for least, there in (
@@ -161,26 +161,26 @@ def as_good(market: Catalog, deployed: Deployed, rows: Codes) -> Mask:
         (mine.link_bytes_per_s, theirs.link_bytes_per_s),
         (mine.scale_up_domain, theirs.scale_up_domain),
         (network, np.nan_to_num(theirs.network_bytes_per_s)),
-        (np.nan_to_num(deployed.offered.vcpus), np.nan_to_num(market.listings.vcpus[rows], nan=np.inf)),
+        (np.nan_to_num(deployed.machines.vcpus), np.nan_to_num(market.listings.vcpus[rows], nan=np.inf)),
         (deployed.host_bytes, np.where(rented, np.nan_to_num(market.listings.ram_bytes[rows], nan=np.inf), np.inf)),
     ):
         good &= there >= least[:, None]
     return good
 
 
-def _within(limits: Constraints, cost: Cost) -> Mask:
+def _within_budget(limits: Constraints, cost: Cost) -> Mask:
     """Rows whose hourly cost and purchase stay within the budgets."""
     kept: Mask = np.ones(len(cost), dtype=bool)
     if limits.max_usd_per_hour is not None:
-        kept &= no_more(cost.usd_per_hour, limits.max_usd_per_hour)
+        kept &= is_at_most(cost.usd_per_hour, limits.max_usd_per_hour)
     if limits.max_purchase_usd is not None:
-        kept &= no_more(np.nan_to_num(cost.purchase_usd), limits.max_purchase_usd)
+        kept &= is_at_most(np.nan_to_num(cost.purchase_usd), limits.max_purchase_usd)
     return kept
 
 
-def _worth_it(market: Catalog, deployed: Deployed, others: Cost, of: Codes, way: Codes) -> Mask:
+def _cheaper_than_on_demand(market: Catalog, deployed: DeployedMachines, others: Cost, of: Codes, way: Codes) -> Mask:
     """All rows except commitments and spot capacity that cost at least as much as the same machines on demand."""
-    own = WAY_CODES[market.listings.pricing[deployed.offered.listing]]
+    own = OPTION_CODES[market.listings.pricing[deployed.machines.listing]]
     plain = np.where(own == ON_DEMAND, deployed.cost.usd_per_hour, np.inf)
     on_demand = way == ON_DEMAND
     plain[of[on_demand]] = others.usd_per_hour[on_demand]
@@ -188,7 +188,7 @@ def _worth_it(market: Catalog, deployed: Deployed, others: Cost, of: Codes, way:
     return kept
 
 
-def _break_even(question: Question, cost: Cost, others: Cost, of: Codes, way: Codes) -> Column:
+def _break_even_months(question: Question, cost: Cost, others: Cost, of: Codes, way: Codes) -> Column:
     """Month from which owning has cost less than the rent of each row.
 
     Where a row is owned, it is compared with the rent of its deployment. NaN where no purchase price is known;

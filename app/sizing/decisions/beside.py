@@ -86,7 +86,7 @@ def racks_usd(nodes: Column, rated_w: Column, server: Mask, owned: Mask, assumed
 
 
 @formula(unit="USD")
-def beside_usd(network_usd: Column, racks_usd: Column, more_memory_usd: Column) -> Column:
+def ancillary_usd(network_usd: Column, racks_usd: Column, more_memory_usd: Column) -> Column:
     """Price of all ancillary purchases.
 
     Parameters:
@@ -112,7 +112,7 @@ def network_price(found: Candidates, linked_nodes: Column, assumed: Assumptions)
     return network_usd_per_gbit(linked_nodes, ~np.isnan(found.node.network_bytes_per_s), assumed)
 
 
-def beside_of(
+def estimate_ancillary_costs(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column | float, assumed: Assumptions
 ) -> AncillaryCosts:
     """Ancillary purchases for `nodes` machines, joined by networks of `linked_nodes` machines each.

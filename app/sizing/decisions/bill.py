@@ -8,16 +8,16 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, one
-from app.sizing.decisions.beside import beside_of, network_price, node_gbit_per_s
+from app.sizing.decisions.beside import estimate_ancillary_costs, network_price, node_gbit_per_s
 from app.sizing.decisions.chassis import memory_usd
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ownership import floor_usd_per_hour, horizon_hours, power_usd_per_hour, upkeep_usd_per_hour
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.question import Economics
 from app.sizing.result import Part
 
 
-def bills(
+def itemize_costs(
     found: Candidates,
     nodes: Column,
     linked_nodes: Column,
@@ -31,14 +31,14 @@ def bills(
     `nodes` is the number of machines of each deployment.
     """
     host = np.broadcast_to(np.asarray(host_bytes, dtype=np.float64), nodes.shape)
-    with unrecorded():
+    with suspend_recording():
         return tuple(
-            (*_lines(found.take(row), nodes[row], linked_nodes[row], host[row], assumed, economics),)
+            (*_bill_lines(found.take(row), nodes[row], linked_nodes[row], host[row], assumed, economics),)
             for row in np.arange(len(nodes))[:, None]
         )
 
 
-def _lines(
+def _bill_lines(
     found: Candidates,
     nodes: Column,
     linked_nodes: Column,
@@ -51,7 +51,7 @@ def _lines(
     """
     machines, kilowatts = one(nodes), one(found.draw_w) / 1e3
     if not np.isnan(found.purchase_usd[0]):
-        bought = (*_machine(found, machines), *_beside(found, nodes, linked_nodes, host_bytes, assumed))
+        bought = (*_machine_parts(found, machines), *_ancillary_parts(found, nodes, linked_nodes, host_bytes, assumed))
         yield from bought
         spent = sum(part.quantity * (part.unit_usd or 0.0) for part in bought)
         yield Part("upkeep_usd", spent, usd_per_hour=one(upkeep_usd_per_hour(np.ones(1), assumed)))
@@ -65,7 +65,7 @@ def _lines(
     yield Part("horizon_hours", horizon_hours(economics))
 
 
-def _machine(found: Candidates, machines: float) -> Iterator[Part]:
+def _machine_parts(found: Candidates, machines: float) -> Iterator[Part]:
     """Owned machines as one line, or itemized by part where the machine has no price of its own."""
     parts = found.parts
     if np.isnan(parts.accelerators_usd[0]):
@@ -79,11 +79,11 @@ def _machine(found: Candidates, machines: float) -> Iterator[Part]:
             yield Part(what, machines, unit_usd=one(usd))
 
 
-def _beside(
+def _ancillary_parts(
     found: Candidates, nodes: Column, linked_nodes: Column, host_bytes: Column, assumed: Assumptions
 ) -> Iterator[Part]:
     """Ancillary purchases for owned machines: network, racks and extra memory."""
-    ancillary = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
+    ancillary = estimate_ancillary_costs(found, nodes, linked_nodes, host_bytes, assumed)
     if ancillary.network_usd[0] > 0:
         rate = one(nodes * node_gbit_per_s(found, assumed))
         yield Part("network_gbit_per_s", rate, unit_usd=one(network_price(found, linked_nodes, assumed)))

@@ -34,13 +34,13 @@ class Parts(Columns):
         )
 
     @classmethod
-    def none(cls, count: int) -> Parts:
+    def empty_rows(cls, count: int) -> Parts:
         """`count` rows of NaN: machines that have a price of their own."""
         return cls(*(np.full(count, np.nan) for _ in range(5)))
 
 
 @formula(unit="USD", source="definition; the position within the range is an assumption")
-def part_usd(price_low_usd: Column, price_high_usd: Column, assumed: Assumptions) -> Column:
+def accelerator_unit_usd(price_low_usd: Column, price_high_usd: Column, assumed: Assumptions) -> Column:
     """Price of one accelerator within its range of list prices.
 
     Parameters:
@@ -56,7 +56,7 @@ def part_usd(price_low_usd: Column, price_high_usd: Column, assumed: Assumptions
 
 
 @formula(unit="USD", source="definition; the prices are assumptions")
-def chassis_usd(accelerators_per_node: Column, accelerator_power_w: Column, desk: Mask, assumed: Assumptions) -> Column:
+def chassis_usd(accelerators_per_node: Column, accelerator_power_w: Column, is_desktop_card: Mask, assumed: Assumptions) -> Column:
     """Price of a machine's case, board, power supplies and cooling, by the number of accelerators.
 
     More than eight accelerators need several chassis. Desktop cards exhaust heat sideways: more than two hot ones
@@ -76,12 +76,12 @@ def chassis_usd(accelerators_per_node: Column, accelerator_power_w: Column, desk
     desktop = np.where(accelerators_per_node <= 1, assumed.desktop_chassis_usd, assumed.tower_chassis_usd)
     large = np.ceil(accelerators_per_node / 8) * assumed.large_chassis_usd
     server = np.where(accelerators_per_node <= 4, assumed.small_chassis_usd, large)
-    hot = np.where(desk & (accelerator_power_w > assumed.air_cooled_card_w), assumed.hot_chassis_factor, 1.0)
-    return np.where(desk & (accelerators_per_node <= 2), desktop, server * hot)
+    hot = np.where(is_desktop_card & (accelerator_power_w > assumed.air_cooled_card_w), assumed.hot_chassis_factor, 1.0)
+    return np.where(is_desktop_card & (accelerators_per_node <= 2), desktop, server * hot)
 
 
 @formula(unit="USD", source="definition; cores per accelerator and their price are assumptions")
-def processors_usd(accelerators_per_node: Column, desk: Mask, assumed: Assumptions) -> Column:
+def processors_usd(accelerators_per_node: Column, is_desktop_card: Mask, assumed: Assumptions) -> Column:
     """Price of a machine's host processors; desktop processors where it carries at most four desktop cards.
 
     Parameters:
@@ -93,7 +93,7 @@ def processors_usd(accelerators_per_node: Column, desk: Mask, assumed: Assumptio
         >>> float(processors_usd(8.0, False, Assumptions()))
         7680.0
     """
-    core_usd = np.where(desk & (accelerators_per_node <= 4), assumed.desktop_core_usd, assumed.server_core_usd)
+    core_usd = np.where(is_desktop_card & (accelerators_per_node <= 4), assumed.desktop_core_usd, assumed.server_core_usd)
     return accelerators_per_node * assumed.cores_per_accelerator * core_usd
 
 
@@ -134,7 +134,7 @@ def memory_usd(memory_bytes: Column, memory_usd_per_gib: Column) -> Column:
 
 
 @formula(unit="USD")
-def parts_usd(accelerators_usd: Column, chassis_usd: Column, processors_usd: Column, memory_usd: Column) -> Column:
+def assembled_machine_usd(accelerators_usd: Column, chassis_usd: Column, processors_usd: Column, memory_usd: Column) -> Column:
     """Price of a machine assembled from parts.
 
     Parameters:
@@ -150,10 +150,10 @@ def parts_usd(accelerators_usd: Column, chassis_usd: Column, processors_usd: Col
     return accelerators_usd + chassis_usd + processors_usd + memory_usd
 
 
-def parts_of(machines: Machines, types: AcceleratorColumns, ram_bytes: Column, assumed: Assumptions) -> Parts:
+def estimate_parts(machines: Machines, types: AcceleratorColumns, ram_bytes: Column, assumed: Assumptions) -> Parts:
     """Estimated parts of each machine; chips that are whole machines include everything."""
     row, count = machines.accelerator, machines.accelerators_per_node
-    each = part_usd(types.price_low_usd[row], types.price_high_usd[row], assumed)
+    each = accelerator_unit_usd(types.price_low_usd[row], types.price_high_usd[row], assumed)
     power = np.where(np.isnan(types.power_w[row]), assumed.socket_power_w, types.power_w[row])
     desk, whole = machines.workstation & types.desktop[row], types.whole_machine[row]
     small = desk & (count <= 4)
@@ -169,10 +169,10 @@ def parts_of(machines: Machines, types: AcceleratorColumns, ram_bytes: Column, a
     )
 
 
-def together_usd(parts: Parts) -> Column:
+def machine_parts_usd(parts: Parts) -> Column:
     """Price of machines assembled from parts; NaN where a machine has a price of its own."""
     memory = memory_usd(parts.memory_bytes, parts.memory_usd_per_gib)
-    return parts_usd(parts.accelerators_usd, parts.chassis_usd, parts.processors_usd, memory)
+    return assembled_machine_usd(parts.accelerators_usd, parts.chassis_usd, parts.processors_usd, memory)
 
 
 @formula(unit="USD")

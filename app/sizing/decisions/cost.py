@@ -8,18 +8,18 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.decisions.beside import beside_of, beside_usd
-from app.sizing.decisions.chassis import together_usd
+from app.sizing.decisions.beside import estimate_ancillary_costs, ancillary_usd
+from app.sizing.decisions.chassis import machine_parts_usd
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ownership import horizon_hours, owned_usd_per_hour
-from app.sizing.decisions.rejections import Rejections, no_more
+from app.sizing.decisions.rejections import Rejections, is_at_most
 from app.sizing.formula import formula, is_recording
 from app.sizing.question import Constraints, Economics
-from app.sizing.result import Reached
+from app.sizing.result import FilterStage
 from app.sizing.units import HOURS_PER_YEAR, LEAST_PER_S, LEAST_WORK_PER_S, SECONDS_PER_HOUR
 
 # Plans that need more accelerators are rejected, whatever limit the request sets.
-MOST_ACCELERATORS = 10_000_000
+MAX_ACCELERATORS = 10_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Cost(Columns):
 
 
 @formula(unit="USD")
-def purchase_usd(nodes: Column, machine_purchase_usd: Column, beside_usd: Column) -> Column:
+def purchase_usd(nodes: Column, machine_purchase_usd: Column, ancillary_usd: Column) -> Column:
     """Upfront spend: owned machines and their ancillary purchases.
 
     Parameters:
@@ -46,12 +46,12 @@ def purchase_usd(nodes: Column, machine_purchase_usd: Column, beside_usd: Column
         >>> purchase_usd(2.0, 265_000.0, 68_000.0)
         598000.0
     """
-    return nodes * machine_purchase_usd + beside_usd
+    return nodes * machine_purchase_usd + ancillary_usd
 
 
 @formula(unit="USD/h")
 def usd_per_hour(
-    nodes: Column, machine_usd_per_hour: Column, beside_usd: Column, horizon_hours: float, assumed: Assumptions
+    nodes: Column, machine_usd_per_hour: Column, ancillary_usd: Column, horizon_hours: float, assumed: Assumptions
 ) -> Column:
     """Hourly cost of a deployment: its machines, plus ancillary purchases spread over the horizon and their
     maintenance.
@@ -67,8 +67,8 @@ def usd_per_hour(
         >>> round(usd_per_hour(2.0, 55.04, 26_280.0, 26_280.0, Assumptions()), 2)
         111.23
     """
-    yearly = beside_usd * assumed.maintenance_fraction_per_year
-    return nodes * machine_usd_per_hour + beside_usd / horizon_hours + yearly / HOURS_PER_YEAR
+    yearly = ancillary_usd * assumed.maintenance_fraction_per_year
+    return nodes * machine_usd_per_hour + ancillary_usd / horizon_hours + yearly / HOURS_PER_YEAR
 
 
 @formula(unit="W")
@@ -132,13 +132,13 @@ def deployment_cost(
     """
     owned = ~np.isnan(found.purchase_usd)
     if is_recording():  # the trace shows how the price of an owned machine is derived
-        together_usd(found.parts)
+        machine_parts_usd(found.parts)
         draw = np.where(owned, found.draw_w, np.nan)
         owned_usd_per_hour(found.purchase_usd, draw, ~found.node.workstation, assumed, economics)
     hours, ancillary = horizon_hours(economics), np.zeros(len(found))
     if owned.any():
-        bought = beside_of(found, nodes, linked_nodes, host_bytes, assumed)
-        ancillary = beside_usd(bought.network_usd, bought.racks_usd, bought.more_memory_usd)
+        bought = estimate_ancillary_costs(found, nodes, linked_nodes, host_bytes, assumed)
+        ancillary = ancillary_usd(bought.network_usd, bought.racks_usd, bought.more_memory_usd)
     hourly = usd_per_hour(nodes, found.usd_per_hour, ancillary, hours, assumed)
     return Cost(
         usd_per_hour=hourly,
@@ -149,7 +149,7 @@ def deployment_cost(
     )
 
 
-def does_work(units_per_s: float) -> bool:
+def has_measurable_throughput(units_per_s: float) -> bool:
     """Whether the throughput is high enough for a cost per million to be meaningful."""
     return units_per_s > LEAST_WORK_PER_S
 
@@ -187,7 +187,7 @@ def kwh_per_million(power_w: Column, units_per_s: Column) -> Column:
 Limit = tuple[str, str, Column, float | None, str]
 
 
-def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[Limit, ...]:
+def _limit_rows(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[Limit, ...]:
     """Code, sentence, needed column, allowed value and unit of each limit on accelerators, money and power."""
     purchase = np.nan_to_num(cost.purchase_usd, nan=0.0)
     power = None if constraints.max_power_w is None else constraints.max_power_w / 1e3
@@ -196,7 +196,7 @@ def _sizes(accelerators: Column, cost: Cost, constraints: Constraints) -> tuple[
             "too_many_accelerators",
             "{name} needs {needed} accelerators; the limit is {available}.",
             accelerators,
-            MOST_ACCELERATORS if constraints.max_accelerators is None else constraints.max_accelerators,
+            MAX_ACCELERATORS if constraints.max_accelerators is None else constraints.max_accelerators,
             "accelerators",
         ),
         (
@@ -230,10 +230,10 @@ def within_limits(
     shortfall.
     """
     keep: Mask = np.ones(len(accelerator), dtype=bool)
-    for code, text, needed, available, unit in _sizes(accelerators, cost, constraints):
+    for code, text, needed, available, unit in _limit_rows(accelerators, cost, constraints):
         if available is None:
             continue
-        good = no_more(needed, float(available))
+        good = is_at_most(needed, float(available))
         rejections.reject_with_shortfall(
             accelerator[keep],
             good[keep],
@@ -243,7 +243,7 @@ def within_limits(
             available=np.full(int(keep.sum()), float(available)),
             unit=unit,
             count=accelerators[keep],
-            reached=Reached.LIMITS,
+            reached=FilterStage.LIMITS,
         )
         keep = keep & good
     return keep

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from app.errors import Conflict
-from app.sizing.decisions.machines import Candidates, candidates, unpriced
-from app.sizing.decisions.prices import UNINTERRUPTED
+from app.sizing.decisions.machines import Candidates, find_candidates, unpriced_machine
+from app.sizing.decisions.prices import UNINTERRUPTIBLE
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Deployment, Question
@@ -14,7 +14,7 @@ from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def machines_for(
+def find_machines(
     question: Question, deployment: Deployment, market: Catalog, kinds: tuple[PriceKind, ...] = ()
 ) -> Candidates:
     """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
@@ -28,12 +28,12 @@ def machines_for(
     )
     unread, workload = NullRejections(market.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
-    ends = isinstance(workload, TrainingWorkload) or workload.ends
+    ends = isinstance(workload, TrainingWorkload) or workload.is_finite
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     sought = (market, constraints, question.economics, question.assumptions, unread)
-    machines = candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
+    machines = find_candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
     if not len(machines) and deployment.pricing_model is None:
-        machines = candidates(*sought, pricing=UNINTERRUPTED, fixed=deployment, zones=zones, reads_host=reads_host)
+        machines = find_candidates(*sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host)
     if len(machines):
         return machines
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
@@ -43,10 +43,10 @@ def machines_for(
             "pricing model. Omit them, or choose values from GET /catalog/offers."
             + (" With several zones, rented machines must be in named regions." if zones > 1 else "")
         )
-    return unpriced(market, deployment, question.assumptions)
+    return unpriced_machine(market, deployment, question.assumptions)
 
 
-def of_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
+def filter_by_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
     """For a service, the machines whose accelerator count matches `total_accelerators` divided by `nodes`."""
     training = isinstance(question.workload, TrainingWorkload)
     if training or deployment.nodes is None or deployment.total_accelerators is None:
@@ -55,7 +55,7 @@ def of_size(machines: Candidates, question: Question, deployment: Deployment) ->
     return machines.take(np.flatnonzero(held == deployment.total_accelerators))
 
 
-def unsold(market: Catalog, deployment: Deployment, question: Question) -> Candidates:
+def unlisted_machine(market: Catalog, deployment: Deployment, question: Question) -> Candidates:
     """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1
@@ -64,10 +64,10 @@ def unsold(market: Catalog, deployment: Deployment, question: Question) -> Candi
         raise Conflict(
             f"{nodes} nodes cannot hold exactly {total} accelerators: {reason}. Omit `nodes` or `total_accelerators`."
         )
-    return unpriced(market, deployment, question.assumptions)
+    return unpriced_machine(market, deployment, question.assumptions)
 
 
-def least_in_one(question: Question, deployment: Deployment) -> int:
+def min_accelerators_per_machine(question: Question, deployment: Deployment) -> int:
     """Accelerators that one machine must carry: those of a replica or a small training run, or the requested total per
     machine.
     """
@@ -82,6 +82,6 @@ def least_in_one(question: Question, deployment: Deployment) -> int:
     return size or 1
 
 
-def most_in_one(machines: Candidates) -> float:
+def max_accelerators_per_machine(machines: Candidates) -> float:
     """Largest accelerator count of the given machines."""
     return float(machines.node.accelerators_per_node.max(initial=0.0))

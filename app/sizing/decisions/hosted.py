@@ -76,7 +76,7 @@ def hosted_usd_total(hosted_usd_per_million: float, volume_requests: float, toke
 
 
 @formula(unit="requests/s", source="definition")
-def pays_from_per_s(usd_per_hour: float, hosted_usd_per_million: float, tokens_per_request: float) -> float:
+def break_even_rate_per_s(usd_per_hour: float, hosted_usd_per_million: float, tokens_per_request: float) -> float:
     """Mean load above which machines paid by the hour cost less than a host paid by the token.
 
     Parameters:
@@ -95,7 +95,7 @@ def pays_from_per_s(usd_per_hour: float, hosted_usd_per_million: float, tokens_p
     )
 
 
-def open_to_hosts(limits: Constraints) -> bool:
+def allows_hosted_api(limits: Constraints) -> bool:
     """Whether the constraints permit a hosted API, whose location is unknown.
 
     Regions, providers and on-premises machines that the request names rule it out.

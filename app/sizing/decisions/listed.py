@@ -21,7 +21,7 @@ from app.sizing.snapshot import Catalog
 
 
 @dataclass(frozen=True, slots=True)
-class Priced(Columns):
+class ListingPrices(Columns):
     """Price and power of every listing for one buyer."""
 
     usd_per_hour: Column  # rent, or the hourly cost of owning, USD/h
@@ -31,20 +31,20 @@ class Priced(Columns):
     paid_share: Column  # share of the price that the buyer pays after the discount
 
 
-def listing_prices(catalog: Catalog, keep: Mask, assumed: Assumptions, economics: Economics) -> Priced:
+def listing_prices(catalog: Catalog, keep: Mask, assumed: Assumptions, economics: Economics) -> ListingPrices:
     """Rent, or the hourly cost of owning over the horizon, of the listings to keep, and the power of their machines."""
     listings, rows, paid = catalog.listings, np.flatnonzero(keep), paid_share(catalog, economics)
     rated, draw, purchase = np.full((3, len(listings)), np.nan)
     rated[rows] = rated_power_w(catalog.machines.take(listings.machine[rows]), catalog.columns, assumed)
     draw[rows], hourly = draw_w(rated[rows], assumed), listings.usd_per_hour * paid
-    bought = np.flatnonzero(keep & listings.owned)
+    bought = np.flatnonzero(keep & listings.is_owned)
     if not len(bought):
-        return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
+        return ListingPrices(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
     machines = catalog.machines.take(listings.machine[bought])
-    parts = parts_paid(catalog, bought, assumed, paid[bought])
+    parts = discounted_parts(catalog, bought, assumed, paid[bought])
     purchase[bought] = machine_purchase_usd(parts, listings.list_price_usd[bought] * paid[bought])
     hourly[bought] = owned_usd_per_hour(purchase[bought], draw[bought], ~machines.workstation, assumed, economics)
-    return Priced(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
+    return ListingPrices(usd_per_hour=hourly, purchase_usd=purchase, draw_w=draw, rated_w=rated, paid_share=paid)
 
 
 def paid_share(catalog: Catalog, economics: Economics) -> Column:
@@ -56,7 +56,7 @@ def paid_share(catalog: Catalog, economics: Economics) -> Column:
     return of_listings
 
 
-def parts_paid(catalog: Catalog, rows: Codes, assumed: Assumptions, paid: Column) -> Parts:
+def discounted_parts(catalog: Catalog, rows: Codes, assumed: Assumptions, paid: Column) -> Parts:
     """Parts of the machines of some listings, at the share of their price that the buyer pays.
 
     All NaN for rented machines and those with a price of their own.

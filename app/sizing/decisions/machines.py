@@ -12,21 +12,21 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.decisions.chassis import Parts
-from app.sizing.decisions.listed import Priced, listing_prices, parts_paid
+from app.sizing.decisions.listed import ListingPrices, listing_prices, discounted_parts
 from app.sizing.decisions.ownership import (
     draw_w,
     rated_power_w,
 )
-from app.sizing.decisions.prices import backed, run_pricing, service_pricing, unoffered
-from app.sizing.decisions.rejections import Rejections, no_more
-from app.sizing.decisions.servers import usual_parts
-from app.sizing.formula import unrecorded
+from app.sizing.decisions.prices import firm_listings, run_pricing, service_pricing, reject_unoffered
+from app.sizing.decisions.rejections import Rejections, is_at_most
+from app.sizing.decisions.servers import usual_types
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.links import LINKS, machine_link
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import BY_THE_HOUR, Environment, PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
-from app.sizing.result import Reached
+from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
 
 # Regions in price lists that name no real region.
@@ -34,7 +34,7 @@ UNNAMED_REGIONS = ("unspecified", "global")
 
 
 # More accelerators than any machine carries: the factor that combines accelerator and count into one key.
-MOST_IN_A_MACHINE = 100_000
+MAX_ACCELERATORS_IN_MACHINE = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,14 @@ class Candidates(Columns):
     vcpus: Column  # host vCPUs, if the work depends on them; NaN if unknown
 
     @property
-    def hosts(self) -> tuple[int, Codes]:
+    def host_kinds(self) -> tuple[int, Codes]:
         """Number of distinct hosts, by vCPUs per accelerator, and the index of each machine's host."""
         per_accelerator = np.nan_to_num(self.vcpus / self.node.accelerators_per_node, nan=-1.0)
         kinds, which = np.unique(per_accelerator, return_inverse=True)
         return len(kinds), which
 
 
-def candidates(
+def find_candidates(
     catalog: Catalog,
     constraints: Constraints,
     economics: Economics,
@@ -86,38 +86,38 @@ def candidates(
     `serves_many`, consumer parts are rejected. If the work `reads_host`, machines with different host processors are
     separate rows. If it `gives_back` idle machines, those rented by the hour are separate rows.
     """
-    named = types_named(catalog, constraints.outright)
-    allowed = types_left(catalog, constraints, named, assumed, rejections, serves_many=serves_many)
+    named = types_named(catalog, constraints.named_accelerators)
+    allowed = eligible_types(catalog, constraints, named, assumed, rejections, serves_many=serves_many)
     listings = catalog.listings
     payable = pricing or (run_pricing if ends else service_pricing)(constraints)
     placed = listings_allowed(catalog, constraints, fixed)
-    keep = allowed[listings.accelerator] & _among(PRICING, payable)[listings.pricing] & placed
-    keep = backed(catalog, constraints, keep, named, today, assumed, rejections)
-    keep &= ~outdone(catalog, keep)
-    with unrecorded():
+    keep = allowed[listings.accelerator] & _is_among(PRICING, payable)[listings.pricing] & placed
+    keep = firm_listings(catalog, constraints, keep, named, today, assumed, rejections)
+    keep &= ~superseded_listings(catalog, keep)
+    with suspend_recording():
         priced = listing_prices(catalog, keep, assumed, economics)
     if constraints.max_purchase_usd is not None:
-        keep &= _bought_within(constraints.max_purchase_usd, catalog, priced.purchase_usd, keep, rejections)
+        keep &= _purchase_affordable(constraints.max_purchase_usd, catalog, priced.purchase_usd, keep, rejections)
     if zones > 1:
-        keep = _kept_in_named_regions(catalog, keep, zones, rejections)
+        keep = _require_named_regions(catalog, keep, zones, rejections)
     kept = np.flatnonzero(keep)
     vcpus = np.where(reads_host, listings.vcpus, np.nan)
     kinds = machine_kinds(listings.machine, listings.pricing, vcpus, gives_back=gives_back)
-    first = cheapest_each(kinds, priced.usd_per_hour, kept)
-    unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
-    with unrecorded():
-        return candidates_at(catalog, priced, first, vcpus, assumed)
+    first = cheapest_per_machine(kinds, priced.usd_per_hour, kept)
+    reject_unoffered(catalog, constraints, allowed, placed, listings.accelerator[first], rejections)
+    with suspend_recording():
+        return candidates_from_listings(catalog, priced, first, vcpus, assumed)
 
 
-def _bought_within(
+def _purchase_affordable(
     most_usd: float, catalog: Catalog, purchase_usd: Column, keep: Mask, rejections: Rejections
 ) -> Mask:
     """Listings that are rented, or whose single machine fits the purchase budget; types left without any are
     rejected.
     """
     listings = catalog.listings
-    owned = keep & listings.owned
-    payable: Mask = ~listings.owned | no_more(purchase_usd, most_usd)
+    owned = keep & listings.is_owned
+    payable: Mask = ~listings.is_owned | is_at_most(purchase_usd, most_usd)
     within = np.unique(listings.accelerator[keep & payable])
     accelerator = listings.accelerator[owned]
     rejections.reject_with_shortfall(
@@ -129,16 +129,16 @@ def _bought_within(
         available=np.full(len(accelerator), most_usd),
         unit="usd",
         count=catalog.machines.accelerators_per_node[listings.machine[owned]],
-        reached=Reached.OFFERS,
+        reached=FilterStage.OFFERS,
     )
     return payable
 
 
-def outdone(catalog: Catalog, keep: Mask) -> Mask:
+def superseded_listings(catalog: Catalog, keep: Mask) -> Mask:
     """Listings with a derived price where another of the same accelerator and count has a price of its own."""
     listings, count = catalog.listings, catalog.machines.accelerators_per_node
-    key = listings.accelerator * MOST_IN_A_MACHINE + count[listings.machine]
-    priced = key[keep & listings.owned & ~listings.is_estimated]
+    key = listings.accelerator * MAX_ACCELERATORS_IN_MACHINE + count[listings.machine]
+    priced = key[keep & listings.is_owned & ~listings.is_estimated]
     superseded: Mask = listings.is_estimated & np.isin(key, priced)
     return superseded
 
@@ -146,11 +146,11 @@ def outdone(catalog: Catalog, keep: Mask) -> Mask:
 def in_named_regions(catalog: Catalog) -> Mask:
     """Listings that can span several zones: owned ones, and rented ones in a named region."""
     listings = catalog.listings
-    found: Mask = listings.owned | ~_among(catalog.regions, UNNAMED_REGIONS)[listings.region]
+    found: Mask = listings.is_owned | ~_is_among(catalog.regions, UNNAMED_REGIONS)[listings.region]
     return found
 
 
-def _kept_in_named_regions(catalog: Catalog, keep: Mask, zones: int, rejections: Rejections) -> Mask:
+def _require_named_regions(catalog: Catalog, keep: Mask, zones: int, rejections: Rejections) -> Mask:
     """The kept listings that can span several zones; types left without any are rejected."""
     listings = catalog.listings
     named: Mask = keep & in_named_regions(catalog)
@@ -159,13 +159,13 @@ def _kept_in_named_regions(catalog: Catalog, keep: Mask, zones: int, rejections:
     return named
 
 
-def _spot(pricing: Codes) -> Mask:
+def _is_spot(pricing: Codes) -> Mask:
     """Which listings are spot capacity."""
     found: Mask = pricing == PRICING.index(PricingModel.SPOT)
     return found
 
 
-def types_left(
+def eligible_types(
     catalog: Catalog,
     constraints: Constraints,
     named: Mask,
@@ -177,15 +177,15 @@ def types_left(
     """Types that the request allows and that suit the work; the others are rejected."""
     allowed = types_allowed(catalog, constraints)
     text = "The vendor, segment and accelerator filters exclude {name}."
-    rejections.reject(np.flatnonzero(~allowed), "excluded", text, Reached.LEFT_OUT)
-    return usual_parts(catalog, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
+    rejections.reject(np.flatnonzero(~allowed), "excluded", text, FilterStage.EXCLUDED)
+    return usual_types(catalog, constraints, allowed, named, assumed, rejections, serves_many=serves_many)
 
 
 def types_allowed(catalog: Catalog, constraints: Constraints) -> Mask:
     """Accelerator types that pass the vendor, segment and name filters."""
     allowed = np.ones(len(catalog.accelerators), dtype=bool)
     if constraints.vendors:
-        allowed &= _among(catalog.vendors, {v.lower() for v in constraints.vendors})[catalog.vendor_of]
+        allowed &= _is_among(catalog.vendors, {v.lower() for v in constraints.vendors})[catalog.vendor_of]
     if constraints.segments:
         allowed &= np.array([not {*constraints.segments}.isdisjoint(a.segments) for a in catalog.accelerators])
     if constraints.accelerators:
@@ -206,14 +206,14 @@ def types_named(catalog: Catalog, names: Iterable[str]) -> Mask:
 def listings_allowed(catalog: Catalog, constraints: Constraints, fixed: Deployment | None) -> Mask:
     """Listings of the requested environments, providers and regions, and of the fixed deployment if one is given."""
     listings = catalog.listings
-    owned = listings.owned
+    owned = listings.is_owned
     keep = np.ones(len(listings), dtype=bool)
     if constraints.environments:
         keep &= (owned & (Environment.ON_PREM in constraints.environments)) | (
             ~owned & (Environment.CLOUD in constraints.environments)
         )
     if constraints.providers:
-        keep &= _among(catalog.providers, constraints.providers)[listings.provider]
+        keep &= _is_among(catalog.providers, constraints.providers)[listings.provider]
     if constraints.regions:
         regions = re.compile("|".join(translate(p.lower()) for p in constraints.regions))
         regional = np.array([regions.match(r.lower()) is not None for r in catalog.regions], dtype=bool)
@@ -229,14 +229,14 @@ def listings_allowed(catalog: Catalog, constraints: Constraints, fixed: Deployme
             (fixed.instance_type, catalog.instance_types, listings.instance_type),
         ):
             if named is not None:
-                keep &= column_of == (names.index(named) if named in names else NOWHERE)
+                keep &= column_of == (names.index(named) if named in names else NO_SUCH_CODE)
     return keep
 
 
-NOWHERE = -2  # code that no listing has
+NO_SUCH_CODE = -2  # code that no listing has
 
 
-def _among(names: Iterable[str], wanted: Container[str]) -> Mask:
+def _is_among(names: Iterable[str], wanted: Container[str]) -> Mask:
     return np.array([name in wanted for name in names], dtype=bool)
 
 
@@ -246,11 +246,11 @@ def machine_kinds(machine: Codes, pricing: Codes, vcpus: Column, *, gives_back: 
     With `gives_back`, machines rented by the hour have numbers of their own.
     """
     host: Codes = np.unique(np.nan_to_num(vcpus, nan=-1.0), return_inverse=True)[1]
-    separate = gives_back & _among(PRICING, BY_THE_HOUR)[pricing]
-    return (machine * (int(host.max(initial=0)) + 1) + host) * 4 + 2 * separate + _spot(pricing)
+    separate = gives_back & _is_among(PRICING, BY_THE_HOUR)[pricing]
+    return (machine * (int(host.max(initial=0)) + 1) + host) * 4 + 2 * separate + _is_spot(pricing)
 
 
-def cheapest_each(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
+def cheapest_per_machine(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     """The cheapest of the rows of each machine kind, the first of equals; ordered by machine kind."""
     dearest_first = rows[np.argsort(usd_per_hour[rows], kind="stable")][::-1]
     last = np.full(int(machine.max(initial=-1)) + 1, -1)
@@ -258,26 +258,26 @@ def cheapest_each(machine: Codes, usd_per_hour: Column, rows: Codes) -> Codes:
     return last[last >= 0]
 
 
-def candidates_at(catalog: Catalog, priced: Priced, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
+def candidates_from_listings(catalog: Catalog, priced: ListingPrices, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
     """Candidates of the listings at the given rows."""
     listings = catalog.listings
     return Candidates(
         machine=listings.machine[rows],
         listing=rows,
         node=catalog.machines.take(listings.machine[rows]),
-        spot=_spot(listings.pricing[rows]),
-        by_the_hour=_among(PRICING, BY_THE_HOUR)[listings.pricing[rows]],
+        spot=_is_spot(listings.pricing[rows]),
+        by_the_hour=_is_among(PRICING, BY_THE_HOUR)[listings.pricing[rows]],
         usd_per_hour=priced.usd_per_hour[rows],
         purchase_usd=priced.purchase_usd[rows],
         draw_w=priced.draw_w[rows],
         rated_w=priced.rated_w[rows],
         ram_bytes=listings.ram_bytes[rows],
         vcpus=vcpus[rows],
-        parts=parts_paid(catalog, rows, assumed, priced.paid_share[rows]),
+        parts=discounted_parts(catalog, rows, assumed, priced.paid_share[rows]),
     )
 
 
-def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
+def apply_oversubscription(found: Candidates, assumed: Assumptions) -> Candidates:
     """Machines whose network bandwidth is divided by the oversubscription of the switches."""
     return replace(
         found,
@@ -285,7 +285,7 @@ def oversubscribed(found: Candidates, assumed: Assumptions) -> Candidates:
     )
 
 
-def undominated(found: Candidates) -> Candidates:
+def drop_dominated(found: Candidates) -> Candidates:
     """Machines that no other of the same accelerator and count equals or beats in everything.
 
     Compared are links, network, memory, power, price and whether the machine is spot capacity. A dominated machine
@@ -306,7 +306,7 @@ def undominated(found: Candidates) -> Candidates:
     bought = np.nan_to_num(found.purchase_usd, nan=0.0)
     paid = np.where(np.isnan(found.purchase_usd), 0.0, np.nan_to_num(m.network_bytes_per_s))
     less = np.stack([found.usd_per_hour, found.draw_w, found.rated_w, bought, found.spot, paid])
-    row, other = _pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node, m.share]))
+    row, other = _equal_key_pairs(np.stack([m.accelerator.astype(np.float64), m.accelerators_per_node, m.share]))
     as_good = (more[:, other] >= more[:, row]).all(axis=0) & (less[:, other] <= less[:, row]).all(axis=0)
     better = ~((more[:, row] >= more[:, other]).all(axis=0) & (less[:, row] <= less[:, other]).all(axis=0))
     keep: Mask = np.ones(len(found), dtype=bool)
@@ -314,7 +314,7 @@ def undominated(found: Candidates) -> Candidates:
     return found.take(keep)
 
 
-def _pairs(key: Column) -> tuple[Codes, Codes]:
+def _equal_key_pairs(key: Column) -> tuple[Codes, Codes]:
     """All ordered pairs of rows with equal keys, as two columns of row numbers."""
     order = np.lexsort(key)
     changes = (key[:, order[1:]] != key[:, order[:-1]]).any(axis=0)
@@ -327,7 +327,7 @@ def _pairs(key: Column) -> tuple[Codes, Codes]:
     return order[row], order[other]
 
 
-def unpriced(catalog: Catalog, deployment: Deployment, assumed: Assumptions) -> Candidates:
+def unpriced_machine(catalog: Catalog, deployment: Deployment, assumed: Assumptions) -> Candidates:
     """A machine of the accelerator's usual size without a price, for accelerators that no listing sells."""
     index = catalog.accelerator_index[deployment.accelerator]
     accelerator = catalog.accelerators[index]
@@ -351,7 +351,7 @@ def unpriced(catalog: Catalog, deployment: Deployment, assumed: Assumptions) -> 
         on_prem=np.array([True]),
         workstation=np.array([False]),
     )
-    with unrecorded():
+    with suspend_recording():
         rated = rated_power_w(machine, catalog.columns, assumed)
         draw = draw_w(rated, assumed)
     return Candidates(
@@ -366,5 +366,5 @@ def unpriced(catalog: Catalog, deployment: Deployment, assumed: Assumptions) -> 
         rated_w=rated,
         ram_bytes=nan,
         vcpus=nan,
-        parts=Parts.none(1),
+        parts=Parts.empty_rows(1),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Column, Mask, names_of
-from app.sizing.decisions.chassis import Parts, parts_of, together_usd
+from app.sizing.columns import Column, Mask, column_names
+from app.sizing.decisions.chassis import Parts, estimate_parts, machine_parts_usd
 from app.sizing.formula import formula
 from app.sizing.hardware.tables import AcceleratorColumns, Machines
 from app.sizing.question import Economics
@@ -168,16 +168,16 @@ def rated_power_w(machines: Machines, types: AcceleratorColumns, assumed: Assump
 
 def machine_purchase_usd(parts: Parts, list_price_usd: Column) -> Column:
     """Purchase price of owned machines: the system's price, or the sum of its parts."""
-    return np.where(np.isnan(list_price_usd), together_usd(parts), list_price_usd)
+    return np.where(np.isnan(list_price_usd), machine_parts_usd(parts), list_price_usd)
 
 
 def derived_parts(
     machines: Machines, types: AcceleratorColumns, ram_bytes: Column, derived: Mask, assumed: Assumptions
 ) -> Parts:
     """Parts of the machines whose price is `derived` from them; NaN for the others."""
-    parts = Parts.none(len(machines))
+    parts = Parts.empty_rows(len(machines))
     if derived.any():
-        found = parts_of(machines.take(derived), types, ram_bytes[derived], assumed)
-        for name in names_of(Parts):
+        found = estimate_parts(machines.take(derived), types, ram_bytes[derived], assumed)
+        for name in column_names(Parts):
             getattr(parts, name)[derived] = getattr(found, name)
     return parts

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns
-from app.sizing.formula import formula, unrecorded
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 
@@ -29,7 +29,7 @@ class Fleet(Columns):
 
 
 @formula(unit="replicas")
-def replicas_for_rate(peak_per_s: Column | float, sure_capacity_per_s: Column, target_utilization: float) -> Column:
+def replicas_for_rate(peak_per_s: Column | float, guaranteed_capacity_per_s: Column, target_utilization: float) -> Column:
     """Replicas needed so that each carries at most the target share of its capacity within the SLO.
 
     Parameters:
@@ -41,7 +41,7 @@ def replicas_for_rate(peak_per_s: Column | float, sure_capacity_per_s: Column, t
         >>> float(replicas_for_rate(10.0, 5.2, 0.7))
         3.0
     """
-    needed = peak_per_s / np.maximum(sure_capacity_per_s * target_utilization, LEAST_PER_S)
+    needed = peak_per_s / np.maximum(guaranteed_capacity_per_s * target_utilization, LEAST_PER_S)
     return np.maximum(1.0, np.ceil(needed - ROUNDING))
 
 
@@ -128,7 +128,7 @@ def hosts_over_zones(hosts_needed: Column, zones: float, zones_lost: float) -> C
 
 
 @formula(unit="replicas")
-def least_replicas(replicas: Column, domains_lost: float, times: float) -> Column:
+def min_replicas_with_spares(replicas: Column, domains_lost: float, times: float) -> Column:
     """Replicas including spares, wherever they run: at least one spare per failure domain; 2N doubles the replicas.
 
     Parameters:
@@ -144,10 +144,10 @@ def least_replicas(replicas: Column, domains_lost: float, times: float) -> Colum
 
 
 @formula(unit="hosts")
-def hosts_promised(
+def hosts_for_redundancy(
     hosts_needed: Column,
     hosts_over_zones: Column,
-    least_replicas: Column,
+    min_replicas_with_spares: Column,
     replicas_per_node: Column,
     machines_lost: float,
     zones: float,
@@ -166,12 +166,12 @@ def hosts_promised(
         >>> float(hosts_for_redundancy(2.0, 4.0, 6.0, 4.0, 1.0, 2.0))
         4.0
     """
-    spare = np.maximum(hosts_needed + machines_lost, np.ceil(least_replicas / replicas_per_node))
+    spare = np.maximum(hosts_needed + machines_lost, np.ceil(min_replicas_with_spares / replicas_per_node))
     return np.maximum(np.maximum(spare, hosts_over_zones), zones)
 
 
 @formula(unit="1")
-def most_held(things: Column, shares: Column | float, taken: float) -> Column:
+def max_items_in_groups(items: Column, groups: Column | float, groups_taken: float) -> Column:
     """Largest number of items in any `groups_taken` of the groups over which they are spread evenly.
 
     Parameters:
@@ -183,7 +183,7 @@ def most_held(things: Column, shares: Column | float, taken: float) -> Column:
         >>> float(max_items_in_groups(5.0, 3.0, 1.0))
         2.0
     """
-    return taken * np.floor(things / shares) + np.minimum(taken, things - shares * np.floor(things / shares))
+    return groups_taken * np.floor(items / groups) + np.minimum(groups_taken, items - groups * np.floor(items / groups))
 
 
 @formula(unit="hosts")
@@ -200,13 +200,13 @@ def hosts_lost(hosts: Column, machines_lost: float, zones: float, zones_lost: fl
         >>> float(hosts_lost(5.0, 1.0, 3.0, 1.0))
         2.0
     """
-    lost: Column = np.maximum(machines_lost, most_held(hosts, zones, zones_lost))
+    lost: Column = np.maximum(machines_lost, max_items_in_groups(hosts, zones, zones_lost))
     return lost
 
 
 @formula(unit="replicas")
-def spares_promised(
-    replicas: Column, hosts: Column, hosts_lost: Column, least_replicas: Column, replicas_per_node: Column, zones: float
+def spares_for_redundancy(
+    replicas: Column, hosts: Column, hosts_lost: Column, min_replicas_with_spares: Column, replicas_per_node: Column, zones: float
 ) -> Column:
     """Fewest spare replicas for the planned losses: as many as the lost hosts held, as far as the machines have room.
 
@@ -225,42 +225,42 @@ def spares_promised(
         3.0
     """
     on_lost = hosts_lost * np.ceil(replicas / np.maximum(1, hosts - hosts_lost))
-    placed = np.maximum(np.maximum(replicas + on_lost, least_replicas), np.minimum(hosts, zones))
+    placed = np.maximum(np.maximum(replicas + on_lost, min_replicas_with_spares), np.minimum(hosts, zones))
     spares: Column = np.minimum(placed, hosts * replicas_per_node) - replicas
     return np.maximum(0, spares)
 
 
-def lost_with_zones(placed: Column, hosts: Column, zones: float, zones_lost: float) -> Column:
+def replicas_lost_with_zones(placed: Column, hosts: Column, zones: float, zones_lost: float) -> Column:
     """Most replicas lost with `zones_lost` zones: those spread evenly over their hosts, plus their part of the
     remainder.
     """
     each = np.floor(placed / hosts)
-    lost: Column = each * most_held(hosts, zones, zones_lost) + most_held(placed - hosts * each, zones, zones_lost)
+    lost: Column = each * max_items_in_groups(hosts, zones, zones_lost) + max_items_in_groups(placed - hosts * each, zones, zones_lost)
     return lost
 
 
-def replicas_left(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
+def surviving_replicas(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
     """Replicas that survive the worst of the planned losses."""
-    lost = np.maximum(float(redundancy.domains_lost), most_held(placed, hosts, float(redundancy.machines_lost)))
+    lost = np.maximum(float(redundancy.domains_lost), max_items_in_groups(placed, hosts, float(redundancy.machines_lost)))
     if redundancy.zones_lost:
-        gone = lost_with_zones(placed, hosts, float(redundancy.zones), float(redundancy.zones_lost))
+        gone = replicas_lost_with_zones(placed, hosts, float(redundancy.zones), float(redundancy.zones_lost))
         lost = np.maximum(lost, gone)
     left: Column = np.maximum(0.0, placed - lost)
     return left
 
 
-def replicas_held(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
+def dependable_replicas(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
     """Replicas of given hardware that the plan relies on; all of them if none would survive the planned losses."""
     if not redundancy.domains_lost:
         return placed
-    with unrecorded():
-        left = replicas_left(redundancy, placed, hosts)
+    with suspend_recording():
+        left = surviving_replicas(redundancy, placed, hosts)
     left = np.minimum(left, np.floor(placed / 2)) if redundancy.double else left
     return np.where(left >= 1, left, placed)
 
 
 @formula(unit="machines")
-def nodes(hosts: Column, nodes_per_replica: Column) -> Column:
+def node_count(hosts: Column, nodes_per_replica: Column) -> Column:
     """Machines of all hosts: one each, or as many as a replica spans.
 
     Parameters:
@@ -273,7 +273,7 @@ def nodes(hosts: Column, nodes_per_replica: Column) -> Column:
     return hosts * nodes_per_replica
 
 
-def fleet(
+def plan_fleet(
     redundancy: Redundancy,
     accelerators_per_replica: Column,
     accelerators_per_node: Column,
@@ -292,13 +292,13 @@ def fleet(
     inside = replicas_per_node(accelerators_per_replica, accelerators_per_node)
     needed = hosts_needed(replicas, inside)
     over_zones = hosts_over_zones(needed, zones, zones_lost)
-    least = least_replicas(replicas, float(redundancy.domains_lost), times)
-    hosts = hosts_promised(needed, over_zones, least, inside, machines_lost, zones)
+    least = min_replicas_with_spares(replicas, float(redundancy.domains_lost), times)
+    hosts = hosts_for_redundancy(needed, over_zones, least, inside, machines_lost, zones)
     if machines is not None or spares is not None:
         placed = replicas if spares is None else replicas + spares
         wanted = np.minimum(hosts, placed) if machines is None else np.floor(machines / across)
         hosts = np.maximum(wanted, np.ceil(placed / inside))
     lost = hosts_lost(hosts, machines_lost, zones, zones_lost)
-    chosen = spares_promised(replicas, hosts, lost, least, inside, zones)
-    bought = nodes(hosts, across)
+    chosen = spares_for_redundancy(replicas, hosts, lost, least, inside, zones)
+    bought = node_count(hosts, across)
     return Fleet(replicas, chosen if spares is None else spares, bought, bought * accelerators_per_node)

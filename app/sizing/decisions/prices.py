@@ -7,30 +7,30 @@ from collections.abc import Iterable
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, distinct
+from app.sizing.columns import Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import FIRM, IN_WORDS, KINDS, Commitment, PriceKind, days
+from app.sizing.hardware.prices import FIRM, PRICE_KIND_TEXTS, KINDS, Commitment, PriceKind, day_numbers
 from app.sizing.hardware.tables import Listings
 from app.sizing.question import Constraints
-from app.sizing.result import Reached
+from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
-from app.sizing.words import together
+from app.sizing.words import join_words
 
 # Pricing models without a commitment. Spot capacity can be reclaimed, capacity blocks end, and commitments bind the
 # buyer; none of these counts unless the request names it.
-UNBOUND = (PricingModel.ON_DEMAND, PricingModel.OWNED)
+WITHOUT_COMMITMENT = (PricingModel.ON_DEMAND, PricingModel.OWNED)
 # Pricing models for a given deployment that is not sold without a commitment.
-UNINTERRUPTED = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
-NO_LONGER_THAN = {
+UNINTERRUPTIBLE = tuple(p for p in PricingModel if p not in (PricingModel.SPOT, PricingModel.CAPACITY_BLOCK))
+COMMITMENTS_UP_TO = {
     Commitment.NONE: (),
     Commitment.ONE_YEAR: (Commitment.ONE_YEAR,),
     Commitment.THREE_YEARS: (Commitment.ONE_YEAR, Commitment.THREE_YEARS),
 }
 
 # How machines are acquired, in words.
-HAD = {p: "with a commitment" for p in PricingModel if p.commitment is not Commitment.NONE} | {
+PRICING_IN_WORDS = {p: "with a commitment" for p in PricingModel if p.commitment is not Commitment.NONE} | {
     PricingModel.ON_DEMAND: "on demand",
     PricingModel.SPOT: "as spot capacity",
     PricingModel.CAPACITY_BLOCK: "in capacity blocks",
@@ -38,35 +38,35 @@ HAD = {p: "with a commitment" for p in PricingModel if p.commitment is not Commi
 }
 
 
-def committed(commitment: Commitment) -> tuple[PricingModel, ...]:
+def commitment_models(commitment: Commitment) -> tuple[PricingModel, ...]:
     """Pricing models with a commitment, up to the given length."""
-    return tuple(p for p in PricingModel if p.commitment in NO_LONGER_THAN[commitment])
+    return tuple(p for p in PricingModel if p.commitment in COMMITMENTS_UP_TO[commitment])
 
 
 def service_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
     """Pricing models of a service."""
-    return _payable(UNBOUND, constraints)
+    return _with_commitments(WITHOUT_COMMITMENT, constraints)
 
 
 def run_pricing(constraints: Constraints) -> tuple[PricingModel, ...]:
     """Pricing models of a job that ends: on demand, plus owned machines if the request asks for them."""
     own = constraints.max_purchase_usd is not None or constraints.environments == (Environment.ON_PREM,)
-    return _payable(UNBOUND if own else (PricingModel.ON_DEMAND,), constraints)
+    return _with_commitments(WITHOUT_COMMITMENT if own else (PricingModel.ON_DEMAND,), constraints)
 
 
-def _payable(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple[PricingModel, ...]:
+def _with_commitments(usual: tuple[PricingModel, ...], constraints: Constraints) -> tuple[PricingModel, ...]:
     """The pricing models that the request names, or the usual ones, plus the accepted commitments."""
-    return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *committed(constraints.commitment))))
+    return tuple(dict.fromkeys((*(constraints.pricing_models or usual), *commitment_models(constraints.commitment))))
 
 
 TOO_OLD = "The newest price of {name} is {needed} old; the limit is {available}."
-OVERDUE = (
+RENT_TOO_OLD = (
     "The newest rent of {name} is {needed} older than the newest price in the catalog; the limit is {available}. "
     "Set `max_price_age_days` to allow older prices."
 )
 
 
-def backed(
+def firm_listings(
     catalog: Catalog,
     constraints: Constraints,
     among: Mask,
@@ -82,41 +82,41 @@ def backed(
     accelerator that the request names and that has no such price keeps its other prices.
     """
     listings, usual, most_days = catalog.listings, not constraints.price_kinds, constraints.max_price_age_days
-    allowed = among & no_older(listings, most_days, today)
-    young = allowed
+    allowed = among & no_older_than(listings, most_days, today)
+    recent = allowed
     if usual and most_days is None and not (constraints.providers or constraints.vendors):
-        young = allowed & ~overdue(catalog, assumed)
-    kept = young & _of_kinds(_wanted(constraints))[listings.kind]
+        recent = allowed & ~outdated_rents(catalog, assumed)
+    kept = recent & _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
     if usual and named.any():
         without = named.copy()
         without[listings.accelerator[kept]] = False
         kept |= allowed & without[listings.accelerator]
     if most_days is not None:
-        _lost_to_age(listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections)
-    elif young is not allowed:
+        _reject_too_old(listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections)
+    elif recent is not allowed:
         behind = age_days(listings.observed_days, catalog.prices_as_of)
-        _lost_to_age(listings, allowed, young | kept, behind, assumed.stale_price_days, OVERDUE, rejections)
-    _unbacked(listings, young, kept, not usual, rejections)
+        _reject_too_old(listings, allowed, recent | kept, behind, assumed.stale_price_days, RENT_TOO_OLD, rejections)
+    _reject_without_firm_price(listings, recent, kept, not usual, rejections)
     return kept
 
 
-def overdue(catalog: Catalog, assumed: Assumptions) -> Mask:
+def outdated_rents(catalog: Catalog, assumed: Assumptions) -> Mask:
     """Rents much older than the newest price in the catalog."""
     listings = catalog.listings
     behind = age_days(listings.observed_days, catalog.prices_as_of)
-    found: Mask = ~listings.owned & (behind > assumed.stale_price_days)
+    found: Mask = ~listings.is_owned & (behind > assumed.stale_price_days)
     return found
 
 
-def _wanted(constraints: Constraints) -> set[PriceKind]:
+def _counted_price_kinds(constraints: Constraints) -> set[PriceKind]:
     """The kinds of price that count."""
     if constraints.price_kinds:
         return {*constraints.price_kinds}
     return {*FIRM, PriceKind.BROKER} if constraints.providers else {*FIRM}
 
 
-def unoffered(
-    catalog: Catalog, constraints: Constraints, allowed: Mask, placed: Mask, had: Codes, rejections: Rejections
+def reject_unoffered(
+    catalog: Catalog, constraints: Constraints, allowed: Mask, placed: Mask, remaining: Codes, rejections: Rejections
 ) -> None:
     """Reject the types without a remaining listing.
 
@@ -127,43 +127,43 @@ def unoffered(
     unpriced = allowed.copy()
     unpriced[listings.accelerator] = False
     code = "no_offer"
-    rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", Reached.UNSOLD)
-    among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, had)
-    counts = _of_kinds(_wanted(constraints))[listings.kind]
-    _paid_otherwise(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections)
-    _paid_otherwise(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, backed=False)
+    rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", FilterStage.UNSOLD)
+    among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, remaining)
+    counts = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
+    _reject_other_pricing(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections)
+    _reject_other_pricing(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, firm=False)
     requested = "within the requested environments, providers, regions and pricing models"
     text = f"The catalog has no price for {{name}} {requested}."
-    rejections.reject_if_none_left(np.flatnonzero(allowed), had, code, text, Reached.UNSOLD)
+    rejections.reject_if_none_left(np.flatnonzero(allowed), remaining, code, text, FilterStage.UNSOLD)
 
 
-def _paid_otherwise(listings: Listings, rows: Codes, rejections: Rejections, *, backed: bool = True) -> None:
+def _reject_other_pricing(listings: Listings, rows: Codes, rejections: Rejections, *, firm: bool = True) -> None:
     """Reject the types available only with pricing models that this work does not use unless the request names them."""
     types = listings.accelerator[rows]
     for accelerator in np.unique(types).tolist():
         of = rows[types == accelerator]
         ways, kinds = {PRICING[p] for p in listings.pricing[of]}, {KINDS[k] for k in listings.kind[of]}
-        text = f"{{name}} is available only {together(sorted({HAD[w] for w in ways}), 'or')}"
+        text = f"{{name}} is available only {join_words(sorted({PRICING_IN_WORDS[w] for w in ways}), 'or')}"
         addition = f"{', '.join(sorted(ways))} to `pricing_models`"
-        if not backed:
+        if not firm:
             text += ", at a price that no seller has published or quoted"
             addition += f" and {', '.join(sorted(kinds))} to `price_kinds`"
-        reached = Reached.OFFERS if backed else Reached.UNSOLD
+        reached = FilterStage.OFFERS if firm else FilterStage.UNSOLD
         rejections.reject(np.array([accelerator]), "no_offer", f"{text}. To include it, add {addition}.", reached)
 
 
-def _of_kinds(kinds: Iterable[PriceKind]) -> Mask:
+def _is_price_kind(kinds: Iterable[PriceKind]) -> Mask:
     wanted = set(kinds)
     return np.array([kind in wanted for kind in KINDS], dtype=bool)
 
 
 def age_days(observed_days: Column, today: str) -> Column:
     """Age of prices in days; NaN where either date is unknown."""
-    age: Column = np.maximum(days([today])[0] - observed_days, 0.0)
+    age: Column = np.maximum(day_numbers([today])[0] - observed_days, 0.0)
     return age
 
 
-def no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
+def no_older_than(listings: Listings, most_days: float | None, today: str) -> Mask:
     """Prices that are at most `most_days` days old; prices of unknown age never are."""
     if most_days is None:
         return np.ones(len(listings), dtype=bool)
@@ -171,7 +171,7 @@ def no_older(listings: Listings, most_days: float | None, today: str) -> Mask:
     return young
 
 
-def _lost_to_age(
+def _reject_too_old(
     listings: Listings, among: Mask, kept: Mask, age: Column, most_days: float, text: str, rejections: Rejections
 ) -> None:
     """Reject the types whose prices are all older than `most_days` days."""
@@ -185,11 +185,11 @@ def _lost_to_age(
         available=np.full(len(rows), most_days),
         unit="days",
         count=np.ones(len(rows)),
-        reached=Reached.OFFERS,
+        reached=FilterStage.OFFERS,
     )
 
 
-def _unbacked(listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections) -> None:
+def _reject_without_firm_price(listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections) -> None:
     """Reject the types whose prices are all of kinds that do not count."""
     rows = rejections.rows_of_eliminated_types(listings.accelerator, kept, young)
     if not len(rows):
@@ -197,10 +197,10 @@ def _unbacked(listings: Listings, young: Mask, kept: Mask, kinds_requested: bool
     types = np.unique(listings.accelerator[rows])
     known = np.zeros((len(types), len(KINDS)), dtype=bool)
     known[np.searchsorted(types, listings.accelerator[rows]), listings.kind[rows]] = True
-    first, which = distinct(known @ (1 << np.arange(len(KINDS))))
+    first, which = distinct_rows(known @ (1 << np.arange(len(KINDS))))
     for group, row in enumerate(first.tolist()):
         kinds = [kind for kind, has in zip(KINDS, known[row].tolist(), strict=True) if has]
-        words, allow = together([IN_WORDS[kind] for kind in kinds]), ", ".join(kinds)
+        words, allow = join_words([PRICE_KIND_TEXTS[kind] for kind in kinds]), ", ".join(kinds)
         code = "no_offer" if kinds_requested else "no_firm_price"
         text = f"For {{name}}, the catalog has only {words}. To allow it, set `price_kinds` to {allow}."
         if kinds_requested:

@@ -9,11 +9,11 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.formula import formula
 from app.sizing.question import Objective, Question
-from app.sizing.result import Rival
+from app.sizing.result import RunnerUp
 from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 
-LEAST_PRODUCT = 1e-300  # lower bound of the product, so that free plans do not all score 0
+MIN_PRODUCT = 1e-300  # lower bound of the product, so that free plans do not all score 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +39,10 @@ def balanced_score(usd: Column, latency_s: Column, joules_per_unit: Column) -> C
         >>> round(float(balanced_score(2.0, 4.0, 8.0)), 6)
         4.0
     """
-    return np.cbrt(np.maximum(usd * latency_s * joules_per_unit, LEAST_PRODUCT))
+    return np.cbrt(np.maximum(usd * latency_s * joules_per_unit, MIN_PRODUCT))
 
 
-def score_of(objective: Objective, measures: Measures) -> Column:
+def objective_score(objective: Objective, measures: Measures) -> Column:
     """Score of each plan for the objective: smaller is better, and the score is monotone in each measure it uses.
 
     `balanced` weighs cost, latency and energy equally.
@@ -58,18 +58,18 @@ def score_of(objective: Objective, measures: Measures) -> Column:
     return balanced_score(measures.usd, measures.latency_s, measures.joules_per_unit)
 
 
-def rounded(values: Column) -> Column:
+def ranking_key(values: Column) -> Column:
     """Numbers that are equal where the values agree within one part in 10^9."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(values > 0, np.round(np.log(values) * 1e9), -np.inf)
 
 
-def contenders(accelerator: Codes, score: Column, types: int | None = None) -> Mask:
+def best_by_score(accelerator: Codes, score: Column, types: int | None = None) -> Mask:
     """Plans with the best score of their type; only the other measures decide between them.
 
     With `types`, only plans of that number of best types, and of types that tie with them.
     """
-    key = rounded(score)
+    key = ranking_key(score)
     least = np.full(int(accelerator.max(initial=-1)) + 1, np.inf)
     np.minimum.at(least, accelerator, key)
     best: Mask = key <= least[accelerator]
@@ -83,15 +83,15 @@ def best_per_accelerator(accelerator: Codes, objective: Objective, measures: Mea
 
     Ties within one part in 10^9 are broken by cost, latency, energy, then by the stable row key `tie`.
     """
-    score = score_of(objective, measures)
-    rows = np.flatnonzero(contenders(accelerator, score))
+    score = objective_score(objective, measures)
+    rows = np.flatnonzero(best_by_score(accelerator, score))
     ties = (measures.joules_per_unit, measures.latency_s, measures.usd, score)
-    order = rows[np.lexsort((accelerator[rows], tie[rows], *(rounded(values[rows]) for values in ties)))]
+    order = rows[np.lexsort((accelerator[rows], tie[rows], *(ranking_key(values[rows]) for values in ties)))]
     first = np.sort(np.unique(accelerator[order], return_index=True)[1])
     return order[first]
 
 
-def best_of_others(accelerator: Codes, engine: Codes, score: Column, chosen: Codes) -> Codes:
+def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, chosen: Codes) -> Codes:
     """For each chosen row, the best row of the same accelerator type with another engine; -1 where there is none."""
     own = np.full(int(accelerator.max(initial=-1)) + 1, -1)
     own[accelerator[chosen]] = engine[chosen]
@@ -110,12 +110,12 @@ def find_runners_up(
     score: Column,
     shown: Codes,
     stored: Codes | None = None,
-) -> tuple[Rival | None, ...]:
+) -> tuple[RunnerUp | None, ...]:
     """For each shown row, the runner-up with another engine on the same accelerator type, if its score is close."""
-    others = best_of_others(accelerator, engine, score, shown)
+    others = best_of_other_engines(accelerator, engine, score, shown)
     near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
     return tuple(
-        Rival(
+        RunnerUp(
             market.engines[engine[other]],
             None if stored is None else market.formats[stored[other]],
             float(score[other] / score[row] - 1),

@@ -9,13 +9,13 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.result import Reached, Rejection
+from app.sizing.result import FilterStage, Rejection
 
 # Answers show six digits, so limits copied from them are rounded; the tolerance never admits one more whole unit.
 SHOWN_ROUNDING, LESS_THAN_ONE = 5e-6, 0.5
 
 
-def no_more(needed: Column, limit: float) -> Mask:
+def is_at_most(needed: Column, limit: float) -> Mask:
     """Whether the needed value is within a limit; a limit that was copied from an answer is rounded to six digits."""
     kept: Mask = needed <= limit + min(limit * SHOWN_ROUNDING, LESS_THAN_ONE)
     return kept
@@ -28,12 +28,12 @@ class Rejections:
     accelerators: Sequence[Accelerator]
     by_accelerator: dict[int, Rejection] = field(default_factory=dict)
 
-    def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+    def reject(self, accelerators: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS) -> None:
         """Reject types for a reason without a number."""
         for i in accelerators.tolist():
             if i not in self.by_accelerator:
                 a = self.accelerators[i]
-                self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, reached=reached)
+                self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, stage=reached)
 
     def reject_by_rule(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         """Reject types because of a support rule, which is looked up only for types not rejected before."""
@@ -42,7 +42,7 @@ class Rejections:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, rule=rule(i))
 
-    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS) -> None:
         """Reject the types that have rows before a filter and none after it, for a reason without a number."""
         gone = np.zeros(len(self.accelerators), dtype=bool)
         gone[before] = True
@@ -70,7 +70,7 @@ class Rejections:
         available: Column,
         unit: str,
         count: Column,
-        reached: Reached,
+        reached: FilterStage,
     ) -> None:
         """Reject the types that kept no row, with the shortfall and accelerator count of their closest row."""
         rows = self.rows_of_eliminated_types(accelerator, kept, np.ones(len(accelerator), dtype=bool))
@@ -110,27 +110,27 @@ class Rejections:
             self.by_accelerator.pop(i, None)
         for i, reason in other.by_accelerator.items():
             own = self.by_accelerator.get(i)
-            if own is None or (-reason.reached, reason.miss) < (-own.reached, own.miss):
+            if own is None or (-reason.stage, reason.shortfall_ratio) < (-own.stage, own.shortfall_ratio):
                 self.by_accelerator[i] = reason
 
-    def nearest(self) -> list[Rejection]:
+    def closest_first(self) -> list[Rejection]:
         """All rejections, closest first, stable by name.
 
         Types that passed more filters come first; within one filter, those with the smaller shortfall.
         """
-        return sorted(self.by_accelerator.values(), key=lambda r: (-r.reached, r.miss, r.accelerator))
+        return sorted(self.by_accelerator.values(), key=lambda r: (-r.stage, r.shortfall_ratio, r.accelerator))
 
 
 class NullRejections(Rejections):
     """No-op collector for searches that only need the result."""
 
-    def reject(self, accelerators: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+    def reject(self, accelerators: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS) -> None:
         pass
 
     def reject_by_rule(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         pass
 
-    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: Reached = Reached.OFFERS) -> None:
+    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS) -> None:
         pass
 
     def rows_of_eliminated_types(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002
@@ -147,6 +147,6 @@ class NullRejections(Rejections):
         available: Column,
         unit: str,
         count: Column,
-        reached: Reached,
+        reached: FilterStage,
     ) -> None:
         pass

@@ -8,11 +8,11 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Mask
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.question import Constraints
-from app.sizing.result import Reached
+from app.sizing.result import FilterStage
 from app.sizing.snapshot import Catalog
 
 
-def usual_parts(
+def usual_types(
     catalog: Catalog,
     constraints: Constraints,
     allowed: Mask,
@@ -39,5 +39,5 @@ def usual_parts(
     if serves_many:
         reason = "{name} is not sold in servers or workstations, which services use by default."
     text = f"{reason} To include it, name it in `accelerators` or its segment in `segments`."
-    rejections.reject(np.flatnonzero(allowed & ~kept), "not_for_servers", text, Reached.LEFT_OUT)
+    rejections.reject(np.flatnonzero(allowed & ~kept), "not_for_servers", text, FilterStage.EXCLUDED)
     return kept

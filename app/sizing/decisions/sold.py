@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.prices import age_days
-from app.sizing.hardware.listings import PRICING, bought_on
+from app.sizing.hardware.listings import PRICING, purchase_terms
 from app.sizing.hardware.parts import Accelerator, PricingModel, System
 from app.sizing.result import Price
 from app.sizing.snapshot import Catalog
 
 
 @dataclass(frozen=True, slots=True)
-class Sold:
+class SoldMachine:
     """One machine as it is sold; without a price where the catalog has no listing of it."""
 
     accelerator: Accelerator
@@ -27,14 +27,14 @@ class Sold:
     price: Price | None = None  # list price or rent with its terms, age and discount
 
 
-def sold(
+def describe_sold_machines(
     catalog: Catalog, found: Candidates, today: str = "", discounts: tuple[tuple[str, float], ...] = ()
-) -> tuple[Sold, ...]:
+) -> tuple[SoldMachine, ...]:
     """Every row of a table of machines as it is sold; price ages count to `today`."""
     off = dict(discounts)
     return tuple(
-        discounted(
-            _sold(catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)),
+        apply_discount(
+            _describe_listing(catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)),
             off,
         )
         for accelerator, listing, usd_per_hour in zip(
@@ -43,7 +43,7 @@ def sold(
     )
 
 
-def discounted(at_sale: Sold, discounts: Mapping[str, float]) -> Sold:
+def apply_discount(at_sale: SoldMachine, discounts: Mapping[str, float]) -> SoldMachine:
     """The machine with the buyer's discount on its price."""
     off = discounts.get(at_sale.accelerator.slug, 0.0)
     if not off or at_sale.price is None:
@@ -51,16 +51,16 @@ def discounted(at_sale: Sold, discounts: Mapping[str, float]) -> Sold:
     return replace(at_sale, price=replace(at_sale.price, discount=off))
 
 
-def _sold(catalog: Catalog, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> Sold:
+def _describe_listing(catalog: Catalog, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> SoldMachine:
     if listing < 0:
-        return Sold(accelerator)
+        return SoldMachine(accelerator)
     row = catalog.listings
     system = catalog.systems[catalog.system_slugs[row.system[listing]]] if row.system[listing] >= 0 else None
     offer = catalog.offers[row.offer[listing]] if row.offer[listing] >= 0 else None
     pricing = PRICING[row.pricing[listing]]
-    terms = offer.terms if offer is not None else None if system is None else bought_on(system, accelerator)
+    terms = offer.terms if offer is not None else None if system is None else purchase_terms(system, accelerator)
     age = age_days(row.observed_days[[listing]], today)[0]
-    return Sold(
+    return SoldMachine(
         accelerator=accelerator,
         system=system,
         provider=catalog.providers[row.provider[listing]],

@@ -7,7 +7,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.decisions.placement import ROUNDING
-from app.sizing.formula import formula, unrecorded
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload
 
@@ -49,7 +49,7 @@ def run_s(
 
 
 @formula(unit="s")
-def least_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column) -> Column:
+def min_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column) -> Column:
     """Shortest duration of a job with any number of replicas: the start and one full batch.
 
     Parameters:
@@ -65,7 +65,7 @@ def least_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column)
 
 
 @formula(unit="replicas")
-def replicas_in_time(volume_requests: float, deadline_s: float, capacity_per_s: Column, cold_start_s: Column) -> Column:
+def replicas_for_deadline(volume_requests: float, deadline_s: float, capacity_per_s: Column, cold_start_s: Column) -> Column:
     """Replicas that process a job between their start and the deadline.
 
     Parameters:
@@ -83,7 +83,7 @@ def replicas_in_time(volume_requests: float, deadline_s: float, capacity_per_s: 
 
 
 @formula(unit="replicas")
-def filled(replicas: Column, replicas_per_node: Column) -> Column:
+def replicas_filling_machines(replicas: Column, replicas_per_node: Column) -> Column:
     """Replicas that fill their machines: whole machines are billed, and more replicas finish the job sooner.
 
     Parameters:
@@ -97,14 +97,14 @@ def filled(replicas: Column, replicas_per_node: Column) -> Column:
     return np.ceil(replicas / replicas_per_node) * replicas_per_node
 
 
-def may_be_in_time(
+def can_meet_deadline(
     workload: InferenceWorkload, capacity_per_s: Column, slo_batch: Column, cold_start_s: Column
 ) -> Mask:
     """Plans that meet the deadline with some number of replicas."""
     if workload.deadline_s is None:
         return np.ones(len(capacity_per_s), bool)
-    with unrecorded():
-        found: Mask = least_run_s(capacity_per_s, slo_batch, cold_start_s) <= workload.deadline_s
+    with suspend_recording():
+        found: Mask = min_run_s(capacity_per_s, slo_batch, cold_start_s) <= workload.deadline_s
     return found
 
 
@@ -120,6 +120,6 @@ def replicas_for_volume(
     """
     replicas = np.ones_like(capacity_per_s)
     if workload.volume_requests is not None and workload.deadline_s is not None:
-        needed = replicas_in_time(workload.volume_requests, workload.deadline_s, capacity_per_s, cold_start_s)
-        replicas = np.where(may_be_in_time(workload, capacity_per_s, slo_batch, cold_start_s), needed, replicas)
-    return filled(replicas, replicas_per_node)
+        needed = replicas_for_deadline(workload.volume_requests, workload.deadline_s, capacity_per_s, cold_start_s)
+        replicas = np.where(can_meet_deadline(workload, capacity_per_s, slo_batch, cold_start_s), needed, replicas)
+    return replicas_filling_machines(replicas, replicas_per_node)

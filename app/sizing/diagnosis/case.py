@@ -9,16 +9,16 @@ from typing import Any
 
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
-from app.sizing.diagnosis.observed import DevicesObserved, Observed, ServiceObserved, TrainingObserved
-from app.sizing.estimate import estimate
+from app.sizing.diagnosis.observed import DevicesObservation, Observations, ServiceObservation, TrainingObservation
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 from app.sizing.workload.lengths import Lengths
 
-WAITS_TOLD = tuple(
-    f.name for f in fields(ServiceObserved) if f.name.split("_")[0] in ("ttft", "tpot", "inter", "queue")
+LATENCY_FIELDS = tuple(
+    f.name for f in fields(ServiceObservation) if f.name.split("_")[0] in ("ttft", "tpot", "inter", "queue")
 )
 
 
@@ -57,12 +57,12 @@ class Finding:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def cost(self) -> float:
+    def known_cost_share(self) -> float:
         """Share that the finding is known to cost; 0 if the cost is unknown."""
         return self.share or 0.0
 
 
-def lost_to(observed: float, expected: float) -> float:
+def excess_share(observed: float, expected: float) -> float:
     """Share of the observed value that exceeds the expected value.
 
     Check: four seconds where three are expected.
@@ -80,31 +80,31 @@ class Case:
     the observed load.
     """
 
-    planned: Question
+    planned_question: Question
     question: Question
     requested_deployment: Deployment
     market: Catalog
-    observed: Observed
+    observed: Observations
     expected_estimate: Estimate
 
     @property
-    def assumed(self) -> Assumptions:
+    def assumptions(self) -> Assumptions:
         return self.question.assumptions
 
     @property
-    def service(self) -> ServiceObserved:
+    def service(self) -> ServiceObservation:
         return self.observed.service
 
     @property
-    def training(self) -> TrainingObserved:
+    def training(self) -> TrainingObservation:
         return self.observed.training
 
     @property
-    def devices(self) -> DevicesObserved:
+    def devices(self) -> DevicesObservation:
         return self.observed.devices
 
     @property
-    def expected(self) -> Performance | None:
+    def expected_performance(self) -> Performance | None:
         return self.expected_estimate.performance
 
     @property
@@ -120,9 +120,9 @@ class Case:
         return waiting / (waiting + running) if waiting else 0.0
 
     @property
-    def waits(self) -> bool:
+    def has_standing_queue(self) -> bool:
         """True if there is a standing queue, beyond the short waits of single requests."""
-        return self.queued_share >= self.assumed.diagnosed_least_share
+        return self.queued_share >= self.assumptions.diagnosed_least_share
 
     @property
     def busy_share(self) -> float:
@@ -131,21 +131,21 @@ class Case:
         It is 1 for training runs. For a service it follows from the mean number of running requests, which arrive at
         random.
         """
-        if self.workload is None or self.waits:
+        if self.workload is None or self.has_standing_queue:
             return 1.0
         return 1 - math.exp(-(self.service.running or 0.0))
 
     @property
-    def works(self) -> bool:
+    def has_steady_work(self) -> bool:
         """True if there is nearly always work, according to the running requests or the accelerator utilization."""
-        return max(self.busy_share, self.devices.utilization or 0.0) >= self.assumed.diagnosed_full_share
+        return max(self.busy_share, self.devices.utilization or 0.0) >= self.assumptions.diagnosed_full_share
 
     @property
     def request_s(self) -> float | None:
         """Duration of a whole request in seconds, from the observed latencies or, if they are missing, the expected
         ones.
         """
-        p, s, w = self.expected, self.service, self.workload
+        p, s, w = self.expected_performance, self.service, self.workload
         if w is None or p is None or p.ttft is None or p.tpot is None:
             return None
         first, token = s.ttft_p50_s or p.ttft.p50_s, s.tpot_p50_s or p.tpot.p50_s
@@ -153,7 +153,7 @@ class Case:
             return None
         return first + token * max(0.0, w.output_tokens.mean - 1)
 
-    def at_batch(self) -> Performance | None:
+    def performance_at_observed_batch(self) -> Performance | None:
         """Expected performance with the observed number of requests in flight.
 
         A slow step makes requests pile up, so the resulting larger batch must not be taken for the cause.
@@ -163,63 +163,63 @@ class Case:
             return None
         flight = max(1.0, running) * (self.expected_estimate.deployment.replicas or 1)
         closed = replace(w, load=Load.CLOSED, in_flight=flight, peak_per_s=0.0, average_per_s=0.0)
-        variant = self.judged(self.running(), replace(self.question, workload=closed))
+        variant = self.estimate_variant(self.current_deployment(), replace(self.question, workload=closed))
         return None if variant is None else variant.performance
 
-    def of_a_request(self, seconds: float) -> float:
+    def share_of_request(self, seconds: float) -> float:
         """Share of a whole request that the given seconds take."""
         return min(1.0, max(0.0, seconds / self.request_s)) if self.request_s else 0.0
 
-    def much(self, observed: float, expected: float, high: float | None = None) -> bool:
+    def exceeds_expected(self, observed: float, expected: float, high: float | None = None) -> bool:
         """True if a value exceeds its expectation, and also exceeds the spread of published results of the same
         kind.
         """
-        bound = expected * (1 + self.assumed.diagnosed_slower_share)
+        bound = expected * (1 + self.assumptions.diagnosed_slower_share)
         return observed > max(bound, high or 0.0)
 
-    def high(self, quantity: str, statistic: str) -> float | None:
+    def upper_bound(self, quantity: str, statistic: str) -> float | None:
         """Upper end of the interval of an expected value; None if there is no interval."""
-        every = () if self.expected is None else (self.expected.interval, *self.expected.intervals)
-        return next((i.high for i in every if (i.quantity, i.statistic) == (quantity, statistic)), None)
+        intervals = () if self.expected_performance is None else (self.expected_performance.interval, *self.expected_performance.intervals)
+        return next((i.high for i in intervals if (i.quantity, i.statistic) == (quantity, statistic)), None)
 
-    def wide(self, quantity: str) -> float:
+    def upper_bound_ratio(self, quantity: str) -> float:
         """Ratio of the upper end of the interval of a median latency to its expected value."""
-        p = self.expected
+        p = self.expected_performance
         usual = None if p is None else {"ttft_s": p.ttft, "tpot_s": p.tpot}[quantity]
-        return (self.high(quantity, "p50") or usual.p50_s) / usual.p50_s if usual and usual.p50_s else 1.0
+        return (self.upper_bound(quantity, "p50") or usual.p50_s) / usual.p50_s if usual and usual.p50_s else 1.0
 
-    def running(self, **changed: Any) -> Deployment:
+    def current_deployment(self, **changed: Any) -> Deployment:
         """The deployment as it runs, with some fields changed. The engine chooses its own settings again."""
         return replace(restore_engine_defaults(self.expected_estimate.deployment, self.requested_deployment), **changed)
 
-    def unlimited(self) -> Deployment:
+    def deployment_without_batch_limit(self) -> Deployment:
         """The same deployment with the batch limit that the engine chooses by default."""
         scheduler = self.requested_deployment.scheduler
-        return self.running(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
+        return self.current_deployment(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
 
-    def judged(
+    def estimate_variant(
         self, deployment: Deployment, question: Question | None = None, market: Catalog | None = None
     ) -> Estimate | None:
         """Estimate of a changed deployment, question or catalog; None if that deployment cannot run."""
         try:
-            variant = estimate(question or self.question, deployment, market or self.market)
+            variant = estimate_deployment(question or self.question, deployment, market or self.market)
         except Conflict:
             return None
         return variant if variant.fits and variant.performance is not None else None
 
-    def gain(self, deployment: Deployment, question: Question | None = None) -> float:
+    def estimate_gain(self, deployment: Deployment, question: Question | None = None) -> float:
         """Share of the speed after a change that the change adds, from the estimates before and after."""
-        return lost_between(self.judged(deployment, question), self.expected_estimate)
+        return speed_loss_share(self.estimate_variant(deployment, question), self.expected_estimate)
 
-    def loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
+    def estimate_loss(self, *, compute: float = 1.0, link: float = 1.0) -> float:
         """Share of the speed that is lost if compute or links run at the given share of their rate, from two
         estimates.
         """
-        slower = self.market.slowed(self.expected_estimate.deployment.accelerator, compute=compute, link=link)
-        return lost_between(self.expected_estimate, self.judged(self.running(), market=slower))
+        slower = self.market.with_slower_type(self.expected_estimate.deployment.accelerator, compute=compute, link=link)
+        return speed_loss_share(self.expected_estimate, self.estimate_variant(self.current_deployment(), market=slower))
 
 
-def speeds(result: Estimate | None) -> tuple[float | None, ...]:
+def throughputs_of(result: Estimate | None) -> tuple[float | None, ...]:
     """Throughput of a deployment per second: first within its limits, then without them."""
     p = None if result is None else result.performance
     if p is None:
@@ -227,38 +227,38 @@ def speeds(result: Estimate | None) -> tuple[float | None, ...]:
     return p.requests_per_s_capacity, p.unstable_above_requests_per_s or p.tokens_per_s or p.samples_per_s
 
 
-def not_judged(case: Case) -> tuple[str, ...]:
+def quantities_without_expectation(case: Case) -> tuple[str, ...]:
     """Names of observed service quantities that have no expected value. "Healthy" says nothing about them."""
-    p, s = case.expected, case.service
+    p, s = case.expected_performance, case.service
     if p is None or case.workload is None:
         return ()
-    waits = tuple(name for name in WAITS_TOLD if name.split("_", maxsplit=1)[0] in ("ttft", "tpot"))
-    open_ = () if p.ttft is not None else waits
-    simulated = () if p.simulation is not None else tuple(name for name in WAITS_TOLD if name not in waits)
-    return tuple(name for name in (*open_, *simulated) if getattr(s, name) is not None)
+    latency_names = tuple(name for name in LATENCY_FIELDS if name.split("_", maxsplit=1)[0] in ("ttft", "tpot"))
+    missing_latencies = () if p.ttft is not None else latency_names
+    missing_simulated = () if p.simulation is not None else tuple(name for name in LATENCY_FIELDS if name not in latency_names)
+    return tuple(name for name in (*missing_latencies, *missing_simulated) if getattr(s, name) is not None)
 
 
-def lost_between(fast: Estimate | None, slow: Estimate | None) -> float:
+def speed_loss_share(fast: Estimate | None, slow: Estimate | None) -> float:
     """Share of the faster speed that the slower estimate lacks. It compares capacities within the limits if both
     have one.
     """
-    both = zip(speeds(fast), speeds(slow), strict=True)
-    return next((lost_to(more, less) for more, less in both if more and less), 0.0)
+    both = zip(throughputs_of(fast), throughputs_of(slow), strict=True)
+    return next((excess_share(more, less) for more, less in both if more and less), 0.0)
 
 
-def case_of(question: Question, deployment: Deployment, market: Catalog, observed: Observed) -> Case:
+def build_case(question: Question, deployment: Deployment, market: Catalog, observed: Observations) -> Case:
     """Build a case: lay the deployment out for the planned load, then estimate it at the observed load."""
-    assumed = question.assumptions.noted()
+    assumed = question.assumptions.with_recording()
     question = replace(question, assumptions=assumed)
     workload = question.workload
-    seen = question
+    observed_question = question
     if isinstance(workload, InferenceWorkload):
-        seen = replace(question, workload=as_observed(workload, observed.service))
-    planned = estimate(question, deployment, market)
+        observed_question = replace(question, workload=with_observed_traffic(workload, observed.service))
+    planned = estimate_deployment(question, deployment, market)
     if not planned.fits:
-        return Case(question, seen, deployment, market, observed, planned)
-    expected = estimate(seen, restore_engine_defaults(planned.deployment, deployment), market)
-    return Case(question, seen, deployment, market, observed, expected)
+        return Case(question, observed_question, deployment, market, observed, planned)
+    expected = estimate_deployment(observed_question, restore_engine_defaults(planned.deployment, deployment), market)
+    return Case(question, observed_question, deployment, market, observed, expected)
 
 
 def restore_engine_defaults(laid_out: Deployment, requested: Deployment) -> Deployment:
@@ -269,20 +269,20 @@ def restore_engine_defaults(laid_out: Deployment, requested: Deployment) -> Depl
     return replace(laid_out, **chosen)
 
 
-def as_observed(workload: InferenceWorkload, seen: ServiceObserved) -> InferenceWorkload:
+def with_observed_traffic(workload: InferenceWorkload, seen: ServiceObservation) -> InferenceWorkload:
     """The workload with the observed request rate and mean lengths."""
-    if workload.load is Load.OPEN and not workload.ends and seen.requests_per_s:
-        workload = workload.busier(seen.requests_per_s / workload.peak_per_s)
+    if workload.load is Load.OPEN and not workload.is_finite and seen.requests_per_s:
+        workload = workload.scale_load(seen.requests_per_s / workload.peak_per_s)
     if workload.classes or workload.trace is not None:
         return workload
     return replace(
         workload,
-        input_tokens=as_long(workload.input_tokens, seen.input_tokens_mean),
-        output_tokens=as_long(workload.output_tokens, seen.output_tokens_mean),
+        input_tokens=scale_lengths(workload.input_tokens, seen.input_tokens_mean),
+        output_tokens=scale_lengths(workload.output_tokens, seen.output_tokens_mean),
     )
 
 
-def as_long(lengths: Lengths, mean: float | None) -> Lengths:
+def scale_lengths(lengths: Lengths, mean: float | None) -> Lengths:
     """The length distribution scaled to another mean, with the same relative spread."""
     if mean is None:
         return lengths

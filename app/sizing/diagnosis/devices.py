@@ -6,29 +6,29 @@ from collections.abc import Iterator
 
 from app.sizing.diagnosis.case import Case, Evidence, Finding
 from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import figure
+from app.sizing.words import format_number
 
-WAITS = ("queueing", "early_knee", "low_throughput", "slow_tail", "cache_full", "overloaded", "saturated", "idle_fleet")
-SLOW = ("slow_decode", "late_first_token", "slow_at_light_load", "slow_kernels", "slow_step", "low_mfu")
+WAITING_CODES = ("queueing", "early_knee", "low_throughput", "slow_tail", "cache_full", "overloaded", "saturated", "idle_fleet")
+SLOWNESS_CODES = ("slow_decode", "late_first_token", "slow_at_light_load", "slow_kernels", "slow_step", "low_mfu")
 
 
-def clocks(case: Case) -> Iterator[Finding]:
+def find_low_clocks(case: Case) -> Iterator[Finding]:
     """Low clocks, caused by heat, by a power limit or by configuration."""
-    d, assumed = case.devices, case.assumed
-    if d.clock_share is None or 1 - d.clock_share < 3 * assumed.diagnosed_least_share or not case.works:
+    d, assumed = case.devices, case.assumptions
+    if d.clock_share is None or 1 - d.clock_share < 3 * assumed.diagnosed_least_share or not case.has_steady_work:
         return
-    share = case.loss(compute=d.clock_share)
+    share = case.estimate_loss(compute=d.clock_share)
     if share < assumed.diagnosed_least_share:
         return
-    code, cause, change, more = lowered(case)
-    text = f"The accelerators run at {figure(100 * d.clock_share)} % of their rated clock."
+    code, cause, change, more = diagnose_clock_limit(case)
+    text = f"The accelerators run at {format_number(100 * d.clock_share)} % of their rated clock."
     evidence = (Evidence("clock_share", d.clock_share, 1.0, "1"), *more)
-    yield Finding(code, text, share, evidence, cause, change, share, "more accelerators", WAITS, SLOW)
+    yield Finding(code, text, share, evidence, cause, change, share, "more accelerators", WAITING_CODES, SLOWNESS_CODES)
 
 
-def lowered(case: Case) -> tuple[str, str, str, tuple[Evidence, ...]]:
+def diagnose_clock_limit(case: Case) -> tuple[str, str, str, tuple[Evidence, ...]]:
     """Why clocks are low: the code of the finding, its cause, the change and the evidence."""
-    d, assumed = case.devices, case.assumed
+    d, assumed = case.devices, case.assumptions
     if d.temperature_c is not None and d.temperature_c >= assumed.diagnosed_hot_c:
         shown = Evidence("temperature_c", d.temperature_c, assumed.diagnosed_hot_c, "C")
         return "hot", "The accelerators are too hot.", "Check fans, airflow and inlet temperature.", (shown,)
@@ -41,81 +41,81 @@ def lowered(case: Case) -> tuple[str, str, str, tuple[Evidence, ...]]:
     return "low_clocks", "The clocks were set low, or the driver saves power.", change, ()
 
 
-def uneven_clocks(case: Case) -> Iterator[Finding]:
+def find_uneven_clocks(case: Case) -> Iterator[Finding]:
     """One accelerator runs slower than the others, which wait for it."""
-    slowest, assumed = case.devices.slowest_clock_share, case.assumed
-    if slowest is None or 1 - slowest < 3 * assumed.diagnosed_least_share or not case.works:
+    slowest, assumed = case.devices.slowest_clock_share, case.assumptions
+    if slowest is None or 1 - slowest < 3 * assumed.diagnosed_least_share or not case.has_steady_work:
         return
-    share = case.loss(compute=slowest)
+    share = case.estimate_loss(compute=slowest)
     if share >= assumed.diagnosed_least_share:
         yield Finding(
             "uneven_clocks",
-            f"The slowest accelerator runs at {figure(100 * slowest)} % of the mean clock.",
+            f"The slowest accelerator runs at {format_number(100 * slowest)} % of the mean clock.",
             share,
             (Evidence("slowest_clock_share", slowest, 1.0, "1"),),
             "It is hot, power-limited or failing. All accelerators that share its work wait for it.",
             "Find the accelerator, then cool or replace it. Exclude its machine until then.",
             share,
             "more accelerators",
-            WAITS,
-            (*SLOW, "slow_rank", "synchronisation"),
+            WAITING_CODES,
+            (*SLOWNESS_CODES, "slow_rank", "synchronisation"),
         )
 
 
-def narrow_link(case: Case) -> Iterator[Finding]:
+def find_narrow_link(case: Case) -> Iterator[Finding]:
     """The PCIe slot uses fewer lanes than it has."""
     width = case.devices.link_width_share
     if width is None or width >= 1:
         return
-    share = case.loss(link=width)
-    if share >= case.assumed.diagnosed_least_share:
+    share = case.estimate_loss(link=width)
+    if share >= case.assumptions.diagnosed_least_share:
         yield Finding(
             "narrow_link",
-            f"The PCIe slot uses {figure(100 * width)} % of its lanes.",
+            f"The PCIe slot uses {format_number(100 * width)} % of its lanes.",
             share,
             (Evidence("link_width_share", width, 1.0, "1"),),
             "The cause is a riser, a slot that shares its lanes, or a badly seated card.",
             "Reseat the card, or move it to a slot with all lanes.",
             share,
             "faster accelerators: the same slot would limit them",
-            WAITS,
-            (*SLOW, "exposed_communication"),
+            WAITING_CODES,
+            (*SLOWNESS_CODES, "exposed_communication"),
         )
 
 
-def starved(case: Case) -> Iterator[Finding]:
+def find_starved_accelerators(case: Case) -> Iterator[Finding]:
     """Accelerators are idle although there is work."""
     used, expected = case.devices.utilization, case.busy_share
     if used is None or expected <= 0:
         return
     share = 1 - used / expected
-    if share > case.assumed.diagnosed_idle_share:
+    if share > case.assumptions.diagnosed_idle_share:
         yield Finding(
             "starved",
-            f"Accelerator utilization is {figure(100 * used)} %, although work is available "
-            f"{figure(100 * expected)} % of the time.",
+            f"Accelerator utilization is {format_number(100 * used)} %, although work is available "
+            f"{format_number(100 * expected)} % of the time.",
             share,
             (Evidence("utilization", used, expected, "1"),),
             "The host, the data pipeline or the network keeps them waiting.",
             "Profile the host. Add CPU cores, run fewer processes, or enable CUDA graphs or asynchronous scheduling.",
             share,
             "more or faster accelerators",
-            WAITS,
+            WAITING_CODES,
             ("slow_decode", "late_first_token", "slow_at_light_load", "slow_step", "low_mfu"),
         )
 
 
-def broken(case: Case) -> Iterator[Finding]:
+def find_device_errors(case: Case) -> Iterator[Finding]:
     """Accelerators report errors. The cost is that of failed requests or of restarts."""
     seen, s, t = case.devices.errors_per_day, case.service, case.training
     if not seen:
         return
-    each = case.assumed.restart_minutes * 60 + (t.checkpoint_interval_s or 0.0) / 2
+    each = case.assumptions.restart_minutes * 60 + (t.checkpoint_interval_s or 0.0) / 2
     restarts = t.restarts_per_day if case.workload is None else s.restarts_per_day
     lost = s.error_share if restarts is None else min(1.0, restarts * each / SECONDS_PER_DAY)
     yield Finding(
         "device_errors",
-        f"The accelerators report {figure(seen)} errors per day.",
+        f"The accelerators report {format_number(seen)} errors per day.",
         lost or None,
         (Evidence("errors_per_day", seen, 0.0, "1/day"),),
         "Memory, a link or the card itself is failing.",
@@ -126,4 +126,4 @@ def broken(case: Case) -> Iterator[Finding]:
     )
 
 
-FINDINGS = (clocks, uneven_clocks, narrow_link, starved, broken)
+CHECKS = (find_low_clocks, find_uneven_clocks, find_narrow_link, find_starved_accelerators, find_device_errors)

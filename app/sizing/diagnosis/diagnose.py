@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from app.errors import Conflict
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.diagnosis import devices, interruptions, knee, layout, load, room, scaling, step, waiting
-from app.sizing.diagnosis.case import Finding, case_of, not_judged
-from app.sizing.diagnosis.observed import Observed
+from app.sizing.diagnosis.case import Finding, build_case, quantities_without_expectation
+from app.sizing.diagnosis.observed import Observations
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
-from app.sizing.words import counted, figure
+from app.sizing.words import format_count, format_number
 from app.sizing.workload import InferenceWorkload
 
-OF_SERVICES = (*load.FINDINGS, *waiting.FINDINGS, *room.FINDINGS, *knee.FINDINGS)
-OF_RUNS = (*step.FINDINGS, *interruptions.FINDINGS, *scaling.FINDINGS)
-OF_BOTH = (*layout.FINDINGS, *devices.FINDINGS)
+SERVICE_CHECKS = (*load.CHECKS, *waiting.CHECKS, *room.CHECKS, *knee.CHECKS)
+TRAINING_CHECKS = (*step.CHECKS, *interruptions.CHECKS, *scaling.CHECKS)
+COMMON_CHECKS = (*layout.CHECKS, *devices.CHECKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,44 +39,44 @@ class Diagnosis:
         return tuple(dict.fromkeys(f.do_not_buy for f in self.findings if f.do_not_buy))
 
 
-def diagnose(question: Question, deployment: Deployment, market: Catalog, observed: Observed) -> Diagnosis:
+def diagnose(question: Question, deployment: Deployment, market: Catalog, observed: Observations) -> Diagnosis:
     """Diagnose a running deployment.
 
     Raises Conflict if the deployment cannot run at all or cannot be diagnosed.
     """
     if deployment.pools is not None:
         raise Conflict("Pools for prefill and decode cannot be diagnosed together. Send the deployment of one pool.")
-    case = case_of(question, deployment, market, observed)
+    case = build_case(question, deployment, market, observed)
     if not case.expected_estimate.fits:
         raise Conflict(
             f"The observations cannot come from this deployment: it does not run. {case.expected_estimate.explanation[0].text}"
         )
-    own = OF_SERVICES if isinstance(question.workload, InferenceWorkload) else OF_RUNS
-    causes = ranked([found for look in (*own, *OF_BOTH) for found in look(case)], case.assumed)
-    touched_assumptions = tuple(a for a in case.assumed.noted().touched() if a.name.startswith("diagnosed_"))
-    return Diagnosis(summary(causes), causes, case.expected_estimate, touched_assumptions, not_judged(case))
+    checks = SERVICE_CHECKS if isinstance(question.workload, InferenceWorkload) else TRAINING_CHECKS
+    causes = rank_findings([found for look in (*checks, *COMMON_CHECKS) for found in look(case)], case.assumptions)
+    touched_assumptions = tuple(a for a in case.assumptions.with_recording().used_assumptions() if a.name.startswith("diagnosed_"))
+    return Diagnosis(summarize_findings(causes), causes, case.expected_estimate, touched_assumptions, quantities_without_expectation(case))
 
 
-def ranked(every: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:
+def rank_findings(findings: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:
     """Findings that no other finding explains, in descending order of cost; findings of unknown cost come last.
 
     A finding that others explain in part keeps only the rest of its cost.
     """
-    remaining = [left for found in every if (left := unexplained(found, every, assumed)) is not None]
-    return tuple(sorted(remaining, key=lambda f: (-f.cost, f.code)))
+    remaining = [left for found in findings if (left := remaining_finding(found, findings, assumed)) is not None]
+    return tuple(sorted(remaining, key=lambda f: (-f.known_cost_share, f.code)))
 
 
-def unexplained(finding: Finding, every: Sequence[Finding], assumed: Assumptions) -> Finding | None:
+def remaining_finding(finding: Finding, findings: Sequence[Finding], assumed: Assumptions) -> Finding | None:
     """The part of a finding that its causes do not explain; None if nothing is left.
 
     Nothing is left if the finding follows from another one, or if others account for enough of it. Two findings that
     explain each other are both kept.
     """
     claimed = (*finding.explains, *finding.accounts_for)
-    causes = [other for other in every if other is not finding and other.cost > 0 and other.code not in claimed]
+    causes = [other for other in findings if other is not finding and other.known_cost_share > 0 and other.code not in claimed]
     if any(finding.code in other.explains for other in causes):
         return None
-    accounted = sum(other.cost for other in causes if finding.code in other.accounts_for)
+    accounted = sum(other.known_cost_share for other in causes if finding.code in other.accounts_for)
     if not accounted or finding.share is None:
         return finding
     remaining_share, slower = finding.share - accounted, assumed.diagnosed_slower_share
@@ -85,11 +85,11 @@ def unexplained(finding: Finding, every: Sequence[Finding], assumed: Assumptions
     return replace(finding, share=remaining_share, gain=None if finding.gain is None else min(finding.gain, remaining_share))
 
 
-def summary(causes: Sequence[Finding]) -> str:
+def summarize_findings(findings: Sequence[Finding]) -> str:
     """The diagnosis in a few sentences: the most expensive finding, its change and its cost."""
-    if not causes:
+    if not findings:
         return "All observed values are within the range expected of this hardware."
-    first = causes[0]
-    others = "" if len(causes) == 1 else f" {counted(len(causes) - 1, 'further finding')}."
-    cost = "The loss is unknown." if first.share is None else f"Estimated loss: {figure(100 * first.share)} %."
+    first = findings[0]
+    others = "" if len(findings) == 1 else f" {format_count(len(findings) - 1, 'further finding')}."
+    cost = "The loss is unknown." if first.share is None else f"Estimated loss: {format_number(100 * first.share)} %."
     return f"{first.text} {first.change} {cost}{others}"

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
-from app.sizing.diagnosis.case import Case, Evidence, Finding, lost_between
+from app.sizing.diagnosis.case import Case, Evidence, Finding, speed_loss_share
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate
 from app.sizing.units import GIB
-from app.sizing.words import figure, together
+from app.sizing.words import format_number, join_words
 
-OF_RUN = (
+TRAINING_LAYOUT_FIELDS = (
     "tensor_parallel",
     "pipeline_parallel",
     "context_parallel",
@@ -25,7 +25,7 @@ OF_RUN = (
     "activation_checkpointing",
     "micro_batch_sequences",
 )
-OF_SERVICE = (
+SERVING_LAYOUT_FIELDS = (
     "tensor_parallel",
     "pipeline_parallel",
     "expert_parallel",
@@ -34,7 +34,7 @@ OF_SERVICE = (
     "replicas",
     "context_parallel",
 )
-SAID = {
+SETTING_NAMES = {
     "tensor_parallel": "tensor parallelism",
     "pipeline_parallel": "pipeline parallelism",
     "context_parallel": "context parallelism",
@@ -48,9 +48,9 @@ SAID = {
 }
 
 
-DEGREES = "The parallelism degrees do not suit the model or the links between the accelerators."
-MEMORY = "Larger micro-batches need activation checkpointing; smaller ones do not."
-KEPT = {
+PARALLELISM_CAUSE = "The parallelism degrees do not suit the model or the links between the accelerators."
+MICRO_BATCH_CAUSE = "Larger micro-batches need activation checkpointing; smaller ones do not."
+OFFLOADED_STATES = {
     "optimizer_offload": "optimizer states",
     "activation_offload": "activations",
     "parameter_offload": "parameters",
@@ -58,7 +58,7 @@ KEPT = {
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class Variant:
     """A deployment with some settings chosen automatically, its gain in speed and its estimate."""
 
     gain: float
@@ -66,16 +66,16 @@ class Tried:
     estimate: Estimate
 
 
-def settings(case: Case) -> Iterator[Finding]:
+def find_slow_settings(case: Case) -> Iterator[Finding]:
     """Cost of single settings, then of the whole layout as far as it exceeds them."""
-    if not measured(case):
+    if not has_speed_observation(case):
         return
-    singly = [found for look in (recomputation, micro_batch, offload) for found in look(case)]
-    yield from singly
-    yield from wrong_layout(case, max((f.cost for f in singly), default=0.0))
+    single_findings = [found for look in (find_checkpointing_mistake, find_slow_micro_batch, find_needless_offload) for found in look(case)]
+    yield from single_findings
+    yield from find_slow_layout(case, max((f.known_cost_share for f in single_findings), default=0.0))
 
 
-def measured(case: Case) -> bool:
+def has_speed_observation(case: Case) -> bool:
     """True if any observation says how fast the deployment is."""
     s, t = case.service, case.training
     if case.workload is None:
@@ -83,50 +83,50 @@ def measured(case: Case) -> bool:
     return any((s.requests_per_s, s.output_tokens_per_s, s.ttft_p50_s, s.tpot_p50_s, s.by_load))
 
 
-def try_variant(case: Case, names: tuple[str, ...], then: Deployment) -> Tried | None:
+def try_variant(case: Case, names: tuple[str, ...], deployment: Deployment) -> Variant | None:
     """Estimate another deployment; None if it does not run or gains nothing.
 
     `names`: fields whose changes become the settings of the variant.
     """
     now = case.expected_estimate.deployment
-    variant_estimate = case.judged(then)
-    gain = lost_between(variant_estimate, case.expected_estimate)
+    variant_estimate = case.estimate_variant(deployment)
+    gain = speed_loss_share(variant_estimate, case.expected_estimate)
     if variant_estimate is None or gain <= 0:
         return None
-    changed = {name: getattr(variant_estimate.deployment, name) for name in names}
-    return Tried(gain, {n: v for n, v in changed.items() if v != getattr(now, n)}, variant_estimate)
+    changed_fields = {name: getattr(variant_estimate.deployment, name) for name in names}
+    return Variant(gain, {n: v for n, v in changed_fields.items() if v != getattr(now, n)}, variant_estimate)
 
 
-def recomputation(case: Case) -> Iterator[Finding]:
+def find_checkpointing_mistake(case: Case) -> Iterator[Finding]:
     """Activation checkpointing is on without need, or off although it would free useful memory."""
-    mode, least = case.requested_deployment.activation_checkpointing, case.assumed.diagnosed_least_share
+    mode, least = case.requested_deployment.activation_checkpointing, case.assumptions.diagnosed_least_share
     if mode is None or case.workload is not None:
         return
     names = ("activation_checkpointing", "micro_batch_sequences")
     if mode != "none":
         kept = case.expected_estimate.deployment.micro_batch_sequences
         ways = [
-            try_variant(case, names, case.running(activation_checkpointing=way, micro_batch_sequences=size))
+            try_variant(case, names, case.current_deployment(activation_checkpointing=way, micro_batch_sequences=size))
             for way, size in product(("none", "selective"), (kept, None))
             if way != mode
         ]
         best = max((way for way in ways if way), key=lambda way: way.gain, default=None)
         if best is not None and best.gain >= least and has_room(case, best.estimate):
-            yield spared(case, best)
+            yield needless_recomputation_finding(case, best)
         return
     more, fixed = (  # settings that the caller omitted are chosen again
-        [try_variant(case, OF_RUN, replace(case.requested_deployment, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
+        [try_variant(case, TRAINING_LAYOUT_FIELDS, replace(case.requested_deployment, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
         for ways in (("selective", "full"), ("none",))
     )
     best = max((way for way in more if way), key=lambda way: way.gain, default=None)
     if best is not None and best.gain - (fixed[0].gain if fixed[0] else 0.0) >= least:
         yield Finding(
             "missing_recomputation",
-            f"Activation checkpointing is off. With it the run would be {figure(1 / (1 - best.gain))} times as fast.",
+            f"Activation checkpointing is off. With it the run would be {format_number(1 / (1 - best.gain))} times as fast.",
             best.gain,
-            memory_shown(case),
+            memory_evidence(case),
             "Activations fill the memory that larger micro-batches or a lower model-parallel degree need.",
-            f"Set {changes(best.settings)}.",
+            f"Set {describe_settings(best.settings)}.",
             best.gain,
             "accelerators with more memory",
             ("allocator_retries",),
@@ -134,15 +134,15 @@ def recomputation(case: Case) -> Iterator[Finding]:
         )
 
 
-def has_room(case: Case, then: Estimate) -> bool:
+def has_room(case: Case, variant_estimate: Estimate) -> bool:
     """True if the observed memory use leaves room for the memory that the change adds."""
     seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.expected_estimate.memory
-    if seen is None or m is None or then.memory is None:
+    if seen is None or m is None or variant_estimate.memory is None:
         return True
-    return seen + then.memory.total_bytes - m.total_bytes <= m.usable_bytes
+    return seen + variant_estimate.memory.total_bytes - m.total_bytes <= m.usable_bytes
 
 
-def memory_shown(case: Case) -> tuple[Evidence, ...]:
+def memory_evidence(case: Case) -> tuple[Evidence, ...]:
     """Evidence for memory: the observed use and the usable memory."""
     seen, m = case.training.memory_peak_bytes or case.devices.memory_used_bytes, case.expected_estimate.memory
     if m is None:
@@ -150,15 +150,15 @@ def memory_shown(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("memory_gib", (seen or m.total_bytes) / GIB, m.usable_bytes / GIB, "GiB"),)
 
 
-def spared(case: Case, best: Tried) -> Finding:
+def needless_recomputation_finding(case: Case, best: Variant) -> Finding:
     """Activation checkpointing that the memory does not require."""
     return Finding(
         "needless_recomputation",
         f"Activation checkpointing ({case.requested_deployment.activation_checkpointing}) is on, although activations fit in memory.",
         best.gain,
-        memory_shown(case),
+        memory_evidence(case),
         "The setting was made for a smaller accelerator or a larger batch.",
-        f"Set {changes(best.settings)}.",
+        f"Set {describe_settings(best.settings)}.",
         best.gain,
         "more accelerators",
         accounts_for=("slow_step", "low_mfu"),
@@ -166,13 +166,13 @@ def spared(case: Case, best: Tried) -> Finding:
     )
 
 
-def micro_batch(case: Case) -> Iterator[Finding]:
+def find_slow_micro_batch(case: Case) -> Iterator[Finding]:
     """Micro-batches are smaller or larger than the fastest size."""
     size = case.requested_deployment.micro_batch_sequences
     if size is None or case.workload is not None:
         return
-    best = try_variant(case, ("micro_batch_sequences",), case.running(micro_batch_sequences=None))
-    if best is not None and best.gain >= case.assumed.diagnosed_least_share:
+    best = try_variant(case, ("micro_batch_sequences",), case.current_deployment(micro_batch_sequences=None))
+    if best is not None and best.gain >= case.assumptions.diagnosed_least_share:
         wanted = best.estimate.deployment.micro_batch_sequences
         yield Finding(
             "micro_batch",
@@ -180,27 +180,27 @@ def micro_batch(case: Case) -> Iterator[Finding]:
             best.gain,
             (Evidence("micro_batch_sequences", float(size), float(wanted or size), "sequences"),),
             "The setting comes from another model or accelerator.",
-            f"Set {changes(best.settings)}.",
+            f"Set {describe_settings(best.settings)}.",
             best.gain,
             "more accelerators",
             settings=best.settings,
         )
 
 
-def offload(case: Case) -> Iterator[Finding]:
+def find_needless_offload(case: Case) -> Iterator[Finding]:
     """States are offloaded to host memory although the accelerators have room."""
     requested = case.requested_deployment
-    names = tuple(name for name in KEPT if getattr(requested, name))
+    names = tuple(name for name in OFFLOADED_STATES if getattr(requested, name))
     if not names or case.workload is not None:
         return
-    best = try_variant(case, names, case.running(**dict.fromkeys(names, False)))
-    if best is not None and best.gain >= case.assumed.diagnosed_least_share and has_room(case, best.estimate):
-        what = together([KEPT[name] for name in names])
+    best = try_variant(case, names, case.current_deployment(**dict.fromkeys(names, False)))
+    if best is not None and best.gain >= case.assumptions.diagnosed_least_share and has_room(case, best.estimate):
+        what = join_words([OFFLOADED_STATES[name] for name in names])
         yield Finding(
             "needless_offload",
             f"Host memory holds the {what}, although the accelerators have room.",
             best.gain,
-            memory_shown(case),
+            memory_evidence(case),
             "The setting was made for accelerators with less memory.",
             f"Keep the {what} in accelerator memory.",
             best.gain,
@@ -211,27 +211,27 @@ def offload(case: Case) -> Iterator[Finding]:
         )
 
 
-def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
+def find_slow_layout(case: Case, single_setting_gain: float) -> Iterator[Finding]:
     """The recommended layout of the same accelerators is faster, beyond the gain of single settings."""
-    names = OF_RUN if case.workload is None else OF_SERVICE
+    names = TRAINING_LAYOUT_FIELDS if case.workload is None else SERVING_LAYOUT_FIELDS
     if all(getattr(case.requested_deployment, name) is None for name in names):
         return
     total = case.expected_estimate.deployment.total_accelerators
-    best = try_variant(case, names, case.running(**dict.fromkeys(names), nodes=None, total_accelerators=total))
-    slower = case.assumed.diagnosed_slower_share
-    if best is None or best.gain < slower / (1 + slower) or best.gain - known < 2 * case.assumed.diagnosed_least_share:
+    best = try_variant(case, names, case.current_deployment(**dict.fromkeys(names), nodes=None, total_accelerators=total))
+    slower = case.assumptions.diagnosed_slower_share
+    if best is None or best.gain < slower / (1 + slower) or best.gain - single_setting_gain < 2 * case.assumptions.diagnosed_least_share:
         return
     yield Finding(
         "wrong_layout",
-        f"With another layout the same accelerators would be {figure(1 / (1 - best.gain))} times as fast.",
+        f"With another layout the same accelerators would be {format_number(1 / (1 - best.gain))} times as fast.",
         best.gain,
         tuple(
             Evidence(name, float(getattr(case.expected_estimate.deployment, name)), float(value), "1")
             for name, value in best.settings.items()
             if isinstance(value, int) and isinstance(getattr(case.expected_estimate.deployment, name), int)
         ),
-        DEGREES if case.workload or any(name.endswith("_parallel") for name in best.settings) else MEMORY,
-        f"Set {changes(best.settings)}.",
+        PARALLELISM_CAUSE if case.workload or any(name.endswith("_parallel") for name in best.settings) else MICRO_BATCH_CAUSE,
+        f"Set {describe_settings(best.settings)}.",
         best.gain,
         "more accelerators before the layout is changed",
         ("overloaded", "saturated", "pipeline_bubble", "exposed_communication", "early_knee"),
@@ -239,10 +239,10 @@ def wrong_layout(case: Case, known: float) -> Iterator[Finding]:
     )
 
 
-def changes(settings: Mapping[str, Any]) -> str:
+def describe_settings(settings: Mapping[str, Any]) -> str:
     """Settings in words: "tensor parallelism to 2 and replicas to 4"."""
-    phrases = [f"{SAID[name]} to {value}" for name, value in settings.items() if name in SAID and value is not None]
-    return together(phrases) if phrases else "these settings to the engine defaults"
+    phrases = [f"{SETTING_NAMES[name]} to {value}" for name, value in settings.items() if name in SETTING_NAMES and value is not None]
+    return join_words(phrases) if phrases else "these settings to the engine defaults"
 
 
-FINDINGS = (settings,)
+CHECKS = (find_slow_settings,)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class LoadSeen:
+class LoadObservation:
     """Latencies observed at one load of the whole deployment."""
 
     requests_per_s: float
@@ -22,7 +22,7 @@ class LoadSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class ServiceObserved:
+class ServiceObservation:
     """Observations of a service. All cover the whole deployment, except `running` and `waiting`, which are per
     replica.
     """
@@ -51,7 +51,7 @@ class ServiceObserved:
     busiest_replica_share: float | None = None  # load of the busiest replica over the mean load
     cold_start_s: float | None = None
     restarts_per_day: float | None = None
-    by_load: tuple[LoadSeen, ...] = ()
+    by_load: tuple[LoadObservation, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class ScalePoint:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingObserved:
+class TrainingObservation:
     """Observations of a training run. Parts of a step are in seconds; the rest of the step is unknown."""
 
     step_time_s: float | None = None
@@ -89,7 +89,7 @@ class TrainingObserved:
 
 
 @dataclass(frozen=True, slots=True)
-class DevicesObserved:
+class DevicesObservation:
     """Observations of the accelerators: means, except for counts."""
 
     utilization: float | None = None  # share of the time in which kernels run
@@ -104,9 +104,9 @@ class DevicesObserved:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class Observations:
     """All observations of a running deployment."""
 
-    service: ServiceObserved = ServiceObserved()
-    training: TrainingObserved = TrainingObserved()
-    devices: DevicesObserved = DevicesObserved()
+    service: ServiceObservation = ServiceObservation()
+    training: TrainingObservation = TrainingObservation()
+    devices: DevicesObservation = DevicesObservation()

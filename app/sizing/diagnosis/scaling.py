@@ -6,25 +6,25 @@ from collections.abc import Iterator
 
 from app.sizing.diagnosis.case import Case, Evidence, Finding
 from app.sizing.diagnosis.observed import ScalePoint
-from app.sizing.words import figure
+from app.sizing.words import format_number
 
 
-def scaling(case: Case) -> Iterator[Finding]:
+def find_poor_scaling(case: Case) -> Iterator[Finding]:
     """The speed per accelerator falls more than expected when the run grows."""
     points = sorted(case.training.scales, key=lambda s: s.accelerators)
     if len(points) < 2 or points[0].accelerators == points[-1].accelerators:
         return
     first, last = points[0], points[-1]
-    seen = each(last) / each(first)
-    ratio = expected_ratio(case, first.accelerators, last.accelerators)
+    seen = accelerator_tokens_per_s(last) / accelerator_tokens_per_s(first)
+    ratio = expected_scaling_ratio(case, first.accelerators, last.accelerators)
     expected = 1.0 if ratio is None else min(1.0, ratio)
-    if ratio is None or not case.much(expected, seen):
+    if ratio is None or not case.exceeds_expected(expected, seen):
         return
     share = 1 - seen / expected
     yield Finding(
         "poor_scaling",
-        f"Scaling efficiency from {figure(first.accelerators)} to {figure(last.accelerators)} accelerators is "
-        f"{figure(100 * seen)} % (expected: {figure(100 * expected)} %).",
+        f"Scaling efficiency from {format_number(first.accelerators)} to {format_number(last.accelerators)} accelerators is "
+        f"{format_number(100 * seen)} % (expected: {format_number(100 * expected)} %).",
         share,
         (Evidence("scaling_efficiency", seen, expected, "1"),),
         "The network between machines, or some machines, are slower than they should be.",
@@ -35,12 +35,12 @@ def scaling(case: Case) -> Iterator[Finding]:
     )
 
 
-def each(point: ScalePoint) -> float:
+def accelerator_tokens_per_s(point: ScalePoint) -> float:
     """Tokens per second and accelerator."""
     return point.tokens_per_s / point.accelerators
 
 
-def expected_ratio(case: Case, few: float, many: float) -> float | None:
+def expected_scaling_ratio(case: Case, few: float, many: float) -> float | None:
     """Expected speed per accelerator on many accelerators over that on few; None if no layout runs.
 
     Both estimates use the same layout of a replica, or any layout that runs.
@@ -65,11 +65,11 @@ def expected_each(case: Case, count: float) -> float | None:
         ),
     ):
         fields = {**changed, **dict.fromkeys(freed)}
-        variant = case.judged(case.running(**fields, total_accelerators=round(count)))
+        variant = case.estimate_variant(case.current_deployment(**fields, total_accelerators=round(count)))
         p = None if variant is None or variant.deployment.total_accelerators != round(count) else variant.performance
         if p is not None and p.tokens_per_s:
             return p.tokens_per_s / count
     return None
 
 
-FINDINGS = (scaling,)
+CHECKS = (find_poor_scaling,)

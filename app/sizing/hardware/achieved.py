@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, names_of
+from app.sizing.columns import Column, Columns, column_names
 from app.sizing.hardware.engines import engine_named
 from app.sizing.model.formats import WEIGHT_FORMATS
 
@@ -116,7 +116,7 @@ SHARES = frozenset(
 SHARP = 50.0  # exponent of a roofline with a sharp knee
 
 
-def ideal(count: int) -> Achieved:
+def ideal_coefficients(count: int) -> Achieved:
     """Coefficients of `count` rows that reach every rate fully and lose no time: an upper bound for any measurement."""
     whole, none = np.full(count, 1.0), np.zeros(count)
     values = {name: whole if name in SHARES else none for name in Achieved.__slots__}
@@ -126,7 +126,7 @@ def ideal(count: int) -> Achieved:
 Number = TypeVar("Number", float, Column)
 
 
-def moved(name: str, base: Number, factor: Number) -> Number:
+def apply_factor(name: str, base: Number, factor: Number) -> Number:
     """A coefficient multiplied by a factor. For a share, the factor multiplies its odds.
 
     Check:
@@ -170,7 +170,7 @@ class CoefficientTable:
             self.factors[factor.name].append(factor)
         self._near: dict[tuple[str, str, str], list[Factor]] = {}
 
-    def row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
+    def find_row(self, name: str, *, family: str = "*", format_class: str = "*", engine: str = "*") -> Coefficient:
         """The most specific base row; engine takes precedence over family, family over format class.
 
         Raises KeyError for a name without any row, which means that the catalog is incomplete.
@@ -183,7 +183,7 @@ class CoefficientTable:
                         return found
         raise KeyError(f"The catalog has no coefficient {name} for {family}, {format_class}, {engine}.")
 
-    def value(
+    def find_value(
         self,
         name: str,
         *,
@@ -194,14 +194,14 @@ class CoefficientTable:
         fitted: bool = True,
     ) -> float:
         """Value of the base row times every factor that applies; the base value alone if `fitted` is false."""
-        base = self.row(name, family=family, format_class=format_class, engine=engine).value
+        base = self.find_row(name, family=family, format_class=format_class, engine=engine).value
         if not fitted:
             return base
         at = {"generation": generation, "format_class": format_class}
-        applied = [f.value for f in self._of(name, engine, family) if f.applies(**at)]
-        return moved(name, base, math.prod(applied, start=1.0))
+        applied = [f.value for f in self._applicable_factors(name, engine, family) if f.applies_to(**at)]
+        return apply_factor(name, base, math.prod(applied, start=1.0))
 
-    def _of(self, name: str, engine: str, family: str) -> list[Factor]:
+    def _applicable_factors(self, name: str, engine: str, family: str) -> list[Factor]:
         """Factors of a coefficient that can apply to an engine on a family, in any generation and format class."""
         key = (name, engine, family)
         if key not in self._near:
@@ -212,17 +212,17 @@ class CoefficientTable:
                 "vendor": vendor_of(family),
                 "family": family,
             }
-            self._near[key] = [f for f in self.factors.get(name, ()) if f.applies(**at)]
+            self._near[key] = [f for f in self.factors.get(name, ()) if f.applies_to(**at)]
         return self._near[key]
 
-    def row_of(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
+    def stack_row(self, table: type[Columns], family: str, engine: str, format_class: str) -> dict[str, float]:
         """Every column of a coefficient table for one stack; cached."""
         key = (table, family, engine, format_class)
         known = self._columns.get(key)
         if known is None:
             at = {
-                name: self.value(name, family=family, engine=engine, format_class=format_class)
-                for name in names_of(table)
+                name: self.find_value(name, family=family, engine=engine, format_class=format_class)
+                for name in column_names(table)
             }
             known = self._columns[key] = at
         return known
@@ -259,7 +259,7 @@ class Factor:
     rows: int
     sources: str
 
-    def applies(self, **of: str) -> bool:
+    def applies_to(self, **of: str) -> bool:
         """Whether every given key equals the factor's key or the factor accepts any value."""
         return not [key for key, value in of.items() if getattr(self, key) not in ("*", value)]
 

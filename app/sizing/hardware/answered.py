@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.sizing.hardware.software import Software
 from app.sizing.hardware.stacks import SERVED
-from app.sizing.hardware.support.builds import formats_of
+from app.sizing.hardware.support.builds import accepted_formats
 from app.sizing.hardware.support.generations import generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
@@ -29,7 +29,7 @@ METHODS = {PRETRAINING: (FULL,), FINE_TUNING: (FULL, LORA, QLORA)}
 
 
 @dataclass(frozen=True, slots=True)
-class PairAsked:
+class PairQuery:
     """A support query for an accelerator and an engine; None leaves a field open."""
 
     accelerator: int
@@ -41,7 +41,7 @@ class PairAsked:
 
 
 @dataclass(frozen=True, slots=True)
-class PairAnswered:
+class PairVerdict:
     """The verdict for one weight format and kind of work."""
 
     weight_format: str
@@ -49,16 +49,16 @@ class PairAnswered:
     verdict: Verdict
 
 
-def answered(query: PairAsked, software: Software) -> list[PairAnswered]:
+def answer_pair(query: PairQuery, software: Software) -> list[PairVerdict]:
     """Every requested verdict, in order."""
     return [
-        PairAnswered(f, work, software.verdict(query.accelerator, query.engine, f, work))
-        for work in _works(query)
-        for f, work in _formats(query, work, software)
+        PairVerdict(f, work, software.verdict(query.accelerator, query.engine, f, work))
+        for work in _requested_works(query)
+        for f, work in _requested_formats(query, work, software)
     ]
 
 
-def _works(query: PairAsked) -> Iterator[Work]:
+def _requested_works(query: PairQuery) -> Iterator[Work]:
     for phase in (query.phase,) if query.phase else (SERVING, SAMPLES, PRETRAINING, FINE_TUNING):
         if phase in METHODS:
             for method in (query.method,) if query.method else METHODS[phase]:
@@ -68,7 +68,7 @@ def _works(query: PairAsked) -> Iterator[Work]:
                 yield Work(SERVING if task is ModelTask.DECODER else SAMPLES, task=task)
 
 
-def _formats(query: PairAsked, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
+def _requested_formats(query: PairQuery, work: Work, software: Software) -> Iterator[tuple[str, Work]]:
     """Weight formats for a piece of work. Adapters on a quantized base train in the 16-bit format of the chip."""
     accelerator = software.accelerators[query.accelerator]
     if work.method == QLORA:
@@ -76,7 +76,7 @@ def _formats(query: PairAsked, work: Work, software: Software) -> Iterator[tuple
         named = None if query.weight_format == "nf4" else query.weight_format
         yield training_work(work.phase, QLORA, named or wide, work.task)
         return
-    accepted = dict.fromkeys(formats_of(query.engine, work))
+    accepted = dict.fromkeys(accepted_formats(query.engine, work))
     accepted |= dict.fromkeys(software.documents.formats(query.engine, accelerator.family, work.phase))
     for f in (query.weight_format,) if query.weight_format else accepted or (USUAL,):
         yield f, work

@@ -51,29 +51,29 @@ class Benchmark:
         started = self.server
         return started.command + READY.format(port=started.port, path=started.path) + self.load + STOP
 
-    def filled(self, places: Places) -> str:
+    def fill_places(self, places: Places) -> str:
         """The whole command with its places filled."""
-        return filled(self.command, places)
+        return fill_template(self.command, places)
 
 
-def filled(command: str, places: Places) -> str:
+def fill_template(command: str, places: Places) -> str:
     """A command template with its places filled; values are quoted for the shell.
 
     Check:
         >>> fill_template("serve {model}[ --tp {tensor}][ --kv {cache}]", {"model": "a b", "tensor": 2})
         "serve 'a b' --tp 2"
     """
-    known = {name: quoted(value) for name, value in places.items() if value is not None}
-    pieces = re.sub(BRACKETS, lambda found: found[1] if named(found[1]) <= known.keys() else "", command)
+    known = {name: quote_value(value) for name, value in places.items() if value is not None}
+    pieces = re.sub(BRACKETS, lambda found: found[1] if place_names(found[1]) <= known.keys() else "", command)
     return pieces.format_map(known)
 
 
-def named(text: str) -> set[str]:
+def place_names(text: str) -> set[str]:
     """Names of the places in a template."""
     return {name for _, name, _, _ in Formatter().parse(text) if name is not None}
 
 
-def quoted(value: object) -> str:
+def quote_value(value: object) -> str:
     """A value quoted for the shell, fractions with three digits; an empty value keeps its part of the command."""
     text = f"{value:.3g}" if isinstance(value, float) else str(value)
     return shlex.quote(text) if text else ""

@@ -26,12 +26,12 @@ from app.sizing.hardware.parts import (
     System,
     SystemKind,
 )
-from app.sizing.hardware.prices import KINDS, Terms, days
-from app.sizing.hardware.tables import Listings, Machines, flags, indices
+from app.sizing.hardware.prices import KINDS, Terms, day_numbers
+from app.sizing.hardware.tables import Listings, Machines, flags, index_by_name
 
 PRICING = tuple(PricingModel)
-LEAST_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s; office networks have 10 Gbit/s
-PLAIN = "generic"  # provider of a generic host
+MIN_FABRIC_BYTES_PER_S = 25e9 / 8  # 25 Gbit/s; office networks have 10 Gbit/s
+GENERIC_PROVIDER = "generic"  # provider of a generic host
 
 
 class Node(NamedTuple):
@@ -50,7 +50,7 @@ class Node(NamedTuple):
     workstation: bool
 
 
-class Listed(NamedTuple):
+class ListingRow(NamedTuple):
     """One price, as a row of Listings."""
 
     machine: int
@@ -69,7 +69,7 @@ class Listed(NamedTuple):
     observed_days: float
 
 
-def plain_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) -> Iterator[System]:
+def generic_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) -> Iterator[System]:
     """A generic host for every accelerator that is sold without one. Boards without any known system are left out."""
     covered = {s.accelerator for s in systems if s.environment is Environment.ON_PREM}
     built = {s.accelerator for s in systems}
@@ -79,10 +79,10 @@ def plain_hosts(accelerators: Sequence[Accelerator], systems: Sequence[System]) 
         if a.slug in covered or a.list_price_usd_high is None or a.kind in PROCESSORS or unbuilt:
             continue
         for count in sorted({a.typical_node_size} if board else {1, a.typical_node_size}):
-            yield plain_host(a, count, board=board)
+            yield generic_host(a, count, board=board)
 
 
-def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
+def generic_host(a: Accelerator, count: int, *, board: bool) -> System:
     """`count` accelerators in a host of assumed parts. Boards use their usual link, cards their PCIe slots."""
     desk = a.segment in (Segment.CONSUMER, Segment.WORKSTATION)
     link, _, domain = machine_link(a, count=float(count))
@@ -90,7 +90,7 @@ def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
         slug=f"host-{count}x-{a.slug}",
         name=f"{count} x {a.name} in a generic host",
         kind=SystemKind.WORKSTATION if desk else SystemKind.SERVER,
-        provider=PLAIN,
+        provider=GENERIC_PROVIDER,
         accelerator=a.slug,
         accelerator_count=float(count),
         ram_bytes=None,
@@ -104,15 +104,15 @@ def plain_host(a: Accelerator, count: int, *, board: bool) -> System:
     )
 
 
-def sold_in_parts(accelerator: Accelerator) -> bool:
+def is_sold_in_parts(accelerator: Accelerator) -> bool:
     """Whether a fraction of the accelerator is sold as a machine: clouds sell CPU sockets by the core."""
     return accelerator.kind == SOCKET
 
 
-def _on_a_desk(system: System) -> bool:
+def _has_office_network(system: System) -> bool:
     """Whether the network of a machine is an office network, over which no model is split."""
     network = system.network_bytes_per_s or 0.0
-    return system.kind is SystemKind.WORKSTATION and network < LEAST_FABRIC_BYTES_PER_S
+    return system.kind is SystemKind.WORKSTATION and network < MIN_FABRIC_BYTES_PER_S
 
 
 def node_of(index: int, accelerator: Accelerator, count: float, system: System | None) -> Node:
@@ -120,7 +120,7 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
     share, count = min(1.0, count), max(1.0, count)
     memory, network, power = accelerator.memory_bytes, None, None
     if system is not None:
-        if system.network_bytes_per_s and not _on_a_desk(system):
+        if system.network_bytes_per_s and not _has_office_network(system):
             network = system.network_bytes_per_s / count
         power = system.power_w or None
         if system.ram_bytes and (memory is None or accelerator.memory_is_shared):
@@ -141,12 +141,12 @@ def node_of(index: int, accelerator: Accelerator, count: float, system: System |
     )
 
 
-def bought_on(system: System, part: Accelerator) -> Terms:
+def purchase_terms(system: System, part: Accelerator) -> Terms:
     """Terms of the purchase price of a machine: its own price, or an estimate from its parts."""
     return system.terms or part.estimated_terms
 
 
-class Book:
+class ListingBuilder:
     """Collects listings and the machines they buy, each machine once. The mappings give each name its code."""
 
     def __init__(
@@ -159,28 +159,28 @@ class Book:
         instance_types: Sequence[str],
     ) -> None:
         self.accelerators, self.systems = accelerators, systems
-        self.accelerator_index = indices([a.slug for a in accelerators])
-        self.system_index = indices(list(systems))
-        self.provider_index, self.region_index = indices(providers), indices(regions)
-        self.type_index = indices(instance_types)
+        self.accelerator_index = index_by_name([a.slug for a in accelerators])
+        self.system_index = index_by_name(list(systems))
+        self.provider_index, self.region_index = index_by_name(providers), index_by_name(regions)
+        self.type_index = index_by_name(instance_types)
         self.nodes: dict[Node, int] = {}
-        self.listed: list[Listed] = []
+        self.listed: list[ListingRow] = []
 
-    def _machine(self, slug: str, count: float, system: System | None) -> tuple[int, int]:
+    def _machine_row(self, slug: str, count: float, system: System | None) -> tuple[int, int]:
         """Row of the machine and row of the accelerator."""
         index = self.accelerator_index[slug]
         node = node_of(index, self.accelerators[index], count, system)
         return self.nodes.setdefault(node, len(self.nodes)), index
 
-    def rent(self, row: int, offer: Offer) -> None:
+    def add_rented(self, row: int, offer: Offer) -> None:
         """Add the price of a rented machine. Fractions of an accelerator are skipped unless it is a CPU."""
         system = self.systems.get(offer.system) if offer.system else None
         count = offer.accelerator_count or (system.accelerator_count if system else 0.0)
-        if count < 1 and not sold_in_parts(self.accelerators[self.accelerator_index[offer.accelerator]]):
+        if count < 1 and not is_sold_in_parts(self.accelerators[self.accelerator_index[offer.accelerator]]):
             return
         self.listed.append(
-            Listed(
-                *self._machine(offer.accelerator, count, system),
+            ListingRow(
+                *self._machine_row(offer.accelerator, count, system),
                 offer=row,
                 system=self.system_index[system.slug] if system else -1,
                 provider=self.provider_index[offer.provider],
@@ -192,19 +192,19 @@ class Book:
                 ram_bytes=system.ram_bytes if system else None,
                 vcpus=offer.vcpus or (system.vcpus if system else None),
                 kind=KINDS.index(offer.price_kind),
-                observed_days=float(days([offer.as_of])[0]),
+                observed_days=float(day_numbers([offer.as_of])[0]),
             )
         )
 
-    def own(self, system: System) -> None:
+    def add_owned(self, system: System) -> None:
         """Add the purchase price of a machine: its own price or the sum of its parts."""
         part = self.accelerators[self.accelerator_index[system.accelerator]]
         if system.accelerator_count < 1 or (system.list_price_usd is None and part.list_price_usd_high is None):
             return
-        terms = bought_on(system, part)
+        terms = purchase_terms(system, part)
         self.listed.append(
-            Listed(
-                *self._machine(system.accelerator, system.accelerator_count, system),
+            ListingRow(
+                *self._machine_row(system.accelerator, system.accelerator_count, system),
                 offer=-1,
                 system=self.system_index[system.slug],
                 provider=self.provider_index[system.provider],
@@ -216,18 +216,18 @@ class Book:
                 ram_bytes=system.ram_bytes,
                 vcpus=system.vcpus,
                 kind=KINDS.index(terms.kind),
-                observed_days=float(days([terms.observed])[0]),
+                observed_days=float(day_numbers([terms.observed])[0]),
             )
         )
 
-    def machines(self) -> Machines:
-        return Machines(**_columns(Machines, list(self.nodes)))
+    def to_machines(self) -> Machines:
+        return Machines(**_to_columns(Machines, list(self.nodes)))
 
-    def listings(self) -> Listings:
-        return Listings(**_columns(Listings, self.listed))
+    def to_listings(self) -> Listings:
+        return Listings(**_to_columns(Listings, self.listed))
 
 
-def _columns(table: type[Machines | Listings], rows: Sequence[Node | Listed]) -> dict[str, np.ndarray]:
+def _to_columns(table: type[Machines | Listings], rows: Sequence[Node | ListingRow]) -> dict[str, np.ndarray]:
     """Rows as columns, converted to the column types of the table."""
     kinds = {"Codes": lambda v: np.array(v, dtype=np.int64), "Mask": flags, "Column": column}
     by_name = zip(fields(table), zip(*rows, strict=True), strict=True)

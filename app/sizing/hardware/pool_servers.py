@@ -24,7 +24,7 @@ class PoolServers:
 
     flags: Mapping[str, str]
     router: str
-    reach: str = ""  # flags that accept connections from other machines
+    listen_flags: str = ""  # flags that accept connections from other machines
     environment: Mapping[str, str] = field(default_factory=dict)  # environment variables by pool
     config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
@@ -42,7 +42,7 @@ SGLANG = PoolServers(
     },
     f"python -m sglang_router.launch_router --pd-disaggregation --prefill http://$PREFILL_HOST:30000 {BOOTSTRAP_PORT} "
     "--decode http://$DECODE_HOST:30000 --port 30000",
-    reach="--host 0.0.0.0",
+    listen_flags="--host 0.0.0.0",
 )
 TRANSCEIVER: Mapping[str, object] = {"cache_transceiver_config": {"backend": "DEFAULT"}}
 TENSORRT_LLM = PoolServers(
@@ -50,7 +50,7 @@ TENSORRT_LLM = PoolServers(
     'printf \'port: 8000\\ncontext_servers: {num_instances: 1, urls: ["%s:8000"]}\\ngeneration_servers: '
     '{num_instances: 1, urls: ["%s:8000"]}\\n\' $PREFILL_HOST $DECODE_HOST > router.yaml && '
     "trtllm-serve disaggregated -c router.yaml",
-    reach="--host 0.0.0.0",
+    listen_flags="--host 0.0.0.0",
     config={PREFILL: {"disable_overlap_scheduler": True, **TRANSCEIVER}, DECODE: TRANSCEIVER},
 )
 POOL_SERVERS: Mapping[str, PoolServers] = {"vllm": VLLM, "sglang": SGLANG, "tensorrt-llm": TENSORRT_LLM}

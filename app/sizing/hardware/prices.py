@@ -38,7 +38,7 @@ DEPRECATED_KINDS: Mapping[str, str] = MappingProxyType({"reckoned": PriceKind.ES
 FIRM = (PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.QUOTE, PriceKind.LIST)
 KINDS = tuple(PriceKind)
 # Price kinds as sentences write them.
-IN_WORDS: Mapping[PriceKind, str] = MappingProxyType(
+PRICE_KIND_TEXTS: Mapping[PriceKind, str] = MappingProxyType(
     {
         PriceKind.PROVIDER: "the provider's own price",
         PriceKind.RESELLER: "a reseller's price",
@@ -84,7 +84,7 @@ class Terms:
     upfront_usd: float | None = None  # USD per machine, paid at the start
 
 
-def days(texts: Sequence[str]) -> Column:
+def day_numbers(texts: Sequence[str]) -> Column:
     """ISO 8601 dates as day numbers, so that differences are days; NaN for an empty text.
 
     A month or year counts from its first day.

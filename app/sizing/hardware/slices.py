@@ -54,12 +54,12 @@ class Slicing:
         """Number of memory parts of the card."""
         return max(s.memory for s in self.names.values())
 
-    def name(self, of: Slice) -> str:
+    def profile_name(self, of: Slice) -> str:
         """Name that the driver gives to a slice."""
         return next(name for name, each in self.names.items() if each == of)
 
 
-def slicings_of(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
+def slicings_by_accelerator(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
     """Slicing of every accelerator that has slices."""
     names: dict[str, dict[str, Slice]] = {}
     for each in sorted(profiles, key=lambda p: (p.accelerator, p.slice)):
@@ -68,7 +68,7 @@ def slicings_of(profiles: Iterable[Profile]) -> Mapping[str, Slicing]:
 
 
 @cache
-def lie_beside(slices: tuple[Slice, ...], memory: int) -> bool:
+def fit_together(slices: tuple[Slice, ...], memory: int) -> bool:
     """Whether slices fit on a card with `memory` memory parts without overlap.
 
     Check: two of three sevenths leave no room for a third model; three of two do.
@@ -78,14 +78,14 @@ def lie_beside(slices: tuple[Slice, ...], memory: int) -> bool:
         True
     """
 
-    def placed(left: Sequence[Slice], taken: frozenset[int]) -> bool:
+    def place_remaining(left: Sequence[Slice], taken: frozenset[int]) -> bool:
         if not left:
             return True
         first, rest = left[0], left[1:]
         for start in first.starts:
             under = frozenset(range(start, start + first.memory))
-            if max(under) < memory and not under & taken and placed(rest, taken | under):
+            if max(under) < memory and not under & taken and place_remaining(rest, taken | under):
                 return True
         return False
 
-    return placed(sorted(slices, reverse=True), frozenset())
+    return place_remaining(sorted(slices, reverse=True), frozenset())

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from app.sizing.hardware.parts import Accelerator
 from app.sizing.hardware.support.records import Verdict, Work
-from app.sizing.hardware.support.refusals import refusal, without_engines
-from app.sizing.hardware.support.verdicts import Documents, verdict
-from app.sizing.hardware.trainers import Trainers, trainers_of
+from app.sizing.hardware.support.refusals import find_refusal, no_engine_text
+from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
+from app.sizing.hardware.trainers import Trainers, find_trainers
 
 
 class Software:
@@ -17,7 +17,7 @@ class Software:
     def __init__(
         self,
         accelerators: Sequence[Accelerator],
-        documents: Documents,
+        documents: SupportEvidence,
         engines: Sequence[str],
         families: Sequence[str],
     ) -> None:
@@ -33,16 +33,16 @@ class Software:
         """Frameworks that support a piece of training work."""
         asked = weight_format, work
         if asked not in self._trainers:
-            self._trainers[asked] = trainers_of(
+            self._trainers[asked] = find_trainers(
                 self.accelerators, self.documents, weight_format, work, engines=self.engines, families=self.families
             )
         return self._trainers[asked]
 
-    def refused_because(self, accelerator: int, engines: tuple[str, ...], formats: frozenset[str], work: Work) -> str:
+    def refusal_reason(self, accelerator: int, engines: tuple[str, ...], formats: frozenset[str], work: Work) -> str:
         """Text of the rule that excludes a piece of work from an accelerator; empty if no rule does."""
         asked = accelerator, engines, formats, work
         if asked not in self._refusals:
             a = self.accelerators[accelerator]
-            found = refusal(a, engines, formats, work, self.documents)
-            self._refusals[asked] = without_engines(a, work) if found is None else "" if found.runs else found.rule
+            found = find_refusal(a, engines, formats, work, self.documents)
+            self._refusals[asked] = no_engine_text(a, work) if found is None else "" if found.is_supported else found.rule
         return self._refusals[asked]

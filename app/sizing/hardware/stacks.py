@@ -9,12 +9,12 @@ import numpy as np
 
 from app.sizing.columns import Codes, Mask, column
 from app.sizing.hardware.achieved import RATES, Achieved, format_class
-from app.sizing.hardware.engines import engine_named, place_of
+from app.sizing.hardware.engines import engine_named, engine_rank
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, formats_of, served
+from app.sizing.hardware.support.builds import BUILDS, accepted_formats, covers_work
 from app.sizing.hardware.support.generations import generation_of
 from app.sizing.hardware.support.records import LEVELS, SAMPLES, SERVING, Level, Verdict, Work
-from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
 from app.sizing.hardware.tables import MemoryRules, SchedulingColumns, Stacks, codes, flags
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.model.tasks import TASKS, ModelTask
@@ -45,7 +45,7 @@ class Stack:
     @property
     def key(self) -> tuple[str, str, str]:
         """Engine, family and format class, which select the coefficients."""
-        return engine_named(self.engine).underneath(), self.family, format_class(self.weight_format, self.native)
+        return engine_named(self.engine).base_engine(), self.family, format_class(self.weight_format, self.native)
 
     @property
     def rate(self) -> str:
@@ -54,20 +54,20 @@ class Stack:
         return named if self.native and named in RATES else "16bit"
 
     @property
-    def order(self) -> tuple[int, int, str, str, str, str, bool, tuple[str, ...]]:
+    def sort_key(self) -> tuple[int, int, str, str, str, str, bool, tuple[str, ...]]:
         """Sort key: best support first, then the order of engines, then names."""
         surest = max(LEVELS.index(level) for level in self.levels)
         name = self.engine, self.family, self.phase, self.weight_format
-        return -surest, place_of(self.engine), *name, not self.native, self.accelerators
+        return -surest, engine_rank(self.engine), *name, not self.native, self.accelerators
 
 
-def stacks_of(accelerators: Sequence[Accelerator], documents: Documents) -> list[Stack]:
+def all_stacks(accelerators: Sequence[Accelerator], documents: SupportEvidence) -> list[Stack]:
     """Every stack of these accelerators, in order."""
-    found = [stack for family in families_of(accelerators).values() for stack in _of_family(family, documents)]
-    return sorted(found, key=lambda s: s.order)
+    found = [stack for family in group_by_family(accelerators).values() for stack in _family_stacks(family, documents)]
+    return sorted(found, key=lambda s: s.sort_key)
 
 
-def families_of(accelerators: Sequence[Accelerator]) -> dict[str, list[list[Accelerator]]]:
+def group_by_family(accelerators: Sequence[Accelerator]) -> dict[str, list[list[Accelerator]]]:
     """Accelerators by family, in groups that software treats alike."""
     found: dict[str, dict[str, list[Accelerator]]] = {}
     for a in accelerators:
@@ -75,18 +75,18 @@ def families_of(accelerators: Sequence[Accelerator]) -> dict[str, list[list[Acce
     return {family: list(of_family.values()) for family, of_family in found.items()}
 
 
-def engines_on(alike: Sequence[Accelerator], documents: Documents) -> list[str]:
+def known_engines(alike: Sequence[Accelerator], documents: SupportEvidence) -> list[str]:
     """Engines that a rule or an evidence row mentions for these accelerators."""
     runtimes = set(generation_of(alike[0]).runtimes)
     built = {e for e, builds in BUILDS.items() if any(runtimes & set(b.runtimes) for b in builds)}
     return sorted(built | documents.engines(alike[0].family))
 
 
-def _of_family(generations: Sequence[Sequence[Accelerator]], documents: Documents) -> Iterator[Stack]:
+def _family_stacks(generations: Sequence[Sequence[Accelerator]], documents: SupportEvidence) -> Iterator[Stack]:
     alike: dict[Stack, list[str]] = {}
     for of_one in generations:
-        for engine in engines_on(of_one, documents):
-            for stack in _of_engine(of_one[0], engine, documents):
+        for engine in known_engines(of_one, documents):
+            for stack in _engine_stacks(of_one[0], engine, documents):
                 alike.setdefault(stack, []).extend(a.slug for a in of_one)
     for stack, slugs in alike.items():
         yield Stack(
@@ -101,21 +101,21 @@ def _of_family(generations: Sequence[Sequence[Accelerator]], documents: Document
         )
 
 
-def _of_engine(accelerator: Accelerator, engine: str, documents: Documents) -> Iterator[Stack]:
+def _engine_stacks(accelerator: Accelerator, engine: str, documents: SupportEvidence) -> Iterator[Stack]:
     for phase, tasks in SERVED.items():
-        works = [work for task in tasks if served(engine, work := Work(phase, task=task))]
-        taken = dict.fromkeys(f for work in works for f in formats_of(engine, work))
+        works = [work for task in tasks if covers_work(engine, work := Work(phase, task=task))]
+        taken = dict.fromkeys(f for work in works for f in accepted_formats(engine, work))
         taken |= dict.fromkeys(documents.formats(engine, accelerator.family, phase) if works else ())
         for weight_format in (f for f in taken if f in WEIGHT_FORMATS):
             said = {w.task: verdict(accelerator, engine, weight_format, w, documents) for w in works}
-            yield from _by_task(engine, accelerator.family, phase, weight_format, said)
+            yield from _stacks_by_variant(engine, accelerator.family, phase, weight_format, said)
 
 
-def _by_task(
+def _stacks_by_variant(
     engine: str, family: str, phase: str, weight_format: str, said: Mapping[ModelTask, Verdict]
 ) -> Iterator[Stack]:
     """One stack for each combination of native or converted computation and KV cache formats."""
-    for native, kv in dict.fromkeys((v.native, v.kv_formats) for v in said.values() if v.runs):
+    for native, kv in dict.fromkeys((v.native, v.kv_formats) for v in said.values() if v.is_supported):
         own = {task: v.level for task, v in said.items() if (v.native, v.kv_formats) == (native, kv)}
         yield Stack(engine, family, phase, weight_format, native, kv, tuple(own.get(t, Level.REFUSED) for t in TASKS))
 
@@ -146,10 +146,10 @@ def stack_columns(
         weight_format=codes([formats[s.weight_format] for s in stacks]),
         native=flags([s.native for s in stacks]),
         levels=levels,
-        on=_on(stacks, accelerators),
+        on=_accelerator_mask(stacks, accelerators),
         expected=levels.max(axis=1, initial=0) < LEVELS.index(Level.DOCUMENTED),
         named_only=np.array([[t not in e.competes for t in TASKS] for e in of_engine]).reshape(-1, len(TASKS)),
-        keeps_kv=np.array([[kv.is_kept_by(s.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
+        keeps_kv=np.array([[kv.is_supported_by(s.kv_formats) for kv in KV_FORMATS.values()] for s in stacks]),
         phase=codes([phases[s.phase] for s in stacks]),
         small_engine=flags([e.small for e in of_engine]),
         ggml=flags([e.ggml for e in of_engine]),
@@ -171,7 +171,7 @@ def stack_columns(
     )
 
 
-def _on(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
+def _accelerator_mask(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
     """Mask with a row per stack and a column per accelerator."""
     found = np.zeros((len(stacks), len(accelerators)), dtype=bool)
     for row, stack in enumerate(stacks):
@@ -179,7 +179,7 @@ def _on(stacks: Sequence[Stack], accelerators: Mapping[str, int]) -> Mask:
     return found
 
 
-def competing(on: Mask, expected: Mask, named_only: Mask) -> Mask:
+def competing_mask(on: Mask, expected: Mask, named_only: Mask) -> Mask:
     """Accelerators on which each stack competes if the request names no engines.
 
     A stack whose support is only expected competes only where no stack is documented. A front of another engine, and

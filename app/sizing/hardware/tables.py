@@ -19,7 +19,7 @@ from app.sizing.units import GIB
 FORMATS = tuple(sorted(WEIGHT_FORMATS))
 
 
-def indices(names: Sequence[str]) -> Mapping[str, int]:
+def index_by_name(names: Sequence[str]) -> Mapping[str, int]:
     """Position of each name."""
     return {name: i for i, name in enumerate(names)}
 
@@ -56,23 +56,23 @@ class AcceleratorColumns(Columns):
     desktop: Mask  # consumer, workstation and edge parts, which use a desktop host
     memory_is_reported: Mask  # memory as the driver reports it; otherwise the nominal size
 
-    def rate(self, name: str) -> Column:
+    def matrix_rate(self, name: str) -> Column:
         """Matrix rate in FLOP/s by a name of RATES; NaN if the hardware has none."""
         return {"fp32": self.fp32, "16bit": self.bit16, "fp8": self.fp8, "int8": self.int8, "fp4": self.fp4}[name]
 
     @classmethod
     def from_accelerators(cls, accelerators: Sequence[Accelerator]) -> AcceleratorColumns:
-        def rate(*names: str) -> Column:
+        def first_rate(*names: str) -> Column:
             return column([next((a.flops_per_s[n] for n in names if n in a.flops_per_s), None) for a in accelerators])
 
         return cls(
             bytes_per_s=column([a.memory_bytes_per_s for a in accelerators]),
             slot_bytes_per_s=column([a.slot_bytes_per_s for a in accelerators]),
-            fp32=rate("tf32", "fp32"),
-            bit16=rate("bf16", "fp16"),
-            fp8=rate("fp8"),
-            int8=rate("int8"),
-            fp4=rate("fp4"),
+            fp32=first_rate("tf32", "fp32"),
+            bit16=first_rate("bf16", "fp16"),
+            fp8=first_rate("fp8"),
+            int8=first_rate("int8"),
+            fp4=first_rate("fp4"),
             power_w=column([a.power_w for a in accelerators]),
             price_low_usd=column([a.list_price_usd_low for a in accelerators]),
             price_high_usd=column([a.list_price_usd_high for a in accelerators]),
@@ -125,13 +125,13 @@ class Listings(Columns):
     observed_days: Column  # date of the price, see `prices.day_numbers`; NaN if unknown
 
     @property
-    def owned(self) -> Mask:
+    def is_owned(self) -> Mask:
         return self.offer < 0
 
     @property
     def is_estimated(self) -> Mask:
         """Whether the machine is bought and its price is estimated from parts."""
-        return self.owned & np.isnan(self.list_price_usd)
+        return self.is_owned & np.isnan(self.list_price_usd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class MemoryRules(Columns):
 
 # Policies and preemption modes; the index is the code.
 POLICIES, PREEMPTIONS = tuple(Policy), tuple(Preemption)
-MOST_STEP_SIZES = 4  # step sizes by memory
+MAX_STEP_SIZES = 4  # step sizes by memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ class SchedulingColumns(Columns):
     output_reserve_share: Column
 
     @property
-    def reserves(self) -> Mask:
+    def reserves_whole_request(self) -> Mask:
         """Whether KV cache for a whole request is reserved from its start."""
         reserved: Mask = self.preemption == PREEMPTIONS.index(Preemption.NONE)
         return reserved
@@ -190,11 +190,11 @@ class SchedulingColumns(Columns):
     @classmethod
     def from_rules(cls, rules: Sequence[Scheduling], families: Sequence[str]) -> SchedulingColumns:
         """One row for each rule on the family with the same index."""
-        own = [rule.of_family(family) for rule, family in zip(rules, families, strict=True)]
-        sizes = [(*some, *[some[-1]] * (MOST_STEP_SIZES - len(some))) for some in own]
+        own = [rule.family_step_sizes(family) for rule, family in zip(rules, families, strict=True)]
+        sizes = [(*some, *[some[-1]] * (MAX_STEP_SIZES - len(some))) for some in own]
 
         def by_memory(name: str) -> Column:
-            return column([[getattr(size, name) for size in some] for some in sizes]).reshape(-1, MOST_STEP_SIZES)
+            return column([[getattr(size, name) for size in some] for some in sizes]).reshape(-1, MAX_STEP_SIZES)
 
         return cls(
             from_gib=by_memory("from_gib"),

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Columns, Mask
-from app.sizing.hardware.engines import engine_named, place_of
+from app.sizing.hardware.engines import engine_named, engine_rank
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.stacks import engines_on, families_of
+from app.sizing.hardware.stacks import known_engines, group_by_family
 from app.sizing.hardware.support.formats import keeps_16_bit, stored_as
 from app.sizing.hardware.support.records import QLORA, Level, Work
-from app.sizing.hardware.support.verdicts import Documents, verdict
-from app.sizing.hardware.tables import codes, flags, indices
+from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
+from app.sizing.hardware.tables import codes, flags, index_by_name
 from app.sizing.model.tasks import ModelTask
 
 
@@ -41,9 +41,9 @@ def training_work(phase: str, method: str, precision: str, task: ModelTask) -> t
     return weights, Work(phase, method, task, trained_in, keeps_16_bit(precision))
 
 
-def trainers_of(
+def find_trainers(
     accelerators: Sequence[Accelerator],
-    documents: Documents,
+    documents: SupportEvidence,
     weight_format: str,
     work: Work,
     *,
@@ -52,15 +52,15 @@ def trainers_of(
 ) -> Trainers:
     """Frameworks for a piece of training work by family, best support first."""
     found: dict[tuple[str, bool, str], list[str]] = {}
-    for family, generations in families_of(accelerators).items():
+    for family, generations in group_by_family(accelerators).items():
         for of_one in generations:
-            for engine in engines_on(of_one, documents):
+            for engine in known_engines(of_one, documents):
                 said = verdict(of_one[0], engine, weight_format, work, documents)
-                if said.runs:
+                if said.is_supported:
                     key = family, said.level is Level.EXPECTED, engine
                     found.setdefault(key, []).extend(a.slug for a in of_one)
-    rows = sorted(found, key=lambda key: (key[0], key[1], place_of(key[2]), key[2]))
-    columns, of_family, of_engine = indices([a.slug for a in accelerators]), indices(families), indices(engines)
+    rows = sorted(found, key=lambda key: (key[0], key[1], engine_rank(key[2]), key[2]))
+    columns, of_family, of_engine = index_by_name([a.slug for a in accelerators]), index_by_name(families), index_by_name(engines)
     on = np.zeros((len(rows), len(accelerators)), dtype=bool)
     for i, key in enumerate(rows):
         on[i, [columns[slug] for slug in found[key]]] = True

@@ -8,7 +8,7 @@ from app.sizing.model.adapters import lora_params
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.tensors import Part, Per, Tensor
 
-ROLE = "adapters"
+ADAPTER_ROLE = "adapters"
 ADAPTER_ELEMENT_BYTES = 2  # engines keep adapters in 16 bit, whatever the format of the base
 
 
@@ -37,10 +37,10 @@ def with_adapters(model: ModelArchitecture, *, rank: int, loaded: int) -> ModelA
         41943040.0
     """
     size = served_adapter_params(model, rank)
-    adapters = Tensor(ROLE, Part.OTHER, size, 1, copies=loaded, per=Per.TOKEN)
+    adapters = Tensor(ADAPTER_ROLE, Part.OTHER, size, 1, copies=loaded, per=Per.TOKEN)
     return replace(model, tensors=(*model.tensors, adapters))
 
 
 def loaded_adapters(model: ModelArchitecture) -> Tensor | None:
     """The tensor of the loaded adapters, or None if the model has none."""
-    return next((t for t in model.tensors if t.role == ROLE), None)
+    return next((t for t in model.tensors if t.role == ADAPTER_ROLE), None)

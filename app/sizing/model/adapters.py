@@ -8,8 +8,8 @@ from app.sizing.model.tensors import Part, Per, Tensor
 
 Targets = str | Sequence[str]
 
-_Q_V = ("q_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj")
-MIXING = (Part.ATTENTION, Part.RECURRENT)
+_Q_V_ROLES = ("q_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj")
+MIXER_PARTS = (Part.ATTENTION, Part.RECURRENT)
 
 
 def is_adapted(tensor: Tensor, targets: Targets) -> bool:
@@ -19,13 +19,13 @@ def is_adapted(tensor: Tensor, targets: Targets) -> bool:
     the recurrent mixer); `q_v` adapts queries and values. A list names roles ("q_proj", "down_proj"). A fused matrix
     is adapted as a whole.
     """
-    if not tensor.quantised:
+    if not tensor.quantized:
         return not isinstance(targets, str) and tensor.role in targets and tensor.per is Per.TOKEN
     if targets == "all-linear":
         return True
     if targets == "attention":
-        return tensor.part in MIXING
-    return tensor.role in (_Q_V if targets == "q_v" else targets)
+        return tensor.part in MIXER_PARTS
+    return tensor.role in (_Q_V_ROLES if targets == "q_v" else targets)
 
 
 def lora_params(tensors: Iterable[Tensor], rank: int, targets: Targets) -> float:

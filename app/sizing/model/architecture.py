@@ -14,12 +14,12 @@ from app.sizing.model.activations import activation_bytes_per_layer, attention_a
 from app.sizing.model.adapters import Targets, lora_params
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.encoder import EncoderPass, ImageInput, tower_flops
-from app.sizing.model.formats import NativeQuantisation, WeightFormat, native_bits, stored_bits
+from app.sizing.model.formats import NativeQuantization, WeightFormat, native_bits, stored_bits
 from app.sizing.model.sample import SampleLaw, SampleShape, SampleWork
-from app.sizing.model.tasks import ModelTask, task_of
-from app.sizing.model.tensors import USUAL_BLOCK, BlockKind, Part, Per, Tensor
+from app.sizing.model.tasks import ModelTask, classify_task
+from app.sizing.model.tensors import DEFAULT_BLOCK, BlockKind, Part, Per, Tensor
 
-SAMPLE_NOTE = "a sample is "  # prefix of the assumption about a sample's size
+SAMPLE_NOTE_PREFIX = "a sample is "  # prefix of the assumption about a sample's size
 
 
 class ModelKind(StrEnum):
@@ -57,9 +57,9 @@ class ModelArchitecture:
     moe_layers: int = 0
     max_context_tokens: int | None = None
     tied_head: bool = False
-    block: BlockKind = USUAL_BLOCK
+    block: BlockKind = DEFAULT_BLOCK
     mtp_params: int = 0
-    native: NativeQuantisation | None = None
+    native: NativeQuantization | None = None
     encoder: EncoderPass | None = None
     images: ImageInput | None = None
     sample: SampleWork | None = None
@@ -86,10 +86,10 @@ class ModelArchitecture:
             "parts": {name: count for name, count in parts.items() if count},
             "total_params": sum(parts.values()),
             "active_params": sum(parts.values()) - sum(t.inactive_params for t in self.tensors),
-            "linear_params": sum(t.params for t in self.tensors if t.quantised),
-            "routed_params": sum(t.params for t in self.tensors if t.quantised and t.part is Part.ROUTED_EXPERTS),
-            "matmul_params": float(sum(t.multiplied for t in self.tensors if t.per is Per.TOKEN)),
-            "source_matmul_params": float(sum(t.multiplied for t in self.tensors if t.per is Per.SOURCE)),
+            "linear_params": sum(t.params for t in self.tensors if t.quantized),
+            "routed_params": sum(t.params for t in self.tensors if t.quantized and t.part is Part.ROUTED_EXPERTS),
+            "matmul_params": float(sum(t.multiplied_elements for t in self.tensors if t.per is Per.TOKEN)),
+            "source_matmul_params": float(sum(t.multiplied_elements for t in self.tensors if t.per is Per.SOURCE)),
             "kv_heads": min((g.kv_heads for g in self.attention), default=max(1, self.num_heads)),
             "_bytes": {},
         }
@@ -104,13 +104,13 @@ class ModelArchitecture:
         """This model on samples of the given shape. A model that works on tokens is returned unchanged."""
         if self.law is None:
             return self
-        note = SAMPLE_NOTE + self.law.describe_sample(shape) + (f"; {self.law.basis}" if self.law.basis else "")
-        kept = tuple(a for a in self.assumed if not a.startswith(SAMPLE_NOTE))
-        return replace(self, sample=self.law.work(shape), assumed=(note, *kept))
+        note = SAMPLE_NOTE_PREFIX + self.law.describe_sample(shape) + (f"; {self.law.basis}" if self.law.basis else "")
+        kept = tuple(a for a in self.assumed if not a.startswith(SAMPLE_NOTE_PREFIX))
+        return replace(self, sample=self.law.sample_work(shape), assumed=(note, *kept))
 
     @property
     def task(self) -> ModelTask:
-        return task_of(self.kind.value, self.law, reranks=self.reranks)
+        return classify_task(self.kind.value, self.law, reranks=self.reranks)
 
     @property
     def native_format(self) -> str:
@@ -124,7 +124,7 @@ class ModelArchitecture:
     @property
     def head_matmul_params(self) -> float:
         """Elements of the output head that a sampled token multiplies, whether the head is tied or not."""
-        return float(sum(t.multiplied for t in self.tensors if t.part is Part.HEAD and t.per is Per.TOKEN))
+        return float(sum(t.multiplied_elements for t in self.tensors if t.part is Part.HEAD and t.per is Per.TOKEN))
 
     def kv_cache_bytes_per_token(self, element_bytes: float = 2.0, *, tensor_parallel: int = 1) -> float:
         """KV cache bytes that one device adds per token, while attention windows still fill.
@@ -142,7 +142,7 @@ class ModelArchitecture:
             819200.0
         """
         return sum(
-            g.layers * g.held_elements(1.0) * element_bytes / min(g.kv_heads, tensor_parallel) for g in self.attention
+            g.layers * g.cached_elements(1.0) * element_bytes / min(g.kv_heads, tensor_parallel) for g in self.attention
         )
 
     @property
@@ -153,7 +153,7 @@ class ModelArchitecture:
             >>> registered("google/gemma-2-9b-it").kv_cache_bytes_per_token_beyond_window == 2 * 21 * 8 * 2 * 256
             True
         """
-        return sum(2.0 * g.layers * g.held_elements(1.0) for g in self.attention if g.window_tokens is None)
+        return sum(2.0 * g.layers * g.cached_elements(1.0) for g in self.attention if g.window_tokens is None)
 
     @property
     def cross_kv_bytes_per_source_token(self) -> float:
@@ -177,7 +177,7 @@ class ModelArchitecture:
             1.0
         """
         cache = sum(
-            g.layers * g.held_elements(context_tokens) * element_bytes / min(g.kv_heads, tensor_parallel)
+            g.layers * g.cached_elements(context_tokens) * element_bytes / min(g.kv_heads, tensor_parallel)
             for g in self.attention
         )
         return cache + self.state_bytes_per_sequence / tensor_parallel
@@ -208,14 +208,14 @@ class ModelArchitecture:
             4.294967296
         """
         return sum(
-            2 * g.layers * (g.decode_macs * g.read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
+            2 * g.layers * (g.decode_macs * g.tokens_read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
             for g in self.attention
         )
 
     @property
     def routed_matmul_params(self) -> float:
         """Elements of routed experts that one token multiplies."""
-        return float(sum(t.multiplied for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.per is Per.TOKEN))
+        return float(sum(t.multiplied_elements for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.per is Per.TOKEN))
 
     @property
     def reads_source(self) -> bool:
@@ -250,7 +250,7 @@ class ModelArchitecture:
         """FLOPs of the vision tower and projector for one image; see `encoder.tower_flops`."""
         if self.images is None or self.encoder is None:
             return 0.0
-        projector = sum(t.multiplied for t in self.tensors if t.per is Per.IMAGE_TOKEN)
+        projector = sum(t.multiplied_elements for t in self.tensors if t.per is Per.IMAGE_TOKEN)
         return tower_flops(
             self.encoder, self.images, self.source_matmul_params, float(projector), width=width, height=height
         )
@@ -270,7 +270,7 @@ class ModelArchitecture:
             return sum(2 * g.layers * g.prefill_macs * g.cached_tokens(prompt_tokens) * prompt_tokens for g in self.attention)
         scanned = (prompt_tokens + 1) / 2
         return sum(
-            2 * g.layers * (g.prefill_macs * g.mean_read(prompt_tokens) + g.index_macs * scanned) * prompt_tokens
+            2 * g.layers * (g.prefill_macs * g.mean_tokens_read(prompt_tokens) + g.index_macs * scanned) * prompt_tokens
             for g in self.attention
         )
 
@@ -285,7 +285,7 @@ class ModelArchitecture:
             19.304
         """
         scores = sum(
-            2 * g.layers * (g.prefill_macs * g.read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
+            2 * g.layers * (g.prefill_macs * g.tokens_read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
             for g in self.attention
         )
         return 2 * self.matmul_params + scores + self.recurrent_flops_per_token
@@ -322,7 +322,7 @@ class ModelArchitecture:
             >>> [round(LLAMA_70B.weights_bytes(WEIGHT_FORMATS[f]) / GIB, 3) for f in ("bf16", "fp8", "int4-awq")]
             [131.417, 67.667, 37.037]
         """
-        return self._cached(stored.name, lambda: sum(self._stored_bytes(stored, t) for t in self.tensors))
+        return self._sum_once(stored.name, lambda: sum(self._stored_bytes(stored, t) for t in self.tensors))
 
     def published_bytes(self) -> float:
         """Bytes of the checkpoint as published, in the quantization that its file states, with scales and unquantized
@@ -345,7 +345,7 @@ class ModelArchitecture:
             >>> LLAMA_8B.idle_bytes(WEIGHT_FORMATS["bf16"]) == 2 * 128_256 * 4096
             True
         """
-        return self._cached(
+        return self._sum_once(
             f"idle {stored.name}", lambda: sum(self._stored_bytes(stored, t) for t in self.tensors if self._is_idle(t))
         )
 
@@ -354,7 +354,7 @@ class ModelArchitecture:
             return not (self.tied_head and tensor.role == "embed_tokens")
         return tensor.part is Part.ENCODER_TOWER or tensor.per is Per.SOURCE
 
-    def _cached(self, key: str, compute: Callable[[], float]) -> float:
+    def _sum_once(self, key: str, compute: Callable[[], float]) -> float:
         """A sum over the tensors that every request needs; it is computed once and then cached."""
         known = self._bytes.get(key)
         if known is None:
@@ -370,7 +370,7 @@ class ModelArchitecture:
             True
         """
         routed = Part.ROUTED_EXPERTS
-        return self._cached(
+        return self._sum_once(
             f"experts {stored.name}",
             lambda: sum(self._stored_bytes(stored, t) for t in self.tensors if t.part is routed),
         )

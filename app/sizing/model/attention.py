@@ -38,7 +38,7 @@ class AttentionGroup:
         """
         return self.decode_macs > self.prefill_macs
 
-    def held_elements(self, context_tokens: float) -> float:
+    def cached_elements(self, context_tokens: float) -> float:
         """Elements that one layer caches at a context length, including the keys of an indexer.
 
         Limits: a layer that only attends to an encoder caches nothing of the text.
@@ -57,7 +57,7 @@ class AttentionGroup:
             True
         """
         scanned = self.index_elements * self.cached_tokens(context_tokens)
-        return 0.0 if self.crosses else self.kv_elements * self.read(context_tokens) + scanned
+        return 0.0 if self.crosses else self.kv_elements * self.tokens_read(context_tokens) + scanned
 
     def cached_tokens(self, context_tokens: float) -> float:
         """Tokens in the cache at a context length, without the rounding of an engine to cache blocks.
@@ -68,12 +68,12 @@ class AttentionGroup:
         """
         return context_tokens if self.window_tokens is None else min(context_tokens, self.window_tokens)
 
-    def read(self, context_tokens: float) -> float:
+    def tokens_read(self, context_tokens: float) -> float:
         """Cached tokens that one new token reads at a context length."""
         kept = self.cached_tokens(context_tokens)
         return kept if self.read_tokens is None else min(kept, self.read_tokens)
 
-    def mean_read(self, prompt_tokens: float) -> float:
+    def mean_tokens_read(self, prompt_tokens: float) -> float:
         """Mean of `tokens_read` over the tokens of a causal prompt: (s + 1) / 2 if there is no limit.
 
         Tokens before the limit read 1, 2, ... tokens; all later tokens read the limit.

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.sizing.model.adapters import Targets
-from app.sizing.model.architecture import SAMPLE_NOTE, ModelArchitecture
+from app.sizing.model.architecture import SAMPLE_NOTE_PREFIX, ModelArchitecture
 from app.sizing.model.figures import FIGURES
 
-SHOWN_CONTEXTS = (1024, 8192, 32_768, 131_072)
-NAMED_TARGETS = ("q_v", "attention", "all-linear")
+EXAMPLE_CONTEXTS = (1024, 8192, 32_768, 131_072)
+LORA_TARGET_NAMES = ("q_v", "attention", "all-linear")
 LOGIT_BYTES = 4.0  # sampling reads float32 logits
 
 
-def usual_contexts(model: ModelArchitecture) -> list[int]:
+def example_contexts(model: ModelArchitecture) -> list[int]:
     """Example context lengths up to the model's longest. If the longest is below all examples, it is the only one."""
     longest = model.max_context_tokens or int(FIGURES.unstated_context_tokens)
-    return [c for c in SHOWN_CONTEXTS if c <= longest] or [longest]
+    return [c for c in EXAMPLE_CONTEXTS if c <= longest] or [longest]
 
 
 def matrix_flops_per_token(model: ModelArchitecture) -> float:
@@ -66,11 +66,11 @@ def sampled_logits_bytes(model: ModelArchitecture) -> float:
 
 def lora_params_by_target(model: ModelArchitecture, rank: int, targets: Targets) -> Mapping[str, int]:
     """Trainable elements of adapters at a rank, for each named choice of matrices or for the listed matrices."""
-    wanted: Mapping[str, Targets] = {x: x for x in NAMED_TARGETS} if isinstance(targets, str) else {"chosen": targets}
-    return {name: int(model.lora_params(rank, chosen)) for name, chosen in wanted.items()}
+    targets_by_name: Mapping[str, Targets] = {x: x for x in LORA_TARGET_NAMES} if isinstance(targets, str) else {"chosen": targets}
+    return {name: int(model.lora_params(rank, chosen)) for name, chosen in targets_by_name.items()}
 
 
-def described_sample(model: ModelArchitecture) -> str:
+def describe_sample(model: ModelArchitecture) -> str:
     """A description of one sample, or its unit if the model has none."""
     unit = model.sample.unit if model.sample is not None else ""
-    return next((a.removeprefix(SAMPLE_NOTE) for a in model.assumed if a.startswith(SAMPLE_NOTE)), unit)
+    return next((a.removeprefix(SAMPLE_NOTE_PREFIX) for a in model.assumed if a.startswith(SAMPLE_NOTE_PREFIX)), unit)

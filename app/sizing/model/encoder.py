@@ -47,7 +47,7 @@ class ImageInput:
     max_tokens: int | None = None
     row_breaks: bool = False
 
-    def _tiles(self, width: int, height: int) -> int:
+    def _tile_count(self, width: int, height: int) -> int:
         side = self.tile_pixels or 1
         across, down = -(-width // side), -(-height // side)
         if across * down > self.max_tiles:
@@ -61,7 +61,7 @@ class ImageInput:
         """Patches of one tile; 0 if an image is read as a whole."""
         return (self.tile_pixels // self.patch_pixels) ** 2 if self.tile_pixels is not None else 0
 
-    def tokens(self, width: int, height: int) -> int:
+    def token_count(self, width: int, height: int) -> int:
         """Tokens of the language model that an image becomes.
 
         Source: the image processors of the transformers library, one rule per family.
@@ -73,16 +73,16 @@ class ImageInput:
         """
         if self.tile_pixels is not None:
             own = self.tokens_per_tile if self.tokens_per_tile is not None else self.tile_patches // self.merge**2
-            return own * self._tiles(width, height)
+            return own * self._tile_count(width, height)
         side = self.patch_pixels * self.merge
         across, down = max(1, round(width / side)), max(1, round(height / side))
         count = across * down + (down if self.row_breaks else 0)
         return count if self.max_tokens is None else min(count, self.max_tokens)
 
-    def patches(self, width: int, height: int) -> int:
+    def patch_count(self, width: int, height: int) -> int:
         """Positions that the vision tower reads."""
         if self.tile_pixels is not None:
-            return self.tile_patches * self._tiles(width, height)
+            return self.tile_patches * self._tile_count(width, height)
         count = max(1, round(width / self.patch_pixels)) * max(1, round(height / self.patch_pixels))
         return count if self.max_tokens is None else min(count, self.max_tokens * self.merge**2)
 
@@ -107,7 +107,7 @@ def tower_flops(
         >>> round(registered("llava-hf/llava-1.5-7b-hf").image_flops(336, 336) / 1e12, 4)
         0.4047
     """
-    patches, tokens = images.patches(width, height), images.tokens(width, height)
+    patches, tokens = images.patch_count(width, height), images.token_count(width, height)
     tiles = max(1.0, patches / images.tile_patches) if images.tile_patches else 1.0
     attention = tiles * tower.attention_flops(patches / tiles)
     return 2 * patch_params * patches + attention + 2.0 * token_params * tokens

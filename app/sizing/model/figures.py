@@ -179,7 +179,7 @@ class CountingFigures:
         as_of="2026-11",
     )
     # Models of which only the size is known
-    most_vocabulary_share: float = assumption(
+    max_vocabulary_share: float = assumption(
         0.2,
         low=0.05,
         high=0.5,
@@ -188,7 +188,7 @@ class CountingFigures:
         source="assumed from the catalog's decoders below one billion parameters",
         as_of="2026-11",
     )
-    most_share_beside_mlp: float = assumption(
+    max_share_outside_mlp: float = assumption(
         0.7,
         low=0.4,
         high=0.9,

@@ -28,12 +28,12 @@ class Footprint:
     working_bytes: float = 0.0
     score_pairs: float = 0.0  # pairs of positions, times heads and layers, whose attention scores are formed
 
-    def times(self, share: float) -> Footprint:
+    def scaled_by(self, share: float) -> Footprint:
         """The footprint of a sample that is `share` times as large. All fields except the kernel count grow.
 
         Check: twice the pixels, the same kernels.
             >>> Footprint(8e9, 44e6, 40e6, 120e6, 228.0).scaled_by(2.0).operations
             228.0
         """
-        grown = {k: getattr(self, k) * share for k in self.__slots__ if k != "operations"}
-        return replace(self, **grown)
+        scaled = {k: getattr(self, k) * share for k in self.__slots__ if k != "operations"}
+        return replace(self, **scaled)

@@ -12,12 +12,12 @@ from types import MappingProxyType
 from app.sizing.model.tensors import Part, Tensor
 
 
-class Use(StrEnum):
+class FormatUse(StrEnum):
     """Which requests consider a format if they name none."""
 
     SERVICE = "service"  # considered for every request: formats of 16 and 8 bits
     PERSONAL = "personal"  # considered for personal use too: 4 bits, if the user accepts the loss of accuracy
-    ASKED = "asked"  # considered only if the request names the format
+    REQUESTED = "asked"  # considered only if the request names the format
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class WeightFormat:
     name: str
     linear_bits: float
     rate: str | None
-    default: Use = Use.ASKED
+    default_use: FormatUse = FormatUse.REQUESTED
     head_bits: float = 16.0
     embedding_bits: float = 16.0
     other_bits: float = 16.0
@@ -78,9 +78,9 @@ class KvFormat:
     element_bytes: float
     provided_by: tuple[str, ...]
 
-    def is_kept_by(self, formats: Collection[str]) -> bool:
+    def is_supported_by(self, supported_formats: Collection[str]) -> bool:
         """Whether a stack with these cache formats supports this one. A stack that names none supports 16 bit."""
-        return any(f in (formats or SIXTEEN_BIT) for f in self.provided_by)
+        return any(f in (supported_formats or SIXTEEN_BIT) for f in self.provided_by)
 
 
 # Bits per element of GGUF block types: bits of a block divided by its elements.
@@ -106,14 +106,14 @@ _SHORT_ROWS = {"q6_k": "q8_0", "q5_k": "q5_1", "q4_k": "q5_0", "q3_k": "iq4_nl",
 _VALUES, _DOWN, _OUT = ("v_proj", "kv_b_proj"), ("down_proj", "experts.down_proj"), ("o_proj",)
 
 
-def _many_bits(layer: int, layers: int) -> bool:
+def _has_extra_bits(layer: int, layers: int) -> bool:
     """Layers whose value and down projections get more bits in a medium mixture: both ends, and every third layer
     between.
     """
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
-def _gguf_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
+def _gguf_block_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: float) -> str:
     """Block type of one matrix in a GGUF file type, as llama.cpp chooses it without an importance matrix."""
     base = mixture if mixture in BLOCK_BITS else mixture.rsplit("_", 1)[0]
     values, down, out, fused = role in _VALUES, role in _DOWN, role in _OUT, role == "qkv_proj"
@@ -132,7 +132,7 @@ def _gguf_type(mixture: str, role: str, layer: int, layers: int, heads_per_kv: f
     if mixture == "q4_k_s" and ((values and layer < 4) or (down and layer < layers // 8)):
         return "q5_k"
     if mixture in ("q4_k_m", "q5_k_m"):
-        if (values or down) and _many_bits(layer, layers):
+        if (values or down) and _has_extra_bits(layer, layers):
             return "q6_k"
         if fused:
             return "q5_k" if mixture == "q4_k_m" else "q6_k"
@@ -159,8 +159,8 @@ def _gguf_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_k
     if tensor.part is Part.ENCODER_TOWER:
         return 16.0  # stored in a separate projector file
     if whole or tensor.part is Part.EMBEDDING:
-        return _row_bits(mixture if whole else _gguf_type(mixture, "", 0, 1, 1.0), tensor.inputs)
-    chosen = [_gguf_type(mixture, tensor.role, layer, layers, heads_per_kv) for layer in tensor.layers]
+        return _row_bits(mixture if whole else _gguf_block_type(mixture, "", 0, 1, 1.0), tensor.inputs)
+    chosen = [_gguf_block_type(mixture, tensor.role, layer, layers, heads_per_kv) for layer in tensor.layers]
     return sum(_row_bits(kind, tensor.inputs) for kind in chosen) / len(chosen)
 
 
@@ -174,7 +174,7 @@ def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_
     """Mean bits per element of a tensor in a format."""
     if stored.is_gguf:
         return _gguf_bits(stored, tensor, layers=layers, heads_per_kv=heads_per_kv, tied_head=tied_head)
-    if tensor.quantised:
+    if tensor.quantized:
         if stored.routed_experts_only and tensor.part is not Part.ROUTED_EXPERTS:
             return 16.0
         return stored.linear_bits + stored.row_bits / tensor.inputs
@@ -185,20 +185,20 @@ def stored_bits(stored: WeightFormat, tensor: Tensor, *, layers: int, heads_per_
     return stored.other_bits
 
 
-def _gguf(kind: str, default: Use = Use.ASKED) -> WeightFormat:
+def _gguf_format(kind: str, default_use: FormatUse = FormatUse.REQUESTED) -> WeightFormat:
     base = BLOCK_BITS[kind if kind in BLOCK_BITS else kind.rsplit("_", 1)[0]]
     return WeightFormat(
         f"gguf-{kind}",
         base,
         None,
-        default,
+        default_use,
         head_bits=base if base in (16.0, 8.5) else BLOCK_BITS["q6_k"],
         embedding_bits=base,
         other_bits=32.0,
     )
 
 
-def _by_name(*formats: WeightFormat) -> Mapping[str, WeightFormat]:
+def _index_by_name(*formats: WeightFormat) -> Mapping[str, WeightFormat]:
     return MappingProxyType({f.name: f for f in formats})
 
 
@@ -210,38 +210,38 @@ def _by_name(*formats: WeightFormat) -> Mapping[str, WeightFormat]:
 INT4_BITS = 4 + 16 / 128 + 4 / 128
 INT8_GPTQ_BITS = 8 + 16 / 128 + 4 / 128
 NF4_BITS = 4 + 32 / 64
-NF4_DOUBLE_QUANTISED_BITS = 8 * 0.515869  # one byte per 64 and one FP32 scale per 256 bytes: 4 + 8/64 + 32/(64 * 256)
+NF4_DOUBLE_QUANTIZED_BITS = 8 * 0.515869  # one byte per 64 and one FP32 scale per 256 bytes: 4 + 8/64 + 32/(64 * 256)
 MXFP4_BITS = 4 + 8 / 32
 NVFP4_BITS = 4 + 8 / 16
 MLX_4_BITS, MLX_8_BITS = 4 + 32 / 64, 8 + 32 / 64
 
-WEIGHT_FORMATS = _by_name(
+WEIGHT_FORMATS = _index_by_name(
     WeightFormat("fp32", 32.0, "fp32", head_bits=32.0, embedding_bits=32.0, other_bits=32.0),
-    WeightFormat("bf16", 16.0, "bf16", Use.SERVICE),
-    WeightFormat("fp16", 16.0, "fp16", Use.SERVICE),
-    WeightFormat("fp8", 8.0, "fp8", Use.SERVICE),
-    WeightFormat("int8", 8.0, "int8", Use.SERVICE, row_bits=32.0),
-    WeightFormat("int4-awq", INT4_BITS, None, Use.PERSONAL),
-    WeightFormat("int4-gptq", INT4_BITS, None, Use.PERSONAL),
-    WeightFormat("int4-mlx", MLX_4_BITS, None, Use.PERSONAL, head_bits=MLX_4_BITS, embedding_bits=MLX_4_BITS),
-    WeightFormat("int8-mlx", MLX_8_BITS, None, Use.SERVICE, head_bits=MLX_8_BITS, embedding_bits=MLX_8_BITS),
+    WeightFormat("bf16", 16.0, "bf16", FormatUse.SERVICE),
+    WeightFormat("fp16", 16.0, "fp16", FormatUse.SERVICE),
+    WeightFormat("fp8", 8.0, "fp8", FormatUse.SERVICE),
+    WeightFormat("int8", 8.0, "int8", FormatUse.SERVICE, row_bits=32.0),
+    WeightFormat("int4-awq", INT4_BITS, None, FormatUse.PERSONAL),
+    WeightFormat("int4-gptq", INT4_BITS, None, FormatUse.PERSONAL),
+    WeightFormat("int4-mlx", MLX_4_BITS, None, FormatUse.PERSONAL, head_bits=MLX_4_BITS, embedding_bits=MLX_4_BITS),
+    WeightFormat("int8-mlx", MLX_8_BITS, None, FormatUse.SERVICE, head_bits=MLX_8_BITS, embedding_bits=MLX_8_BITS),
     WeightFormat("int8-gptq", INT8_GPTQ_BITS, None),
     WeightFormat("nf4", NF4_BITS, None),
-    WeightFormat("nvfp4", NVFP4_BITS, "fp4", Use.PERSONAL, checkpoint_kv="fp8"),
-    WeightFormat("mxfp4", MXFP4_BITS, "fp4", Use.PERSONAL, routed_experts_only=True),
-    _gguf("f16"),
-    _gguf("q8_0", Use.SERVICE),
-    _gguf("q6_k"),
-    _gguf("q5_k_m", Use.PERSONAL),
-    _gguf("q5_k_s"),
-    _gguf("q5_0"),
-    _gguf("q4_k_m", Use.PERSONAL),
-    _gguf("q4_k_s"),
-    _gguf("q4_0"),
-    _gguf("q3_k_l"),
-    _gguf("q3_k_m"),
-    _gguf("q3_k_s"),
-    _gguf("q2_k"),
+    WeightFormat("nvfp4", NVFP4_BITS, "fp4", FormatUse.PERSONAL, checkpoint_kv="fp8"),
+    WeightFormat("mxfp4", MXFP4_BITS, "fp4", FormatUse.PERSONAL, routed_experts_only=True),
+    _gguf_format("f16"),
+    _gguf_format("q8_0", FormatUse.SERVICE),
+    _gguf_format("q6_k"),
+    _gguf_format("q5_k_m", FormatUse.PERSONAL),
+    _gguf_format("q5_k_s"),
+    _gguf_format("q5_0"),
+    _gguf_format("q4_k_m", FormatUse.PERSONAL),
+    _gguf_format("q4_k_s"),
+    _gguf_format("q4_0"),
+    _gguf_format("q3_k_l"),
+    _gguf_format("q3_k_m"),
+    _gguf_format("q3_k_s"),
+    _gguf_format("q2_k"),
 )
 SIXTEEN_BIT = ("bf16", "fp16")
 
@@ -261,7 +261,7 @@ KV_FORMATS: Mapping[str, KvFormat] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class NativeQuantisation:
+class NativeQuantization:
     """How the weights are published: the format of the quantized tensors, and the tensors that were not quantized.
 
     `bits` are the bits per quantized element, scales included. `block` is the side of the square of elements that
@@ -272,14 +272,14 @@ class NativeQuantisation:
     bits: float
     block: int = 0
     unquantized_roles: tuple[str, ...] = ()  # regular expressions for the roles that are not quantized
-    kept_bits: float = 16.0
+    unquantized_bits: float = 16.0
     experts_bits: float | None = None  # bits per element of routed experts, if they differ
 
 
-def native_bits(native: NativeQuantisation, tensor: Tensor, *, scales: bool = True) -> float:
+def native_bits(native: NativeQuantization, tensor: Tensor, *, scales: bool = True) -> float:
     """Total bits of one tensor in the checkpoint. Block scales are a fraction of a percent."""
-    if not tensor.quantised or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles):
-        return tensor.size * native.kept_bits
+    if not tensor.quantized or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles):
+        return tensor.size * native.unquantized_bits
     blocks = (
         math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block)
         if native.block and scales

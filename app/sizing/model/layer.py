@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from app.sizing.model.adapters import MIXING, Targets, is_adapted
+from app.sizing.model.adapters import MIXER_PARTS, Targets, is_adapted
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.attention import AttentionGroup
 from app.sizing.model.tensors import Part, Per, Tensor
@@ -19,11 +19,11 @@ class LayerWidths:
     keys: float  # elements of keys and values
     dense: float  # width of the MLP and of shared experts
     routed: float  # width of routed experts
-    sent: float  # elements dispatched to routed experts
+    dispatched: float  # elements dispatched to routed experts
     router: float  # router scores
-    choices: float  # experts selected
+    selected_experts: float  # experts selected
     norms: float  # norms before attention and MLP
-    readers: float  # matrices that read the output of a norm
+    norm_readers: float  # matrices that read the output of a norm
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class AdapterWidths:
     inputs: float  # elements read by all adapted matrices
     unshared: float  # the same with each input once and without the attention output, which is kept anyway
     outputs: float  # elements of the attention output, if the output projection is adapted
-    of_mlp: float  # elements read by adapted matrices of MLPs and experts
+    mlp_inputs: float  # elements read by adapted matrices of MLPs and experts
     matrices: float  # adapted matrices
 
 
@@ -75,17 +75,17 @@ def layer_widths(model: ModelArchitecture) -> LayerWidths:
     return LayerWidths(
         queries=queries,
         keys=keys,
-        dense=sum(_read(t) for t in down if t.part is not Part.ROUTED_EXPERTS) / layers,
-        routed=sum(map(_read, routed)) / layers,
-        sent=sum(t.outputs * t.used * len(t.layers) for t in routed) / layers,
+        dense=sum(_input_elements(t) for t in down if t.part is not Part.ROUTED_EXPERTS) / layers,
+        routed=sum(map(_input_elements, routed)) / layers,
+        dispatched=sum(t.outputs * t.used * len(t.layers) for t in routed) / layers,
         router=model.num_experts * share,
-        choices=model.experts_per_token * share,
+        selected_experts=model.experts_per_token * share,
         norms=float(model.block.norms),
-        readers=5.0 if model.is_gated else 4.0,
+        norm_readers=5.0 if model.is_gated else 4.0,
     )
 
 
-def _read(tensor: Tensor) -> float:
+def _input_elements(tensor: Tensor) -> float:
     """Elements of one token that the copies of a tensor read in all layers."""
     return float(tensor.inputs * tensor.used * len(tensor.layers))
 
@@ -101,21 +101,21 @@ def adapter_widths(model: ModelArchitecture, targets: Targets) -> AdapterWidths:
     """
     adapted = [t for t in model.tensors if t.per is Per.TOKEN and is_adapted(t, targets)]
     layers = max(1, model.num_layers)
-    seen: dict[tuple[str, tuple[int, ...]], float] = {}
+    elements_by_input: dict[tuple[str, tuple[int, ...]], float] = {}
     for t in adapted:
-        name = _input_of(t, parallel=model.block.norms == 1)
+        name = _input_name(t, parallel=model.block.norms == 1)
         if name:
-            seen[name, t.layers] = max(seen.get((name, t.layers), 0.0), _read(t))
+            elements_by_input[name, t.layers] = max(elements_by_input.get((name, t.layers), 0.0), _input_elements(t))
     return AdapterWidths(
-        inputs=sum(map(_read, adapted)) / layers,
-        unshared=sum(seen.values()) / layers,
-        outputs=sum(_read(t) for t in adapted if t.role.endswith("o_proj")) / layers,
-        of_mlp=sum(_read(t) for t in adapted if t.part not in MIXING) / layers,
+        inputs=sum(map(_input_elements, adapted)) / layers,
+        unshared=sum(elements_by_input.values()) / layers,
+        outputs=sum(_input_elements(t) for t in adapted if t.role.endswith("o_proj")) / layers,
+        mlp_inputs=sum(_input_elements(t) for t in adapted if t.part not in MIXER_PARTS) / layers,
         matrices=sum(t.used * len(t.layers) for t in adapted) / layers,
     )
 
 
-def _input_of(tensor: Tensor, *, parallel: bool) -> str:
+def _input_name(tensor: Tensor, *, parallel: bool) -> str:
     """Name of the activation that a matrix reads; empty for the attention output, which is kept anyway."""
     if tensor.role.endswith("o_proj"):
         return ""

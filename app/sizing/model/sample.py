@@ -174,13 +174,13 @@ class SampleLaw:
     basis: str = ""  # source of the figures if it is not the configuration
 
     @property
-    def sizes(self) -> tuple[str, ...]:
+    def size_fields(self) -> tuple[str, ...]:
         """Fields of `SampleShape` that this law depends on."""
-        taken: tuple[str, ...] = ("width", "height") if self.cell_pixels else ()
-        taken += ("frames",) if self.frames > 1 else ()
-        taken += ("steps",) if self.network is Network.DENOISER else ()
-        taken += ("audio_s",) if self.audio_s else ()
-        return (*taken, "text_tokens") if self.decodes else taken
+        names: tuple[str, ...] = ("width", "height") if self.cell_pixels else ()
+        names += ("frames",) if self.frames > 1 else ()
+        names += ("steps",) if self.network is Network.DENOISER else ()
+        names += ("audio_s",) if self.audio_s else ()
+        return (*names, "text_tokens") if self.decodes else names
 
     def describe_sample(self, shape: SampleShape) -> str:
         """A description of one sample."""
@@ -199,7 +199,7 @@ class SampleLaw:
             return float(shape.text_tokens)
         return self.text_tokens * (shape.audio_s or self.audio_s) / self.audio_s if self.audio_s else 0.0
 
-    def positions(self, shape: SampleShape) -> float:
+    def position_count(self, shape: SampleShape) -> float:
         """Positions that one pass processes: cells of pixels times latent frames, seconds of audio, and text tokens.
 
         Limits: pixels that do not fill a cell are cut off.
@@ -221,7 +221,7 @@ class SampleLaw:
             + self.positions_per_second * seconds
         )
 
-    def work(self, shape: SampleShape) -> SampleWork:
+    def sample_work(self, shape: SampleShape) -> SampleWork:
         """The work of one sample of a shape. FLOPs are counted; bytes are estimated with `figures`.
 
         Limits: nothing is reused between passes.
@@ -230,7 +230,7 @@ class SampleLaw:
             >>> law.position_count(SampleShape()), round(law.sample_work(SampleShape()).flops / 1e9, 1)
             (197.0, 35.1)
         """
-        positions = self.positions(shape)
+        positions = self.position_count(shape)
         pass_flops = self._pass_flops(positions)
         pixels = float((shape.width or self.width) * (shape.height or self.height)) * (shape.frames or self.frames)
         windows = math.ceil((shape.audio_s or self.audio_s) / self.window_s) if self.window_s else 0
@@ -249,7 +249,7 @@ class SampleLaw:
             convolutional=self.network in (Network.CONVOLUTION, Network.DEPTHWISE),
             decodes=self.decodes,
             unit=self.unit,
-            footprint=self._footprint(shape, written_bytes, pass_flops * passes + extra if self.decodes else pass_flops),
+            footprint=self._training_footprint(shape, written_bytes, pass_flops * passes + extra if self.decodes else pass_flops),
             pixels=pixels if self.cell_pixels else 0.0,
             audio_s=shape.audio_s or self.audio_s,
         )
@@ -258,18 +258,18 @@ class SampleLaw:
         """FLOPs of one pass over a sample."""
         return self.flops_fixed + self.flops_per_position * positions + self.flops_per_pair * positions**2
 
-    def _footprint(self, shape: SampleShape, written_bytes: float, flops: float) -> Footprint:
+    def _training_footprint(self, shape: SampleShape, written_bytes: float, flops: float) -> Footprint:
         """Training footprint of one sample: the counted one, scaled to the sample's size, or an estimate from the bytes
         written.
         """
         if self.footprint is not None:
-            usual = self.positions(SampleShape())
+            usual = self.position_count(SampleShape())
             trained = self.footprint.flops / self._pass_flops(usual)
-            grown = self.footprint.times(self.positions(shape) / usual)
-            return replace(grown, flops=trained * self._pass_flops(self.positions(shape)))
+            scaled = self.footprint.scaled_by(self.position_count(shape) / usual)
+            return replace(scaled, flops=trained * self._pass_flops(self.position_count(shape)))
         if self.width_of_positions:
-            wide = self.width_of_positions * self.layers * self.positions(shape)
-            pairs = self.flops_per_pair / (4.0 * FIGURES.usual_head_width) * self.positions(shape) ** 2
+            wide = self.width_of_positions * self.layers * self.position_count(shape)
+            pairs = self.flops_per_pair / (4.0 * FIGURES.usual_head_width) * self.position_count(shape) ** 2
             bytes_of = JOINT_BLOCK if self.network is Network.DENOISER else PLAIN_BLOCK
             return block_footprint(bytes_of, flops, wide, float(self.layers), pairs)
         return estimated_footprint(flops, written_bytes, float(self.layers))

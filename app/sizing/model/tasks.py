@@ -21,7 +21,7 @@ class ModelTask(StrEnum):
 TASKS = tuple(ModelTask)
 
 
-def task_of(kind: str, law: SampleLaw | None, *, reranks: bool) -> ModelTask:
+def classify_task(kind: str, law: SampleLaw | None, *, reranks: bool) -> ModelTask:
     """The task of a model, from its kind and the law of its samples.
 
     Check: a network of which only the FLOPs of a sample are known counts as vision.

@@ -51,7 +51,7 @@ class Tensor:
     layers: tuple[int, ...] = ONCE
     copies: int = 1
     used: int = 1
-    quantised: bool = False
+    quantized: bool = False
     per: Per = Per.NEVER
 
     @property
@@ -72,7 +72,7 @@ class Tensor:
         return self.size * max(0, self.copies - self.used) * len(self.layers)
 
     @property
-    def multiplied(self) -> int:
+    def multiplied_elements(self) -> int:
         """Elements multiplied for one unit of `per`."""
         return 0 if self.per is Per.NEVER else self.size * self.used * len(self.layers)
 
@@ -90,7 +90,7 @@ class BlockKind:
     writes_gelu: bool = False
 
 
-USUAL_BLOCK = BlockKind()
+DEFAULT_BLOCK = BlockKind()
 
 
 @dataclass(slots=True)
@@ -101,11 +101,11 @@ class Inventory:
     state_bytes: float = 0.0  # constant state of one sequence in all layers
     recurrent_flops: float = 0.0  # FLOPs of one token beyond the matrices
 
-    def add(self, tensor: Tensor) -> None:
+    def add_tensor(self, tensor: Tensor) -> None:
         if tensor.layers and tensor.size and (tensor.copies or tensor.used):
             self.tensors.append(tensor)
 
-    def linear(
+    def add_linear(
         self,
         role: str,
         part: Part,
@@ -116,25 +116,25 @@ class Inventory:
         bias: bool | int = False,
         copies: int = 1,
         used: int | None = None,
-        quantised: bool = True,
+        quantized: bool = True,
         per: Per = Per.TOKEN,
     ) -> None:
         """Add a matrix and its bias. `bias` says whether there is one, or gives its length."""
         used = copies if used is None else used
-        self.add(Tensor(role, part, outputs, inputs, layers, copies, used, quantised, per))
+        self.add_tensor(Tensor(role, part, outputs, inputs, layers, copies, used, quantized, per))
         length = outputs if bias is True else int(bias)
-        self.add(Tensor(f"{role}.bias", part, length, 1, layers, copies, used))
+        self.add_tensor(Tensor(f"{role}.bias", part, length, 1, layers, copies, used))
 
-    def vector(self, role: str, part: Part, size: int, layers: tuple[int, ...] = ONCE, *, copies: int = 1) -> None:
+    def add_vector(self, role: str, part: Part, size: int, layers: tuple[int, ...] = ONCE, *, copies: int = 1) -> None:
         """Add learnable elements that no token multiplies: norms, sinks, convolutions, scalars."""
-        self.add(Tensor(role, part, size, 1, layers, copies, copies))
+        self.add_tensor(Tensor(role, part, size, 1, layers, copies, copies))
 
-    def table(self, role: str, rows: int, width: int, part: Part = Part.EMBEDDING) -> None:
+    def add_table(self, role: str, rows: int, width: int, part: Part = Part.EMBEDDING) -> None:
         """Add a look-up table."""
-        self.add(Tensor(role, part, rows, width, ONCE))
+        self.add_tensor(Tensor(role, part, rows, width, ONCE))
 
-    def head(self, inputs: int, outputs: int, *, tied: bool, bias: bool = False) -> None:
+    def add_head(self, inputs: int, outputs: int, *, tied: bool, bias: bool = False) -> None:
         """Add the output head, which every sampled token multiplies. A tied head takes no storage."""
-        self.add(Tensor("lm_head", Part.HEAD, outputs, inputs, ONCE, 0 if tied else 1, 1, False, Per.TOKEN))
+        self.add_tensor(Tensor("lm_head", Part.HEAD, outputs, inputs, ONCE, 0 if tied else 1, 1, False, Per.TOKEN))
         if bias:
-            self.vector("lm_head.bias", Part.HEAD, outputs)
+            self.add_vector("lm_head.bias", Part.HEAD, outputs)

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.columns import Codes, Column
-from app.sizing.formula import unrecorded
-from app.sizing.packing.apart import companions_usd
-from app.sizing.packing.together import apart_usd, packing_of, total_usd
+from app.sizing.formula import suspend_recording
+from app.sizing.packing.apart import companions_usd_per_hour
+from app.sizing.packing.together import separate_total_usd, pack_models, cheapest_total_usd
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.plans import Plans
@@ -20,21 +20,21 @@ from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 
-def types_sought(question: Question) -> Question:
+def with_enough_finalists(question: Question) -> Question:
     """The question with enough finalists to try with their companions."""
-    if not ranks_all(question):
+    if not ranks_by_total_cost(question):
         return question
     return replace(question, limit=max(question.limit, int(question.assumptions.packed_types)))
 
 
-def ranks_all(question: Question) -> bool:
+def ranks_by_total_cost(question: Question) -> bool:
     """Whether the cost of all models at peak load decides the ranking."""
     workload = question.workload
     by_day = isinstance(workload, InferenceWorkload) and bool(workload.hourly_shares)
     return bool(question.companions) and question.objective is Objective.COST and not by_day
 
 
-def with_companions(
+def pack_finalists(
     question: Question,
     workload: InferenceWorkload,
     estimates: Sequence[Estimate],
@@ -50,17 +50,17 @@ def with_companions(
     order = np.arange(len(estimates))
     if not question.companions:
         return tuple(estimates), order, scores
-    with unrecorded():
-        companion_usd = companions_usd(question, market)
-        count = int(question.assumptions.packed_types) if ranks_all(question) else 1
+    with suspend_recording():
+        companion_usd = companions_usd_per_hour(question, market)
+        count = int(question.assumptions.packed_types) if ranks_by_total_cost(question) else 1
         packed = [
-            replace(e, packing=packing_of(question, workload, e, plans.take(order[i : i + 1]), market, companion_usd))
+            replace(e, packing=pack_models(question, workload, e, plans.take(order[i : i + 1]), market, companion_usd))
             for i, e in enumerate(estimates[:count])
         ]
     every = (*packed, *estimates[count:])
-    if not ranks_all(question):
+    if not ranks_by_total_cost(question):
         return every, order, scores
-    separate_usd = [apart_usd(found, companion_usd) for found in estimates[count:]]
-    totals = np.array([*map(total_usd, packed), *(np.inf if usd is None else usd for usd in separate_usd)])
+    separate_usd = [separate_total_usd(found, companion_usd) for found in estimates[count:]]
+    totals = np.array([*map(cheapest_total_usd, packed), *(np.inf if usd is None else usd for usd in separate_usd)])
     order = np.argsort(totals, kind="stable")
     return tuple(every[row] for row in order.tolist()), order, totals[order]

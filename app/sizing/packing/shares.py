@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Codes, Column, at
-from app.sizing.decisions.placement import fleet
+from app.sizing.decisions.placement import plan_fleet
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import formula
 from app.sizing.packing.cards import Option
@@ -21,7 +21,7 @@ from app.sizing.serving.search import feasible_plans, complete_settings, confide
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
-LEAST_SHARE = 1e-4  # shares of memory are rounded up to multiples of this
+MEMORY_SHARE_STEP = 1e-4  # shares of memory are rounded up to multiples of this
 ROUNDING = 1e-6
 
 
@@ -40,13 +40,13 @@ def shared_s(whole_card_s: float, time_share: float) -> float:
     return whole_card_s / time_share
 
 
-def slowed(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:
+def slow_down_workload(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:
     """The load on a whole card that is equivalent to this load on a share of its time.
 
     The clock runs slower: more requests arrive per second, and the latency limits are tighter.
     """
 
-    def within(limit_s: float | None) -> float | None:
+    def scale_limit(limit_s: float | None) -> float | None:
         return None if limit_s is None else limit_s * time_share
 
     slo = workload.slo
@@ -55,13 +55,13 @@ def slowed(workload: InferenceWorkload, time_share: float) -> InferenceWorkload:
         peak_per_s=shared_s(workload.peak_per_s, time_share),
         average_per_s=shared_s(workload.average_per_s, time_share),
         turn_gap_s=workload.turn_gap_s * time_share,
-        slo=replace(slo, ttft_s=within(slo.ttft_s), tpot_s=within(slo.tpot_s), e2e_s=within(slo.e2e_s)),
+        slo=replace(slo, ttft_s=scale_limit(slo.ttft_s), tpot_s=scale_limit(slo.tpot_s), e2e_s=scale_limit(slo.e2e_s)),
     )
 
 
-def shares_time(workload: InferenceWorkload) -> bool:
+def leaves_time_to_others(workload: InferenceWorkload) -> bool:
     """Whether a load leaves time to other models: open and closed loops do, work at full speed does not."""
-    ends = workload.trace is not None or workload.requests is not None or workload.ends
+    ends = workload.trace is not None or workload.requests is not None or workload.is_finite
     return workload.load in (Load.OPEN, Load.CLOSED) and not ends
 
 
@@ -73,9 +73,9 @@ class Member:
     workload: InferenceWorkload
     plans: Plans
     settings: Settings
-    whole: Plans  # the same plans on whole cards, one row each
+    whole_card_plans: Plans  # the same plans on whole cards, one row each
     deployment: Deployment | None = None  # the deployment of the requested model, which fixes its replicas
-    placed: int | None = None  # replicas of that deployment, spares included
+    placed_replicas: int | None = None  # replicas of that deployment, spares included
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,34 +95,34 @@ def memory_shares(question: Question, member: Member) -> Column:
     plans, assumed = member.plans, question.assumptions
     memory = serving_backend(member.workload).estimate_memory(member.workload, plans, assumed, member.settings)
     visible = capacity_bytes(plans.memory_bytes, plans.memory_is_reported, assumed)
-    taken: Column = np.ceil(memory.usable_bytes / visible / LEAST_SHARE - ROUNDING) * LEAST_SHARE
+    taken: Column = np.ceil(memory.usable_bytes / visible / MEMORY_SHARE_STEP - ROUNDING) * MEMORY_SHARE_STEP
     return taken
 
 
-def time_shares(question: Question, *, whole: bool) -> list[float]:
+def candidate_time_shares(question: Question, *, whole: bool) -> list[float]:
     """Candidate shares of a card's time, largest first."""
     step = question.assumptions.packing_step_share
     some = [round(step * k, 9) for k in range(int(1 / step + 1e-9), 0, -1)]
     return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
 
 
-def shares_of(question: Question, market: Catalog, member: Member) -> list[Share]:
+def find_shares(question: Question, market: Catalog, member: Member) -> list[Share]:
     """Pareto-optimal ways to run a model in shares, by cards, memory and time, according to the closed formulas."""
     if not len(member.plans):
         return []
-    taken, shares = memory_shares(question, member), list[Share]()
-    whole = member.placed is None
-    candidates = time_shares(question, whole=whole) if shares_time(member.workload) else [1.0] * whole
+    memory_taken, shares = memory_shares(question, member), list[Share]()
+    whole = member.placed_replicas is None
+    candidates = candidate_time_shares(question, whole=whole) if leaves_time_to_others(member.workload) else [1.0] * whole
     for time_share in candidates:
-        at_share = sized_in(question, market, member, taken, time_share)
+        at_share = size_at_time_share(question, market, member, memory_taken, time_share)
         if not at_share:
             break  # a smaller share of time is infeasible too
         shares += at_share
-    beaten = [any(beats(o, s, j < i) for j, o in enumerate(shares) if j != i) for i, s in enumerate(shares)]
+    beaten = [any(dominates_share(o, s, j < i) for j, o in enumerate(shares) if j != i) for i, s in enumerate(shares)]
     return [s for s, worse in zip(shares, beaten, strict=True) if not worse or s.option.time_share == 1]
 
 
-def beats(other: Share, share: Share, before: bool) -> bool:
+def dominates_share(other: Share, share: Share, before: bool) -> bool:
     """Whether `other` takes no more of any resource, and less of at least one; of two equals the one `before` wins."""
     a, b = other.option, share.option
     mine, theirs = (b.cards, b.memory_share, b.time_share), (a.cards, a.memory_share, a.time_share)
@@ -130,7 +130,7 @@ def beats(other: Share, share: Share, before: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Sized:
+class FeasibleMemberPlans:
     """Plans that meet the limits within a share, with the number of cards of each."""
 
     member: Member
@@ -140,7 +140,7 @@ class Sized:
     settings: Settings
     cards: Column  # cards of each plan; infinite where the replicas do not fit the deployment
 
-    def share(self, row: int, option: Option) -> Share:
+    def make_share(self, row: int, option: Option) -> Share:
         """One row as a way to run the model."""
         replicas = int(option.cards / at(self.plans.accelerators_per_replica, row))
         only = np.array([row])
@@ -149,7 +149,7 @@ class Sized:
 
 def size_member_plans(
     question: Question, market: Catalog, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
-) -> Sized:
+) -> FeasibleMemberPlans:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
     margins = confidence_margins(question, workload, plans, market)
     drafting = None if member.deployment is None else member.deployment.speculative
@@ -159,13 +159,13 @@ def size_member_plans(
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
     replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
-    settings, cards = complete_settings(memory, speed, replicas, requested), cards_for(member, plans, workload, replicas)
-    return Sized(member, workload, rows, plans, settings, cards)
+    settings, cards = complete_settings(memory, speed, replicas, requested), required_cards(member, plans, workload, replicas)
+    return FeasibleMemberPlans(member, workload, rows, plans, settings, cards)
 
 
-def sized_in(question: Question, market: Catalog, member: Member, taken: Column, time_share: float) -> list[Share]:
+def size_at_time_share(question: Question, market: Catalog, member: Member, taken: Column, time_share: float) -> list[Share]:
     """At one share of time: for each number of cards the least memory, and on a whole card also the most."""
-    workload = slowed(member.workload, time_share)
+    workload = slow_down_workload(member.workload, time_share)
     found = size_member_plans(question, market, member, member.plans, member.settings, workload)
     memory = taken[found.rows]
     least: dict[int, int] = {}
@@ -175,21 +175,21 @@ def sized_in(question: Question, market: Catalog, member: Member, taken: Column,
     ways = [(count, row) for count, row in sorted(least.items())]
     if ways and time_share == 1:
         ways.append((ways[0][0], int(np.lexsort((-memory, found.cards))[0])))
-    return [found.share(row, Option(count, at(memory, row), time_share)) for count, row in ways]
+    return [found.make_share(row, Option(count, at(memory, row), time_share)) for count, row in ways]
 
 
-def cards_for(member: Member, plans: Plans, workload: InferenceWorkload, replicas: Column) -> Column:
+def required_cards(member: Member, plans: Plans, workload: InferenceWorkload, replicas: Column) -> Column:
     """Cards of the given replicas and their spares; infinite where more are needed than the deployment has."""
     size, each = plans.accelerators_per_replica, plans.accelerators_per_node
-    placed = fleet(workload.redundancy, size, each, replicas)
+    placed = plan_fleet(workload.redundancy, size, each, replicas)
     needed: Column = (placed.replicas + placed.spare_replicas) * size
-    if member.placed is None:
+    if member.placed_replicas is None:
         return needed
-    settled = member.placed * size
+    settled = member.placed_replicas * size
     return np.where(needed <= settled, settled, np.inf)
 
 
-def as_simulated(question: Question, market: Catalog, member: Member, share: Share) -> Share | None:
+def with_simulated_cards(question: Question, market: Catalog, member: Member, share: Share) -> Share | None:
     """The share with the cards that it needs in a simulation; None where the limits cannot be met."""
     plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
     if plan is None or settings is None:
@@ -201,7 +201,7 @@ def as_simulated(question: Question, market: Catalog, member: Member, share: Sha
     if not has_capacity(capacity, batch)[0]:
         return None
     replicas = required_replicas(question, share.workload, plan, capacity, batch, Settings())
-    cards = at(cards_for(member, plan, share.workload, replicas), 0)
+    cards = at(required_cards(member, plan, share.workload, replicas), 0)
     if not np.isfinite(cards):
         return None
     count = max(share.option.cards, int(cards))

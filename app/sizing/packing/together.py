@@ -11,12 +11,12 @@ import numpy as np
 from app.sizing.columns import at
 from app.sizing.decisions.cost import Cost, deployment_cost, within_limits
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.slices import Slicing
-from app.sizing.packing.apart import companions_usd
-from app.sizing.packing.cards import Arrangement, Option, Room, arranged
-from app.sizing.packing.shares import Member, Share, as_simulated, shares_of
-from app.sizing.packing.slices import slices_of
+from app.sizing.packing.apart import companions_usd_per_hour
+from app.sizing.packing.cards import Arrangement, Option, Room, arrange_models
+from app.sizing.packing.shares import Member, Share, with_simulated_cards, find_shares
+from app.sizing.packing.slices import find_slice_shares
 from app.sizing.question import Question
 from app.sizing.result import Estimate
 from app.sizing.serving.kinds import serving_backend
@@ -25,13 +25,13 @@ from app.sizing.serving.memory import STATIC_RULE
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import evaluate_plans, enumerate_plans
 from app.sizing.snapshot import Catalog
-from app.sizing.values.packing import Packed, Packing, Placed
-from app.sizing.words import counted
+from app.sizing.values.packing import PackedModel, Packing, Placement
+from app.sizing.words import format_count
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
 
 
-def with_packing(
+def add_packing(
     question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Catalog
 ) -> Estimate:
     """An estimate with its companions packed onto its cards; unchanged without companions or where it does not fit.
@@ -40,36 +40,36 @@ def with_packing(
     """
     if not question.companions or not found.fits or found.cost is None:
         return found
-    with unrecorded():
-        companion_usd = companions_usd(question, market)
-        return replace(found, packing=packing_of(question, workload, found, plan, market, companion_usd))
+    with suspend_recording():
+        companion_usd = companions_usd_per_hour(question, market)
+        return replace(found, packing=pack_models(question, workload, found, plan, market, companion_usd))
 
 
-def beside_pools(question: Question, found: Estimate, market: Catalog) -> Estimate:
+def add_separate_companions(question: Question, found: Estimate, market: Catalog) -> Estimate:
     """A deployment in prefill and decode pools, with its companions on separate machines; pools share no cards."""
     if not question.companions or not found.fits or found.cost is None:
         return found
-    with unrecorded():
-        separate_usd = apart_usd(found, companions_usd(question, market))
+    with suspend_recording():
+        separate_usd = separate_total_usd(found, companions_usd_per_hour(question, market))
     text = "Prefill and decode pools share their cards with no other model; the companions need separate machines."
     cheaper = None if separate_usd is None else "apart"
     return replace(found, packing=Packing(None, None, None, (), (), separate_usd, cheaper, text))
 
 
-def apart_usd(found: Estimate, companion_usd: float | None) -> float | None:
+def separate_total_usd(found: Estimate, companion_usd: float | None) -> float | None:
     """Cost of the deployment plus every companion on machines of its own, USD/h; None where one has no price."""
     own = None if found.cost is None else found.cost.usd_per_hour
     return None if own is None or companion_usd is None else own + companion_usd
 
 
-def total_usd(found: Estimate) -> float:
+def cheapest_total_usd(found: Estimate) -> float:
     """Cost of all models, packed or separate, whichever is cheaper, USD/h; infinite where neither is known."""
     packing = found.packing
     ways = () if packing is None else (packing.usd_per_hour, packing.apart_usd_per_hour)
     return min((usd for usd in ways if usd is not None), default=math.inf)
 
 
-def packing_of(
+def pack_models(
     question: Question,
     workload: InferenceWorkload,
     found: Estimate,
@@ -78,44 +78,44 @@ def packing_of(
     companion_usd: float | None,
 ) -> Packing:
     """All models on cards of the deployment's type and machines, compared with separate deployments."""
-    members = [own_member(question, workload, found, plan)]
-    members += [member_of(question, c, plan, market) for c in question.companions]
+    members = [requested_member(question, workload, found, plan)]
+    members += [companion_member(question, c, plan, market) for c in question.companions]
     slicing = market.slicings.get(found.deployment.accelerator)
-    shares = [ways_of(question, market, m, slicing) for m in members]
-    shares[0] = [*shares[0], as_judged(found, workload)]
-    separate_usd = apart_usd(found, companion_usd)
+    shares = [candidate_shares(question, market, m, slicing) for m in members]
+    shares[0] = [*shares[0], share_as_estimated(found, workload)]
+    separate_usd = separate_total_usd(found, companion_usd)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
-    chosen = None if missing else simulated(question, market, members, shares, slicing)
+    chosen = None if missing else arrange_simulated(question, market, members, shares, slicing)
     if chosen is None:
-        return unpacked(found, missing, separate_usd)
+        return infeasible_packing(found, missing, separate_usd)
     arrangement, ways = chosen
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
-    cost = cost_on(question, plan, nodes)
+    cost = machines_cost(question, plan, nodes)
     paid, limits = nodes * plan.accelerators_per_node, question.constraints
     if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(market.accelerators))[0]:
-        return beyond_limits(found, arrangement.count, len(members), separate_usd)
-    usd = usd_of(cost)
+        return packing_over_limits(found, arrangement.count, len(members), separate_usd)
+    usd = known_usd_per_hour(cost)
     return Packing(
         cards=arrangement.count,
         machines=nodes,
         usd_per_hour=usd,
-        on=placed(arrangement, members, ways, slicing),
-        models=tuple(running(member, share, found, market) for member, share in zip(members, ways, strict=True)),
+        on=list_placements(arrangement, members, ways, slicing),
+        models=tuple(describe_member(member, share, found, market) for member, share in zip(members, ways, strict=True)),
         apart_usd_per_hour=separate_usd,
-        cheaper=cheaper_of(usd, separate_usd),
-        why=why(found, arrangement.count, len(members), usd, separate_usd),
+        cheaper=cheaper_choice(usd, separate_usd),
+        why=explain_packing(found, arrangement.count, len(members), usd, separate_usd),
     )
 
 
-def ways_of(question: Question, market: Catalog, member: Member, slicing: Slicing | None) -> list[Share]:
+def candidate_shares(question: Question, market: Catalog, member: Member, slicing: Slicing | None) -> list[Share]:
     """Candidate shares of a model on these cards: slices first, which isolate models from each other, then time
     shares.
     """
-    sliced = [] if slicing is None else slices_of(question, market, member, slicing)
-    return [*sliced, *shares_of(question, market, member)]
+    sliced = [] if slicing is None else find_slice_shares(question, market, member, slicing)
+    return [*sliced, *find_shares(question, market, member)]
 
 
-def own_member(question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans) -> Member:
+def requested_member(question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans) -> Member:
     """The requested model in its own layout, at every share of memory where its engine can be limited to one."""
     d = found.deployment
     shared = Settings(
@@ -123,11 +123,11 @@ def own_member(question: Question, workload: InferenceWorkload, found: Estimate,
     )
     placed = (d.replicas or 1) + (d.spare_replicas or 0)
     fixed = bool(plan.offloads_weights[0]) or (plan.memory_rules.rule[0] >= STATIC_RULE and not plan.small_engine[0])
-    plans, settings = by_memory(question, workload, plan if not fixed else plan.take(np.zeros(0, np.int64)), shared)
+    plans, settings = expand_memory_shares(question, workload, plan if not fixed else plan.take(np.zeros(0, np.int64)), shared)
     return Member(workload.model.name, workload, plans, settings, plan, d, placed)
 
 
-def member_of(question: Question, companion: Companion, plan: Plans, market: Catalog) -> Member:
+def companion_member(question: Question, companion: Companion, plan: Plans, market: Catalog) -> Member:
     """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
     unread, constraints = NullRejections(market.accelerators), question.constraints
@@ -141,15 +141,15 @@ def member_of(question: Question, companion: Companion, plan: Plans, market: Cat
         unread,
         question.assumptions,
         phase=kind.phase,
-        personal=workload.personal,
+        personal=workload.is_personal,
     )
     shareable = (plans.memory_rules.rule < STATIC_RULE) | plans.small_engine | workload.single_pass
     plans = plans.take(np.flatnonzero((plans.accelerators_per_replica == 1) & shareable))
-    whole = fastest(question, workload, plans)
-    return Member(companion.name, workload, *by_memory(question, workload, whole, Settings()), whole)
+    whole = fastest_stacks(question, workload, plans)
+    return Member(companion.name, workload, *expand_memory_shares(question, workload, whole, Settings()), whole)
 
 
-def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Plans:
+def fastest_stacks(question: Question, workload: InferenceWorkload, plans: Plans) -> Plans:
     """For each weight format, the stack with the highest capacity on a whole card, the best first."""
     if not len(plans):
         return plans
@@ -160,7 +160,7 @@ def fastest(question: Question, workload: InferenceWorkload, plans: Plans) -> Pl
     return plans.take(order[np.sort(first)])
 
 
-def by_memory(
+def expand_memory_shares(
     question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings
 ) -> tuple[Plans, Settings]:
     """Every plan at each share of memory below the default of its engine, and at that default."""
@@ -176,7 +176,7 @@ def by_memory(
     return plans.take(rows), Settings(max_batched_tokens=tokens, memory_fraction=fractions)
 
 
-def as_judged(found: Estimate, workload: InferenceWorkload) -> Share:
+def share_as_estimated(found: Estimate, workload: InferenceWorkload) -> Share:
     """The deployment as estimated: all of the time of its cards, and the memory that its engine takes."""
     d, memory = found.deployment, found.memory
     placed = (d.replicas or 1) + (d.spare_replicas or 0)
@@ -185,7 +185,7 @@ def as_judged(found: Estimate, workload: InferenceWorkload) -> Share:
     return Share(option, placed, workload, None, None, simulated=True)
 
 
-def simulated(
+def arrange_simulated(
     question: Question, market: Catalog, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
 ) -> tuple[Arrangement, list[Share]] | None:
     """The arrangement with the fewest cards in which every share meets its limits in a simulation.
@@ -199,77 +199,77 @@ def simulated(
     room = Room(assumed.packed_memory_share, assumed.packed_time_share, parts)
     while True:
         options = [[share.option for share in ways] for ways in shares]
-        arrangement = arranged(options, room)
+        arrangement = arrange_models(options, room)
         if arrangement is None:
             return None
-        fresh = [(i, j) for i, j in enumerate(arrangement.taken) if not shares[i][j].simulated]
+        fresh = [(i, j) for i, j in enumerate(arrangement.option_indices) if not shares[i][j].simulated]
         if not fresh:
-            return arrangement, [ways[j] for ways, j in zip(shares, arrangement.taken, strict=True)]
+            return arrangement, [ways[j] for ways, j in zip(shares, arrangement.option_indices, strict=True)]
         for i, j in fresh:
-            share = as_simulated(question, market, members[i], shares[i][j])
+            share = with_simulated_cards(question, market, members[i], shares[i][j])
             shares[i] = [*shares[i][:j], *([] if share is None else [share]), *shares[i][j + 1 :]]
 
 
-def cost_on(question: Question, plan: Plans, nodes: int) -> Cost:
+def machines_cost(question: Question, plan: Plans, nodes: int) -> Cost:
     """Cost of `nodes` machines of the deployment."""
     on = plan.offered, np.array([float(nodes)]), plan.linked_nodes
     return deployment_cost(*on, question.assumptions, question.economics, host_bytes=plan.host_bytes)
 
 
-def usd_of(cost: Cost) -> float | None:
+def known_usd_per_hour(cost: Cost) -> float | None:
     """Cost in USD/h; None without a price."""
     usd = at(cost.usd_per_hour, 0)
     return None if math.isnan(usd) else usd
 
 
-def placed(
+def list_placements(
     arrangement: Arrangement, members: Sequence[Member], ways: Sequence[Share], slicing: Slicing | None
-) -> tuple[Placed, ...]:
+) -> tuple[Placement, ...]:
     """Placement of the models on the cards."""
-    found: list[Placed] = []
+    found: list[Placement] = []
     card = 1
     for tenants, count in sorted(arrangement.cards.items()):
         for i in sorted(tenants):
             option = ways[i].option
-            name = slicing.name(option.slice) if slicing is not None and option.slice is not None else None
-            found.append(Placed(card, count, members[i].name, option.memory_share, option.time_share, name))
+            name = slicing.profile_name(option.slice) if slicing is not None and option.slice is not None else None
+            found.append(Placement(card, count, members[i].name, option.memory_share, option.time_share, name))
         card += count
     return tuple(found)
 
 
-def running(member: Member, share: Share, found: Estimate, market: Catalog) -> Packed:
+def describe_member(member: Member, share: Share, found: Estimate, market: Catalog) -> PackedModel:
     """Engine, weight format and replicas of a packed model."""
     engine, stored = found.deployment.engine or "", found.deployment.weight_format or ""
     if member.deployment is None and share.plan is not None:
         engine = market.engines[int(share.plan.engine[0])]
         stored = market.formats[int(share.plan.weight_format[0])]
-    return Packed(member.name, engine, stored, share.replicas)
+    return PackedModel(member.name, engine, stored, share.replicas)
 
 
-def cheaper_of(together: float | None, separate_usd: float | None) -> str | None:
+def cheaper_choice(packed_usd: float | None, separate_usd: float | None) -> str | None:
     """Which costs less, "together" or "apart"; None where neither has a price."""
-    if together is None or separate_usd is None:
-        return None if together is None and separate_usd is None else "apart" if together is None else "together"
-    return "together" if together <= separate_usd * (1 + 1e-9) else "apart"
+    if packed_usd is None or separate_usd is None:
+        return None if packed_usd is None and separate_usd is None else "apart" if packed_usd is None else "together"
+    return "together" if packed_usd <= separate_usd * (1 + 1e-9) else "apart"
 
 
-def unpacked(found: Estimate, missing: Sequence[str], separate_usd: float | None) -> Packing:
+def infeasible_packing(found: Estimate, missing: Sequence[str], separate_usd: float | None) -> Packing:
     """Answer where some model cannot run on a card of this type."""
     names = " and ".join(missing) or "One of the models"
     text = f"{names} cannot run within its limits on one {found.deployment.accelerator}."
     return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 
 
-def beyond_limits(found: Estimate, cards: int, models: int, separate_usd: float | None) -> Packing:
+def packing_over_limits(found: Estimate, cards: int, models: int, separate_usd: float | None) -> Packing:
     """Answer where all models together exceed a limit on accelerators, money or power."""
-    text = f"{counted(models, 'model')} together need {counted(cards, 'card')} of {found.deployment.accelerator}"
+    text = f"{format_count(models, 'model')} together need {format_count(cards, 'card')} of {found.deployment.accelerator}"
     text = f"{text}, which exceeds a limit on accelerators, cost or power."
     return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 
 
-def why(found: Estimate, cards: int, models: int, usd: float | None, separate_usd: float | None) -> str:
+def explain_packing(found: Estimate, cards: int, models: int, usd: float | None, separate_usd: float | None) -> str:
     """The comparison as a sentence."""
-    text = f"{counted(models, 'model')} share {counted(cards, 'card')} of {found.deployment.accelerator}"
+    text = f"{format_count(models, 'model')} share {format_count(cards, 'card')} of {found.deployment.accelerator}"
     if usd is None or separate_usd is None:
         return f"{text}."
     return f"{text} for {usd:,.2f} USD/h; on separate machines they cost {separate_usd:,.2f} USD/h."

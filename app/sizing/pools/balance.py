@@ -13,20 +13,20 @@ from app.sizing.workload import InferenceWorkload
 HALVINGS = 40
 
 
-def balanced(
+def balance_pools(
     workload: InferenceWorkload, prefill: Estimate, decode: Estimate, transfer_s: float
 ) -> tuple[InferenceWorkload, InferenceWorkload, float]:
     """Workloads of the prefill and the decode pool with their requests in flight, and the joint throughput in
     requests/s.
     """
     assert prefill.performance is not None and decode.performance is not None
-    reading, writing = answered_by(prefill.performance), answered_by(decode.performance)
+    reading, writing = throughput_curve(prefill.performance), throughput_curve(decode.performance)
     in_flight_by_pool = split_in_flight(workload.in_flight, reading, writing, transfer_s)
     first, second = (replace(workload, in_flight=count, most_personal_in_flight=0.0) for count in in_flight_by_pool)
     return first, second, float(np.interp(in_flight_by_pool[1], *writing))
 
 
-def answered_by(performance: Performance) -> tuple[Column, Column]:
+def throughput_curve(performance: Performance) -> tuple[Column, Column]:
     """Requests in flight in a pool and its throughput in requests/s at each, starting at zero."""
     assert performance.load_curve is not None
     points = performance.load_curve.points

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.answer.sensitivity import Case, State, cases, money_of, placed, state_of, describe_effect
+from app.sizing.answer.sensitivity import Case, State, list_cases, plan_cost_usd, plans_in_case, current_state, describe_effect
 from app.sizing.columns import one
 from app.sizing.decisions.cost import kwh_per_million
-from app.sizing.pools.search import PairAsRun, Pairs, PoolAsRun
+from app.sizing.pools.search import SimulatedPair, PoolPairs, SimulatedPool
 from app.sizing.question import Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import with_expected_performance
@@ -22,35 +22,35 @@ NAMES = ("prefill", "decode")
 
 
 def split_changes(
-    question: Question, workload: InferenceWorkload, answer: Estimate, pair: PairAsRun, market: Catalog
+    question: Question, workload: InferenceWorkload, answer: Estimate, pair: SimulatedPair, market: Catalog
 ) -> Iterator[Change]:
     """Effects of more load, other redundancy or more headroom on a split; `answer` is the estimate that the user
     sees.
     """
-    now, before = state_of(answer), (pair.reads, pair.writes)
+    now, before = current_state(answer), (pair.reads, pair.writes)
     if now is None:
         return
-    every = zip(cases(workload), cases(pair.reads.workload), cases(pair.writes.workload), strict=True)
+    every = zip(list_cases(workload), list_cases(pair.reads.workload), list_cases(pair.writes.workload), strict=True)
     for case, *of_pools in every:
-        reads, writes = (in_case(question, *each) for each in zip(of_pools, before, strict=True))
-        then = in_proportion(now, both_states(workload, before), both_states(case.workload, (reads, writes)))
-        kept = one_pair(reads, writes).within_constraints(question, market)
+        reads, writes = (pool_in_case(question, *each) for each in zip(of_pools, before, strict=True))
+        then = scale_state(now, combined_state(workload, before), combined_state(case.workload, (reads, writes)))
+        kept = single_pair(reads, writes).within_constraints(question, market)
         text = describe_effect(question.objective, workload, now, then, within_limits=bool(kept[0]))
-        yield Change(case.label, f"{text}{replica_words(before, (reads, writes))}")
+        yield Change(case.label, f"{text}{describe_replicas(before, (reads, writes))}")
 
 
-def in_case(question: Question, case: Case, pool: PoolAsRun) -> PoolAsRun:
+def pool_in_case(question: Question, case: Case, pool: SimulatedPool) -> SimulatedPool:
     """A pool with the replicas that a changed case needs."""
-    return replace(pool, workload=case.workload, options=placed(question, case, pool.options))
+    return replace(pool, workload=case.workload, options=plans_in_case(question, case, pool.options))
 
 
-def one_pair(reads: PoolAsRun, writes: PoolAsRun) -> Pairs:
+def single_pair(reads: SimulatedPool, writes: SimulatedPool) -> PoolPairs:
     """Two pools as a table with one pair."""
     first = np.zeros(1, np.int64)
-    return Pairs(reads.options, writes.options, (first, first))
+    return PoolPairs(reads.options, writes.options, (first, first))
 
 
-def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun]) -> State:
+def combined_state(workload: InferenceWorkload, pools: tuple[SimulatedPool, SimulatedPool]) -> State:
     """Expected state of two pools together; the utilization is that of the fuller pool."""
     expected = [with_expected_performance(pool.workload, pool.options, pool.simulated) for pool in pools]
     accelerators = sum(one(pool.fleet.accelerators) for pool in expected)
@@ -60,27 +60,27 @@ def both_states(workload: InferenceWorkload, pools: tuple[PoolAsRun, PoolAsRun])
     return State(
         accelerators=int(accelerators),
         replicas=sum(one(pool.fleet.replicas) for pool in expected),
-        used=workload.peak_per_s / capacity,
-        usd=sum(money_of(workload, pool, 0) for pool in expected),
+        utilization=workload.peak_per_s / capacity,
+        usd=sum(plan_cost_usd(workload, pool, 0) for pool in expected),
         e2e_s=sum(one(pool.e2e_p50_s) for pool in expected),
-        each_per_s=capacity / accelerators,
+        per_accelerator_per_s=capacity / accelerators,
         kwh_per_million=one(kwh_per_million(np.array([power]), np.array([units]))),
     )
 
 
-def in_proportion(shown: State, now: State, then: State) -> State:
+def scale_state(shown: State, now: State, then: State) -> State:
     """State of a changed case: the shown state, scaled by the change of the expected state."""
     return replace(
         then,
-        used=shown.used * then.used / now.used,
+        used=shown.utilization * then.utilization / now.utilization,
         usd=shown.usd * then.usd / now.usd,
         e2e_s=shown.e2e_s + then.e2e_s - now.e2e_s,
-        each_per_s=shown.each_per_s * then.each_per_s / now.each_per_s,
+        each_per_s=shown.per_accelerator_per_s * then.per_accelerator_per_s / now.per_accelerator_per_s,
         kwh_per_million=shown.kwh_per_million * then.kwh_per_million / now.kwh_per_million,
     )
 
 
-def replica_words(before: tuple[PoolAsRun, PoolAsRun], after: tuple[PoolAsRun, PoolAsRun]) -> str:
+def describe_replicas(before: tuple[SimulatedPool, SimulatedPool], after: tuple[SimulatedPool, SimulatedPool]) -> str:
     """Replicas of each pool before and after, where they change; otherwise empty."""
     counts = [[one(pool.options.fleet.replicas) for pool in pools] for pools in (before, after)]
     if counts[0] == counts[1]:

@@ -11,7 +11,7 @@ from app.sizing.serving.layouts import context_splits
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 # Fields that each pool sets for itself.
-OF_A_POOL = (
+PER_POOL_FIELDS = (
     "accelerators_per_replica",
     "replicas",
     "spare_replicas",
@@ -29,7 +29,7 @@ OF_A_POOL = (
 
 
 def check_pools(
-    question: Question, deployment: Deployment, pools: Pools, splitting: Sequence[str]
+    question: Question, deployment: Deployment, pools: Pools, disaggregating_engines: Sequence[str]
 ) -> InferenceWorkload:
     """The workload, if two pools can serve it.
 
@@ -45,18 +45,18 @@ def check_pools(
         )
     if isinstance(workload, TrainingWorkload) or workload.single_pass:
         raise Conflict("deployment.pools requires a model that generates tokens: other models have no decode phase.")
-    both = [name for name in OF_A_POOL if getattr(deployment, name) is not None]
+    both = [name for name in PER_POOL_FIELDS if getattr(deployment, name) is not None]
     if both:
         raise Conflict(f"With deployment.pools, set {', '.join(both)} in prefill and in decode, not in deployment.")
-    if deployment.engine is not None and deployment.engine not in splitting:
+    if deployment.engine is not None and deployment.engine not in disaggregating_engines:
         raise Conflict(
             f"{product_name(deployment.engine)} has no known support for separate pools. "
-            f"Set engine to one of: {', '.join(splitting)}."
+            f"Set engine to one of: {', '.join(disaggregating_engines)}."
         )
     formats = {pool.kv_format for pool in (pools.prefill, pools.decode) if pool.kv_format is not None}
     if len(formats) > 1:
         raise Conflict("Both pools need the same kv_format, because the prefill pool sends its KV cache to the other.")
-    open_counts = [name for name, pool in named(pools) if not pool.fixes_hardware]
+    open_counts = [name for name, pool in named_pools(pools) if not pool.fixes_hardware]
     if open_counts and workload.load is not Load.OPEN and workload.deadline_s is None:
         raise Conflict(
             f"Set replicas and accelerators_per_replica of {' and '.join(open_counts)}: the size of a pool determines "
@@ -67,7 +67,7 @@ def check_pools(
     return workload
 
 
-def named(pools: Pools) -> tuple[tuple[str, Deployment], ...]:
+def named_pools(pools: Pools) -> tuple[tuple[str, Deployment], ...]:
     """Both pools with their names."""
     return (("prefill", pools.prefill), ("decode", pools.decode))
 
@@ -78,7 +78,7 @@ def check_contexts(workload: InferenceWorkload, pools: Pools) -> None:
     Engines transfer only MLA latents, either whole or split in the same way as in the decode pool. Sources: SGLang's
     docs/docs/advanced_features/dcp.mdx and vllm-project/vllm pull request 50611, read 2026-11-23.
     """
-    written, kept = ((pool.context_parallel or 1) for _, pool in named(pools))
+    written, kept = ((pool.context_parallel or 1) for _, pool in named_pools(pools))
     if max(written, kept) > 1 and not context_splits(workload.model).latent:
         raise Conflict(
             "Between pools, engines transfer whole KV caches, or MLA latents split over ranks. "
@@ -93,7 +93,7 @@ def check_contexts(workload: InferenceWorkload, pools: Pools) -> None:
 
 def check_total(deployment: Deployment, pools: Pools) -> None:
     """Raise Conflict for a total that differs from the sum of both pools, or that the pools do not specify."""
-    total, counts = deployment.total_accelerators, [pool.total_accelerators for _, pool in named(pools)]
+    total, counts = deployment.total_accelerators, [pool.total_accelerators for _, pool in named_pools(pools)]
     if total is None:
         return
     if None in counts or sum(count or 0 for count in counts) != total:

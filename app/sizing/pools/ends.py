@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.volume import Ending, with_ending
+from app.sizing.answer.volume import VolumeOutcome, with_volume_outcome
 from app.sizing.columns import Column, one
 from app.sizing.decisions.cost import usd_total
 from app.sizing.decisions.volume import run_s
@@ -20,11 +20,11 @@ from app.sizing.values.latencies import Percentiles
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-DRAWN = 1000  # quantiles of each wait distribution, evenly spaced, from which the mixture is computed
+QUANTILE_COUNT = 1000  # quantiles of each wait distribution, evenly spaced, from which the mixture is computed
 
 
 @formula(unit="s", source="definition: first wave, then later requests at the joint throughput")
-def batch_waves_s(read_s: Column, handed_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column) -> Column:
+def batch_waves_s(read_s: Column, transfer_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column) -> Column:
     """Duration of a finite run: prefill, transfer and decode of the first wave, then all later requests.
 
     The first wave is prefilled completely. Its last request is then transferred and decoded. Every later request
@@ -41,11 +41,11 @@ def batch_waves_s(read_s: Column, handed_s: Column, written_s: Column, later_req
         >>> one(batch_waves_s(col(2), col(0.1), col(10), col(16), col(0.5)))
         44.1
     """
-    return read_s + handed_s + written_s + later_requests / rate_per_s
+    return read_s + transfer_s + written_s + later_requests / rate_per_s
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FiniteRun:
     """Finite run: its duration, and its first wave of requests that start together."""
 
     seconds: float  # duration of the whole run
@@ -58,7 +58,7 @@ def single_row(value: float) -> Column:
     return np.array([value])
 
 
-def rate_of(workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer) -> float | None:
+def finite_rate_per_s(workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer) -> float | None:
     """Throughput of offline and batch work, in requests/s; None for other work.
 
     Offline work runs at the rate of the slowest of prefill, transfer and decode. A batch completes all its requests
@@ -79,9 +79,9 @@ def first_wave(workload: InferenceWorkload) -> InferenceWorkload:
     return replace(workload, in_flight=count, requests=count)
 
 
-def run_of(
+def finite_run(
     workload: InferenceWorkload, burst: Performance, writes: Performance, transfer_s: float, rate_per_s: float
-) -> Run:
+) -> FiniteRun:
     """Duration and first wave of a finite run.
 
     `burst` is the prefill performance for the first wave; `rate_per_s` is the steady throughput of both pools.
@@ -97,36 +97,36 @@ def run_of(
             read, single_row(transfer_s), single_row(queue + whole - first), single_row(workload.requests - count), single_row(rate_per_s)
         )
     )
-    return Run(lasts, count / workload.requests, burst.ttft)
+    return FiniteRun(lasts, count / workload.requests, burst.ttft)
 
 
-def with_first_wave(estimate: Estimate, run: Run) -> Estimate:
+def with_first_wave(estimate: Estimate, run: FiniteRun) -> Estimate:
     """Prefill estimate whose TTFT also includes the first wave."""
     p = estimate.performance
     assert p is not None and p.ttft is not None
-    ttft = mixed(run.first, p.ttft, run.first_share)
+    ttft = mix_waits(run.first, p.ttft, run.first_share)
 
-    def moved(interval: Interval) -> Interval:
+    def rescale_interval(interval: Interval) -> Interval:
         before, after = (getattr(waits, f"{interval.statistic}_s") for waits in (p.ttft, ttft))
         if interval.quantity != "ttft_s" or not before:
             return interval
         return replace(interval, low=interval.low * after / before, high=interval.high * after / before)
 
-    return replace(estimate, performance=replace(p, ttft=ttft, intervals=tuple(map(moved, p.intervals)), load_curve=None))
+    return replace(estimate, performance=replace(p, ttft=ttft, intervals=tuple(map(rescale_interval, p.intervals)), load_curve=None))
 
 
-def mixed(first: Percentiles, later: Percentiles, share: float) -> Percentiles:
+def mix_waits(first: Percentiles, later: Percentiles, share: float) -> Percentiles:
     """Percentiles of a mixture of two wait distributions; `share` is the weight of the first."""
-    places = (np.arange(DRAWN) + 0.5) / DRAWN
-    waits = np.concatenate([np.interp(places, *distribution(p)) for p in (first, later)])
-    weights = np.repeat([share, 1 - share], DRAWN)
+    places = (np.arange(QUANTILE_COUNT) + 0.5) / QUANTILE_COUNT
+    waits = np.concatenate([np.interp(places, *wait_distribution(p)) for p in (first, later)])
+    weights = np.repeat([share, 1 - share], QUANTILE_COUNT)
     order = np.argsort(waits, kind="stable")
     reached = np.cumsum(weights[order]) / weights.sum()
     percentiles = [float(waits[order][np.searchsorted(reached, q - 1e-9)]) for q in (0.5, 0.95, 0.99)]
     return Percentiles(share * (first.mean_s or 0.0) + (1 - share) * (later.mean_s or 0.0), *percentiles)
 
 
-def distribution(waits: Percentiles) -> tuple[Column, Column]:
+def wait_distribution(waits: Percentiles) -> tuple[Column, Column]:
     """Cumulative shares and waits of a distribution, for linear interpolation.
 
     The distance from the minimum to the median equals that from the median to p95.
@@ -149,18 +149,18 @@ def with_volume(
     if workload.volume_requests is None or p is None or p.days is None:
         return found
     start_s, lasts_s = p.cold_start_s or 0.0, p.days * SECONDS_PER_DAY
-    slower = max(slower_of(pool.performance) for pool in pools)
+    slower = max(slowdown_at_confidence(pool.performance) for pool in pools)
     hourly = np.nan if found.cost is None or found.cost.usd_per_hour is None else found.cost.usd_per_hour
-    ending = Ending(
+    ending = VolumeOutcome(
         expected_s=single_row(lasts_s),
-        surely_s=single_row(start_s + (lasts_s - start_s) * slower),
+        confident_s=single_row(start_s + (lasts_s - start_s) * slower),
         startup_s=single_row(start_s),
         usd=usd_total(single_row(hourly), single_row(lasts_s)),
     )
-    return with_ending(question, workload, found, ending, 0)
+    return with_volume_outcome(question, workload, found, ending, 0)
 
 
-def slower_of(p: Performance | None) -> float:
+def slowdown_at_confidence(p: Performance | None) -> float:
     """Ratio of run time at the requested confidence to expected run time, without the cold start."""
     if p is None or p.days is None or p.surely_days is None:
         return 1.0

@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
-from app.sizing.pools.balance import balanced
+from app.sizing.pools.balance import balance_pools
 from app.sizing.pools.checks import check_pools
-from app.sizing.pools.ends import first_wave, rate_of, run_of, with_first_wave, with_volume
-from app.sizing.pools.joined import Both, combine_estimates, unanswered
-from app.sizing.pools.parts import at_limit_s, decode_of, handed_over, prefill_of, reserve_s
-from app.sizing.pools.transfer import plan_of, transfer_of
+from app.sizing.pools.ends import first_wave, finite_rate_per_s, finite_run, with_first_wave, with_volume
+from app.sizing.pools.joined import PoolEstimates, combine_estimates, failed_estimate
+from app.sizing.pools.parts import ttft_at_limit_s, decode_workload, with_client_ttft, prefill_workload, decode_reserve_s
+from app.sizing.pools.transfer import deployment_plan, estimate_transfer
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
@@ -24,61 +24,61 @@ from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
 Judge = Callable[[Question, Deployment, Catalog], Estimate]
-SPLITTING = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
-MIXED = SchedulerSettings(policy=Policy.MIXED)  # for the decode pool: transferred prompts need no prefill step
+DISAGGREGATING_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
+MIXED_SCHEDULER = SchedulerSettings(policy=Policy.MIXED)  # for the decode pool: transferred prompts need no prefill step
 
 
-def judge_pools(question: Question, deployment: Deployment, pools: Pools, market: Catalog, judge: Judge) -> Estimate:
+def estimate_pools(question: Question, deployment: Deployment, pools: Pools, market: Catalog, judge: Judge) -> Estimate:
     """Estimate of both pools and the transfer between them; `judge` estimates one deployment.
 
     Raises Conflict for pools that contradict one another or the rest of the deployment.
     """
-    workload = check_pools(question, deployment, pools, SPLITTING)
+    workload = check_pools(question, deployment, pools, DISAGGREGATING_ENGINES)
 
     def estimate_pool(part: InferenceWorkload, pool: Deployment) -> Estimate:
-        allowed = replace(question.constraints, engines=SPLITTING)
+        allowed = replace(question.constraints, engines=DISAGGREGATING_ENGINES)
         return judge(replace(question, workload=part, constraints=allowed), pool, market)
 
     later = question.assumptions.split_first_token_factor
 
-    def reading_of(part: InferenceWorkload, beside_s: float, pool: Deployment) -> Estimate:
-        return handed_over(estimate_pool(prefill_of(part, beside_s, later), pool), later)
+    def estimate_prefill(part: InferenceWorkload, reserved_s: float, pool: Deployment) -> Estimate:
+        return with_client_ttft(estimate_pool(prefill_workload(part, reserved_s, later), pool), later)
 
-    requested, steady = asked_of(deployment, pools), replace(workload, requests=None)  # most of a finite run is steady
-    first = chosen(steady, requested, estimate_pool, reading_of, market)
+    requested, steady = inherit_deployment(deployment, pools), replace(workload, requests=None)  # most of a finite run is steady
+    first = choose_pools(steady, requested, estimate_pool, estimate_prefill, market)
     if not (first.prefill.fits and first.decode.fits):
-        return unanswered(deployment, first)
-    layouts = Pools(laid_out(first.prefill, requested.prefill), laid_out(first.decode, requested.decode))
-    transfer = between(question, workload, first, market)
+        return failed_estimate(deployment, first)
+    layouts = Pools(keep_open_counts(first.prefill, requested.prefill), keep_open_counts(first.decode, requested.decode))
+    transfer = pool_transfer(question, workload, first, market)
     reading, writing, rate_per_s = workload, workload, None
     if workload.load is Load.CLOSED:
-        reading, writing, rate_per_s = balanced(steady, first.prefill, first.decode, transfer.seconds)
-    prefill = reading_of(reading, reserve_s(workload) + transfer.seconds, layouts.prefill)
-    before_s = at_limit_s(prefill.performance, workload.slo.percentile) + transfer.seconds
-    decode = estimate_pool(decode_of(writing, before_s), layouts.decode)
-    found = Both(prefill, decode)
-    again = between(question, workload, found, market)
+        reading, writing, rate_per_s = balance_pools(steady, first.prefill, first.decode, transfer.seconds)
+    prefill = estimate_prefill(reading, decode_reserve_s(workload) + transfer.seconds, layouts.prefill)
+    before_s = ttft_at_limit_s(prefill.performance, workload.slo.percentile) + transfer.seconds
+    decode = estimate_pool(decode_workload(writing, before_s), layouts.decode)
+    found = PoolEstimates(prefill, decode)
+    again = pool_transfer(question, workload, found, market)
     if again.link != transfer.link:
         complete = Pools(prefill.deployment, decode.deployment)
-        return judge_pools(question, replace(deployment, pools=complete), complete, market, judge)
+        return estimate_pools(question, replace(deployment, pools=complete), complete, market, judge)
     if workload.load in (Load.BATCH, Load.OFFLINE) and prefill.performance and decode.performance:
-        rate_per_s = rate_of(workload, prefill.performance, decode.performance, again)
+        rate_per_s = finite_rate_per_s(workload, prefill.performance, decode.performance, again)
     if workload.requests is not None and rate_per_s is not None:
-        burst = reading_of(first_wave(workload), reserve_s(workload) + transfer.seconds, layouts.prefill)
+        burst = estimate_prefill(first_wave(workload), decode_reserve_s(workload) + transfer.seconds, layouts.prefill)
         found, rate_per_s = apply_finite_run(workload, found, burst, again, rate_per_s)
-    return with_volume(question, workload, combine_estimates(workload, deployment, found, again, rate_per_s), found.each)
+    return with_volume(question, workload, combine_estimates(workload, deployment, found, again, rate_per_s), found.in_order)
 
 
 def apply_finite_run(
-    workload: InferenceWorkload, found: Both, burst: Estimate, transfer: Transfer, rate_per_s: float
-) -> tuple[Both, float]:
+    workload: InferenceWorkload, found: PoolEstimates, burst: Estimate, transfer: Transfer, rate_per_s: float
+) -> tuple[PoolEstimates, float]:
     """Both pools in a finite run, and their joint throughput over the whole run, in requests/s."""
     assert workload.requests is not None and burst.performance is not None and found.decode.performance is not None
-    run = run_of(workload, burst.performance, found.decode.performance, transfer.seconds, rate_per_s)
-    return Both(with_first_wave(found.prefill, run), found.decode), workload.requests / run.seconds
+    run = finite_run(workload, burst.performance, found.decode.performance, transfer.seconds, rate_per_s)
+    return PoolEstimates(with_first_wave(found.prefill, run), found.decode), workload.requests / run.seconds
 
 
-def asked_of(deployment: Deployment, pools: Pools) -> Pools:
+def inherit_deployment(deployment: Deployment, pools: Pools) -> Pools:
     """Deployments of both pools; fields that a pool does not set are inherited from the common deployment."""
     inherited = ("engine", "engine_version", "weight_format", "kv_format", "memory_fraction")
     placed = ("system", "provider", "region", "pricing_model", "instance_type")
@@ -90,56 +90,56 @@ def asked_of(deployment: Deployment, pools: Pools) -> Pools:
 
     kv_format = pools.prefill.kv_format or pools.decode.kv_format or deployment.kv_format
     prefill, decode = with_inherited(replace(pools.prefill, kv_format=kv_format)), with_inherited(replace(pools.decode, kv_format=kv_format))
-    decode = replace(decode, speculative=deployment.speculative, scheduler=MIXED.with_settings(decode.scheduler))
+    decode = replace(decode, speculative=deployment.speculative, scheduler=MIXED_SCHEDULER.with_settings(decode.scheduler))
     return Pools(prefill, decode)
 
 
-def chosen(
+def choose_pools(
     workload: InferenceWorkload,
     requested: Pools,
     estimate_pool: Callable[[InferenceWorkload, Deployment], Estimate],
-    reading_of: Callable[[InferenceWorkload, float, Deployment], Estimate],
+    estimate_prefill: Callable[[InferenceWorkload, float, Deployment], Estimate],
     market: Catalog,
-) -> Both:
+) -> PoolEstimates:
     """Estimates of both pools, each chosen separately, on one engine and with one KV cache format.
 
     The engine is the decode pool's choice, or else the first engine that runs both pools.
     """
-    decode = estimate_pool(decode_of(workload, 0.0), requested.decode)
-    engines = (decode.deployment.engine, *SPLITTING) if requested.prefill.engine is None else (requested.prefill.engine,)
+    decode = estimate_pool(decode_workload(workload, 0.0), requested.decode)
+    engines = (decode.deployment.engine, *DISAGGREGATING_ENGINES) if requested.prefill.engine is None else (requested.prefill.engine,)
     found = None
     for engine in dict.fromkeys(engines):
         if engine is None:
             continue
         if found is not None:
-            decode = estimate_pool(decode_of(workload, 0.0), replace(requested.decode, engine=engine))
+            decode = estimate_pool(decode_workload(workload, 0.0), replace(requested.decode, engine=engine))
         reading = replace(requested.prefill, engine=engine, kv_format=decode.deployment.kv_format)
-        reading = replace(reading, max_batch=reading.max_batch or most_prompts(reading, market))
-        found = Both(reading_of(workload, reserve_s(workload), reading), decode)
+        reading = replace(reading, max_batch=reading.max_batch or max_concurrent_prompts(reading, market))
+        found = PoolEstimates(estimate_prefill(workload, decode_reserve_s(workload), reading), decode)
         if found.prefill.fits and found.decode.fits:
             return found
     assert found is not None
     return found
 
 
-def most_prompts(pool: Deployment, market: Catalog) -> int:
+def max_concurrent_prompts(pool: Deployment, market: Catalog) -> int:
     """Default limit of concurrent prompts in a prefill pool: the engine's `max_num_seqs`, because no prompt stays."""
     accelerator = market.accelerators[market.accelerator_index[pool.accelerator]]
     scheduling = engine_named(pool.engine or "").scheduling_at(pool.engine_version)
-    return scheduling.on(accelerator.memory_bytes or 0.0, accelerator.family).max_sequences
+    return scheduling.for_device(accelerator.memory_bytes or 0.0, accelerator.family).max_sequences
 
 
-def laid_out(found: Estimate, requested: Deployment) -> Deployment:
+def keep_open_counts(found: Estimate, requested: Deployment) -> Deployment:
     """A pool's chosen deployment, with its counts left open where the request left them open."""
     counts = ("replicas", "spare_replicas", "nodes", "total_accelerators")
     open_counts = {name: getattr(requested, name) for name in counts}
     return found.deployment if requested.fixes_hardware else replace(found.deployment, **open_counts)
 
 
-def between(question: Question, workload: InferenceWorkload, found: Both, market: Catalog) -> Transfer:
+def pool_transfer(question: Question, workload: InferenceWorkload, found: PoolEstimates, market: Catalog) -> Transfer:
     """KV cache transfer between both pools with their current deployments."""
     prefill, decode = found.prefill.deployment, found.decode.deployment
-    plans = plan_of(question, workload, prefill, market), plan_of(question, workload, decode, market)
+    plans = deployment_plan(question, workload, prefill, market), deployment_plan(question, workload, decode, market)
     replicas = float(prefill.replicas or 1), float(decode.replicas or 1)
     total = float((prefill.total_accelerators or 0) + (decode.total_accelerators or 0))
-    return transfer_of(workload, *plans, replicas, total, question.assumptions)
+    return estimate_transfer(workload, *plans, replicas, total, question.assumptions)

@@ -10,18 +10,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import one
-from app.sizing.day.pools import both_days
-from app.sizing.decisions.cost import does_work, kwh_per_million, usd_per_million
+from app.sizing.day.pools import merge_days
+from app.sizing.decisions.cost import has_measurable_throughput, kwh_per_million, usd_per_million
 from app.sizing.formula import Step
 from app.sizing.pools.ends import duration_s
-from app.sizing.pools.loads import load_curve_of, simulation_of, summed
-from app.sizing.pools.told import reasons
+from app.sizing.pools.loads import combined_load_curve, combined_simulation, add_waits
+from app.sizing.pools.told import explain_pools
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import Assurance, CostSummary, DeviceMemory, Estimate, Interval, Level, Part, Performance
 from app.sizing.serving.measured import OVERLOAD_ROUNDING
 from app.sizing.units import LEAST_PER_S, SECONDS_PER_DAY
 from app.sizing.values.latencies import Percentiles
-from app.sizing.values.pools import PoolLoad, Split, Transfer
+from app.sizing.values.pools import PoolLoad, PoolSplit, Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
 BASES = ("roofline", "calibrated", "measured")  # least reliable first
@@ -29,148 +29,148 @@ SUPPORT = ("expected", "documented")
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class PoolEstimates:
     """Estimates of the prefill and the decode pool."""
 
     prefill: Estimate  # estimate of the prefill pool
     decode: Estimate  # estimate of the decode pool
 
     @property
-    def each(self) -> tuple[Estimate, Estimate]:
+    def in_order(self) -> tuple[Estimate, Estimate]:
         """Both estimates in request order."""
         return self.prefill, self.decode
 
     @property
-    def deployments(self) -> Pools:
+    def complete_pools(self) -> Pools:
         """Complete deployments of both pools."""
         return Pools(self.prefill.deployment, self.decode.deployment)
 
 
-def deployment_of(asked: Deployment, both: Both) -> Deployment:
+def combined_deployment(asked: Deployment, both: PoolEstimates) -> Deployment:
     """Complete deployment of both pools, as echoed in the answer; clients can send it back."""
     decode = both.decode.deployment
-    totals = [found.deployment.total_accelerators or 0 for found in both.each]
+    totals = [found.deployment.total_accelerators or 0 for found in both.in_order]
     return Deployment(
         accelerator=asked.accelerator,
         total_accelerators=sum(totals),
         engine=decode.engine,
         engine_version=asked.engine_version,
         speculative=asked.speculative,
-        pools=both.deployments,
+        pools=both.complete_pools,
     )
 
 
-def unanswered(asked: Deployment, both: Both) -> Estimate:
+def failed_estimate(asked: Deployment, both: PoolEstimates) -> Estimate:
     """Estimate of a deployment that does not fit or run: the failing pool, and the reason."""
     name, failed = ("prefill", both.prefill) if not both.prefill.fits else ("decode", both.decode)
     why = tuple(replace(reason, text=f"The {name} pool: {reason.text}") for reason in failed.explanation)
-    deployment = asked if failed.memory is None else deployment_of(asked, both)
+    deployment = asked if failed.memory is None else combined_deployment(asked, both)
     return replace(failed, deployment=deployment, explanation=why, alternatives=(), assurance=None)
 
 
 def combine_estimates(
     workload: InferenceWorkload,
     asked: Deployment,
-    both: Both,
+    both: PoolEstimates,
     transfer: Transfer,
     rate_per_s: float | None,
 ) -> Estimate:
     """Combined estimate of both pools; `rate_per_s` is the throughput of finite or closed-loop work."""
-    deployment = deployment_of(asked, both)
-    split = split_of(workload, both, transfer, rate_per_s)
-    performance = performance_of(workload, both, split, rate_per_s)
-    tight, memory = tighter(both)
-    slowest = binding(both, split)
+    deployment = combined_deployment(asked, both)
+    split = pool_split(workload, both, transfer, rate_per_s)
+    performance = combined_performance(workload, both, split, rate_per_s)
+    tight, memory = tighter_memory(both)
+    slowest = binding_pool(both, split)
     return Estimate(
         deployment=deployment,
         fits=True,
         memory=memory,
         performance=performance,
-        bottleneck=bottleneck_of(both, slowest),
-        cost=cost_of(workload, both, performance),
-        explanation=reasons(workload, both.each, split, performance, tight),
-        trace=(*lines_of("prefill pool", both.prefill), *lines_of("decode pool", both.decode)),
+        bottleneck=combined_bottleneck(both, slowest),
+        cost=combined_cost(workload, both, performance),
+        explanation=explain_pools(workload, both.in_order, split, performance, tight),
+        trace=(*label_trace("prefill pool", both.prefill), *label_trace("decode pool", both.decode)),
         nearest=(*both.decode.nearest, *both.prefill.nearest),
-        assurance=assurance_of(both),
+        assurance=combined_assurance(both),
         prefixes=both.prefill.prefixes,
-        day=both_days(both.prefill.day, both.decode.day),
-        support=least((found.support for found in both.each), SUPPORT),
+        day=merge_days(both.prefill.day, both.decode.day),
+        support=first_in_order((found.support for found in both.in_order), SUPPORT),
     )
 
 
-def lines_of(pool: str, found: Estimate) -> Iterator[Step]:
+def label_trace(pool: str, found: Estimate) -> Iterator[Step]:
     """Trace lines of a pool, labeled with its name."""
     for step in found.trace:
         own, _, label = step.name.partition(" (")
         yield replace(step, name=f"{own} ({pool})" if not label else f"{own} ({pool}, {label}")
 
 
-def least(found: Iterable[str | None], order: Sequence[str]) -> str | None:
+def first_in_order(found: Iterable[str | None], order: Sequence[str]) -> str | None:
     """The value that comes first in `order`; None if no value is known."""
     known = [each for each in found if each is not None]
     return min(known, key=order.index, default=None)
 
 
-def capacity_of(found: Estimate) -> float:
+def pool_capacity_per_s(found: Estimate) -> float:
     """Requests per second that a pool carries within its limits."""
     assert found.performance is not None
     return found.performance.requests_per_s_capacity or 0.0
 
 
-def split_of(workload: InferenceWorkload, both: Both, transfer: Transfer, rate_per_s: float | None) -> Split:
+def pool_split(workload: InferenceWorkload, both: PoolEstimates, transfer: Transfer, rate_per_s: float | None) -> PoolSplit:
     """Capacity and utilization of each pool and of the transfer at the load."""
     load_per_s = workload.peak_per_s if rate_per_s is None else rate_per_s
 
-    def used(capacity: float) -> float | None:
+    def utilization_of(capacity: float) -> float | None:
         return load_per_s / capacity if capacity > LEAST_PER_S else None
 
-    prefill, decode = (PoolLoad(used(capacity_of(found)), capacity_of(found)) for found in both.each)
-    return Split(prefill, decode, replace(transfer, utilization=used(transfer.requests_per_s_capacity)))
+    prefill, decode = (PoolLoad(utilization_of(pool_capacity_per_s(found)), pool_capacity_per_s(found)) for found in both.in_order)
+    return PoolSplit(prefill, decode, replace(transfer, utilization=utilization_of(transfer.requests_per_s_capacity)))
 
 
-def least_capacity(split: Split) -> float:
+def combined_capacity_per_s(split: PoolSplit) -> float:
     """Requests per second that both pools and the transfer carry together."""
     parts = (split.prefill, split.decode, split.transfer)
     return min(part.requests_per_s_capacity for part in parts)
 
 
-def binding(both: Both, split: Split) -> Estimate | None:
+def binding_pool(both: PoolEstimates, split: PoolSplit) -> Estimate | None:
     """The pool with the least capacity; None where the transfer is the bottleneck."""
-    capacity = least_capacity(split)
+    capacity = combined_capacity_per_s(split)
     if split.transfer.requests_per_s_capacity <= capacity:
         return None
     return both.prefill if split.prefill.requests_per_s_capacity <= capacity else both.decode
 
 
-def bottleneck_of(both: Both, slowest: Estimate | None) -> str | None:
+def combined_bottleneck(both: PoolEstimates, slowest: Estimate | None) -> str | None:
     """Bottleneck of both pools: the transfer, compute in the prefill pool, or the decode pool's bottleneck."""
     if slowest is None:
         return "interconnect"
     return "compute" if slowest is both.prefill else both.decode.bottleneck
 
 
-def less(whole: Percentiles, part: Percentiles) -> Percentiles:
+def subtract_wait(whole: Percentiles, part: Percentiles) -> Percentiles:
     """Remaining wait after its first part, never negative."""
     pairs = [(getattr(whole, n), getattr(part, n)) for n in ("mean_s", "p50_s", "p95_s", "p99_s")]
     return Percentiles(*(None if a is None or b is None else max(a - b, 0.0) for a, b in pairs))
 
 
-def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_per_s: float | None) -> Performance:
+def combined_performance(workload: InferenceWorkload, both: PoolEstimates, split: PoolSplit, rate_per_s: float | None) -> Performance:
     """Performance of both pools together."""
     reads, writes = both.prefill.performance, both.decode.performance
     assert reads is not None and writes is not None
-    capacity = least_capacity(split) if rate_per_s is None else rate_per_s
+    capacity = combined_capacity_per_s(split) if rate_per_s is None else rate_per_s
     output = capacity * workload.output_tokens.mean
-    ttft, e2e = waits_of(reads, writes, split.transfer)
+    ttft, e2e = combined_waits(reads, writes, split.transfer)
     used = workload.peak_per_s / capacity if rate_per_s is None and capacity > LEAST_PER_S else None
-    slowest = binding(both, split)
-    unstable = unstable_above(workload, reads, writes, split)
+    slowest = binding_pool(both, split)
+    unstable = combined_unstable_above(workload, reads, writes, split)
     answered = capacity if unstable is None else min(workload.peak_per_s, unstable)
     known = [count for count in (reads.sources, writes.sources) if count is not None]
     return Performance(
-        interval=scaled((slowest or both.decode).performance, output),
-        intervals=intervals_of(reads, writes, ttft, e2e),
-        basis=least((reads.basis, writes.basis), BASES) or BASES[0],
+        interval=scale_interval((slowest or both.decode).performance, output),
+        intervals=combined_intervals(reads, writes, ttft, e2e),
+        basis=first_in_order((reads.basis, writes.basis), BASES) or BASES[0],
         sources=min(known, default=None),
         output_tokens_per_s=output,
         total_tokens_per_s=capacity * workload.tokens_per_request,
@@ -182,16 +182,16 @@ def performance_of(workload: InferenceWorkload, both: Both, split: Split, rate_p
         ttft=ttft,
         tpot=writes.tpot,
         e2e=e2e,
-        simulation=simulation_of(workload, reads.simulation, writes.simulation, answered),
-        load_curve=load_curve_of(workload, reads, writes, split.transfer),
+        simulation=combined_simulation(workload, reads.simulation, writes.simulation, answered),
+        load_curve=combined_load_curve(workload, reads, writes, split.transfer),
         unstable_above_requests_per_s=unstable,
         cold_start_s=max(p.cold_start_s or 0.0 for p in (reads, writes)),
-        days=days_of(workload, reads, writes, capacity),
+        days=duration_days(workload, reads, writes, capacity),
         pools=split,
     )
 
 
-def waits_of(
+def combined_waits(
     reads: Performance, writes: Performance, transfer: Transfer
 ) -> tuple[Percentiles | None, Percentiles | None]:
     """TTFT and end-to-end latency as the client sees them; None for offline work."""
@@ -200,11 +200,11 @@ def waits_of(
     waits = [reads.ttft, Percentiles(*(4 * (transfer.seconds,)))]
     if writes.simulation is not None:
         waits.append(writes.simulation.queue)
-    ttft = summed(*waits)
-    return ttft, summed(ttft, less(writes.e2e, writes.ttft))
+    ttft = add_waits(*waits)
+    return ttft, add_waits(ttft, subtract_wait(writes.e2e, writes.ttft))
 
 
-def days_of(
+def duration_days(
     workload: InferenceWorkload, reads: Performance, writes: Performance, capacity_per_s: float
 ) -> float | None:
     """Days that finite work takes in both pools; None for other work."""
@@ -216,7 +216,7 @@ def days_of(
     return duration_s(workload, capacity_per_s, writes.batch_at_peak or 1.0, start_s) / SECONDS_PER_DAY
 
 
-def unstable_above(workload: InferenceWorkload, reads: Performance, writes: Performance, split: Split) -> float | None:
+def combined_unstable_above(workload: InferenceWorkload, reads: Performance, writes: Performance, split: PoolSplit) -> float | None:
     """Request rate above which a queue grows without bound, in either pool or in the transfer."""
     if workload.load is not Load.OPEN:
         return None
@@ -224,7 +224,7 @@ def unstable_above(workload: InferenceWorkload, reads: Performance, writes: Perf
     return min((*(limit for limit in limits if limit is not None), split.transfer.requests_per_s_capacity))
 
 
-def scaled(performance: Performance | None, output_tokens_per_s: float) -> Interval:
+def scale_interval(performance: Performance | None, output_tokens_per_s: float) -> Interval:
     """Interval of output tokens per second, with the relative width of the binding pool."""
     assert performance is not None
     own, point = performance.interval, performance.output_tokens_per_s or 1.0
@@ -232,7 +232,7 @@ def scaled(performance: Performance | None, output_tokens_per_s: float) -> Inter
     return Interval("output_tokens_per_s", own.low * times, own.high * times)
 
 
-def intervals_of(
+def combined_intervals(
     reads: Performance, writes: Performance, ttft: Percentiles | None, e2e: Percentiles | None
 ) -> tuple[Interval, ...]:
     """Latency intervals: TTFT from the prefill pool, TPOT and end-to-end latency from the decode pool."""
@@ -254,30 +254,30 @@ def intervals_of(
     return tuple(found)
 
 
-def tighter(both: Both) -> tuple[str, DeviceMemory]:
+def tighter_memory(both: PoolEstimates) -> tuple[str, DeviceMemory]:
     """Name and memory of the pool whose memory is used most."""
 
-    def taken(memory: DeviceMemory) -> float:
+    def used_share(memory: DeviceMemory) -> float:
         return (memory.total_bytes - memory.kv_cache_bytes) / max(memory.usable_bytes, 1.0)
 
-    held = [(name, found.memory) for name, found in zip(("prefill", "decode"), both.each, strict=True)]
-    return max(((name, memory) for name, memory in held if memory is not None), key=lambda pair: taken(pair[1]))
+    held = [(name, found.memory) for name, found in zip(("prefill", "decode"), both.in_order, strict=True)]
+    return max(((name, memory) for name, memory in held if memory is not None), key=lambda pair: used_share(pair[1]))
 
 
-def total(*values: float | None) -> float | None:
+def sum_known(*values: float | None) -> float | None:
     """Sum of the values; None if any is unknown."""
     return None if None in values else float(sum(value or 0.0 for value in values))
 
 
-def bought(*purchase_usd: float | None) -> float | None:
+def total_purchase_usd(*purchase_usd: float | None) -> float | None:
     """Total purchase price in USD; None where both pools are rented. One pool may be rented and the other bought."""
     paid = [usd for usd in purchase_usd if usd is not None]
     return sum(paid) if paid else None
 
 
-def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -> CostSummary | None:
+def combined_cost(workload: InferenceWorkload, both: PoolEstimates, performance: Performance) -> CostSummary | None:
     """Total cost of both pools; the price shown is that of the more expensive pool."""
-    first, second = (found.cost for found in both.each)
+    first, second = (found.cost for found in both.in_order)
     if first is None or second is None:
         return None
     requests = performance.requests_per_s_capacity or 0.0
@@ -285,33 +285,33 @@ def cost_of(workload: InferenceWorkload, both: Both, performance: Performance) -
     if workload.volume_requests is not None and performance.days:
         served = workload.volume_requests / (performance.days * SECONDS_PER_DAY)
     units = np.array([served * max(1.0, workload.tokens_per_request)])
-    hourly, power = total(first.usd_per_hour, second.usd_per_hour), first.power_w + second.power_w
+    hourly, power = sum_known(first.usd_per_hour, second.usd_per_hour), first.power_w + second.power_w
     dearer = max((first, second), key=lambda cost: cost.usd_per_hour or 0.0)
     return CostSummary(
         usd_per_hour=hourly,
-        usd_per_month=total(first.usd_per_month, second.usd_per_month),
+        usd_per_month=sum_known(first.usd_per_month, second.usd_per_month),
         usd_per_million=one(usd_per_million(np.array([hourly]), units))
-        if hourly is not None and does_work(one(units))
+        if hourly is not None and has_measurable_throughput(one(units))
         else None,
         usd_total=None,
-        purchase_usd=None if hourly is None else bought(first.purchase_usd, second.purchase_usd),
+        purchase_usd=None if hourly is None else total_purchase_usd(first.purchase_usd, second.purchase_usd),
         power_w=power,
-        kwh_per_million=one(kwh_per_million(np.array([power]), units)) if does_work(one(units)) else None,
-        tco_usd=total(first.tco_usd, second.tco_usd),
+        kwh_per_million=one(kwh_per_million(np.array([power]), units)) if has_measurable_throughput(one(units)) else None,
+        tco_usd=sum_known(first.tco_usd, second.tco_usd),
         price=dearer.price,
         per_million=second.per_million,
         million_of="input and output tokens",
         parts=(*first.parts[:-1], *second.parts[:-1], Part("tokens_per_s", one(units))),
-        usd_per_day=total(first.usd_per_day, second.usd_per_day),
+        usd_per_day=sum_known(first.usd_per_day, second.usd_per_day),
     )
 
 
-def assurance_of(both: Both) -> Assurance | None:
+def combined_assurance(both: PoolEstimates) -> Assurance | None:
     """Assurance of both pools together: the lower probability of the two.
 
     Prediction errors of the pools are fully correlated, because they run on one engine.
     """
-    first, second = (found.assurance for found in both.each)
+    first, second = (found.assurance for found in both.in_order)
     if first is None or second is None:
         return None
     met = [sure.meets_slo for sure in (first, second) if sure.meets_slo is not None]
@@ -322,12 +322,12 @@ def assurance_of(both: Both) -> Assurance | None:
         fits=min(first.fits, second.fits),
         meets_slo=min(met, default=None),
         meets_deadline=min(in_time, default=None),
-        by_level=tuple(level_of(one_level, other) for one_level, other in pairs),
+        by_level=tuple(combined_level(one_level, other) for one_level, other in pairs),
     )
 
 
-def level_of(first: Level, second: Level) -> Level:
+def combined_level(first: Level, second: Level) -> Level:
     """Resources of both pools together at a confidence level."""
-    count = total(first.total_accelerators, second.total_accelerators)
-    hourly = None if count is None else total(first.usd_per_hour, second.usd_per_hour)
+    count = sum_known(first.total_accelerators, second.total_accelerators)
+    hourly = None if count is None else sum_known(first.usd_per_hour, second.usd_per_hour)
     return Level(first.confidence, None if count is None else int(count), usd_per_hour=hourly)

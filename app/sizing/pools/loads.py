@@ -8,18 +8,18 @@ from operator import itemgetter
 
 import numpy as np
 
-from app.sizing.answer.simulated import arrivals_of
+from app.sizing.answer.simulated import arrival_process
 from app.sizing.columns import Column
-from app.sizing.pools.balance import answered_by, split_in_flight
+from app.sizing.pools.balance import throughput_curve, split_in_flight
 from app.sizing.result import Performance
 from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-LEAST_S = 1e-9  # minimum wait, so that its logarithm exists
+MIN_WAIT_S = 1e-9  # minimum wait, so that its logarithm exists
 
 
-def summed(*waits: Percentiles | None) -> Percentiles | None:
+def add_waits(*waits: Percentiles | None) -> Percentiles | None:
     """Sum of consecutive waits; percentiles are added, as if the waits were fully correlated."""
     names = ("mean_s", "p50_s", "p95_s", "p99_s")
     if any(wait is None for wait in waits):
@@ -28,7 +28,7 @@ def summed(*waits: Percentiles | None) -> Percentiles | None:
     return Percentiles(*(None if None in values else float(sum(values)) for values in found))
 
 
-def simulation_of(
+def combined_simulation(
     workload: InferenceWorkload, reads: Simulation | None, writes: Simulation | None, requests_per_s: float
 ) -> Simulation | None:
     """Combined simulation: queue waits and preemptions of both pools, other values from the decode pool.
@@ -37,12 +37,12 @@ def simulation_of(
     """
     if reads is None or writes is None:
         return None
-    share, queue = reads.goodput_share * writes.goodput_share, summed(reads.queue, writes.queue)
+    share, queue = reads.goodput_share * writes.goodput_share, add_waits(reads.queue, writes.queue)
     assert queue is not None
     return Simulation(
         requests=min(reads.requests, writes.requests),
         seed=writes.seed,
-        arrivals=arrivals_of(workload),
+        arrivals=arrival_process(workload),
         policy=writes.policy,
         inter_token=writes.inter_token,
         queue=queue,
@@ -55,7 +55,7 @@ def simulation_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedLoad:
     """A load of both pools together and the part of each, in requests/s or in flight."""
 
     load: float  # load of both pools, in requests/s or in flight
@@ -64,47 +64,47 @@ class Shared:
     answered_per_s: float  # completed requests per second
 
 
-def load_curve_of(
+def combined_load_curve(
     workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
 ) -> LoadCurve | None:
     """Load curve of both pools, from light load up to the capacity of the first bottleneck; None for finite runs."""
     if reads.load_curve is None or writes.load_curve is None:
         return None
-    shared = rates_of(reads, writes, transfer)
+    shared = shared_rates(reads, writes, transfer)
     if workload.load is Load.CLOSED:
-        shared = numbers_of(workload, reads, writes, transfer)
+        shared = shared_concurrencies(workload, reads, writes, transfer)
     pools = reads.load_curve.points, writes.load_curve.points
-    points = tuple(point_of(workload, pools, at_load, transfer.seconds) for at_load in shared)
+    points = tuple(combined_point(workload, pools, at_load, transfer.seconds) for at_load in shared)
     return LoadCurve(points, knee_per_s(points)) if points else None
 
 
-def rates_of(reads: Performance, writes: Performance, transfer: Transfer) -> Iterator[Shared]:
+def shared_rates(reads: Performance, writes: Performance, transfer: Transfer) -> Iterator[SharedLoad]:
     """Simulated request rates of the pool with the lower stability limit, up to the capacity of the transfer."""
     most, least = min(((p.unstable_above_requests_per_s or np.inf, p) for p in (reads, writes)), key=itemgetter(0))
     assert least.load_curve is not None
     for point in least.load_curve.points:
         rate = point.requests_per_s
         if rate <= transfer.requests_per_s_capacity:
-            yield Shared(rate, rate, rate, min(rate, most))
+            yield SharedLoad(rate, rate, rate, min(rate, most))
 
 
-def numbers_of(
+def shared_concurrencies(
     workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
-) -> Iterator[Shared]:
+) -> Iterator[SharedLoad]:
     """Powers of two and the requested number of requests in flight, within the simulated range of each pool."""
-    reading, writing = answered_by(reads), answered_by(writes)
+    reading, writing = throughput_curve(reads), throughput_curve(writes)
     most = reading[0][-1] + writing[0][-1]
     powers = 2.0 ** np.arange(int(np.log2(most)) + 1)
     for count in sorted({*powers.tolist(), workload.in_flight}):
         first, second = split_in_flight(count, reading, writing, transfer.seconds)
         if first <= reading[0][-1] and second <= writing[0][-1]:
-            yield Shared(count, first, second, float(np.interp(second, *writing)))
+            yield SharedLoad(count, first, second, float(np.interp(second, *writing)))
 
 
-def point_of(
+def combined_point(
     workload: InferenceWorkload,
     pools: tuple[Sequence[LoadPoint], Sequence[LoadPoint]],
-    shared: Shared,
+    shared: SharedLoad,
     transfer_s: float,
 ) -> LoadPoint:
     """Load point of both pools at a shared load."""
@@ -113,8 +113,8 @@ def point_of(
 
     def first_s(statistic: str) -> float:
         waits = (
-            wait_s(reads, shared.reading, f"ttft_{statistic}_s"),
-            wait_s(writes, shared.writing, f"queue_{statistic}_s"),
+            interpolated_wait_s(reads, shared.reading, f"ttft_{statistic}_s"),
+            interpolated_wait_s(writes, shared.writing, f"queue_{statistic}_s"),
         )
         return sum(waits) + transfer_s
 
@@ -123,27 +123,27 @@ def point_of(
         in_flight=shared.load if closed else None,
         ttft_p50_s=first_s("p50"),
         ttft_p95_s=first_s("p95"),
-        tpot_p50_s=wait_s(writes, shared.writing, "tpot_p50_s"),
-        tpot_p95_s=wait_s(writes, shared.writing, "tpot_p95_s"),
+        tpot_p50_s=interpolated_wait_s(writes, shared.writing, "tpot_p50_s"),
+        tpot_p95_s=interpolated_wait_s(writes, shared.writing, "tpot_p95_s"),
         output_tokens_per_s=shared.answered_per_s * workload.output_tokens.mean,
-        goodput_share=share(reads, shared.reading) * share(writes, shared.writing),
+        goodput_share=goodput_at(reads, shared.reading) * goodput_at(writes, shared.writing),
     )
 
 
-def loads_of(points: Sequence[LoadPoint]) -> Column:
+def curve_loads(points: Sequence[LoadPoint]) -> Column:
     """Loads of a curve: requests per second, or requests in flight."""
     return np.array([point.requests_per_s if point.in_flight is None else point.in_flight for point in points])
 
 
-def share(points: Sequence[LoadPoint], load: float) -> float:
+def goodput_at(points: Sequence[LoadPoint], load: float) -> float:
     """Share of requests within a pool's part of the limits, interpolated linearly."""
-    return float(np.interp(load, loads_of(points), [point.goodput_share for point in points]))
+    return float(np.interp(load, curve_loads(points), [point.goodput_share for point in points]))
 
 
-def wait_s(points: Sequence[LoadPoint], load: float, name: str) -> float:
+def interpolated_wait_s(points: Sequence[LoadPoint], load: float, name: str) -> float:
     """Wait at a load in seconds, interpolated in logarithms as within each pool."""
-    values = np.maximum([getattr(point, name) for point in points], LEAST_S)
-    return float(np.exp(np.interp(np.log(max(load, LEAST_S)), np.log(loads_of(points)), np.log(values))))
+    values = np.maximum([getattr(point, name) for point in points], MIN_WAIT_S)
+    return float(np.exp(np.interp(np.log(max(load, MIN_WAIT_S)), np.log(curve_loads(points)), np.log(values))))
 
 
 def knee_per_s(points: Sequence[LoadPoint]) -> float:

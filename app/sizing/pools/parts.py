@@ -11,36 +11,36 @@ from app.sizing.formula import formula
 from app.sizing.result import Estimate, Interval, Performance
 from app.sizing.values.latencies import LoadPoint, Percentiles
 from app.sizing.workload import InferenceWorkload, Lengths, Slo
-from app.sizing.workload.longest import MOST_TOKENS
+from app.sizing.workload.longest import MAX_SEQUENCE_TOKENS
 
 FIRST_TOKEN = Lengths(1.0)
-LEAST_LIMIT_S = 1e-6  # remainder of a limit that is already used up
+MIN_LIMIT_S = 1e-6  # remainder of a limit that is already used up
 
 
-def left_of(limit_s: float | None, used_s: float) -> float | None:
+def remaining_limit_s(limit_s: float | None, used_s: float) -> float | None:
     """Remainder of a latency limit in seconds; None if there is no limit."""
-    return None if limit_s is None else max(limit_s - used_s, LEAST_LIMIT_S)
+    return None if limit_s is None else max(limit_s - used_s, MIN_LIMIT_S)
 
 
-def reserve_s(workload: InferenceWorkload) -> float:
+def decode_reserve_s(workload: InferenceWorkload) -> float:
     """Part of the TTFT limit that is reserved for admission to the decode pool, in seconds: up to one TPOT limit."""
     slo = workload.slo
     return 0.0 if slo.tpot_s is None or slo.ttft_s is None else min(slo.tpot_s, slo.ttft_s / 2)
 
 
-def shown_at(percentile: float) -> str:
+def reported_percentile(percentile: float) -> str:
     """The reported percentile that is equal to or next above the requested one."""
     return "p95" if 50 < percentile <= 95 else "p99" if percentile > 95 else "p50"
 
 
-def at_limit_s(performance: Performance | None, percentile: float) -> float:
+def ttft_at_limit_s(performance: Performance | None, percentile: float) -> float:
     """TTFT at the percentile of the limits, in seconds; 0 where the queue grows without bound."""
     ttft = None if performance is None else performance.ttft
-    return 0.0 if ttft is None else getattr(ttft, f"{shown_at(percentile)}_s") or 0.0
+    return 0.0 if ttft is None else getattr(ttft, f"{reported_percentile(percentile)}_s") or 0.0
 
 
 @formula(unit="s", source="published benchmarks of disaggregated and aggregated serving")
-def handed_over_s(read_s: Column, split_first_token_factor: float) -> Column:
+def split_ttft_s(read_s: Column, split_first_token_factor: float) -> Column:
     """TTFT of a split service, without KV cache transfer and admission to the decode pool.
 
     A router, two servers and two schedulers process the request instead of one of each.
@@ -56,30 +56,30 @@ def handed_over_s(read_s: Column, split_first_token_factor: float) -> Column:
     return read_s * split_first_token_factor
 
 
-def prefill_of(workload: InferenceWorkload, beside_s: float, factor: float) -> InferenceWorkload:
+def prefill_workload(workload: InferenceWorkload, reserved_s: float, factor: float) -> InferenceWorkload:
     """Workload of the prefill pool: the prompts with one output token each.
 
     `reserved_s` of the TTFT limit is reserved for transfer and decode pool. The rest is divided by `factor` to get the
     pool's own limit.
     """
     slo, trace = workload.slo, workload.trace
-    left_s = left_of(slo.e2e_s if slo.ttft_s is None else slo.ttft_s, beside_s)
+    available_s = remaining_limit_s(slo.e2e_s if slo.ttft_s is None else slo.ttft_s, reserved_s)
     return replace(
         workload,
         output_tokens=FIRST_TOKEN,
-        slo=Slo(None if left_s is None else left_s / factor, None, None, slo.percentile),
+        slo=Slo(None if available_s is None else available_s / factor, None, None, slo.percentile),
         trace=None if trace is None else replace(trace, output_tokens=np.ones_like(trace.output_tokens)),
     )
 
 
-def handed_over(found: Estimate, factor: float) -> Estimate:
+def with_client_ttft(found: Estimate, factor: float) -> Estimate:
     """Prefill estimate with TTFT as the client sees it, after the request moves to the decode pool."""
     p = found.performance
     if p is None or p.ttft is None:
         return found
 
-    def seen(wait_s: float | None) -> float | None:
-        return None if wait_s is None else one(handed_over_s(np.array([wait_s]), factor))
+    def client_wait_s(wait_s: float | None) -> float | None:
+        return None if wait_s is None else one(split_ttft_s(np.array([wait_s]), factor))
 
     def rescale_interval(interval: Interval) -> Interval:
         if interval.quantity != "ttft_s":
@@ -94,14 +94,14 @@ def handed_over(found: Estimate, factor: float) -> Estimate:
         found,
         performance=replace(
             p,
-            ttft=Percentiles(*map(seen, astuple(p.ttft))),
+            ttft=Percentiles(*map(client_wait_s, astuple(p.ttft))),
             intervals=tuple(map(rescale_interval, p.intervals)),
             load_curve=None if curve is None else replace(curve, points=tuple(map(rescale_point, curve.points))),
         ),
     )
 
 
-def decode_of(workload: InferenceWorkload, before_s: float) -> InferenceWorkload:
+def decode_workload(workload: InferenceWorkload, before_s: float) -> InferenceWorkload:
     """Workload of the decode pool: outputs after prompts whose KV cache is already there, except for the last prompt
     token.
 
@@ -111,10 +111,10 @@ def decode_of(workload: InferenceWorkload, before_s: float) -> InferenceWorkload
     return replace(
         workload,
         cached_prefix_fraction=max(0.0, 1 - 1 / prompt),
-        shared_prefix_fraction=MOST_TOKENS / prompt,  # never evicted: a prompt arrives with its KV cache
+        shared_prefix_fraction=MAX_SEQUENCE_TOKENS / prompt,  # never evicted: a prompt arrives with its KV cache
         turn_gap_s=0.0,
         comes_read=True,
         encoder_flops_per_request=0.0,
-        slo=Slo(left_of(slo.ttft_s, before_s), slo.tpot_s, left_of(slo.e2e_s, before_s), slo.percentile),
+        slo=Slo(remaining_limit_s(slo.ttft_s, before_s), slo.tpot_s, remaining_limit_s(slo.e2e_s, before_s), slo.percentile),
         trace=None if trace is None else replace(trace, prefix_tokens=np.maximum(trace.input_tokens - 1, 0)),
     )

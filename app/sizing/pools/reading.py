@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.columns import Column
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.formula import formula, unrecorded
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.question import Question
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.options import Options, within_constraints
@@ -43,12 +43,12 @@ def late_share(load: Column, wait_s: Column, service_s: Column, variation: float
     return load * np.exp(-2 * (1 - load) * np.maximum(wait_s, 0.0) / np.maximum(service_s * variation, 1e-12))
 
 
-def most_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:
+def max_load(wait_s: Column, service_s: Column, variation: float, share: float) -> Column:
     """Largest utilization at which at most `share` of requests wait longer than `wait_s`; 0 where no wait is
     allowed.
     """
     low, high = np.zeros(len(wait_s)), np.ones(len(wait_s))
-    with unrecorded():
+    with suspend_recording():
         for _ in range(HALVINGS):
             middle = (low + high) / 2
             within_share = late_share(middle, wait_s, service_s, variation) <= share
@@ -56,7 +56,7 @@ def most_load(wait_s: Column, service_s: Column, variation: float, share: float)
     return np.where(wait_s > 0, low, 0.0)
 
 
-def readers(
+def prefill_options(
     question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, rejections: Rejections
 ) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
@@ -70,7 +70,7 @@ def readers(
     service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
     long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)
     variation = workload.burstiness**2 + prompt.squared_variation
-    load = most_load(slo.ttft_s / margins.ttft - long_s, service_s, variation, 1 - slo.percentile / 100)
+    load = max_load(slo.ttft_s / margins.ttft - long_s, service_s, variation, 1 - slo.percentile / 100)
     capacity = load / (service_s * margins.rate)
     able = np.flatnonzero(capacity > LEAST_CAPACITY_PER_S)
     options, capacity = options.take(able), capacity[able]

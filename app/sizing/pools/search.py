@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.serving import judge_deployments
+from app.sizing.answer.serving import estimate_deployments
 from app.sizing.columns import Codes, Column, Mask, at
 from app.sizing.decisions.cost import Cost, within_limits
-from app.sizing.decisions.ranking import Measures, score_of
+from app.sizing.decisions.ranking import Measures, objective_score
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.formula import unrecorded
-from app.sizing.pools.estimate import MIXED, SPLITTING, most_prompts
-from app.sizing.pools.joined import Both, combine_estimates
-from app.sizing.pools.parts import decode_of, handed_over, handed_over_s, prefill_of, reserve_s, shown_at
-from app.sizing.pools.reading import readers
-from app.sizing.pools.transfer import transfer_of
+from app.sizing.formula import suspend_recording
+from app.sizing.pools.estimate import MIXED_SCHEDULER, DISAGGREGATING_ENGINES, max_concurrent_prompts
+from app.sizing.pools.joined import PoolEstimates, combine_estimates
+from app.sizing.pools.parts import decode_workload, with_client_ttft, split_ttft_s, prefill_workload, decode_reserve_s, reported_percentile
+from app.sizing.pools.reading import prefill_options
+from app.sizing.pools.transfer import estimate_transfer
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.curves import waits_at
@@ -35,34 +35,34 @@ from app.sizing.units import LEAST_PER_S
 from app.sizing.values.pools import Transfer
 from app.sizing.workload import InferenceWorkload, Load
 
-DECODES = Deployment("", scheduler=MIXED)
+DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
 # Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated
 # pair instead of two cost 6 % more in one of them. Four pairs, pairs up to 1.3 times the best score, or ten types found
 # nothing better.
-TRIES = 2  # maximum number of simulated pairs: others follow if a pair cannot serve or another has a close score
-CLOSE = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
-MOST_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
+MAX_SIMULATED_PAIRS = 2  # maximum number of simulated pairs: others follow if a pair cannot serve or another has a close score
+MAX_CLOSE_RATIO = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
+MAX_POOL_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PoolPairs:
     """Pairs of a prefill plan and a decode plan, one per row."""
 
     reads: Options  # prefill pools
     writes: Options  # decode pools
-    of_plan: tuple[Codes, Codes]  # row of each pool among the leading plans
+    plan_rows: tuple[Codes, Codes]  # row of each pool among the leading plans
 
-    def take(self, rows: Codes) -> Pairs:
+    def take(self, rows: Codes) -> PoolPairs:
         """Some of the pairs, in the given order."""
-        reads, writes = self.of_plan
-        return Pairs(self.reads.take(rows), self.writes.take(rows), (reads[rows], writes[rows]))
+        reads, writes = self.plan_rows
+        return PoolPairs(self.reads.take(rows), self.writes.take(rows), (reads[rows], writes[rows]))
 
-    def measures(self, question: Question, workload: InferenceWorkload, transfer_s: float = 0.0) -> Measures:
+    def ranking_measures(self, question: Question, workload: InferenceWorkload, transfer_s: float = 0.0) -> Measures:
         """Figures that rank pairs."""
         reads, writes = self.reads, self.writes
         capacity = np.minimum(*(pool.fleet.replicas * pool.capacity_per_s for pool in (reads, writes)))
         served = np.minimum(workload.average_per_s, capacity) * max(1.0, workload.tokens_per_request)
-        read_s = handed_over_s(reads.e2e_p50_s, question.assumptions.split_first_token_factor)
+        read_s = split_ttft_s(reads.e2e_p50_s, question.assumptions.split_first_token_factor)
         return Measures(
             reads.daily_usd_per_hour + writes.daily_usd_per_hour,
             read_s + transfer_s + writes.e2e_p50_s,
@@ -80,7 +80,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, slots=True)
-class PoolAsRun:
+class SimulatedPool:
     """One simulated pool, sized by its simulation; the workload is the pool's part."""
 
     workload: InferenceWorkload  # the pool's part of the workload
@@ -89,15 +89,15 @@ class PoolAsRun:
 
     def first_token_s(self, percentile: float) -> float:
         """TTFT at the percentile of the limits, in seconds; 0 where the queue grows without bound."""
-        with unrecorded():
+        with suspend_recording():
             waits = waits_at(self.simulated.curves, load_per_replica(self.workload, self.options.fleet.replicas))
-        wait_s = at(waits[f"ttft_{shown_at(percentile)}_s"], 0)
+        wait_s = at(waits[f"ttft_{reported_percentile(percentile)}_s"], 0)
         return wait_s if np.isfinite(wait_s) else 0.0
 
-    def estimated(self, question: Question, market: Catalog, asked: Deployment | None = None) -> Estimate:
+    def build_estimate(self, question: Question, market: Catalog, asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (estimate,) = judge_deployments(question, self.workload, plans, market, settings, asked, runs=self.simulated)
+        (estimate,) = estimate_deployments(question, self.workload, plans, market, settings, asked, simulated_replicas=self.simulated)
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)
@@ -105,12 +105,12 @@ class PoolAsRun:
 
 
 @dataclass(frozen=True, slots=True)
-class PairAsRun:
+class SimulatedPair:
     """Two simulated pools, the transfer between them, and the score that ranks them."""
 
-    reads: PoolAsRun  # prefill pool
-    writes: PoolAsRun  # decode pool
-    way: Transfer  # KV cache transfer between the pools
+    reads: SimulatedPool  # prefill pool
+    writes: SimulatedPool  # decode pool
+    transfer: Transfer  # KV cache transfer between the pools
     score: float  # ranking score; lower is better
 
 
@@ -125,40 +125,40 @@ def may_split(question: Question, workload: InferenceWorkload) -> bool:
     return streams and workload.output_tokens.mean > 1 and not question.constraints.kv_formats
 
 
-def splitting(plans: Plans, market: Catalog, types: Codes) -> Plans:
+def disaggregating_plans(plans: Plans, market: Catalog, types: Codes) -> Plans:
     """Plans of these types on engines with disaggregated serving and on machines with a known network bandwidth.
 
     Plans with weights in host memory are left out. An empty `types` allows all types. An unknown bandwidth for the
     KV cache transfer is not guessed.
     """
-    engines = [code for code, name in enumerate(market.engines) if name in SPLITTING]
+    engines = [code for code, name in enumerate(market.engines) if name in DISAGGREGATING_ENGINES]
     rows = np.isin(plans.engine, engines) & ~plans.offloads_weights & np.isfinite(plans.node.network_bytes_per_s)
     if len(types):
         rows &= np.isin(plans.accelerator, types)
     return plans.take(rows)
 
 
-def ranked_pairs(
+def rank_pairs(
     question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, types: Codes
-) -> Pairs | None:
+) -> PoolPairs | None:
     """Pairs of pools, best first by formulas; None where no two pools can serve."""
-    able = splitting(plans, market, types[:MOST_TYPES])
+    able = disaggregating_plans(plans, market, types[:MAX_POOL_TYPES])
     if not len(able):
         return None
     whole = able.take(able.context_parallel == 1)
     split = able if context_splits(workload.model).latent else whole  # only MLA latents may be transferred split
-    prompts = prefill_of(workload, reserve_s(workload), question.assumptions.split_first_token_factor)
-    reads = readers(question, prompts, whole, market, NullRejections(market.accelerators))
-    writes = search_plans(question, decode_of(workload, 0.0), split, market, NullRejections(market.accelerators))
+    prompts = prefill_workload(workload, decode_reserve_s(workload), question.assumptions.split_first_token_factor)
+    reads = prefill_options(question, prompts, whole, market, NullRejections(market.accelerators))
+    writes = search_plans(question, decode_workload(workload, 0.0), split, market, NullRejections(market.accelerators))
     if not len(reads) or not len(writes):
         return None
-    reads, writes = leading(reads, market), leading(writes, market)
-    first, second = np.nonzero(joinable(reads.plans, writes.plans, market))
+    reads, writes = leading_plans(reads, market), leading_plans(writes, market)
+    first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, market))
     if not len(first):
         return None
-    pairs = Pairs(reads.take(first), writes.take(second), (first, second))
+    pairs = PoolPairs(reads.take(first), writes.take(second), (first, second))
     score = np.where(
-        pairs.within_constraints(question, market), score_of(question.objective, pairs.measures(question, workload)), np.inf
+        pairs.within_constraints(question, market), objective_score(question.objective, pairs.ranking_measures(question, workload)), np.inf
     )
     order = np.argsort(score, kind="stable")
     return pairs.take(order[np.isfinite(score[order])])
@@ -171,9 +171,9 @@ def better_split(
     market: Catalog,
     types: Codes,
     *,
-    ranked_at: float = np.inf,
+    simulated_score: float = np.inf,
     expected_score: float = np.inf,
-) -> tuple[Estimate, PairAsRun] | None:
+) -> tuple[Estimate, SimulatedPair] | None:
     """Best split that beats the best single-pool plan by more than a near tie: its estimate and its simulation.
 
     Parameters:
@@ -181,119 +181,119 @@ def better_split(
         simulated_score: simulated score of the best single-pool plan.
         expected_score: score of that plan by formulas.
     """
-    pairs = ranked_pairs(question, workload, plans, market, types) if may_split(question, workload) else None
+    pairs = rank_pairs(question, workload, plans, market, types) if may_split(question, workload) else None
     if pairs is None:
         return None
-    score = score_of(question.objective, pairs.measures(question, workload))
+    score = objective_score(question.objective, pairs.ranking_measures(question, workload))
     open_pairs = score < expected_score  # compares formulas with formulas: a simulation shifts both in the same way
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
-    best, to_beat = None, ranked_at * (1 - question.assumptions.near_tie_share)  # of near ties one pool is simpler
-    for _ in range(TRIES):
+    best, to_beat = None, simulated_score * (1 - question.assumptions.near_tie_share)  # of near ties one pool is simpler
+    for _ in range(MAX_SIMULATED_PAIRS):
         row = next_row(question, workload, pairs, open_pairs)
         if row is None:
             break
-        simulated, fails = as_run_together(question, workload, pairs.take(row), market)
+        simulated, fails = simulate_pair(question, workload, pairs.take(row), market)
         if simulated is None:
-            failed_rows = pairs.of_plan[fails]
+            failed_rows = pairs.plan_rows[fails]
             open_pairs &= failed_rows != failed_rows[row[0]]
             continue
         if simulated.score < to_beat:
             best, to_beat = simulated, simulated.score
-        open_pairs &= (types_of != types_of[row[0]]) & (score <= CLOSE * score[row[0]])
+        open_pairs &= (types_of != types_of[row[0]]) & (score <= MAX_CLOSE_RATIO * score[row[0]])
     return None if best is None else (pair_estimate(question, workload, best, market), best)
 
 
-def next_row(question: Question, workload: InferenceWorkload, pairs: Pairs, open_pairs: Mask) -> Codes | None:
+def next_row(question: Question, workload: InferenceWorkload, pairs: PoolPairs, open_pairs: Mask) -> Codes | None:
     """The best open pair whose transfer carries the load; closes the pairs before it."""
     while open_pairs.any():
         row = np.array([int(np.argmax(open_pairs))])
-        if is_carried(workload, way_between(workload, pairs.take(row), question)):
+        if transfer_carries_load(workload, pair_transfer(workload, pairs.take(row), question)):
             return row
         open_pairs[row] = False
     return None
 
 
-def is_carried(workload: InferenceWorkload, way: Transfer) -> bool:
+def transfer_carries_load(workload: InferenceWorkload, transfer: Transfer) -> bool:
     """Whether the transfer carries all KV caches at peak load, at the target utilization."""
-    return way.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
+    return transfer.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
 
 
-def as_run_together(
-    question: Question, workload: InferenceWorkload, pair: Pairs, market: Catalog
-) -> tuple[PairAsRun | None, int]:
+def simulate_pair(
+    question: Question, workload: InferenceWorkload, pair: PoolPairs, market: Catalog
+) -> tuple[SimulatedPair | None, int]:
     """Simulated pair, sized by the simulation; or None and the index of the pool that cannot serve."""
-    transfer = way_between(workload, pair, question)
-    most = np.array([float(most_prompts(named(pair.reads.plans, market), market))])
+    transfer = pair_transfer(workload, pair, question)
+    most = np.array([float(max_concurrent_prompts(deployment_of_plan(pair.reads.plans, market), market))])
     reads = replace(pair.reads, settings=replace(pair.reads.settings, max_sequences=most))
     later = question.assumptions.split_first_token_factor
-    prompts = prefill_of(workload, reserve_s(workload) + transfer.seconds, later)
-    first = as_simulated(question, prompts, reads, market)
+    prompts = prefill_workload(workload, decode_reserve_s(workload) + transfer.seconds, later)
+    first = simulate_pool(question, prompts, reads, market)
     if first is None:
         return None, 0
     before_s = later * first.first_token_s(workload.slo.percentile) + transfer.seconds
-    second = as_simulated(question, decode_of(workload, before_s), pair.writes, market, DECODES)
+    second = simulate_pool(question, decode_workload(workload, before_s), pair.writes, market, DECODE_DEPLOYMENT)
     if second is None:
         return None, 1
-    both = Pairs(first.options, second.options, pair.of_plan)
-    way = way_between(workload, both, question)
-    if not both.within_constraints(question, market)[0] or way.link != transfer.link or not is_carried(workload, way):
+    both = PoolPairs(first.options, second.options, pair.plan_rows)
+    sized_transfer = pair_transfer(workload, both, question)
+    if not both.within_constraints(question, market)[0] or sized_transfer.link != transfer.link or not transfer_carries_load(workload, sized_transfer):
         return None, 1
-    score = score_of(question.objective, both.measures(question, workload, way.seconds))
-    return PairAsRun(first, second, way, at(score, 0)), 1
+    score = objective_score(question.objective, both.ranking_measures(question, workload, sized_transfer.seconds))
+    return SimulatedPair(first, second, sized_transfer, at(score, 0)), 1
 
 
-def pair_estimate(question: Question, workload: InferenceWorkload, pair: PairAsRun, market: Catalog) -> Estimate:
+def pair_estimate(question: Question, workload: InferenceWorkload, pair: SimulatedPair, market: Catalog) -> Estimate:
     """Combined estimate of a simulated pair."""
-    reads = handed_over(pair.reads.estimated(question, market), question.assumptions.split_first_token_factor)
-    both = Both(reads, pair.writes.estimated(question, market, DECODES))
-    return combine_estimates(workload, Deployment(both.decode.deployment.accelerator), both, pair.way, None)
+    reads = with_client_ttft(pair.reads.build_estimate(question, market), question.assumptions.split_first_token_factor)
+    both = PoolEstimates(reads, pair.writes.build_estimate(question, market, DECODE_DEPLOYMENT))
+    return combine_estimates(workload, Deployment(both.decode.deployment.accelerator), both, pair.transfer, None)
 
 
-def way_between(workload: InferenceWorkload, pair: Pairs, question: Question) -> Transfer:
+def pair_transfer(workload: InferenceWorkload, pair: PoolPairs, question: Question) -> Transfer:
     """KV cache transfer between the two pools of a pair."""
     replicas = at(pair.reads.fleet.replicas, 0), at(pair.writes.fleet.replicas, 0)
     total = at(pair.reads.fleet.accelerators + pair.writes.fleet.accelerators, 0)
-    return transfer_of(workload, pair.reads.plans, pair.writes.plans, replicas, total, question.assumptions)
+    return estimate_transfer(workload, pair.reads.plans, pair.writes.plans, replicas, total, question.assumptions)
 
 
-def named(plan: Plans, market: Catalog) -> Deployment:
+def deployment_of_plan(plan: Plans, market: Catalog) -> Deployment:
     """Deployment with the accelerator and engine of a plan."""
     code, engine = int(plan.accelerator[0]), int(plan.engine[0])
     return Deployment(market.accelerators[code].slug, engine=market.engines[engine])
 
 
-def as_simulated(
+def simulate_pool(
     question: Question, workload: InferenceWorkload, options: Options, market: Catalog, asked: Deployment | None = None
-) -> PoolAsRun | None:
+) -> SimulatedPool | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
     runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
     if runs is None or not has_capacity(*runs.capacity_at_confidence(workload)).all():
         return None
-    return PoolAsRun(workload, size_fleet(question, workload, options, runs), runs)
+    return SimulatedPool(workload, size_fleet(question, workload, options, runs), runs)
 
 
-def places(plans: Plans, market: Catalog) -> Codes:
+def machine_locations(plans: Plans, market: Catalog) -> Codes:
     """Location of each plan's machines: a code of provider and region, or -1 for the buyer's own site."""
     table, sold = market.listings, plans.offered.listing
     rented = table.provider[sold] * len(market.regions) + table.region[sold]
     return np.where(table.offer[sold] < 0, -1, rented)
 
 
-def joinable(reads: Plans, writes: Plans, market: Catalog) -> Mask:
+def compatible_pairs(reads: Plans, writes: Plans, market: Catalog) -> Mask:
     """Mask of compatible pairs: the same engine, KV cache format and location.
 
     The location must be the same because network bandwidth between locations is not modeled.
     """
     same_engine_and_cache: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
-    compatible: Mask = same_engine_and_cache & (places(reads, market)[:, None] == places(writes, market))
+    compatible: Mask = same_engine_and_cache & (machine_locations(reads, market)[:, None] == machine_locations(writes, market))
     return compatible
 
 
-def leading(options: Options, market: Catalog) -> Options:
+def leading_plans(options: Options, market: Catalog) -> Options:
     """The best plans by each ranking measure, per accelerator type, engine, KV cache format and location."""
     plans, work = options.plans, options.fleet.replicas * options.capacity_per_s
     kinds = (plans.accelerator * (plans.engine.max() + 1) + plans.engine) * 16 + plans.kv
-    _, kinds = np.unique(np.stack([kinds, places(plans, market)]), axis=1, return_inverse=True)
+    _, kinds = np.unique(np.stack([kinds, machine_locations(plans, market)]), axis=1, return_inverse=True)
     measures: tuple[Column, ...] = (
         options.daily_usd_per_hour,
         options.cost.power_w,

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from app.sizing.answer.simulated import run_reason
 from app.sizing.hardware.parts import PricingModel
-from app.sizing.pools.parts import shown_at
+from app.sizing.pools.parts import reported_percentile
 from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
 from app.sizing.result import Estimate, Performance, Reason
 from app.sizing.units import GBIT, MIB, SECONDS_PER_DAY
-from app.sizing.values.pools import PoolLoad, Split, Transfer
-from app.sizing.words import counted, figure, percent
+from app.sizing.values.pools import PoolLoad, PoolSplit, Transfer
+from app.sizing.words import format_count, format_number, percent
 from app.sizing.workload import InferenceWorkload
 
 NAMES = ("prefill", "decode")
 LABELS = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "End-to-end latency"))
-OF_A_POOL = ("memory", "bottleneck", "price", "support_expected", "network_assumed", "idle_accelerators", "placement")
+PER_POOL_CODES = ("memory", "bottleneck", "price", "support_expected", "network_assumed", "idle_accelerators", "placement")
 
 
-def reasons(
-    workload: InferenceWorkload, both: tuple[Estimate, Estimate], split: Split, performance: Performance, tight: str
+def explain_pools(
+    workload: InferenceWorkload, both: tuple[Estimate, Estimate], split: PoolSplit, performance: Performance, tight: str
 ) -> tuple[Reason, ...]:
     """Explanations of both pools, the transfer and the latency limits.
 
@@ -35,21 +35,21 @@ def reasons(
         ),
         transfer_reason(split.transfer),
         *separate_locations_reason(both[0].deployment, both[1].deployment),
-        *limit_reasons(workload, performance),
+        *latency_limit_reasons(workload, performance),
     ]
     if workload.requests is not None and performance.days is not None:
         explanations.append(run_reason(workload.requests, performance.days * SECONDS_PER_DAY))
-    explanations += of_pools(both, tight)
+    explanations += single_pool_reasons(both, tight)
     return tuple(explanations)
 
 
-def of_pools(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
+def single_pool_reasons(both: tuple[Estimate, Estimate], tight: str) -> Iterator[Reason]:
     """Explanations of single pools; an explanation that is the same for both is given once."""
     reasons_by_pool = [
         [
             reason
             for reason in each.explanation
-            if reason.code in OF_A_POOL
+            if reason.code in PER_POOL_CODES
             and (reason.code != "memory" or name == tight)
             and (reason.code != "bottleneck" or name == "decode")  # prefill is always compute-bound
         ]
@@ -70,9 +70,9 @@ def pool_reason(name: str, found: Estimate, load: PoolLoad) -> Reason:
     spare = f" and {d.spare_replicas} spare" if d.spare_replicas else ""
     used = "" if load.utilization is None else f" ({percent(load.utilization)} utilized at this load)"
     text = (
-        f"{name.capitalize()}: {counted(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} x "
+        f"{name.capitalize()}: {format_count(d.replicas or 0, 'replica')}{spare}, {d.accelerators_per_replica} x "
         f"{d.accelerator} each, {format_name(d.weight_format or '')}: "
-        f"up to {figure(load.requests_per_s_capacity)} requests/s{used}."
+        f"up to {format_number(load.requests_per_s_capacity)} requests/s{used}."
     )
     return Reason(f"pool_{name}", text, "requests_per_s_capacity", load.requests_per_s_capacity, "requests/s")
 
@@ -82,33 +82,33 @@ def transfer_reason(transfer: Transfer) -> Reason:
     link = "the network" if transfer.link == "network" else "the scale-up link"
     used = "" if transfer.utilization is None else f" ({percent(transfer.utilization)} utilized)"
     text = (
-        f"Transferring the KV cache of a prompt ({figure(transfer.request_bytes / MIB)} MiB) takes "
-        f"{figure(transfer.seconds * 1e3)} ms over {link} at {figure(transfer.bytes_per_s / GBIT)} Gbit/s{used}."
+        f"Transferring the KV cache of a prompt ({format_number(transfer.request_bytes / MIB)} MiB) takes "
+        f"{format_number(transfer.seconds * 1e3)} ms over {link} at {format_number(transfer.bytes_per_s / GBIT)} Gbit/s{used}."
     )
     return Reason("pool_transfer", text, "transfer_ms", transfer.seconds * 1e3, "ms")
 
 
 def separate_locations_reason(prefill: Deployment, decode: Deployment) -> Iterator[Reason]:
     """Warning that the two pools are priced at different locations."""
-    if place_of(prefill) == place_of(decode):
+    if pool_location(prefill) == pool_location(decode):
         return
     text = (
-        f"The prefill pool is priced at {place_of(prefill)}, the decode pool at {place_of(decode)}. The transfer "
+        f"The prefill pool is priced at {pool_location(prefill)}, the decode pool at {pool_location(decode)}. The transfer "
         "estimate assumes a single location. Set the same provider and region for both pools."
     )
     yield Reason("pools_apart", text, "places", 2, "1")
 
 
-def place_of(pool: Deployment) -> str:
+def pool_location(pool: Deployment) -> str:
     """Location of a pool's machines; owned machines are at the buyer's site."""
     if pool.provider is None or pool.pricing_model is PricingModel.OWNED:
         return "the buyer's own site"
     return f"{pool.provider} {pool.region}"
 
 
-def limit_reasons(workload: InferenceWorkload, performance: Performance) -> Iterator[Reason]:
+def latency_limit_reasons(workload: InferenceWorkload, performance: Performance) -> Iterator[Reason]:
     """Each latency compared with its limit."""
-    slo, shown = workload.slo, shown_at(workload.slo.percentile)
+    slo, shown = workload.slo, reported_percentile(workload.slo.percentile)
     for name, label in LABELS:
         bound, waits = getattr(slo, f"{name}_s"), getattr(performance, name)
         value = None if waits is None else getattr(waits, f"{shown}_s")

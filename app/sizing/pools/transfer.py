@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, one
-from app.sizing.decisions.fixed import machines_for
+from app.sizing.decisions.fixed import find_machines
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import formula
 from app.sizing.hardware.links import known_network_bytes_per_s
@@ -48,7 +48,7 @@ def transfer_s(
 
 
 @formula(unit="1/s", source="definition")
-def sent_per_s(replicas: Column, device_bytes: Column, device_bytes_per_s: Column) -> Column:
+def transfer_capacity_per_s(replicas: Column, device_bytes: Column, device_bytes_per_s: Column) -> Column:
     """KV caches that the links of one pool carry per second if they carry nothing else.
 
     Parameters:
@@ -70,7 +70,7 @@ def shares_domain(prefill: Plans, decode: Plans, accelerators: float) -> bool:
     return alike and domain > machine and accelerators <= domain
 
 
-def side_bytes_per_s(plan: Plans, assumed: Assumptions, *, in_domain: bool) -> float:
+def pool_link_bytes_per_s(plan: Plans, assumed: Assumptions, *, in_domain: bool) -> float:
     """Achieved bandwidth of one accelerator on the link between the pools, in bytes/s."""
     achieved, node = plan.achieved_rates, plan.node
     if in_domain:
@@ -78,7 +78,7 @@ def side_bytes_per_s(plan: Plans, assumed: Assumptions, *, in_domain: bool) -> f
     return one(known_network_bytes_per_s(node.network_bytes_per_s, assumed) * achieved.network_bandwidth_fraction)
 
 
-def transfer_of(
+def estimate_transfer(
     workload: InferenceWorkload,
     prefill: Plans,
     decode: Plans,
@@ -89,18 +89,18 @@ def transfer_of(
     """KV cache transfer between one plan of each pool, with the given numbers of replicas."""
     prompt, in_domain = workload.input_tokens.mean, shares_domain(prefill, decode, accelerators)
     sides = [
-        (cache_bytes(workload.model, prompt, plan), side_bytes_per_s(plan, assumed, in_domain=in_domain))
+        (cache_bytes(workload.model, prompt, plan), pool_link_bytes_per_s(plan, assumed, in_domain=in_domain))
         for plan in (prefill, decode)
     ]
     (sent, sending), (received, taking) = sides
     seconds = one(transfer_s(sent, np.array([sending]), received, np.array([taking])))
     ranks = [count * one(plan.data_parallel) for count, plan in zip(replicas, (prefill, decode), strict=True)]
     carried = [
-        one(sent_per_s(np.array([count]), held, np.array([rate])))
+        one(transfer_capacity_per_s(np.array([count]), held, np.array([rate])))
         for count, (held, rate) in zip(ranks, sides, strict=True)
     ]
     capacity = min(carried)
-    request_bytes = cache_of_model(workload, decode)
+    request_bytes = prompt_cache_bytes(workload, decode)
     return Transfer(
         request_bytes=request_bytes,
         seconds=seconds,
@@ -111,12 +111,12 @@ def transfer_of(
     )
 
 
-def plan_of(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Catalog) -> Plans:
+def deployment_plan(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Catalog) -> Plans:
     """The single plan of a complete deployment."""
     return fixed_deployment_plans(
         workload.model,
         market,
-        machines_for(question, deployment, market, KINDS),
+        find_machines(question, deployment, market, KINDS),
         Constraints(accelerators=(deployment.accelerator,)),
         NullRejections(market.accelerators),
         deployment,
@@ -126,7 +126,7 @@ def plan_of(question: Question, workload: InferenceWorkload, deployment: Deploym
     ).take(np.zeros(1, np.int64))
 
 
-def cache_of_model(workload: InferenceWorkload, plan: Plans) -> float:
+def prompt_cache_bytes(workload: InferenceWorkload, plan: Plans) -> float:
     """KV cache of a mean prompt in bytes, counted once even if several ranks keep copies."""
     one_device = np.ones(1)
     whole = replace(plan, tensor_parallel=one_device, context_parallel=one_device, pipeline_parallel=one_device)

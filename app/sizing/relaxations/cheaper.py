@@ -12,29 +12,29 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask, at, names_of, stacked
-from app.sizing.decisions.acquisition import FIRM_CODES, OWNED, WAY_CODES, WAYS, as_good
+from app.sizing.columns import Codes, Column, Columns, Mask, at, column_names, concat_tables
+from app.sizing.decisions.acquisition import FIRM_CODES, OWNED, OPTION_CODES, ACQUISITION_OPTIONS, equivalent_or_better
 from app.sizing.decisions.cost import deployment_cost, usd_total
 from app.sizing.decisions.listed import listing_prices
 from app.sizing.decisions.machines import (
     Candidates,
-    candidates_at,
-    cheapest_each,
+    candidates_from_listings,
+    cheapest_per_machine,
     in_named_regions,
     listings_allowed,
     machine_kinds,
-    outdone,
-    oversubscribed,
+    superseded_listings,
+    apply_oversubscription,
     types_allowed,
-    types_left,
+    eligible_types,
     types_named,
 )
-from app.sizing.decisions.placement import fleet
-from app.sizing.decisions.prices import no_older, overdue, run_pricing
+from app.sizing.decisions.placement import plan_fleet
+from app.sizing.decisions.prices import no_older_than, outdated_rents, run_pricing
 from app.sizing.decisions.ranking import best_per_accelerator
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.decisions.sold import sold
-from app.sizing.formula import unrecorded
+from app.sizing.decisions.sold import describe_sold_machines
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Objective, Question
 from app.sizing.serving.finalists import simulate_candidates
@@ -48,7 +48,7 @@ from app.sizing.training.margins import meets_deadline_at_confidence
 from app.sizing.training.plans import TrainingMachines
 from app.sizing.training.run import deployed_machines, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import CostedRuns, run_measures
-from app.sizing.values.ways import Cheaper, AcquisitionOption, risk_of
+from app.sizing.values.ways import Cheaper, AcquisitionOption, describe_risk
 from app.sizing.workload import InferenceWorkload, Load
 
 # What a buyer may accept in addition to the defaults, as text of an answer. The codes below index this tuple.
@@ -61,16 +61,16 @@ ACCEPTING = (
     "prices last seen more than a year ago",
 )
 UNQUOTED, BROKERS, COMMITMENT, SPOT, CONSUMER, OLD = range(len(ACCEPTING))
-TRIED_REQUESTS = 2000  # simulated requests per suggestion
+MAX_SIMULATED_REQUESTS = 2000  # simulated requests per suggestion
 CONSUMER_RISK = "no data-center support, usually no ECC memory"
-NOTHING = -1  # code of a listing that no single acceptance makes available
-MOST = 1 << 20  # more than the accelerators or processors of any machine
-COMMITTED = (WAYS.index(AcquisitionOption.ONE_YEAR), WAYS.index(AcquisitionOption.THREE_YEARS))
-UNBOUND = (WAYS.index(AcquisitionOption.ON_DEMAND), OWNED)
+NOT_ACCEPTABLE = -1  # code of a listing that no single acceptance makes available
+MAX_PER_MACHINE = 1 << 20  # more than the accelerators or processors of any machine
+COMMITTED = (ACQUISITION_OPTIONS.index(AcquisitionOption.ONE_YEAR), ACQUISITION_OPTIONS.index(AcquisitionOption.THREE_YEARS))
+UNCOMMITTED = (ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND), OWNED)
 
 
 @dataclass(frozen=True, slots=True)
-class Priced(Columns):
+class PricedDeployments(Columns):
     """Deployments at prices that are not accepted by default."""
 
     offered: Candidates
@@ -81,20 +81,20 @@ class Priced(Columns):
     usd: Column  # cost that rows are compared by, USD or USD/h
 
 
-def accepting_for(question: Question, market: Catalog) -> Codes:
+def acceptance_codes(question: Question, market: Catalog) -> Codes:
     """Code of the one thing that a buyer must accept to use each listing; NOT_ACCEPTABLE where none or more than one is
     needed.
     """
-    way, firm = WAY_CODES[market.listings.pricing], FIRM_CODES[market.listings.kind]
-    found = np.full(len(way), NOTHING)
+    way, firm = OPTION_CODES[market.listings.pricing], FIRM_CODES[market.listings.kind]
+    found = np.full(len(way), NOT_ACCEPTABLE)
     found[~firm & (way == OWNED)] = UNQUOTED
-    found[~firm & (way == WAYS.index(AcquisitionOption.ON_DEMAND))] = BROKERS
+    found[~firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
-    found[firm & (way == WAYS.index(AcquisitionOption.SPOT))] = SPOT
-    old = overdue(market, question.assumptions)
-    found[old] = np.where((firm & np.isin(way, UNBOUND))[old], OLD, NOTHING)
+    found[firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.SPOT))] = SPOT
+    old = outdated_rents(market, question.assumptions)
+    found[old] = np.where((firm & np.isin(way, UNCOMMITTED))[old], OLD, NOT_ACCEPTABLE)
     consumer = _not_for_servers(question, market)[market.listings.accelerator]
-    found[consumer] = np.where((firm & np.isin(way, UNBOUND) & ~old)[consumer], CONSUMER, NOTHING)
+    found[consumer] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old)[consumer], CONSUMER, NOT_ACCEPTABLE)
     return found
 
 
@@ -102,12 +102,12 @@ def _not_for_servers(question: Question, market: Catalog) -> Mask:
     """Accelerator types that are allowed but that the workload does not use unless the request names them."""
     limits, workload, unread = question.constraints, question.workload, NullRejections(market.accelerators)
     many = isinstance(workload, InferenceWorkload) and workload.serves_many
-    named = types_named(market, limits.outright)
-    left = types_left(market, limits, named, question.assumptions, unread, serves_many=many)
+    named = types_named(market, limits.named_accelerators)
+    left = eligible_types(market, limits, named, question.assumptions, unread, serves_many=many)
     return types_allowed(market, limits) & ~left
 
 
-def may_be_named(question: Question) -> tuple[int, ...]:
+def open_acceptance_codes(question: Question) -> tuple[int, ...]:
     """Codes that the request leaves open. Work with an end gets no suggestion that binds the buyer beyond that end."""
     limits, workload = question.constraints, question.workload
     prices: tuple[int, ...] = () if limits.price_kinds else (UNQUOTED, BROKERS)
@@ -116,20 +116,20 @@ def may_be_named(question: Question) -> tuple[int, ...]:
     terms = () if limits.pricing_models else (COMMITMENT, SPOT)
     parts = () if limits.segments else (CONSUMER,)
     outlasting: tuple[int, ...] = ()
-    if not isinstance(workload, InferenceWorkload) or workload.ends:
+    if not isinstance(workload, InferenceWorkload) or workload.is_finite:
         own = PricingModel.OWNED in run_pricing(limits)
         outlasting = (COMMITMENT,) if own else (UNQUOTED, COMMITMENT)
     return tuple(code for code in (*prices, *terms, *parts) if code not in outlasting)
 
 
-def left_out(
+def excluded_machines(
     question: Question, market: Catalog, accepting: Codes, zones: int, most_usd_per_hour: float
 ) -> Candidates:
     """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
     limits, workload, listings = question.constraints, question.workload, market.listings
-    had = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
-    keep = had & np.isin(accepting, may_be_named(question))
-    keep &= no_older(listings, limits.max_price_age_days, question.today) & ~outdone(market, had)
+    available = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
+    keep = available & np.isin(accepting, open_acceptance_codes(question))
+    keep &= no_older_than(listings, limits.max_price_age_days, question.today) & ~superseded_listings(market, available)
     if zones > 1:
         keep &= in_named_regions(market)
     prices = listing_prices(market, keep, question.assumptions, question.economics)
@@ -139,41 +139,41 @@ def left_out(
     gives_back = isinstance(workload, InferenceWorkload) and bool(workload.hourly_shares)
     kinds = machine_kinds(listings.machine[rows], listings.pricing[rows], vcpus[rows], gives_back=gives_back)
     each = kinds * len(ACCEPTING) + accepting[rows]
-    first = rows[cheapest_each(each, prices.usd_per_hour[rows], np.arange(len(rows)))]
-    return candidates_at(market, prices, first, vcpus, question.assumptions)
+    first = rows[cheapest_per_machine(each, prices.usd_per_hour[rows], np.arange(len(rows)))]
+    return candidates_from_listings(market, prices, first, vcpus, question.assumptions)
 
 
-def cheaper_services(
+def find_cheaper_services(
     question: Question, workload: InferenceWorkload, options: Options, best: int, market: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest feasible service where it costs less than the best accepted one."""
-    with unrecorded():
+    with suspend_recording():
         usd_per_hour, usd = at(options.cost.usd_per_hour, best), at(measures(workload, options).usd, best)
-        steady = not workload.ends and workload.load is not Load.OFFLINE
-        worth_telling = usd_per_hour * (1 - question.assumptions.near_tie_share)
-        most = worth_telling / _least_machines(workload) if steady else np.inf
-        accepting = accepting_for(question, market)
-        machines = left_out(question, market, accepting, workload.redundancy.zones, most)
-        kinds, judged = _kinds(market, machines), _kinds(market, options.plans.machines.table)
+        steady = not workload.is_finite and workload.load is not Load.OFFLINE
+        max_usd_per_hour = usd_per_hour * (1 - question.assumptions.near_tie_share)
+        most = max_usd_per_hour / _min_machines(workload) if steady else np.inf
+        accepting = acceptance_codes(question, market)
+        machines = excluded_machines(question, market, accepting, workload.redundancy.zones, most)
+        kinds, judged = _machine_keys(market, machines), _machine_keys(market, options.plans.machines.table)
         known = np.isin(kinds, judged)
         movable = options.take(~options.plans.offloads_weights)  # weights in host memory bind a plan to its host
         found = (
-            [_repriced(question, workload, movable, market, machines.take(known), accepting)] if len(movable) else []
+            [_reprice_plans(question, workload, movable, market, machines.take(known), accepting)] if len(movable) else []
         )
-        proven = _proven(workload, options)
+        proven = _best_stacks(workload, options)
         others = machines.take(~known)
         if len(others):
-            limit = worth_telling if steady else None
-            found.append(_searched(question, workload, market, others, accepting, proven, limit))
-        return _told(question, market, stacked(found), usd) if found else ()
+            limit = max_usd_per_hour if steady else None
+            found.append(_search_machines(question, workload, market, others, accepting, proven, limit))
+        return _cheaper_options(question, market, concat_tables(found), usd) if found else ()
 
 
-def _least_machines(workload: InferenceWorkload) -> float:
+def _min_machines(workload: InferenceWorkload) -> float:
     """Machines of the smallest service: one replica in large machines, with the spares of its redundancy."""
-    return at(fleet(workload.redundancy, np.ones(1), np.full(1, float(MOST)), np.ones(1)).nodes, 0)
+    return at(plan_fleet(workload.redundancy, np.ones(1), np.full(1, float(MAX_PER_MACHINE)), np.ones(1)).nodes, 0)
 
 
-def cheaper_runs(
+def find_cheaper_runs(
     question: Question, counts: Counts, deadline_s: float, chosen: CostedRuns, market: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest training run where it costs less than the best accepted one.
@@ -181,58 +181,58 @@ def cheaper_runs(
     `chosen` holds the accepted runs, best first. Each keeps its layout and moves to machines that are at least as
     good.
     """
-    with unrecorded():
-        accepting = accepting_for(question, market)
-        machines = left_out(question, market, accepting, 1, np.inf)
+    with suspend_recording():
+        accepting = acceptance_codes(question, market)
+        machines = excluded_machines(question, market, accepting, 1, np.inf)
         if not len(machines):
             return ()
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
-        good = as_good(market, deployed_machines(chosen.plans, chosen.run, chosen.cost), machines.listing)
+        good = equivalent_or_better(market, deployed_machines(chosen.plans, chosen.run, chosen.cost), machines.listing)
         accepted = accepting[machines.listing] == np.arange(len(ACCEPTING))[:, None]
         each = good[:, None, :] & accepted  # axes: run, acceptance code, machine
         of, code = np.nonzero(each.any(axis=2))
-        runs = _on(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
+        runs = _move_runs(machines.take(each[of, code].argmax(axis=1)), chosen.take(of), counts, question)
         holds = run_fits_at_confidence(runs.plans, runs.run, question.assumptions)
         holds &= meets_deadline_at_confidence(runs.plans.stack.margins, runs.run.wall_s, deadline_s)
         runs, code = runs.take(holds), code[holds]
         paid = runs.run.nodes * runs.plans.accelerators_per_node
         usd = run_measures(counts, runs).usd
         total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s)
-        found = Priced(runs.plans.offered, code, paid, runs.cost.usd_per_hour, total, usd)
-        return _told(question, market, found, at(run_measures(counts, chosen).usd, 0))
+        found = PricedDeployments(runs.plans.offered, code, paid, runs.cost.usd_per_hour, total, usd)
+        return _cheaper_options(question, market, found, at(run_measures(counts, chosen).usd, 0))
 
 
-def _on(machines: Candidates, runs: CostedRuns, counts: Counts, question: Question) -> CostedRuns:
+def _move_runs(machines: Candidates, runs: CostedRuns, counts: Counts, question: Question) -> CostedRuns:
     """Runs moved to other machines, row by row; spot machines can be reclaimed during the run."""
-    kept = {name: getattr(runs.plans.machine, name) for name in names_of(TrainingMachines)}
-    taken = {"offered": oversubscribed(machines, question.assumptions), "spot": machines.spot}
+    kept = {name: getattr(runs.plans.machine, name) for name in column_names(TrainingMachines)}
+    taken = {"offered": apply_oversubscription(machines, question.assumptions), "spot": machines.spot}
     plans = replace(runs.plans, machine=TrainingMachines(**{**kept, **taken}))
     run = run_at(counts, plans, runs.run.data_parallel, question.assumptions)
     return CostedRuns(runs.row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
 
 
-def _kinds(market: Catalog, machines: Candidates) -> Codes:
+def _machine_keys(market: Catalog, machines: Candidates) -> Codes:
     """Key of each machine; replicas and their number per machine are the same for equal keys."""
     count, vcpus = machines.node.accelerators_per_node, np.nan_to_num(machines.vcpus)
-    kind: Codes = (market.alike[1][machines.machine] * MOST + count.astype(np.int64)) * MOST + vcpus.astype(np.int64)
+    kind: Codes = (market.alike[1][machines.machine] * MAX_PER_MACHINE + count.astype(np.int64)) * MAX_PER_MACHINE + vcpus.astype(np.int64)
     return kind
 
 
-def _repriced(
+def _reprice_plans(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
     market: Catalog,
     machines: Candidates,
     accepting: Codes,
-) -> Priced:
+) -> PricedDeployments:
     """For each acceptance code, the cheapest of the evaluated plans at the price of an equivalent machine."""
-    kinds, accepting = _kinds(market, machines), accepting[machines.listing]
+    kinds, accepting = _machine_keys(market, machines), accepting[machines.listing]
     known, kind = np.unique(kinds, return_inverse=True)
     price, which = np.full((2, len(ACCEPTING), len(known) + 1), np.inf)
     order = np.argsort(machines.usd_per_hour, kind="stable")[::-1]
     price[accepting[order], kind[order]], which[accepting[order], kind[order]] = machines.usd_per_hour[order], order
-    own = _kinds(market, options.plans.offered)
+    own = _machine_keys(market, options.plans.offered)
     place = np.searchsorted(known, own)
     place[~np.isin(own, known)] = len(known)
     each = measures(workload, options).usd / options.cost.usd_per_hour
@@ -246,17 +246,17 @@ def _repriced(
     nodes, linked = options.fleet.nodes[row], options.plans.linked_nodes[row]
     cost = deployment_cost(offered, nodes, linked, question.assumptions, question.economics)
     usd = cost.usd_per_hour * each[code, row]
-    total = usd if workload.ends else np.full(len(row), np.nan)
-    return Priced(offered, code, options.fleet.accelerators[row], cost.usd_per_hour, total, usd)
+    total = usd if workload.is_finite else np.full(len(row), np.nan)
+    return PricedDeployments(offered, code, options.fleet.accelerators[row], cost.usd_per_hour, total, usd)
 
 
-def _proven(workload: InferenceWorkload, options: Options) -> Codes:
+def _best_stacks(workload: InferenceWorkload, options: Options) -> Codes:
     """Software stacks that are the cheapest on at least one accelerator type."""
     best = best_per_accelerator(options.accelerator, Objective.COST, measures(workload, options), stable_key(options))
     return np.unique(options.plans.stacks.rows[best])
 
 
-def _searched(
+def _search_machines(
     question: Question,
     workload: InferenceWorkload,
     market: Catalog,
@@ -264,7 +264,7 @@ def _searched(
     accepting: Codes,
     proven: Codes,
     most_usd: float | None,
-) -> Priced:
+) -> PricedDeployments:
     """Plans on machines of other kinds. Hardware families that were evaluated use only the stacks that were best on
     them.
     """
@@ -273,19 +273,19 @@ def _searched(
         limits = replace(limits, max_usd_per_hour=most_usd)
     question = replace(question, constraints=limits, objective=Objective.COST, limit=1, trace=False)
     unread, assumed, kind = NullRejections(market.accelerators), question.assumptions, serving_backend(workload)
-    personal = workload.personal
+    personal = workload.is_personal
     plans = enumerate_plans(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
     options = search_plans(question, workload, plans.take(worth), market, unread)
-    options = _as_simulated(question, workload, options, market, accepting[options.plans.offered.listing], unread)
+    options = _keep_simulated(question, workload, options, market, accepting[options.plans.offered.listing], unread)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
-    total = usd if workload.ends else np.full(len(usd), np.nan)
-    return Priced(offered, accepting[offered.listing], accelerators, options.cost.usd_per_hour, total, usd)
+    total = usd if workload.is_finite else np.full(len(usd), np.nan)
+    return PricedDeployments(offered, accepting[offered.listing], accelerators, options.cost.usd_per_hour, total, usd)
 
 
-def _as_simulated(
+def _keep_simulated(
     question: Question, workload: InferenceWorkload, options: Options, market: Catalog, accepted: Codes, unread: NullRejections
 ) -> Options:
     """The cheapest option of each acceptance code with its simulated performance, without those that fail in
@@ -293,21 +293,21 @@ def _as_simulated(
     """
     if not len(options) or not is_simulated(workload):
         return options
-    first = cheapest_each(accepted, measures(workload, options).usd, np.arange(len(options)))
-    _, _, found = simulate_candidates(question, workload, options.take(first), market, unread, most_requests=TRIED_REQUESTS)
+    first = cheapest_per_machine(accepted, measures(workload, options).usd, np.arange(len(options)))
+    _, _, found = simulate_candidates(question, workload, options.take(first), market, unread, most_requests=MAX_SIMULATED_REQUESTS)
     return found
 
 
-def _told(question: Question, market: Catalog, found: Priced, usd: float) -> tuple[Cheaper, ...]:
+def _cheaper_options(question: Question, market: Catalog, found: PricedDeployments, usd: float) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest option where it saves more than a near tie. `usd` is the cost to beat."""
     found = found.take(found.usd < usd * (1 - question.assumptions.near_tie_share))
     order = np.lexsort((found.accelerators, found.usd, found.accepting))
     found = found.take(order[np.unique(found.accepting[order], return_index=True)[1]])
     cheaper = []
-    for row, at_sale in enumerate(sold(market, found.offered, question.today, question.economics.discounts)):
+    for row, at_sale in enumerate(describe_sold_machines(market, found.offered, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.pricing_model is not None and at_sale.provider is not None
         total, accepted = at(found.usd_total, row), int(found.accepting[row])
-        way, terms = WAYS[WAY_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms
+        way, terms = ACQUISITION_OPTIONS[OPTION_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms
         cheaper.append(
             Cheaper(
                 accepting=ACCEPTING[accepted],
@@ -319,7 +319,7 @@ def _told(question: Question, market: Catalog, found: Priced, usd: float) -> tup
                 saves_share=1 - at(found.usd, row) / usd,
                 kind=terms.kind,
                 observed=terms.observed,
-                risk=CONSUMER_RISK if accepted == CONSUMER else risk_of(way, terms.kind),
+                risk=CONSUMER_RISK if accepted == CONSUMER else describe_risk(way, terms.kind),
             )
         )
     return tuple(cheaper)

@@ -9,63 +9,63 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.question import Objective, Question
-from app.sizing.relaxations.ways import Ways, cheapest, no_way, only, ways_from
+from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, restrict_to_types, plans_from_options
 from app.sizing.serving.alone import best_single_service
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
-from app.sizing.words import at_least
+from app.sizing.words import round_up_to_digits
 from app.sizing.workload import InferenceWorkload
 
 # Multiples of the limit that the formulas give, tried in turn.
-STEPS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
-CHEAPEST_TYPES = 3  # accelerator types tried per alternative
+TRIAL_FACTORS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
+MAX_TYPES_TRIED = 3  # accelerator types tried per alternative
 
 
-def decided(question: Question, market: Catalog, slug: str) -> Ways:
+def decide_for_type(question: Question, market: Catalog, slug: str) -> FeasiblePlans:
     """The recommendation for one accelerator type; an empty table where it is infeasible."""
-    requested = replace(question, constraints=only(question.constraints, (slug,)), objective=Objective.COST)
+    requested = replace(question, constraints=restrict_to_types(question.constraints, (slug,)), objective=Objective.COST)
     assert isinstance(requested.workload, InferenceWorkload)
     best = best_single_service(requested, requested.workload, market)
-    return no_way() if best is None else ways_from(requested.workload, best)
+    return empty_plans() if best is None else plans_from_options(requested.workload, best)
 
 
-def is_tried(question: Question) -> bool:
+def needs_simulation(question: Question) -> bool:
     """Whether a simulation decides, rather than the closed formulas alone."""
     return isinstance(question.workload, InferenceWorkload) and is_simulated(question.workload)
 
 
-def least_that_does(
+def min_confirmed_value(
     question: Question,
     market: Catalog,
     allowing: Callable[[Question, float], Question],
     value: float,
-    ways: Ways,
-) -> tuple[float, Ways] | None:
+    ways: FeasiblePlans,
+) -> tuple[float, FeasiblePlans] | None:
     """Smallest value of a limit that is confirmed feasible, starting at the value of the formulas, with the resulting
     plan.
 
     The value rises by TRIAL_FACTORS; only the accelerator type of the first row of `ways` is tried. None where every
     step fails.
     """
-    if not is_tried(question):
+    if not needs_simulation(question):
         return value, ways
     slug, whole = market.accelerators[int(ways.accelerator[0])].slug, float(value).is_integer()
-    candidates = [math.ceil(value * step) if whole else at_least(value * step) for step in STEPS]
+    candidates = [math.ceil(value * step) if whole else round_up_to_digits(value * step) for step in TRIAL_FACTORS]
     for least in dict.fromkeys(candidates):
-        found = decided(allowing(question, least), market, slug)
+        found = decide_for_type(allowing(question, least), market, slug)
         if len(found):
             return least, found
     return None
 
 
-def that_does(question: Question, market: Catalog, ways: Ways) -> Ways | None:
+def cheapest_confirmed(question: Question, market: Catalog, ways: FeasiblePlans) -> FeasiblePlans | None:
     """The cheapest plan that is confirmed feasible, trying the cheapest accelerator types in turn."""
-    if not is_tried(question):
-        return cheapest(ways)
+    if not needs_simulation(question):
+        return cheapest_plan(ways)
     order = np.lexsort((ways.accelerators, ways.price))
     _, first = np.unique(ways.accelerator[order], return_index=True)
-    for row in order[np.sort(first)[:CHEAPEST_TYPES]].tolist():
-        found = decided(question, market, market.accelerators[int(ways.accelerator[row])].slug)
+    for row in order[np.sort(first)[:MAX_TYPES_TRIED]].tolist():
+        found = decide_for_type(question, market, market.accelerators[int(ways.accelerator[row])].slug)
         if len(found):
             return found
     return None

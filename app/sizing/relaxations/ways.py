@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.answer.money import usd
+from app.sizing.answer.money import format_usd
 from app.sizing.columns import Codes, Column, Columns, Mask, one
 from app.sizing.decisions.cost import usd_total
-from app.sizing.decisions.rejections import NullRejections, no_more
+from app.sizing.decisions.rejections import NullRejections, is_at_most
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
@@ -23,12 +23,12 @@ from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import all_smallest_runs, search_layouts
-from app.sizing.words import at_least, counted, figure
+from app.sizing.words import round_up_to_digits, format_count, format_number
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 @dataclass(frozen=True, slots=True)
-class Ways(Columns):
+class FeasiblePlans(Columns):
     """Plans that fit and meet the time limits, whatever accelerators, money and power they take."""
 
     accelerator: Codes  # index of the accelerator type
@@ -45,12 +45,12 @@ class Ways(Columns):
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
+class ResourceLimit:
     """A limit on accelerators, money or power, and how plans count against it."""
 
     name: str  # field of the request
     limit: float  # requested value, in the unit of the request
-    needed: Callable[[Ways], Column]  # what each plan needs, in the same unit
+    needed: Callable[[FeasiblePlans], Column]  # what each plan needs, in the same unit
     format_value: Callable[[float], str]  # a value as text with its unit
     field: str  # field of Constraints
     per_unit: float = 1.0  # units of that field per unit of the request
@@ -58,41 +58,41 @@ class Size:
     @property
     def label(self) -> str:
         """The change as text: "raise max_usd_per_hour (now 1)"."""
-        return f"raise {self.name} (now {figure(self.limit)})"
+        return f"raise {self.name} (now {format_number(self.limit)})"
 
-    def least(self, ways: Ways) -> Ways:
+    def least_demanding(self, ways: FeasiblePlans) -> FeasiblePlans:
         """The plan that needs the least of this resource; among equals the cheapest."""
         return ways.take(np.lexsort((ways.price, self.needed(ways)))[:1])
 
-    def allowing(self, question: Question, value: float) -> Question:
+    def with_value(self, question: Question, value: float) -> Question:
         """The question with another value of this limit."""
         changed: Any = {self.field: int(value) if self.field == "max_accelerators" else value * self.per_unit}
         return replace(question, constraints=replace(question.constraints, **changed))
 
 
-def sizes_asked(limits: Constraints) -> list[Size]:
+def requested_limits(limits: Constraints) -> list[ResourceLimit]:
     """The limits on accelerators, money and power that the request sets."""
     power_kw = None if limits.max_power_w is None else limits.max_power_w / 1e3
-    kinds: tuple[tuple[str, float | None, Callable[[Ways], Column], str], ...] = (
+    kinds: tuple[tuple[str, float | None, Callable[[FeasiblePlans], Column], str], ...] = (
         ("max_usd_per_hour", limits.max_usd_per_hour, lambda w: w.usd_per_hour, "USD/h"),
         ("max_purchase_usd", limits.max_purchase_usd, lambda w: np.nan_to_num(w.purchase_usd, nan=0.0), "USD"),
     )
-    found: list[Size] = []
+    found: list[ResourceLimit] = []
     if limits.max_accelerators is not None:
         number, name = float(limits.max_accelerators), "max_accelerators"
-        found.append(Size(name, number, lambda w: w.accelerators, lambda v: counted(v, "accelerator"), name))
-    found += [Size(n, of, needed, partial(_amount, unit), n) for n, of, needed, unit in kinds if of is not None]
+        found.append(ResourceLimit(name, number, lambda w: w.accelerators, lambda v: format_count(v, "accelerator"), name))
+    found += [ResourceLimit(n, of, needed, partial(_format_amount, unit), n) for n, of, needed, unit in kinds if of is not None]
     if power_kw is not None:
-        kw = partial(_amount, "kW")
-        found.append(Size("max_power_kw", power_kw, lambda w: w.rated_w / 1e3, kw, "max_power_w", 1e3))
+        kw = partial(_format_amount, "kW")
+        found.append(ResourceLimit("max_power_kw", power_kw, lambda w: w.rated_w / 1e3, kw, "max_power_w", 1e3))
     return found
 
 
-def _amount(unit: str, value: float) -> str:
-    return f"{figure(at_least(value))} {unit}"
+def _format_amount(unit: str, value: float) -> str:
+    return f"{format_number(round_up_to_digits(value))} {unit}"
 
 
-def without_sizes(question: Question) -> Question:
+def without_resource_limits(question: Question) -> Question:
     """The question without limits on accelerators, money and power. Purchases stay allowed where they were."""
     limits = question.constraints
     free = replace(
@@ -105,79 +105,79 @@ def without_sizes(question: Question) -> Question:
     return replace(question, constraints=free, objective=Objective.COST, trace=False)
 
 
-def ways_of(question: Question, market: Catalog, types: tuple[str, ...] | None = None) -> Ways:
+def find_feasible_plans(question: Question, market: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
     """Every plan that fits and meets the time limits, optionally only of some accelerator types."""
-    question = without_sizes(question)
+    question = without_resource_limits(question)
     if types is not None:
         if not types:
-            return no_way()
-        question = replace(question, constraints=only(question.constraints, types))
+            return empty_plans()
+        question = replace(question, constraints=restrict_to_types(question.constraints, types))
     if isinstance(question.workload, TrainingWorkload):
-        return _ways_to_train(question, question.workload, market)
-    return _ways_to_serve(question, question.workload, market)
+        return _feasible_runs(question, question.workload, market)
+    return _feasible_services(question, question.workload, market)
 
 
-def no_way() -> Ways:
+def empty_plans() -> FeasiblePlans:
     """An empty table of plans."""
     none = np.zeros(0)
-    return Ways(np.zeros(0, np.int64), none, none, none, none, none)
+    return FeasiblePlans(np.zeros(0, np.int64), none, none, none, none, none)
 
 
-def only(limits: Constraints, types: tuple[str, ...]) -> Constraints:
+def restrict_to_types(limits: Constraints, types: tuple[str, ...]) -> Constraints:
     """The constraints restricted to these accelerator types."""
-    unnamed = tuple(name for name in types if name not in limits.outright)
+    unnamed = tuple(name for name in types if name not in limits.named_accelerators)
     return replace(limits, accelerators=types, by_pattern=unnamed, vendors=(), exclude_accelerators=())
 
 
-def _ways_to_serve(question: Question, workload: InferenceWorkload, market: Catalog) -> Ways:
+def _feasible_services(question: Question, workload: InferenceWorkload, market: Catalog) -> FeasiblePlans:
     """Every serving plan that meets the latency limits."""
     unread = NullRejections(market.accelerators)
     plans = plans_to_serve(question, workload, market, unread)
-    return ways_from(workload, search_plans(question, workload, plans, market, unread))
+    return plans_from_options(workload, search_plans(question, workload, plans, market, unread))
 
 
-def ways_from(workload: InferenceWorkload, options: Options) -> Ways:
+def plans_from_options(workload: InferenceWorkload, options: Options) -> FeasiblePlans:
     """Resources of serving options."""
     cost, total = options.cost, np.full(len(options), np.nan)
     if workload.volume_requests is not None:
         total = measures(workload, options).usd
     fleet = options.fleet.accelerators
-    return Ways(options.accelerator, fleet, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
+    return FeasiblePlans(options.accelerator, fleet, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
 
 
-def _ways_to_train(question: Question, workload: TrainingWorkload, market: Catalog) -> Ways:
+def _feasible_runs(question: Question, workload: TrainingWorkload, market: Catalog) -> FeasiblePlans:
     """Every training layout at the smallest size that meets the deadline."""
     layouts = search_layouts(question, workload, market, NullRejections(market.accelerators))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
     total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)
     paid = runs.run.nodes * plans.accelerators_per_node
-    return Ways(plans.accelerator, paid, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
+    return FeasiblePlans(plans.accelerator, paid, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
 
 
-def keeping(sizes: Sequence[Size], ways: Ways) -> Mask:
+def meets_resource_limits(sizes: Sequence[ResourceLimit], ways: FeasiblePlans) -> Mask:
     """Mask of plans within the given resource limits."""
     within: Mask = np.ones(len(ways), bool)
     for size in sizes:
-        within &= no_more(size.needed(ways), size.limit)
+        within &= is_at_most(size.needed(ways), size.limit)
     return within
 
 
-def cheapest(ways: Ways) -> Ways:
+def cheapest_plan(ways: FeasiblePlans) -> FeasiblePlans:
     """The cheapest plan; among equals the one with the fewest accelerators."""
     return ways.take(np.lexsort((ways.accelerators, ways.price))[:1])
 
 
-def named(ways: Ways, market: Catalog) -> str:
+def describe_cheapest(ways: FeasiblePlans, market: Catalog) -> str:
     """The cheapest plan as text: "8 x NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
-    best = cheapest(ways)
+    best = cheapest_plan(ways)
     name = market.accelerators[int(best.accelerator[0])].name
     total, bought = one(best.usd_total), one(best.purchase_usd)
-    price = f"{usd(one(best.usd_per_hour))}/h" if math.isnan(total) else f"{usd(total)} in total"
-    upfront = "" if math.isnan(bought) else f", {usd(bought)} purchase price"
+    price = f"{format_usd(one(best.usd_per_hour))}/h" if math.isnan(total) else f"{format_usd(total)} in total"
+    upfront = "" if math.isnan(bought) else f", {format_usd(bought)} purchase price"
     return f"{one(best.accelerators):,.0f} x {name} ({price}{upfront})"
 
 
-def types_of(ways: Ways, market: Catalog) -> tuple[str, ...]:
+def accelerator_types(ways: FeasiblePlans, market: Catalog) -> tuple[str, ...]:
     """Slugs of the accelerator types in a table of plans."""
     return tuple(market.accelerators[i].slug for i in np.unique(ways.accelerator).tolist())

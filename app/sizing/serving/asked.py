@@ -6,10 +6,10 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.columns import Column, Mask
-from app.sizing.decisions.placement import hosts_needed, replicas_held, replicas_per_node
+from app.sizing.decisions.placement import hosts_needed, dependable_replicas, replicas_per_node
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.product_names import product_name
-from app.sizing.question import Deployment, Drafting
+from app.sizing.question import Deployment, DraftMethod
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.plans import Plans
@@ -48,7 +48,7 @@ def check_speculation(d: Deployment, workload: InferenceWorkload) -> None:
         return
     if workload.single_pass:
         raise Conflict("Speculative decoding requires a model that generates tokens. Omit speculative.")
-    if d.speculative.method is Drafting.MTP and not workload.model.mtp_params:
+    if d.speculative.method is DraftMethod.MTP and not workload.model.mtp_params:
         raise Conflict(f"{workload.model.name} has no multi-token prediction layer. Use draft_model, eagle or ngram.")
 
 
@@ -152,4 +152,4 @@ def requested_replicas(deployment: Deployment, plans: Plans, redundancy: Redunda
         return np.maximum(1.0, placed - deployment.spare_replicas)
     machines = requested_nodes(deployment, plans)
     assert machines is not None
-    return replicas_held(redundancy, placed, np.floor(machines / plans.nodes_per_replica))
+    return dependable_replicas(redundancy, placed, np.floor(machines / plans.nodes_per_replica))

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, stacked
+from app.sizing.columns import Codes, Column, concat_tables
 from app.sizing.decisions.cost import deployment_cost, usd_total
-from app.sizing.decisions.placement import fleet
-from app.sizing.decisions.volume import may_be_in_time, run_s
-from app.sizing.formula import unrecorded
+from app.sizing.decisions.placement import plan_fleet
+from app.sizing.decisions.volume import can_meet_deadline, run_s
+from app.sizing.formula import suspend_recording
 from app.sizing.question import CONFIDENCE_LEVELS, Question, Speculative
 from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -22,7 +22,7 @@ from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import PlanEvaluations, Options
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas
-from app.sizing.uncertainty import MOST_SURE, NORMAL, Neighborhood, Spreads
+from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
 from app.sizing.workload import InferenceWorkload, Load
 
 # Confidence values at which the slack of a deployment is computed; linear interpolation and extrapolation elsewhere.
@@ -71,7 +71,7 @@ def build_margin_levels(question: Question, workload: InferenceWorkload, around:
     z_scores = np.array([NORMAL.inv_cdf(c) for c in (*levels, *tried)])
     around = around.take(np.tile(np.arange(count), len(z_scores)))
     margins = margins_at(np.repeat(z_scores, count), workload, around, spreads, question.assumptions)
-    return MarginLevels(count, levels, z_scores[len(levels) :], stacked([Margins.without_margin(count), margins]))
+    return MarginLevels(count, levels, z_scores[len(levels) :], concat_tables([Margins.without_margin(count), margins]))
 
 
 def measure_at_margins(
@@ -117,7 +117,7 @@ def estimate_assurance(
     capacity, batch, start = speed.capacity_per_s, speed.slo_batch, judged.options.cold_start_s[rows]
     needed = required_replicas(question, workload, judged.plans.take(rows), capacity, batch, Settings())
     serves = meets_unloaded_limits(workload, memory, speed) if within is None else memory.fits & speed.has_capacity
-    holds = serves & may_be_in_time(workload, capacity, batch, start)
+    holds = serves & can_meet_deadline(workload, capacity, batch, start)
     needed = np.where(holds, needed, np.inf)[at_level].reshape(-1, count)
     of_levels = speed.take(np.arange(at_level.start, at_level.stop))
     by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels)
@@ -147,7 +147,7 @@ def duration_at_confidence_s(
 ) -> Column:
     """Seconds until volumes finish at the requested confidence: the cold start, plus the work with its margin."""
     standing = NORMAL.inv_cdf(question.constraints.confidence)
-    with unrecorded():
+    with suspend_recording():
         slower = margins_at(standing, workload, around, spreads, question.assumptions).rate
     return options.cold_start_s + (expected_s - options.cold_start_s) * slower
 
@@ -181,7 +181,7 @@ def resources_by_level(
     requested_replicas = needed[levels.index(question.constraints.confidence)]
     never = np.isinf(needed) | (needed > MOST_TIMES * requested_replicas)
     replicas = np.where(never, 1.0, needed)
-    placed = fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
+    placed = plan_fleet(workload.redundancy, plans.accelerators_per_replica, plans.accelerators_per_node, replicas)
     bought, host = (plans.offered, placed.nodes, plans.linked_nodes), plans.host_bytes
     cost = deployment_cost(*bought, question.assumptions, question.economics, host_bytes=host)
     usd, paid = cost.usd_per_hour, "usd_per_hour"
@@ -244,4 +244,4 @@ def success_probability(standing: Column, slack: Column) -> list[float]:
     before = np.minimum(base, last - 1)
     slope = np.maximum(remaining_slack[before, columns] - remaining_slack[before + 1, columns], MIN_RATIO)
     z_scores = standing[base] + remaining_slack[base, columns] * (standing[before + 1] - standing[before]) / slope
-    return [NORMAL.cdf(min(max(z, -MOST_SURE), MOST_SURE)) for z in z_scores.tolist()]
+    return [NORMAL.cdf(min(max(z, -MAX_Z_SCORE), MAX_Z_SCORE)) for z in z_scores.tolist()]

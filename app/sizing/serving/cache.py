@@ -85,7 +85,7 @@ def cache_bytes(model: ModelArchitecture, context_tokens: float, plans: Plans) -
             total = cache_bytes_of_layers(
                 total,
                 group.layers,
-                group.held_elements(context_tokens),
+                group.cached_elements(context_tokens),
                 plans.kv_element_bytes,
                 float(group.kv_heads),
                 plans.tensor_parallel,
@@ -146,7 +146,7 @@ def sequence_cache_bytes(
     with trace_label("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
     rules = plans.scheduling_rules
-    return final, mean_cache_bytes(half, whole, np.where(rules.reserves, 1.0, rules.output_reserve_share)), longest
+    return final, mean_cache_bytes(half, whole, np.where(rules.reserves_whole_request, 1.0, rules.output_reserve_share)), longest
 
 
 def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:

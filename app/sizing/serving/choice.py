@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, distinct
-from app.sizing.decisions.cost import MOST_ACCELERATORS
-from app.sizing.decisions.machines import Candidates, unpriced
-from app.sizing.decisions.placement import fleet
-from app.sizing.decisions.ranking import best_per_accelerator, contenders, find_runners_up, rounded, score_of
+from app.sizing.columns import Codes, Column, Mask, distinct_rows
+from app.sizing.decisions.cost import MAX_ACCELERATORS
+from app.sizing.decisions.machines import Candidates, unpriced_machine
+from app.sizing.decisions.placement import plan_fleet
+from app.sizing.decisions.ranking import best_per_accelerator, best_by_score, find_runners_up, ranking_key, objective_score
 from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.result import Rival
+from app.sizing.result import RunnerUp
 from app.sizing.serving.asked import default_max_sequences, requested_settings
 from app.sizing.serving.finalists import SimulatedReplicas, select_finalists
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -48,7 +48,7 @@ class ChosenPlan:
 
     plan: Plans  # table with one row
     settings: Settings  # complete settings of the plan
-    runner_up: Rival | None = None  # runner-up: another engine with a similar score
+    runner_up: RunnerUp | None = None  # runner-up: another engine with a similar score
     simulated: SimulatedReplicas | None = None  # simulation of the plan, if it was simulated
 
 
@@ -77,7 +77,7 @@ def fixed_deployment_plans(
     plans = plans_on(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
-    return plans_on(unpriced(market, deployment, assumed), NullRejections(market.accelerators))
+    return plans_on(unpriced_machine(market, deployment, assumed), NullRejections(market.accelerators))
 
 
 def choose_plan(
@@ -118,7 +118,7 @@ def search_best_plan(
         finalists, _ = select_finalists(replace(question, limit=1), workload, options, market, no_rejections, deployment)
         if len(finalists.rows):
             options, row, runs = finalists.options, finalists.rows, finalists.runs
-    near = runner_up_engine(question, market, options.plans, score_of(question.objective, measures(workload, options)), row)
+    near = runner_up_engine(question, market, options.plans, objective_score(question.objective, measures(workload, options)), row)
     return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
 
@@ -130,7 +130,7 @@ def with_fixed_replicas(question: Question, workload: InferenceWorkload, options
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def runner_up_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> Rival | None:
+def runner_up_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> RunnerUp | None:
     """Runner-up: another engine whose best plan has a similar score."""
     return find_runners_up(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
@@ -144,12 +144,12 @@ def most_capable_plan(
     not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
-    first, group_of_plan = distinct(replica_equivalence_key(plans, market) * (count.max() + 1) + count)
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, market) * (count.max() + 1) + count)
     kinds, settings, rows = least_short_plans(question, workload, plans.take(first), deployment, market)
     idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
     evaluated = evaluate_plans(question, idle, kinds, settings, speculative=deployment.speculative).options
     score = 1.0 / np.maximum(throughput_per_s(workload, evaluated), LEAST_PER_S)
-    row_of, most = np.full(len(first), -1), np.flatnonzero(contenders(kinds.accelerator, score))
+    row_of, most = np.full(len(first), -1), np.flatnonzero(best_by_score(kinds.accelerator, score))
     row_of[rows[most]] = most
     tied = np.flatnonzero(row_of[group_of_plan] >= 0)
     plans, of_kind = plans.take(tied), row_of[group_of_plan][tied]
@@ -164,7 +164,7 @@ def most_capable_plan(
         e2e_p50_s=evaluated.e2e_p50_s[of_kind],
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
-    best = np.lexsort((stable_key(options), rounded(options.e2e_p50_s), rounded(usd)))[:1]
+    best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
     rival = runner_up_engine(question, market, kinds, score, of_kind[best])
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
 
@@ -208,7 +208,7 @@ def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, pl
     if deployment.total_accelerators is None or asked.replicas is None:
         return np.zeros(len(plans))
     on = plans.accelerators_per_replica, plans.accelerators_per_node
-    taken = fleet(workload.redundancy, *on, asked.replicas, spares=asked.spare_replicas, machines=asked.nodes)
+    taken = plan_fleet(workload.redundancy, *on, asked.replicas, spares=asked.spare_replicas, machines=asked.nodes)
     return (taken.accelerators > deployment.total_accelerators).astype(np.float64)
 
 
@@ -247,5 +247,5 @@ def complete_open_settings(
     replicas = required_replicas(question, workload, plans, capacity, batch, asked)
     if asked.replicas is None:
         each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
-        replicas = np.clip(replicas, 1.0, np.floor(MOST_ACCELERATORS / each))
+        replicas = np.clip(replicas, 1.0, np.floor(MAX_ACCELERATORS / each))
     return replace(complete_settings(memory, speed, replicas, asked), max_sequences=most)

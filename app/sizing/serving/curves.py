@@ -22,7 +22,7 @@ LATENCIES = WAITS[:3]
 STATISTICS = ("mean", "p50", "p95", "p99")
 AT_LIMIT = "at_limit"  # the percentile at which limits hold
 STATISTIC_COLUMNS = (*STATISTICS, AT_LIMIT)
-LEAST_S = 1e-9
+MIN_WAIT_S = 1e-9
 
 Waits = NDArray[np.float64]
 
@@ -180,7 +180,7 @@ class Curve:
             (first * slower_first + (whole - first) * slower_token, slo.e2e_s),
         ):
             if limit_s is not None:
-                yield np.maximum.accumulate(np.maximum(wait_s, LEAST_S)), limit_s
+                yield np.maximum.accumulate(np.maximum(wait_s, MIN_WAIT_S)), limit_s
 
     def load_within_limits(self, slo: Slo, margins: Margins, row: int) -> float:
         """Largest load that meets every limit after the margins of a row; 0 if none does."""
@@ -205,8 +205,8 @@ class Curve:
 
     def knee_load(self) -> float:
         """Load above which the p95 of TTFT grows faster than throughput."""
-        slow = np.diff(np.log(np.maximum(self.statistic_s("ttft", "p95"), LEAST_S)))
-        more = np.diff(np.log(np.maximum(self.answered_per_s, LEAST_S)))
+        slow = np.diff(np.log(np.maximum(self.statistic_s("ttft", "p95"), MIN_WAIT_S)))
+        more = np.diff(np.log(np.maximum(self.answered_per_s, MIN_WAIT_S)))
         steeper = np.flatnonzero(slow > more)
         return float(self.loads[int(steeper[0]) if len(steeper) else -1])
 
@@ -243,5 +243,5 @@ def stability_limits(curves: Sequence[Curve]) -> Column:
 
 def in_flight_within(curves: Sequence[Curve], slo: Slo, margins: Margins, sequences: Column) -> Column:
     """Requests in flight that every replica serves within the limits, at most the sequences that can run."""
-    in_flight: Column = np.floor(np.minimum(loads_within_limits(curves, slo, margins), sequences) + LEAST_S)
+    in_flight: Column = np.floor(np.minimum(loads_within_limits(curves, slo, margins), sequences) + MIN_WAIT_S)
     return in_flight

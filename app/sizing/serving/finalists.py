@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Mask, stacked, with_rows
-from app.sizing.decisions.cost import MOST_ACCELERATORS
-from app.sizing.decisions.ranking import best_per_accelerator, score_of
+from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
+from app.sizing.decisions.cost import MAX_ACCELERATORS
+from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.formula import trace_label, unrecorded
+from app.sizing.formula import trace_label, suspend_recording
 from app.sizing.question import Deployment, Question
-from app.sizing.result import Assurance, Reached
+from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.curves import (
     Curve,
@@ -97,7 +97,7 @@ def simulate_replicas(
     """
     if not is_simulated(workload):
         return None
-    with unrecorded():
+    with suspend_recording():
         drafting = None if asked is None else asked.speculative
         memory, speed = measure_plans(question, workload, plans, settings, speculative=drafting)
         curves = simulate_curves(workload, plans, memory, speed, question.assumptions, asked, most_requests)
@@ -124,7 +124,7 @@ def size_fleet(question: Question, workload: InferenceWorkload, options: Options
     replicas = required_replicas(question, workload, options.plans, capacity, held, Settings())
     again = with_replica_count(question, workload, replace(options, capacity_per_s=capacity, slo_batch=held), replicas)
     loads, margins = load_per_replica(workload, replicas), runs.margins
-    with unrecorded():
+    with suspend_recording():
         waits = waits_at(runs.curves, loads)
     latency = margins.request_s(waits["ttft_p50_s"], waits["e2e_p50_s"])
     return replace(again, rate_per_s=runs.completed_per_s(loads) / margins.rate, e2e_p50_s=latency)
@@ -174,10 +174,10 @@ def select_finalists(
     best = best_per_accelerator(options.accelerator, question.objective, ranking, stable_key(options))
     if not is_simulated(workload):
         shown = best[: question.limit]
-        return Finalists(options, shown, score_of(question.objective, ranking)[shown], None), len(best)
+        return Finalists(options, shown, objective_score(question.objective, ranking)[shown], None), len(best)
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
-    trial = SimulationQueue(options, score_of(question.objective, ranking), best, try_extra_layouts=workload.load is Load.OPEN)
+    trial = SimulationQueue(options, objective_score(question.objective, ranking), best, try_extra_layouts=workload.load is Load.OPEN)
     tables: list[Options] = []
     simulations: list[SimulatedReplicas] = []
     kept_rows: list[Codes] = []
@@ -191,7 +191,7 @@ def select_finalists(
             simulations.append(runs.take(np.flatnonzero(within)))
             kept_rows.append(rows[passes][within])
             passes[passes] = within
-            scores[passes] = score_of(question.objective, measures(workload, tables[-1]))
+            scores[passes] = objective_score(question.objective, measures(workload, tables[-1]))
         trial.record_scores(rows, scores)
     ranked = merge_results(question, workload, options, tables, simulations, kept_rows)
     return ranked.keep_best(question.limit), trial.type_count
@@ -236,7 +236,7 @@ def meets_limits(
         available=limits[~able] * 1e3,
         unit="ms",
         count=options.plans.accelerators_per_replica[~able],
-        reached=Reached.SPEED,
+        reached=FilterStage.SPEED,
     )
     return able
 
@@ -260,9 +260,9 @@ def merge_results(
     runs = SimulatedReplicas(
         tuple(c for part in simulations for c in part.curves),
         np.concatenate([part.sequences for part in simulations]),
-        stacked([part.margins for part in simulations]),
+        concat_tables([part.margins for part in simulations]),
     )
-    return Finalists(again, rows[order], score_of(question.objective, ranking)[order], runs.take(order))
+    return Finalists(again, rows[order], objective_score(question.objective, ranking)[order], runs.take(order))
 
 
 def apply_simulation_ratio(
@@ -298,8 +298,8 @@ def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
         e2e_p50_s=merged_column("e2e_p50_s", options, tables),
         daily_usd_per_hour=merged_column("daily_usd_per_hour", options, tables),
         settings=replace(options.settings, **counts),
-        fleet=with_rows(options.fleet, rows, stacked([table.fleet for table in tables])),
-        cost=with_rows(options.cost, rows, stacked([table.cost for table in tables])),
+        fleet=with_rows(options.fleet, rows, concat_tables([table.fleet for table in tables])),
+        cost=with_rows(options.cost, rows, concat_tables([table.cost for table in tables])),
     )
 
 
@@ -322,7 +322,7 @@ def with_carrying_replicas(
     held = np.where(able, held, np.where(at_all, likely_held, runs.sequences))
     replicas = required_replicas(question, workload, plans, capacity, held, Settings())
     each = np.maximum(plans.accelerators_per_replica, plans.accelerators_per_node)
-    enough = np.clip(replicas, 1.0, np.floor(MOST_ACCELERATORS / each))
+    enough = np.clip(replicas, 1.0, np.floor(MAX_ACCELERATORS / each))
     return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)
 
 
@@ -355,7 +355,7 @@ def with_simulated_performance(workload: InferenceWorkload, judged: PlanEvaluati
 def with_expected_performance(workload: InferenceWorkload, options: Options, runs: SimulatedReplicas) -> Options:
     """Options with the expected capacity, rate and latency at their load."""
     loads = load_per_replica(workload, options.fleet.replicas)
-    with unrecorded():
+    with suspend_recording():
         waits, (capacity, _) = waits_at(runs.curves, loads), runs.expected_capacity(workload)
     return replace(options, capacity_per_s=capacity, rate_per_s=runs.completed_per_s(loads), e2e_p50_s=waits["e2e_p50_s"])
 
@@ -368,7 +368,7 @@ def first_replica(runs: SimulatedReplicas | None) -> SimulatedReplicas | None:
 def speed_from_curves(workload: InferenceWorkload, speed: Speed, by: MarginLevels, runs: SimulatedReplicas) -> tuple[Speed, Column]:
     """Speed at all margins with simulated capacity, and the ratio of limit to worst latency at the lightest load."""
     every = runs.take(by.deployment_rows, by.margins)
-    with unrecorded():
+    with suspend_recording():
         capacity, held = every.capacity_at_confidence(workload)
     least = [c.worst_wait_at_lightest(workload.slo, by.margins, row) for row, c in enumerate(every.curves)]
     wait_s, limit_s = np.array(least).T

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, trace_label, unrecorded
+from app.sizing.formula import formula, trace_label, suspend_recording
 from app.sizing.serving.measured import bisect_largest
 from app.sizing.serving.pace import DecodeCadence, SchedulingTerms, Stream, decode_cadence
 from app.sizing.serving.prefill import seconds_per_prompt
@@ -354,7 +354,7 @@ def closed_loop(
     batch, token_budget = steady_batch(in_flight, sequences), stream_sequence_budget(stream)
     first, decoding = np.zeros(len(batch)), np.minimum(batch, token_budget)
     for remaining in reversed(range(passes)):
-        with unrecorded() if remaining else nullcontext():
+        with suspend_recording() if remaining else nullcontext():
             cadence = decode_cadence(stream, decoding, queued=queued)
             first, tokens, wait = closed_loop_iteration(stream, batch, first, cadence, queued=queued)
             decoding = np.minimum(decoding_batch(batch, first, tokens), token_budget)
@@ -511,7 +511,7 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
         sequences: sequences that can run at the same time.
         saturation: rate at which the queue grows without bound, requests/s; computed if omitted.
     """
-    with unrecorded():
+    with suspend_recording():
         sequences = np.minimum(sequences, stream_sequence_budget(stream))
         batch = bisect_largest(np.zeros(len(rate)), sequences, OpenLoopBatch(stream, rate, sequences))
         if saturation is None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.columns import Codes, Column, Columns, Mask, names_of
+from app.sizing.columns import Codes, Column, Columns, Mask, column_names
 from app.sizing.formula import formula, trace_label
 from app.sizing.model.architecture import ModelArchitecture
 
@@ -37,7 +37,7 @@ class HostOffload(Columns):
     @classmethod
     def without_offload(cls, count: int) -> HostOffload:
         """Placement with no weights in host memory; the rates are 1, so that zero bytes take no time."""
-        empty = cls(*(np.zeros(count) for _ in names_of(cls)))
+        empty = cls(*(np.zeros(count) for _ in column_names(cls)))
         for rate in (empty.bytes_per_s, empty.socket_bytes_per_s, empty.flops_per_s, empty.link_bytes_per_s):
             rate[:] = 1.0
         return empty

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import trace_label
-from app.sizing.hardware.achieved import Achieved, ideal
+from app.sizing.hardware.achieved import Achieved, ideal_coefficients
 from app.sizing.question import Speculative
 from app.sizing.serving.batch import batch_terms, batch_cycle_s, request_sample_work
 from app.sizing.serving.cache import length_biased_output_tokens, idle_session_prefixes
@@ -275,7 +275,7 @@ class AutoregressiveServing:
         speculative: Speculative | None = None,
     ) -> HardwareBound:
         """Upper bound with all nominal rates fully achieved and no queueing."""
-        whole = ideal(len(plans))
+        whole = ideal_coefficients(len(plans))
         if plans.on_host is not None:
             plans = replace(plans, on_host=plans.on_host.at_full_rate())
         step, link, links = self.step_and_links(workload, plans, whole, assumed, speculative)
@@ -368,7 +368,7 @@ class SingleForwardServing:
         speculative: Speculative | None = None,
     ) -> HardwareBound:
         """Upper bound with all nominal rates fully achieved; all results of a batch arrive together."""
-        terms = batch_terms(request_sample_work(workload), plans, ideal(len(plans)))
+        terms = batch_terms(request_sample_work(workload), plans, ideal_coefficients(len(plans)))
         most = speed.slo_batch if workload.load is Load.OPEN else operation.batch
         whole = batch_cycle_s(terms, operation.batch)
         return HardwareBound(batches_per_s(most, batch_cycle_s(terms, most)), whole, whole)

@@ -231,7 +231,7 @@ def legal_layouts(
     weights.
     """
     wired, across = _wired_layouts(layouts, node, max_accelerators, assumed, fixed)
-    layout_is_fixed = fixed is not None and (fixed.tensor_parallel is not None or fixed.laid_out)
+    layout_is_fixed = fixed is not None and (fixed.tensor_parallel is not None or fixed.fixes_layout)
     if layout_is_fixed:
         across &= ~wired.any(axis=0)
     inside = layouts.accelerator_count <= node.accelerators_per_node[:, None]
@@ -284,7 +284,7 @@ def _wired_layouts(
     count, domain = node.accelerators_per_node[:, None], node.scale_up_domain[:, None]
     nodes = np.ceil(size / count)
     whole = ~np.isnan(node.network_bytes_per_s) & (node.share == 1)
-    network_known = whole[:, None] | (fixed is not None and fixed.laid_out)
+    network_known = whole[:, None] | (fixed is not None and fixed.fixes_layout)
     network_allowed = (network_known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
     whole_machines = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]

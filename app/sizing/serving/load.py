@@ -14,7 +14,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, trace_label, unrecorded
+from app.sizing.formula import formula, trace_label, suspend_recording
 from app.sizing.serving.flow import (
     closed_overlap_share,
     queue_free_ttft_s,
@@ -361,7 +361,7 @@ def unloaded_stream(
         percentile=workload.slo.percentile,
         closed=workload.load is Load.CLOSED,
     )
-    with unrecorded():
+    with suspend_recording():
         fastest = decode_cadence(stream, np.ones(len(plans))).tpot_s
     return UnloadedStream(margins, within, prefill, fastest, tightest=tightest)
 
@@ -379,7 +379,7 @@ def stream_speed(
 ) -> StreamSpeed:
     """Capacity of every plan within the workload's latency limits."""
     within = unloaded.within
-    with unrecorded():
+    with suspend_recording():
         found = bisect_largest(np.ones(len(memory)), memory.sequences, within, halvings=BATCH_BISECTIONS)
     peak = np.maximum(1.0, np.floor(found + 1e-6))
     with trace_label("all sequences running"):
@@ -405,6 +405,6 @@ def capacity_within_limits(workload: InferenceWorkload, within: WithinLimits, pe
         first = within.long_prompt_ttft_s(at, peak)
     waits = QueueWithinLimit(first, at.prompt_service_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile)
     most = np.minimum(by_batch, assumed.prefill_share_limit / within.occupancy_s)
-    with unrecorded():
+    with suspend_recording():
         by_queue = bisect_largest(np.zeros(len(peak)), most, waits)
     return capacity_per_s(by_batch, within.occupancy_s, by_queue, assumed)

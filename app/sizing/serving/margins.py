@@ -72,6 +72,6 @@ def margins_at(
     """Multipliers at a z-score; z = 0 is the median prediction."""
     names = spread_names(workload)
     chosen = {name: spreads.get_spread(name) for name in names}
-    factors = {name: np.exp(spread.scale(neighbourhood) * spread.quantile(z)) for name, spread in chosen.items()}
+    factors = {name: np.exp(spread.relative_spread(neighbourhood) * spread.error_quantile(z)) for name, spread in chosen.items()}
     rate, tpot, ttft = (factors[name] for name in names)
     return Margins(rate, tpot, ttft, np.full(len(neighbourhood), assumed.memory_deviation) * z)

@@ -9,9 +9,9 @@ import numpy as np
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.assumptions.hosts import HostAssumptions
-from app.sizing.columns import Codes, Column, Mask, distinct, with_rows
+from app.sizing.columns import Codes, Column, Mask, distinct_rows, with_rows
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines import engine_named
 from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, Question
@@ -67,9 +67,9 @@ def with_host_weights(
     place = offload_targets(plans, market)
     able = (place > 0) & can_offload(plans)
     if share is not None:
-        return with_requested_share(plans, place, able, share, market, question.assumptions.unnoted)
+        return with_requested_share(plans, place, able, share, market, question.assumptions.without_recording)
     named = fixed is not None and fixed.engine is not None
-    if not (workload.personal or named) or not able.any():
+    if not (workload.is_personal or named) or not able.any():
         return plans
     return with_least_share(question, workload, plans, place, able, market, fixed)
 
@@ -113,7 +113,7 @@ def with_requested_share(plans: Plans, place: Codes, able: Mask, share: float, m
             f"weights_on_host: this engine offloads only routed experts. Set weights_on_host to at most {most:.3f}."
         )
     plans, place = plans.take(whole), place[whole]
-    with unrecorded():
+    with suspend_recording():
         on = build_host_offload(plans, place, np.full(len(plans), share), market, assumed)
     return split_weights(plans, np.arange(len(plans)), on)
 
@@ -131,18 +131,18 @@ def with_least_share(
 
     Something else fits if a plan without offloading fits and stays within the limits.
     """
-    kind, assumed = serving_backend(workload), question.assumptions.unnoted
-    first, index = distinct(replica_equivalence_key(plans, market))
+    kind, assumed = serving_backend(workload), question.assumptions.without_recording
+    first, index = distinct_rows(replica_equivalence_key(plans, market))
     unique = plans.take(first)
     settings = Settings() if fixed is None else requested_settings(fixed, unique, workload.redundancy)
-    with unrecorded():
+    with suspend_recording():
         memory = kind.estimate_memory(workload, unique, assumed, settings, confidence_margins(question, workload, unique, market))
     fits = memory.fits[index]
     fits_without = np.zeros(len(market.accelerators), dtype=bool)
     fits_without[plans.accelerator[fits & replica_within_constraints(question, plans)]] = True
     rows = np.flatnonzero(able & ~fits & ~fits_without[plans.accelerator])
-    wanted = max(1.0, workload.in_flight) if workload.personal else 1.0
-    with unrecorded():
+    wanted = max(1.0, workload.in_flight) if workload.is_personal else 1.0
+    with suspend_recording():
         lacking, place = plans.take(rows), place[rows]
         share = least_host_weight_share(workload, lacking, memory.take(index[rows]), place, wanted, assumed)
         on = build_host_offload(lacking, place, share, market, assumed)

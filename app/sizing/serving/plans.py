@@ -11,13 +11,13 @@ from app.sizing.columns import Codes, Column, Columns, Mask, Indexed, lazy_rows
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.unsupported import Unsupported
-from app.sizing.formula import unrecorded
+from app.sizing.decisions.unsupported import SupportFilter
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import RATES, Achieved
 from app.sizing.hardware.tables import FORMATS, AcceleratorColumns, Machines, MemoryRules, SchedulingColumns, Stacks
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.attention import AttentionGroup
-from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, Use
+from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS, FormatUse
 from app.sizing.question import Constraints, Deployment
 from app.sizing.serving.host_weights import HostOffload
 from app.sizing.serving.layouts import candidate_layouts, legal_layouts
@@ -143,13 +143,13 @@ class Plans(Columns):
     @property
     def linked_stage_accelerators(self) -> Column:
         """Accelerators of a stage that are connected within one machine or scale-up domain."""
-        with unrecorded():
+        with suspend_recording():
             return np.minimum(self.stage_accelerators, np.maximum(self.scale_up_domain, self.accelerators_per_node))
 
     @property
     def linked_ranks(self) -> Column:
         """Tensor-parallel ranks that are connected within one machine or scale-up domain."""
-        with unrecorded():
+        with suspend_recording():
             return np.minimum(self.tensor_parallel, np.maximum(self.scale_up_domain, self.accelerators_per_node))
 
     @property
@@ -189,7 +189,7 @@ class Plans(Columns):
     @property
     def hosts(self) -> tuple[int, Codes]:
         """Number of distinct host types from a replica's point of view, and the type of each plan."""
-        kinds, which = self.machines.table.hosts
+        kinds, which = self.machines.table.host_kinds
         if self.on_host is None:
             return kinds, which[self.machines.rows]
         more, offload_type = self.on_host.distinct_placements
@@ -198,7 +198,7 @@ class Plans(Columns):
     @property
     def linked_nodes(self) -> Column:
         """Machines that a network joins into one replica; 1 where its accelerators share a scale-up link."""
-        with unrecorded():
+        with suspend_recording():
             return np.where(self.accelerators_per_replica > self.scale_up_domain, self.nodes_per_replica, 1.0)
 
 
@@ -211,8 +211,8 @@ def default_weight_formats(model: ModelArchitecture, *, personal: bool) -> froze
     8-bit formats explicitly.
     """
     native = WEIGHT_FORMATS[model.native_format].nominal_bits
-    uses = (Use.SERVICE, Use.PERSONAL) if personal else (Use.SERVICE,)
-    usual = [f for f in WEIGHT_FORMATS.values() if f.default in uses]
+    uses = (FormatUse.SERVICE, FormatUse.PERSONAL) if personal else (FormatUse.SERVICE,)
+    usual = [f for f in WEIGHT_FORMATS.values() if f.default_use in uses]
     if model.kind is not ModelKind.DECODER:
         usual = [f for f in usual if f.nominal_bits >= 16]
     return frozenset(
@@ -249,7 +249,7 @@ def build_plans(
     constraints: Constraints,
     rejections: Rejections,
     assumed: Assumptions,
-    unsupported: Unsupported,
+    unsupported: SupportFilter,
     *,
     fixed: Deployment | None = None,
 ) -> Plans:
@@ -301,7 +301,7 @@ def pair_machines_with_stacks(
     stacks: Stacks,
     accelerators: AcceleratorColumns,
     rejections: Rejections,
-    unsupported: Unsupported,
+    unsupported: SupportFilter,
     *,
     formats_are_requested: bool,
 ) -> MachineStackPairs:
@@ -372,7 +372,7 @@ def _matrix_rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: 
     rate.
     """
     bit16 = accelerators.bit16[accelerator]
-    own = np.stack([accelerators.rate(name) for name in RATES])[stacks.rate[stack], accelerator]
+    own = np.stack([accelerators.matrix_rate(name) for name in RATES])[stacks.rate[stack], accelerator]
     rate = np.where(np.isnan(own), bit16, own)
     blocks = accelerators.int8[accelerator] / np.where(stacks.wide[stack], 2.0, 1.0)
     return np.where(stacks.ggml[stack] & ~np.isnan(blocks), blocks, rate), bit16

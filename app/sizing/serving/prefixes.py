@@ -18,7 +18,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, at, choose_rows
 from app.sizing.decisions.placement import replicas_for_requests
-from app.sizing.formula import formula, trace_label, unrecorded
+from app.sizing.formula import formula, trace_label, suspend_recording
 from app.sizing.result import PrefixCache
 from app.sizing.serving.cache import Prefixes
 from app.sizing.serving.flow import closed_loop, open_rate_per_s
@@ -167,14 +167,14 @@ def speed_with_hits(
 ) -> StreamSpeed:
     """Speed of a replica that keeps the prefixes of idle sessions in its cache."""
     fitting, most = prefix_fit_test(workload, memory, prefixes, speed)
-    with unrecorded():
+    with suspend_recording():
         batch = bisect_largest(np.zeros(len(memory)), most, fitting)
         always = replace(fitting, most=memory.sequences, z=0.0).holds(memory.sequences)
     sequences, peak, slower = memory.sequences, speed.slo_batch, Margins.without_margin(len(memory)).rate
     if workload.load is not Load.OPEN:
         sequences = np.floor(batch + 1e-6)
         batch = peak = np.minimum(peak, sequences)
-        with unrecorded():
+        with suspend_recording():
             # More in flight may be slower and so leave fewer sessions idle: what fits there need not fit here.
             fitted = bisect_largest(np.zeros(len(memory)), peak, fitting)
         shrunk = fitted < peak
@@ -199,7 +199,7 @@ def serving_value(workload: InferenceWorkload, speed: StreamSpeed) -> Column:
     """Figure that decides between two speeds of a replica: its request rate, or one over the replicas needed."""
     if workload.load is Load.OPEN:
         return speed.capacity_per_s
-    with unrecorded():
+    with suspend_recording():
         replicas = replicas_for_requests(workload.in_flight, speed.slo_batch)
     return np.where(speed.has_capacity, 1 / replicas, 0.0)
 
@@ -267,7 +267,7 @@ def prefix_cache_reports(
     idle, waiting = operation.idle_sessions, operation.prefix_bytes
     if prefixes is None or cold_unloaded is None or reservation is None or idle is None or waiting is None:
         return (None,) * len(memory)
-    with unrecorded():
+    with suspend_recording():
         without = serving_value(workload, stream_speed(workload, memory, cold_unloaded, assumed))
         longer = replace(prefixes, turn_gap_s=2 * prefixes.turn_gap_s)
         later = np.maximum(serving_value(workload, speed_with_hits(workload, memory, longer, speed)), without)

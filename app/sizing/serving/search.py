@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Mask, distinct, with_rows
+from app.sizing.columns import Codes, Column, Mask, distinct_rows, with_rows
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.machines import Candidates, candidates
-from app.sizing.decisions.placement import fleet, replicas_needed, replicas_per_node
-from app.sizing.decisions.ranking import contenders, score_of
+from app.sizing.decisions.machines import Candidates, find_candidates
+from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas_per_node
+from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.unsupported import Unsupported
-from app.sizing.decisions.volume import least_run_s, may_be_in_time, replicas_for_volume
+from app.sizing.decisions.unsupported import SupportFilter
+from app.sizing.decisions.volume import min_run_s, can_meet_deadline, replicas_for_volume
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
-from app.sizing.result import Reached
+from app.sizing.result import FilterStage
 from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.daily import daily_usd_per_hour
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
@@ -59,7 +59,7 @@ def enumerate_plans(
     formats = requested_formats(model, constraints, fixed, personal=personal)
     engines, work = requested_engines(constraints, fixed), Work(phase, task=model.task)
     stacks = select_stacks(market, work, formats, engines, fixed)
-    without = Unsupported(market, engines, formats, work)
+    without = SupportFilter(market, engines, formats, work)
     on = model, machines, stacks, market.columns, constraints, rejections, assumed, without
     return filter_by_adapter_support(model, build_plans(*on, fixed=fixed), market, rejections)
 
@@ -68,12 +68,12 @@ def enumerate_allowed_plans(question: Question, workload: InferenceWorkload, mar
     """All plans that a request allows, on the machines whose prices it accepts."""
     constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
     sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
-    many, ends, today = workload.serves_many, workload.ends, question.today
+    many, ends, today = workload.serves_many, workload.is_finite, question.today
     gives_back = bool(workload.hourly_shares)
-    machines = candidates(
+    machines = find_candidates(
         *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
     )
-    phase, personal = serving_backend(workload).phase, workload.personal
+    phase, personal = serving_backend(workload).phase, workload.is_personal
     return enumerate_plans(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
 
 
@@ -176,7 +176,7 @@ def build_options(
 ) -> Options:
     """Build options: plans with their spares, machines and cost."""
     assert settings.replicas is not None
-    placed = fleet(
+    placed = plan_fleet(
         workload.redundancy,
         plans.accelerators_per_replica,
         plans.accelerators_per_node,
@@ -222,7 +222,7 @@ def search_plans(
     The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
     fixes.
     """
-    first, group_of_plan = distinct(replica_equivalence_key(plans, market))
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, market))
     distinct_plans = plans.take(first)
     margins = confidence_margins(question, workload, distinct_plans, market)
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, workload.redundancy)
@@ -253,20 +253,20 @@ def search_plans(
         return options
     decisive = np.ones(len(options), bool)
     if workload.load is Load.OPEN and question.objective not in (Objective.LATENCY, Objective.BALANCED):
-        score = score_of(question.objective, measures(workload, options))
-        decisive = contenders(options.accelerator, score, types=question.limit if workload.single_pass else None)
+        score = objective_score(question.objective, measures(workload, options))
+        decisive = best_by_score(options.accelerator, score, types=question.limit if workload.single_pass else None)
     return with_operating_points(workload, options, rows, decisive, memory, speed)
 
 
 def confidence_margins(question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
-    around = stack_neighbourhoods(workload, plans.stacks.table, market.beside_stacks, question.assumptions)
+    around = stack_neighbourhoods(workload, plans.stacks.table, market.stack_evidence, question.assumptions)
     standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
     margins = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
     if plans.on_host is None:
         return margins
     away = np.flatnonzero(plans.offloads_weights)
-    offload_margins_around = plan_neighbourhoods(workload, plans.take(away), market.beside_stacks, question.assumptions)
+    offload_margins_around = plan_neighbourhoods(workload, plans.take(away), market.stack_evidence, question.assumptions)
     return with_rows(margins, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions))
 
 
@@ -298,7 +298,7 @@ def feasible_plans(
         available=memory.usable_bytes[rejected_rows] / GIB,
         unit="gib",
         count=plans.accelerators_per_replica[rejected_rows],
-        reached=Reached.MEMORY,
+        reached=FilterStage.MEMORY,
     )
     rows = np.flatnonzero(fits)
     plans, memory = plans.take(rows), memory.take(rows)
@@ -337,7 +337,7 @@ def reject_slow_plans(
                 available=limit.available_s[rows] * 1e3,
                 unit="ms",
                 count=plans.accelerators_per_replica[rows],
-                reached=Reached.SPEED,
+                reached=FilterStage.SPEED,
             )
         left = met
 
@@ -345,7 +345,7 @@ def reject_slow_plans(
 def reject_late_plans(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
     """Mask of plans that can meet the deadline with some number of replicas; types without one are rejected."""
     capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
-    in_time = may_be_in_time(workload, capacity, batch, start)
+    in_time = can_meet_deadline(workload, capacity, batch, start)
     if workload.deadline_s is not None:
         rejections.reject_with_shortfall(
             options.accelerator,
@@ -353,11 +353,11 @@ def reject_late_plans(question: Question, workload: InferenceWorkload, options: 
             code="too_slow",
             text=f"At {question.constraints.confidence * 100:g} % confidence, {{name}} needs {{needed}} hours to start "
             "and process one batch, with any number of accelerators. The deadline is {available} hours.",
-            needed=least_run_s(capacity, batch, start) / SECONDS_PER_HOUR,
+            needed=min_run_s(capacity, batch, start) / SECONDS_PER_HOUR,
             available=np.full(len(options), workload.deadline_s / SECONDS_PER_HOUR),
             unit="hours",
             count=options.plans.accelerators_per_replica,
-            reached=Reached.SPEED,
+            reached=FilterStage.SPEED,
         )
     return in_time
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, at
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines.scheduling import Policy
 from app.sizing.question import Deployment
 from app.sizing.serving.communication import link_use
@@ -30,7 +30,7 @@ from app.sizing.serving.simulation import MIXED, PREFILL_FIRST, Replica, Request
 from app.sizing.serving.simulation.draws import CLASSES, OUTPUTS, PROMPTS, DrawnRequests, draw_uniforms, unit_gaps
 from app.sizing.serving.simulation.tables import build_replica, replica_work
 from app.sizing.serving.streaming import uses_server
-from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, population_of, populations
+from app.sizing.workload import InferenceWorkload, Load, Slo, Trace, draw_population, group_populations
 from app.work import stage
 
 SEED = 1
@@ -80,7 +80,7 @@ def simulate_curves(
         most_requests: cap on the simulated requests per load.
     """
     count = min(int(assumed.simulated_requests), most_requests or int(assumed.simulated_requests))
-    with unrecorded():
+    with suspend_recording():
         replicas = [replica_at(workload, plans, memory, row, assumed, requested) for row in range(len(plans))]
         if workload.load is Load.CLOSED:
             most = (memory.sequences * plans.data_parallel).tolist()
@@ -141,7 +141,7 @@ def replica_at(
 
 def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
-    prompts, answers = workload.drawn(*(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
+    prompts, answers = workload.draw_lengths(*(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
     return DrawnRequests(
         unit_gaps(SEED, count, workload.burstiness),
         prompts,
@@ -184,7 +184,7 @@ def simulate_trace(workload: InferenceWorkload, replica: Replica, saturation_per
     rates, nodes = most * np.array(RATE_SHARES), []
     for rate in rates.tolist():
         every = max(1, round(workload.peak_per_s / rate))
-        requests = sample_trace(workload, trace.faster(rate * every / workload.peak_per_s), every)
+        requests = sample_trace(workload, trace.scale_rate(rate * every / workload.peak_per_s), every)
         nodes.append(simulate_load(workload, replica, RequestWindow(requests, 0, len(requests.arrival_s))))
     return build_curve(workload, replica, rates, nodes, stable_below=most, closed=False)
 
@@ -285,11 +285,11 @@ def class_parts(workload: InferenceWorkload, window: RequestWindow) -> list[tupl
     every = np.arange(window.wanted - window.warm)
     if not workload.classes:
         return [(1.0, workload.slo, every)]
-    which = population_of(workload.classes, draw_uniforms(SEED, CLASSES, window.wanted))[window.warm :]
-    kinds = populations(workload.classes)
+    which = draw_population(workload.classes, draw_uniforms(SEED, CLASSES, window.wanted))[window.warm :]
+    kinds = group_populations(workload.classes)
     parts = []
     for each in workload.classes:
-        (index,) = (i for i, kind in enumerate(kinds) if kind.holds(each))
+        (index,) = (i for i, kind in enumerate(kinds) if kind.contains_class(each))
         parts.append((each.peak_per_s / workload.peak_per_s, each.slo, every[which == index]))
     return parts
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, trace_label, unrecorded
+from app.sizing.formula import formula, trace_label, suspend_recording
 from app.sizing.model.sample import SampleWork
 from app.sizing.serving.batch import BatchTerms, batch_terms, batch_cycle_s, plan_padding_factors
 from app.sizing.serving.host import estimate_host_work
@@ -242,7 +242,7 @@ def unloaded_single_pass(
         padding_factor=plan_padding_factors(workload, plans, assumed),
         host=estimate_host_work(workload, work, plans, assumed),
     )
-    with unrecorded():
+    with suspend_recording():
         fastest = batch_cycle_s(terms, np.ones(len(plans))) * (2 if workload.load is Load.OPEN else 1)
         fastest = fastest + terms.host_work.host_s
     return UnloadedBatch(margins, terms, fastest, e2e_limit_s(workload, margins))
@@ -258,7 +258,7 @@ def single_pass_speed(workload: InferenceWorkload, memory: Memory, unloaded: Unl
     """Capacity of a device: its rate at the largest batch of which two fit into the end-to-end limit."""
     terms, peak, most = unloaded.terms, memory.sequences, memory.sequences
     if workload.load not in (Load.OFFLINE, Load.BATCH):
-        with unrecorded():
+        with suspend_recording():
             batch = bisect_largest(np.ones(len(memory)), most, TwoBatchesWithinLimit(terms, unloaded.e2e_limit_s))
         peak = np.maximum(1.0, np.floor(batch + 1e-6))
     capacity = batches_per_s(peak, batch_cycle_s(terms, peak)) / unloaded.margins.rate
@@ -327,7 +327,7 @@ def single_pass_operating_point(workload: InferenceWorkload, memory: Memory, spe
     is_open = workload.load is Load.OPEN
     if is_open:
         rate = workload.peak_per_s / replicas
-        with unrecorded():
+        with suspend_recording():
             batch = bisect_largest(ones * 0.0, most, ArrivalsFillBatch(terms, rate))
         overloaded = rate > speed.saturation_per_s
         used = rate / np.maximum(speed.capacity_per_s, 1e-12)

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.engines import engine_named
-from app.sizing.hardware.stacks import competing
+from app.sizing.hardware.stacks import competing_mask
 from app.sizing.hardware.support.records import LEVELS, Level, Work
 from app.sizing.hardware.tables import Stacks
 from app.sizing.model.adapted import loaded_adapters
@@ -45,13 +45,13 @@ def select_stacks(
 ) -> Stacks:
     """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
     key = work, formats, engines
-    selected = market.stacks_known.get(key)
+    selected = market.stacks_cache.get(key)
     if selected is None:
-        if len(market.stacks_known) >= MAX_CACHED_SELECTIONS:
-            market.stacks_known.clear()
-        selected = market.stacks_known[key] = _filter_stacks(market, work, formats, engines)
+        if len(market.stacks_cache) >= MAX_CACHED_SELECTIONS:
+            market.stacks_cache.clear()
+        selected = market.stacks_cache[key] = _filter_stacks(market, work, formats, engines)
     if fixed is not None and fixed.engine is not None:
-        return market.of_version(selected, fixed.engine_version)
+        return market.stacks_of_version(selected, fixed.engine_version)
     return selected
 
 
@@ -69,6 +69,6 @@ def _filter_stacks(market: Catalog, work: Work, formats: frozenset[str], engines
     selected = stacks.take(np.flatnonzero(keep))
     selected = replace(selected, expected=level[keep] == LEVELS.index(Level.EXPECTED))
     if not engines:
-        on = competing(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
+        on = competing_mask(selected.on, selected.expected, selected.named_only[:, TASKS.index(work.task)])
         selected = replace(selected, on=on).take(np.flatnonzero(on.any(axis=1)))
     return selected

@@ -12,7 +12,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_for_accelerators, is_legal_degree
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING, NONE, SELECTIVE
@@ -69,7 +69,7 @@ def compare_with_neighbors(counts: Counts, plans: TrainingPlans, run: Run, assum
     able &= is_legal_degree(counts, table, np.maximum(1.0, near))
     keep = _first_feasible_neighbors([row for row, *_ in neighbors], able[: len(neighbors)])
     rows = np.concatenate([keep, np.arange(len(neighbors), len(table))])
-    with unrecorded():
+    with suspend_recording():
         other = run_at(counts, table.take(rows), degree[rows], assumed)
     fitting = fits_memory(table.take(rows), other, assumed)
     alternatives: list[list[Alternative]] = [[] for _ in chosen]

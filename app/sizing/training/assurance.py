@@ -113,7 +113,7 @@ def _needs_per_level(
     total, capacity = sizes.memory.total_bytes, sizes.memory.capacity_bytes
     accelerators, usd = (np.full((len(plans), len(levels)), np.nan) for _ in range(2))
     for i, level in enumerate(levels):
-        wall = sizes.wall_s * margins.time.factor(level, margins.time_scale)
+        wall = sizes.wall_s * margins.time.error_factor(level, margins.time_scale)
         needed_bytes = total * memory_factor(candidates, sizes.memory, level)
         feasible = np.flatnonzero(fitting & (needed_bytes <= capacity) & (wall <= deadline_s))
         cost = usd_total(usd_per_hour, wall)

@@ -17,12 +17,12 @@ def memory_scale(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     """Return how much wider the uncertainty of each plan's memory is than that of memory counted to the byte."""
     margins = plans.stack.margins
     counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-    return margins.memory.scale(memory_neighbourhood(counted, memory.total_bytes, margins.recipe_known, margins.widened))
+    return margins.memory.relative_spread(memory_neighbourhood(counted, memory.total_bytes, margins.recipe_known, margins.widened))
 
 
 def memory_factor(plans: TrainingPlans, memory: TrainingMemory, confidence: float) -> Column:
     """Return the factor on each plan's predicted memory that covers a confidence."""
-    return plans.stack.margins.memory.factor(confidence, memory_scale(plans, memory))
+    return plans.stack.margins.memory.error_factor(confidence, memory_scale(plans, memory))
 
 
 def allowed_bytes(plans: TrainingPlans, memory: TrainingMemory) -> Column:
@@ -44,4 +44,4 @@ def fits_at_confidence(plans: TrainingPlans, memory: TrainingMemory) -> Mask:
 def fit_probability(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     """Return the probability that each plan fits in memory."""
     room = np.log(memory.capacity_bytes / memory.total_bytes)
-    return plans.stack.margins.memory.confidence(room, memory_scale(plans, memory))
+    return plans.stack.margins.memory.probability_within(room, memory_scale(plans, memory))

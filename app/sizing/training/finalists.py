@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.sizing.columns import Column, Mask
-from app.sizing.decisions.bill import bills
+from app.sizing.decisions.bill import itemize_costs
 from app.sizing.decisions.cost import Cost
-from app.sizing.formula import Trace, recording, unrecorded
+from app.sizing.formula import Trace, record_trace, suspend_recording
 from app.sizing.question import Question
 from app.sizing.result import Part
 from app.sizing.training.alternatives import ComparisonRuns, compare_with_neighbors
@@ -53,11 +53,11 @@ def assess_finalists(
     If the question requests a trace, the runs are evaluated again with recording on.
     """
     assumed, economics = question.assumptions, question.economics
-    with recording(wanted=question.trace) as trace:
+    with record_trace(wanted=question.trace) as trace:
         if question.trace:
             run = run_at(counts, plans, run.data_parallel, assumed)
         cost = run_cost(plans, run, assumed, economics)
-        with unrecorded():
+        with suspend_recording():
             comparisons = compare_with_neighbors(counts, plans, run, assumed)
             assurance = assess_assurance(counts, plans, run, deadline_s, question)
             held, _ = estimate_training_memory(counts, plans, run.data_parallel, assumed)
@@ -65,5 +65,5 @@ def assess_finalists(
         fits_median = fits_memory(plans, run, assumed)
     chunks = virtual_pipeline(counts, plans)
     host = run.memory.host_bytes
-    cost_items = bills(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
+    cost_items = itemize_costs(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
     return Finalists(plans, run, held, cost, fits_median, outcome, comparisons, assurance, chunks, trace, cost_items)

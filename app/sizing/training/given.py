@@ -6,7 +6,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
-from app.sizing.decisions.ranking import rounded
+from app.sizing.decisions.ranking import ranking_key
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Deployment, Question
 from app.sizing.training.counts import Counts
@@ -64,9 +64,9 @@ def rank_requested_runs(workload: TrainingWorkload, counts: Counts, costed: Cost
     wall = run.wall_s * margins.time_factor
     late = wall > workload.deadline_s
     figure = np.where(late, wall, comparison_score(counts, costed, question))
-    ties = stable_run_key(costed), rounded(costed.cost.usd_per_hour)
+    ties = stable_run_key(costed), ranking_key(costed.cost.usd_per_hour)
     batch_excess = batch_deviation(counts, run)
-    return np.lexsort((*ties, rounded(figure), late, batch_excess, plans.last_resort, short, unfit))
+    return np.lexsort((*ties, ranking_key(figure), late, batch_excess, plans.last_resort, short, unfit))
 
 
 def batch_deviation(counts: Counts, run: Run) -> Column:

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.formula import unrecorded
-from app.sizing.hardware.recipes import Recipes, code
+from app.sizing.formula import suspend_recording
+from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.counts import Counts
 from app.sizing.training.layer import LayerBytes, layer_kinds, layer_bytes
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING, FULL, SELECTIVE
 from app.sizing.training.widths import ParamBytes, param_bytes, param_kinds
 
 CHECKPOINTING_MODE_COUNT = len(ACTIVATION_CHECKPOINTING)
-RECOMPUTES_NONE, RECOMPUTES_ALL = code("recomputation", "none"), code("recomputation", "full")
+RECOMPUTES_NONE, RECOMPUTES_ALL = vocabulary_code("recomputation", "none"), vocabulary_code("recomputation", "full")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def build_framework_bytes_table(counts: Counts, recipe: Recipes, *, flash: bool)
     """Build the table of every framework in every mode that a plan may choose."""
     rows = np.arange(len(recipe) * 2 * CHECKPOINTING_MODE_COUNT)
     sharded = (rows // CHECKPOINTING_MODE_COUNT) % 2 == 1
-    with unrecorded():
+    with suspend_recording():
         return FrameworkBytesTable(framework_bytes(counts, recipe.take(rows // (2 * CHECKPOINTING_MODE_COUNT)), sharded, rows % CHECKPOINTING_MODE_COUNT, flash=flash))
 
 

@@ -16,16 +16,16 @@ import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.formula import formula, trace_label
-from app.sizing.hardware.recipes import Recipes, code
+from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.counts import Counts, Layer
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
 TRACED = "traced steps of PyTorch 2.15"
-EAGER, COMPILED = code("kernels", "eager"), code("kernels", "compiled")
-NONE, OPERATORS, ATTENTION = (code("selective", name) for name in ("none", "operators", "attention"))
-EVERY_SECOND, FULL = code("selective", "every_second_layer"), code("selective", "full")
+EAGER, COMPILED = vocabulary_code("kernels", "eager"), vocabulary_code("kernels", "compiled")
+NONE, OPERATORS, ATTENTION = (vocabulary_code("selective", name) for name in ("none", "operators", "attention"))
+EVERY_SECOND, FULL = vocabulary_code("selective", "every_second_layer"), vocabulary_code("selective", "full")
 ADAPTERS_32_BIT, ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = (
-    code("adapter_precision", name) for name in ("fp32", "autocast", "16bit")
+    vocabulary_code("adapter_precision", name) for name in ("fp32", "autocast", "16bit")
 )
 
 
@@ -67,7 +67,7 @@ def layer_kinds(run: Recipe, recipe: Recipes, recomputes: Codes, autocast: Mask,
         compiled=recipe.kernels == COMPILED,
         autocast=autocast,
         flash=flash,
-        widened=recipe.kbit_widening & run.quantised,
+        widened=recipe.kbit_widening & run.quantized,
         adapters_32_bit=recipe.adapter_precision == ADAPTERS_32_BIT,
         copies_inputs=recipe.adapter_dropout | (recipe.adapter_precision != ADAPTERS_16_BIT),
         dropout=recipe.adapter_dropout,

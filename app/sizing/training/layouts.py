@@ -10,7 +10,7 @@ from app.errors import Conflict
 from app.sizing.columns import Column, Mask, column
 from app.sizing.hardware.engines import ENGINES, Framework, engine_named
 from app.sizing.hardware.engines.record import OFFLOADS
-from app.sizing.hardware.recipes import RECOMPUTATIONS, WHOLE, as_said, recipe_of_framework
+from app.sizing.hardware.recipes import RECOMPUTATIONS, WHOLE, apply_settings, recipe_of_framework
 from app.sizing.product_names import product_name
 from app.sizing.question import Deployment
 from app.sizing.workload import Method, TrainingWorkload
@@ -308,7 +308,7 @@ def _check_recomputation(workload: TrainingWorkload, d: Deployment) -> None:
     """Reject selective recomputation for a framework that does not support it."""
     if d.framework is None or d.activation_checkpointing != ACTIVATION_CHECKPOINTING[SELECTIVE] or workload.in_samples:
         return
-    recipe = as_said(recipe_of_framework(d.framework, d.framework_version, workload.method.value), d.recipe)
+    recipe = apply_settings(recipe_of_framework(d.framework, d.framework_version, workload.method.value), d.recipe)
     if recipe.selective == "none":
         ways = ", ".join(way for way in RECOMPUTATIONS if way not in WHOLE)
         name = f"{product_name(recipe.framework)} {recipe.version}".strip()

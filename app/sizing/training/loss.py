@@ -8,14 +8,14 @@ import numpy as np
 
 from app.sizing.columns import Column, Columns
 from app.sizing.formula import formula
-from app.sizing.hardware.recipes import Recipes, code
+from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.counts import Counts, Layer
 from app.sizing.training.layer import ADAPTERS_AUTOCAST, EAGER, TRACED
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
 UPCAST, COMPILED, CHUNKED, FUSED, SHIFTED = (
-    code("loss", name) for name in ("upcast", "compiled", "chunked", "fused", "shifted")
+    vocabulary_code("loss", name) for name in ("upcast", "compiled", "chunked", "fused", "shifted")
 )
 
 
@@ -127,7 +127,7 @@ def held_logits_bytes(
     copies = np.where(recipe.loss == UPCAST, 0.0, np.where(recipe.loss == COMPILED, 2.0, 1.0))
     wider = copies * (BYTES_32_BIT - BYTES_16_BIT)
     view = np.where((recipe.loss == SHIFTED) & (plans.micro_batch_sequences <= 1), BYTES_32_BIT, 0.0)
-    widened = recipe.kbit_widening & run.quantised & (recipe.adapter_precision != ADAPTERS_AUTOCAST)
+    widened = recipe.kbit_widening & run.quantized & (recipe.adapter_precision != ADAPTERS_AUTOCAST)
     held = recipe.bytes_per_logit - view + np.where(widened, wider, 0.0)
     return np.where(recipe.loss == FUSED, 0.0, held) * logits + recipe.chunk_bytes_per_logit * logits_at_a_time
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.uncertainty import FARTHEST, Neighborhood, Spread
+from app.sizing.uncertainty import MAX_DISTANCE, Neighborhood, Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +26,13 @@ class Margins(Columns):
 def build_margins(confidence: float, time: tuple[Spread, Neighborhood], memory: Spread, recipe_known: Mask) -> Margins:
     """Build the margins of stacks from the published evidence near each of them."""
     of_time, time_neighbourhood = time
-    time_scale = of_time.scale(time_neighbourhood)
+    time_scale = of_time.relative_spread(time_neighbourhood)
     return Margins(
         asked=confidence,
         time=of_time,
         memory=memory,
         time_scale=time_scale,
-        time_factor=of_time.factor(confidence, time_scale),
+        time_factor=of_time.error_factor(confidence, time_scale),
         recipe_known=recipe_known,
         widened=time_neighbourhood.prior_width,
     )
@@ -47,7 +47,7 @@ def memory_neighbourhood(counted_bytes: Column, total_bytes: Column, recipe_know
     """
     share = np.where(recipe_known, 1.0 - counted_bytes / total_bytes, 1.0)
     none = np.zeros_like(share)
-    return Neighborhood(none, FARTHEST * share, none, widened)
+    return Neighborhood(none, MAX_DISTANCE * share, none, widened)
 
 
 def meets_deadline_at_confidence(margins: Margins, wall_s: Column, deadline_s: float) -> Mask:
@@ -58,4 +58,4 @@ def meets_deadline_at_confidence(margins: Margins, wall_s: Column, deadline_s: f
 
 def deadline_probability(margins: Margins, wall_s: Column, deadline_s: float) -> Column:
     """Probability that each run meets the deadline."""
-    return margins.time.confidence(np.log(deadline_s / wall_s), margins.time_scale)
+    return margins.time.probability_within(np.log(deadline_s / wall_s), margins.time_scale)

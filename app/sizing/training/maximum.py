@@ -8,7 +8,7 @@ from dataclasses import replace
 from app.errors import Conflict
 from app.sizing.model.counting.size import assumed_architecture
 from app.sizing.question import Deployment
-from app.sizing.values.runs import UNITS, Maximum
+from app.sizing.values.runs import QUANTITY_UNITS, MaximumThatFits
 from app.sizing.workload import TrainingWorkload
 
 QUANTITIES = ("parameters", "sequence_length", "micro_batch")
@@ -47,7 +47,7 @@ def find_maximum(
     deployment: Deployment,
     devices: int,
     fits: Callable[[TrainingWorkload, Deployment], bool],
-) -> Maximum:
+) -> MaximumThatFits:
     """Find the largest value that fits, by bisection; memory grows monotonically with every quantity.
 
     Raises Conflict if nothing fits, or if the model does not process tokens.
@@ -61,11 +61,11 @@ def find_maximum(
     low, high = LOWER_BOUNDS[quantity], UPPER_BOUNDS[quantity]
     if not value_fits(low):
         raise Conflict(
-            f"Nothing fits: even the smallest size, {low:,.0f} {UNITS[quantity]}, exceeds memory. "
+            f"Nothing fits: even the smallest size, {low:,.0f} {QUANTITY_UNITS[quantity]}, exceeds memory. "
             "Request more accelerators, sharding (zero_stage 3) or offload."
         )
     if value_fits(high):
-        return Maximum(quantity, high, high)
+        return MaximumThatFits(quantity, high, high)
     while not _has_converged(quantity, low, high):
         midpoint = round_down_to_step(quantity, (low * high) ** 0.5)
         if midpoint <= low:
@@ -74,7 +74,7 @@ def find_maximum(
             low = midpoint
         else:
             high = midpoint
-    return Maximum(quantity, low, high)
+    return MaximumThatFits(quantity, low, high)
 
 
 def _has_converged(quantity: str, low: float, high: float) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns
 from app.sizing.decisions.cost import Cost, usd_total
-from app.sizing.formula import formula, unrecorded
+from app.sizing.formula import formula, suspend_recording
 from app.sizing.question import Economics
 from app.sizing.training.counts import Counts
 from app.sizing.training.plans import TrainingPlans
@@ -222,7 +222,7 @@ def run_outcome(
     """Return the result figures of every run of a table."""
     step_s, wall = run.step.step_s, run.wall_s
     rate, size = units_per_s(counts, run.batch, step_s), checkpoint_bytes(counts.checkpointed_params)
-    with unrecorded():
+    with suspend_recording():
         one_machine_units_per_s = units_per_s(counts, one_machine_run.batch, one_machine_run.step.step_s)
     per_node = plans.accelerators_per_node
     unit_bytes = assumed.dataset_bytes_per_sample if counts.in_samples else assumed.dataset_bytes_per_token

@@ -10,11 +10,11 @@ import numpy as np
 from app.sizing.columns import Codes, Column, Columns, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.unsupported import Unsupported
+from app.sizing.decisions.unsupported import SupportFilter
 from app.sizing.formula import is_recording
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import Framework
-from app.sizing.hardware.recipes import Recipes, code
+from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.hardware.tables import Machines
 from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
@@ -24,8 +24,8 @@ from app.sizing.training.layouts import FULL, LAYOUT_COLUMNS, SELECTIVE, candida
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
-OPERATORS, EVERY_SECOND = code("selective", "operators"), code("selective", "every_second_layer")
-EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = code("kernels", "eager"), code("gradients", "32bit"), code("selective", "none")
+OPERATORS, EVERY_SECOND = vocabulary_code("selective", "operators"), vocabulary_code("selective", "every_second_layer")
+EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = vocabulary_code("kernels", "eager"), vocabulary_code("gradients", "32bit"), vocabulary_code("selective", "none")
 WEIGHT_SHARDING_STAGE = 3  # lowest ZeRO stage that shards weights
 
 
@@ -174,7 +174,7 @@ def build_training_plans(
     frameworks: Sequence[Framework],
     on: Mask,
     rejections: Rejections,
-    unsupported: Unsupported,
+    unsupported: SupportFilter,
     *,
     fixed: Deployment | None = None,
 ) -> TrainingPlans:
@@ -239,7 +239,7 @@ def _join_plans(
     frameworks: Sequence[tuple[Framework, bool]],
     requested: Deployment,
     rejections: Rejections,
-    unsupported: Unsupported,
+    unsupported: SupportFilter,
 ) -> tuple[Codes, Codes, Codes, Column]:
     """Return (machine, stack, layout, columns of `LAYOUT_COLUMNS`) of every plan.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column
-from app.sizing.decisions.ranking import rounded
+from app.sizing.decisions.ranking import ranking_key
 from app.sizing.formula import formula
 
 
@@ -31,5 +31,5 @@ def best_row_per_type(accelerator: Codes, score: Column, usd: Column, tie: Colum
 
     The cheapest of equal rows wins, then the row with the lowest `tie` key.
     """
-    order = np.lexsort((tie, rounded(usd), rounded(score), accelerator))
+    order = np.lexsort((tie, ranking_key(usd), ranking_key(score), accelerator))
     return order[np.unique(accelerator[order], return_index=True)[1]]

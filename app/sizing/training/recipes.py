@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.formats import NF4_DOUBLE_QUANTISED_BITS
+from app.sizing.model.formats import NF4_DOUBLE_QUANTIZED_BITS
 from app.sizing.workload import Method, TrainingWorkload
 
 BYTES_16_BIT, BYTES_32_BIT = 2.0, 4.0
@@ -141,7 +141,7 @@ class Recipe:
     """
 
     frozen: bool  # whether only adapters are trained
-    quantised: bool  # whether the frozen base weights are in 4 bit
+    quantized: bool  # whether the frozen base weights are in 4 bit
     adapter_rank: float  # rank of the adapters; 0 without adapters
     element_bytes: float  # activation, bytes per element
     mixed: bool  # whether trained weights have a 32-bit master copy
@@ -171,7 +171,7 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
     base = frozen_bytes if frozen else precision.weight_bytes
     return Recipe(
         frozen=frozen,
-        quantised=quantized,
+        quantized=quantized,
         adapter_rank=float(workload.lora_rank) if frozen else 0.0,
         element_bytes=BYTES_32_BIT if precision.weight_bytes == BYTES_32_BIT else BYTES_16_BIT,
         mixed=not frozen and precision.master_bytes > 0,
@@ -187,7 +187,7 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
         matrix_update_bytes_per_param=optimizer.matrix_bytes,
         optimizer_moved_bytes_per_param=optimizer.moved_bytes,
         optimizer_flops_per_param_width=optimizer.flops_per_param_width,
-        dequantised_bytes_per_param=NF4_DOUBLE_QUANTISED_BITS / 8 + 2 * BYTES_16_BIT if quantized else 0.0,
+        dequantised_bytes_per_param=NF4_DOUBLE_QUANTIZED_BITS / 8 + 2 * BYTES_16_BIT if quantized else 0.0,
         conversion_bytes_per_input=precision.conversion_bytes,
         kept_bytes_saved_per_input=precision.kept_bytes_saved,
         products_per_param=2.0 if frozen else 3.0,
@@ -201,4 +201,4 @@ def nf4_bytes(model: ModelArchitecture) -> float:
     Source: Dettmers et al. 2023 (arXiv:2305.14314).
     """
     quantized = model.linear_params / max(1, model.total_params)
-    return quantized * (NF4_DOUBLE_QUANTISED_BITS / 8) + (1 - quantized) * BYTES_16_BIT
+    return quantized * (NF4_DOUBLE_QUANTIZED_BITS / 8) + (1 - quantized) * BYTES_16_BIT

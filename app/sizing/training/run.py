@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.decisions.acquisition import Deployed
+from app.sizing.decisions.acquisition import DeployedMachines
 from app.sizing.decisions.cost import Cost, deployment_cost
 from app.sizing.formula import formula
 from app.sizing.question import Economics
@@ -342,9 +342,9 @@ def run_cost(plans: TrainingPlans, run: Run, assumed: Assumptions, economics: Ec
     return deployment_cost(plans.offered, run.nodes, run.nodes, assumed, economics, host_bytes=host)
 
 
-def deployed_machines(plans: TrainingPlans, run: Run, cost: Cost) -> Deployed:
+def deployed_machines(plans: TrainingPlans, run: Run, cost: Cost) -> DeployedMachines:
     """Return the machines that each run uses, with cost and host memory."""
-    return Deployed(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, run.memory.host_bytes)
+    return DeployedMachines(plans.offered, cost, run.nodes, run.nodes, run.nodes > 1, run.memory.host_bytes)
 
 
 def fits_memory(plans: TrainingPlans, run: Run, assumed: Assumptions) -> Mask:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.sizing.columns import Column, stacked
+from app.sizing.columns import Column, concat_tables
 from app.sizing.decisions.cost import usd_total
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.question import Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import degree_for_accelerators, forms_cluster, is_legal_degree
@@ -15,7 +15,7 @@ from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.preference import pipeline_handicap
 from app.sizing.training.run import Run, fits_memory, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import CostedRuns
-from app.sizing.values.runs import Curve, Point
+from app.sizing.values.runs import ScalingCurve, ScalingPoint
 
 # Largest size of the curve's grid, in accelerators.
 LARGEST_CURVE_SIZE = 16384
@@ -51,7 +51,7 @@ def same_machine_and_framework(layouts: TrainingPlans, chosen: TrainingPlans) ->
     return layouts.take(np.flatnonzero(same))
 
 
-def scaling_curve(counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, question: Question) -> Curve | None:
+def scaling_curve(counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, question: Question) -> ScalingCurve | None:
     """Return the scaling curve of the first chosen run, or None if no size is feasible.
 
     The curve holds the fastest layout at each size that fits at the requested confidence, with the same machine and
@@ -66,19 +66,19 @@ def scaling_curve(counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, qu
     possible &= forms_cluster(layouts, sizes) & is_legal_degree(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
     rows, at = np.nonzero(possible)
     plans = layouts.take(rows)
-    with unrecorded():
+    with suspend_recording():
         run = run_at(counts, plans, degrees[rows, at], assumed)
     feasible = np.flatnonzero(run_fits_at_confidence(plans, run, assumed))
     compared = run.wall_s * pipeline_handicap(plans.pipeline_parallel, assumed)
     order = feasible[np.lexsort((compared[feasible], run.accelerators[feasible]))]
     best = run.take(order[np.unique(run.accelerators[order], return_index=True)[1]])
-    points = stacked([best, first.run]) if fits_memory(first.plans, first.run, assumed).all() else best
+    points = concat_tables([best, first.run]) if fits_memory(first.plans, first.run, assumed).all() else best
     if not len(points):
         return None
     return _build_curve(counts, first.plans, points.take(np.argsort(points.accelerators)), own, question)
 
 
-def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> Curve:
+def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, question: Question) -> ScalingCurve:
     """Build the curve through the best run of each size.
 
     The knee is the last size at which each step up returned at least the assumed share of the accelerators it added.
@@ -91,7 +91,7 @@ def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, que
     each = rate / run.accelerators
     efficiency = np.minimum.accumulate(each / np.maximum.accumulate(each))
     points = tuple(
-        Point(int(n), float(w), float(u) if np.isfinite(u) else None, float(r), float(e))
+        ScalingPoint(int(n), float(w), float(u) if np.isfinite(u) else None, float(r), float(e))
         for n, w, u, r, e in zip(run.accelerators, days(run.wall_s), usd, rate, efficiency, strict=True)
     )
     knee = 0
@@ -103,7 +103,7 @@ def _build_curve(counts: Counts, plans: TrainingPlans, run: Run, own: float, que
     ends = _why_curve_ends(plans)
     binds = ends if knee + 1 == len(points) else _limiting_part(run, knee)
     twice = next((p for p in points if p.accelerators == 2 * own), None)
-    return Curve(points, points[knee].accelerators, points[0].accelerators, binds, twice, ends)
+    return ScalingCurve(points, points[knee].accelerators, points[0].accelerators, binds, twice, ends)
 
 
 def _why_curve_ends(plans: TrainingPlans) -> str:

@@ -10,23 +10,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, names_of, stacked
+from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, column_names, concat_tables
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
-from app.sizing.decisions.machines import Candidates, candidates, oversubscribed, undominated
-from app.sizing.decisions.ranking import Measures, best_per_accelerator, score_of
+from app.sizing.decisions.machines import Candidates, find_candidates, apply_oversubscription, drop_dominated
+from app.sizing.decisions.ranking import Measures, best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import Rejections, NullRejections
-from app.sizing.decisions.unsupported import Unsupported
+from app.sizing.decisions.unsupported import SupportFilter
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
 from app.sizing.hardware.links import LINKS, known_network_bytes_per_s
 from app.sizing.hardware.parts import Link
-from app.sizing.hardware.recipes import Recipes, as_said, in_16_bit, recipe_of_framework
-from app.sizing.hardware.stacks import competing
+from app.sizing.hardware.recipes import Recipes, apply_settings, in_16_bit, recipe_of_framework
+from app.sizing.hardware.stacks import competing_mask
 from app.sizing.hardware.support.records import Work
 from app.sizing.hardware.trainers import Trainers, training_work
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
-from app.sizing.surroundings import Shape, StackKey, pool_of
+from app.sizing.surroundings import Shape, StackKey, evidence_pool
 from app.sizing.training.around import degrees_near_size
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import group_rows
@@ -53,8 +53,8 @@ def search_layouts(
     """Return the layouts that a question allows, on affordable machines that no other machine dominates."""
     constraints, assumed = question.constraints, question.assumptions
     candidate_query = (market, constraints, question.economics, assumed, rejections)
-    machines = candidates(*candidate_query, ends=True, today=question.today)
-    machines = oversubscribed(undominated(machines), assumed)
+    machines = find_candidates(*candidate_query, ends=True, today=question.today)
+    machines = apply_oversubscription(drop_dominated(machines), assumed)
     return training_layouts(workload, market, machines, constraints, rejections, assumed)
 
 
@@ -89,7 +89,7 @@ def training_layouts(
         [engine_named(catalog.engines[engine]).framework for _, engine in pairs],
         trainers.on,
         rejections,
-        Unsupported(catalog, engines, frozenset({required[0]}), required[1]),
+        SupportFilter(catalog, engines, frozenset({required[0]}), required[1]),
         fixed=fixed,
     )
 
@@ -98,7 +98,7 @@ def _allowed_trainers(catalog: Catalog, weight_format: str, work: Work, engines:
     """Return the allowed frameworks for this kind of training, on the accelerators where each competes."""
     supported = catalog.software.trainers(weight_format, work)
     if not engines:
-        on = competing(supported.on, supported.expected, supported.named_only)
+        on = competing_mask(supported.on, supported.expected, supported.named_only)
         return replace(supported, on=on).take(np.flatnonzero(on.any(axis=1)))
     return supported.take(np.array([name in engines for name in catalog.engines], dtype=bool)[supported.engine])
 
@@ -109,7 +109,7 @@ def _training_machines(
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
     precision, columns = PRECISIONS[workload.precision], catalog.columns
     node, accelerator = offered_machines.node, offered_machines.node.accelerator
-    peak, wide = columns.rate(precision.format_class)[accelerator] * node.share, columns.bit16[accelerator] * node.share
+    peak, wide = columns.matrix_rate(precision.format_class)[accelerator] * node.share, columns.bit16[accelerator] * node.share
     if precision.needs_bf16:
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
@@ -146,8 +146,8 @@ def _training_stacks(
 
     def coefficient_table(table: type[Table], *, read: bool = True) -> Table:
         keys = _coefficient_keys(workload, catalog, pairs) if read else []
-        rows = [catalog.coefficients.row_of(table, family, engine, rate) for engine, family in keys]
-        return table(**{name: column([r[name] for r in rows]) for name in names_of(table)})
+        rows = [catalog.coefficients.stack_row(table, family, engine, rate) for engine, family in keys]
+        return table(**{name: column([r[name] for r in rows]) for name in column_names(table)})
 
     return TrainingStacks(
         family=trainers.family,
@@ -172,14 +172,14 @@ def _framework_recipes(workload: TrainingWorkload, catalog: Catalog, trainers: T
     else:
         names = [catalog.engines[engine] for engine in trainers.engine.tolist()]
         requested_recipes = [recipe_of_framework(name, fixed.framework_version, method) for name in names]
-        recipes = Recipes.from_recipes([as_said(recipe, fixed.recipe) for recipe in requested_recipes])
+        recipes = Recipes.from_recipes([apply_settings(recipe, fixed.recipe) for recipe in requested_recipes])
     return in_16_bit(recipes) if PRECISIONS[workload.precision].only_16_bit else recipes
 
 
 def _coefficient_keys(workload: TrainingWorkload, catalog: Catalog, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
     """Return (framework whose coefficients apply, accelerator family) of each stack."""
     adapts = workload.method is not Method.FULL
-    return [(engine_named(catalog.engines[e]).underneath(adapts=adapts), catalog.families[f]) for f, e in pairs]
+    return [(engine_named(catalog.engines[e]).base_engine(adapts=adapts), catalog.families[f]) for f, e in pairs]
 
 
 def _stack_margins(
@@ -201,7 +201,7 @@ def _stack_margins(
     shape = Shape(float(workload.model.total_params), workload.units_per_sequence, 1.0)
 
     time = "training_samples" if workload.in_samples else "training"
-    neighbourhood = catalog.evidence_pools[pool_of(time)].index_stacks(keys).neighborhood(shape)
+    neighbourhood = catalog.evidence_pools[evidence_pool(time)].index_stacks(keys).neighborhood(shape)
     neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = catalog.spreads
     return build_margins(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
@@ -239,7 +239,7 @@ def smallest_runs(
     if not len(last_resort_runs):
         return usual
     row = np.concatenate([usual.row, remaining[last_resort_runs.row]])
-    return CostedRuns(row, layouts.take(row), stacked([usual.run, last_resort_runs.run]), stacked([usual.cost, last_resort_runs.cost]))
+    return CostedRuns(row, layouts.take(row), concat_tables([usual.run, last_resort_runs.run]), concat_tables([usual.cost, last_resort_runs.cost]))
 
 
 def _last_resort_runs(
@@ -316,7 +316,7 @@ def _with_sizes_around(
     good &= meets_deadline_at_confidence(plans.stack.margins, run.wall_s, workload.deadline_s)
     nearby_runs = _with_cost(attempts, attempts.feasible_rows[near[rows[good]]], run.take(good), question, NullRejections(()))
     row = np.concatenate([costed.row, nearby_runs.row])
-    return CostedRuns(row, attempts.layouts.take(row), stacked([costed.run, nearby_runs.run]), stacked([costed.cost, nearby_runs.cost]))
+    return CostedRuns(row, attempts.layouts.take(row), concat_tables([costed.run, nearby_runs.run]), concat_tables([costed.cost, nearby_runs.cost]))
 
 
 def _select_promising(workload: TrainingWorkload, counts: Counts, attempts: Attempts, question: Question) -> tuple[Codes, Column]:
@@ -326,7 +326,7 @@ def _select_promising(workload: TrainingWorkload, counts: Counts, attempts: Atte
     near tie.
     """
     plans, assumed = attempts.plans, question.assumptions
-    bound = score_of(question.objective, lower_bound_measures(counts, plans, attempts.parts.time))
+    bound = objective_score(question.objective, lower_bound_measures(counts, plans, attempts.parts.time))
     bound = bound * pipeline_handicap(plans.pipeline_parallel, assumed)
     leaders_rows = lowest_bounds_per_type(plans.accelerator, bound)
     sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, leaders_rows, assumed)
@@ -359,7 +359,7 @@ def _with_cost(attempts: Attempts, row: Codes, run: Run, question: Question, rej
 def comparison_score(counts: Counts, costed: CostedRuns, question: Question) -> Column:
     """Return the score that compares runs: the objective's figure times the pipeline handicap. Lower is better."""
     handicap = pipeline_handicap(costed.plans.pipeline_parallel, question.assumptions)
-    compared: Column = score_of(question.objective, run_measures(counts, costed)) * handicap
+    compared: Column = objective_score(question.objective, run_measures(counts, costed)) * handicap
     return compared
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.result import Reached
+from app.sizing.result import FilterStage
 from app.sizing.training.doubt import memory_factor
 from app.sizing.training.run import Run, host_fits_memory
 from app.sizing.training.smallest import Attempts
@@ -59,7 +59,7 @@ def _reject_too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, l
         available=memory.capacity_bytes[unexplained] / GIB,
         unit="gib",
         count=attempts.largest_accelerators[unexplained],
-        reached=Reached.MEMORY,
+        reached=FilterStage.MEMORY,
     )
     rejections.reject_with_shortfall(
         accelerator,
@@ -70,7 +70,7 @@ def _reject_too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, l
         available=memory.usable_bytes / GIB,
         unit="gib",
         count=attempts.largest_accelerators,
-        reached=Reached.MEMORY,
+        reached=FilterStage.MEMORY,
     )
 
 
@@ -98,5 +98,5 @@ def _reject_too_slow(attempts: Attempts, fitting: Mask, deadline_s: float, rejec
             available=np.full(len(unexplained), deadline_s / SECONDS_PER_DAY),
             unit="days",
             count=attempts.largest_accelerators[unexplained],
-            reached=Reached.SPEED,
+            reached=FilterStage.SPEED,
         )

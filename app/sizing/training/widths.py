@@ -10,15 +10,15 @@ import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
-from app.sizing.hardware.recipes import Recipes, code
+from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
-MASTER, SHARDED, AUTOCAST, PURE = (code("weights", name) for name in ("master", "sharded", "autocast", "16bit"))
-GRADIENTS_32_BIT, GRADIENTS_COPIED = code("gradients", "32bit"), code("gradients", "copied")
+MASTER, SHARDED, AUTOCAST, PURE = (vocabulary_code("weights", name) for name in ("master", "sharded", "autocast", "16bit"))
+GRADIENTS_32_BIT, GRADIENTS_COPIED = vocabulary_code("gradients", "32bit"), vocabulary_code("gradients", "copied")
 FOREACH, PAGED, IN_BACKWARD, OFFLOADED = (
-    code("optimizer_implementation", name) for name in ("foreach", "paged", "in_backward", "offloaded")
+    vocabulary_code("optimizer_implementation", name) for name in ("foreach", "paged", "in_backward", "offloaded")
 )
-ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = code("adapter_precision", "autocast"), code("adapter_precision", "16bit")
+ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = vocabulary_code("adapter_precision", "autocast"), vocabulary_code("adapter_precision", "16bit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def param_kinds(run: Recipe, recipe: Recipes, sharded: Mask) -> ParamKinds:
         lasting=(recipe.weights == MASTER) & (recipe.gradients != GRADIENTS_COPIED) & ~run.frozen,
         narrow_adapters=recipe.adapter_precision == ADAPTERS_16_BIT,
         autocast_adapters=recipe.adapter_precision == ADAPTERS_AUTOCAST,
-        widened=run.quantised & recipe.kbit_widening,
+        widened=run.quantized & recipe.kbit_widening,
     )
 
 

@@ -16,7 +16,7 @@ class Percentiles:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassWaits:
+class ClassLatencies:
     """Latencies of one traffic class on a shared service."""
 
     name: str

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class Placement:
     """Share of an accelerator that a model uses, repeated on `cards` consecutive accelerators with the same
     division.
     """
@@ -20,7 +20,7 @@ class Placed:
 
 
 @dataclass(frozen=True, slots=True)
-class Packed:
+class PackedModel:
     """How a model runs on its shares."""
 
     name: str
@@ -39,8 +39,8 @@ class Packing:
     cards: int | None
     machines: int | None
     usd_per_hour: float | None
-    on: tuple[Placed, ...]
-    models: tuple[Packed, ...]
+    on: tuple[Placement, ...]
+    models: tuple[PackedModel, ...]
     apart_usd_per_hour: float | None
     cheaper: str | None  # together or apart
     why: str

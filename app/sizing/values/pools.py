@@ -26,7 +26,7 @@ class Transfer:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class PoolSplit:
     """Both pools and the transfer between them."""
 
     prefill: PoolLoad

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch": "sequences"}
+QUANTITY_UNITS = {"parameters": "parameters", "sequence_length": "tokens", "micro_batch": "sequences"}
 
 
 @dataclass(frozen=True, slots=True)
-class Maximum:
+class MaximumThatFits:
     """The largest value that fits in memory, and the smallest tested value that does not."""
 
     quantity: str
@@ -17,11 +17,11 @@ class Maximum:
 
     @property
     def unit(self) -> str:
-        return UNITS[self.quantity]
+        return QUANTITY_UNITS[self.quantity]
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ScalingPoint:
     """The fastest layout that fits on a number of accelerators."""
 
     accelerators: int
@@ -32,14 +32,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class ScalingCurve:
     """Speed and cost by number of accelerators. `knee` is the largest size whose last increase still pays off; `binds`
     names what limits the next size.
     """
 
-    points: tuple[Point, ...]
+    points: tuple[ScalingPoint, ...]
     knee: int
     minimum: int
     binds: str
-    twice: Point | None = None  # result with twice the chosen accelerators
+    twice: ScalingPoint | None = None  # result with twice the chosen accelerators
     ends: str = ""  # why the curve ends

@@ -22,7 +22,7 @@ class AcquisitionOption(StrEnum):
 
 
 # Acquisition option of each pricing model; capacity reserved for some days is none of them.
-WAY_OF: Mapping[PricingModel, AcquisitionOption] = MappingProxyType(
+OPTION_OF_PRICING: Mapping[PricingModel, AcquisitionOption] = MappingProxyType(
     {
         PricingModel.ON_DEMAND: AcquisitionOption.ON_DEMAND,
         PricingModel.RESERVED_1Y: AcquisitionOption.ONE_YEAR,
@@ -34,7 +34,7 @@ WAY_OF: Mapping[PricingModel, AcquisitionOption] = MappingProxyType(
     }
 )
 # Risks of each acquisition option, and of price kinds that are no firm offers.
-RISKS: Mapping[AcquisitionOption, str] = MappingProxyType(
+OPTION_RISKS: Mapping[AcquisitionOption, str] = MappingProxyType(
     {
         AcquisitionOption.ON_DEMAND: "",
         AcquisitionOption.ONE_YEAR: "one-year commitment, paid even if unused",
@@ -43,7 +43,7 @@ RISKS: Mapping[AcquisitionOption, str] = MappingProxyType(
         AcquisitionOption.OWNED: "upfront purchase, no resale value",
     }
 )
-UNBACKED: Mapping[PriceKind, str] = MappingProxyType(
+UNQUOTED_RISKS: Mapping[PriceKind, str] = MappingProxyType(
     {
         PriceKind.BROKER: "marketplace price: hosts and availability vary",
         PriceKind.LAUNCH: "launch price: ask for the current price",
@@ -53,9 +53,9 @@ UNBACKED: Mapping[PriceKind, str] = MappingProxyType(
 )
 
 
-def risk_of(way: AcquisitionOption, kind: PriceKind) -> str:
+def describe_risk(way: AcquisitionOption, kind: PriceKind) -> str:
     """Risks of an acquisition option and a price kind in words; empty if there are none."""
-    return "; ".join(words for words in (RISKS[way], UNBACKED.get(kind, "")) if words)
+    return "; ".join(words for words in (OPTION_RISKS[way], UNQUOTED_RISKS.get(kind, "")) if words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Alternative:
     @property
     def risk(self) -> str:
         """Risks of this option in words."""
-        return risk_of(self.way, self.kind)
+        return describe_risk(self.way, self.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,19 +2,19 @@
 defaults.
 """
 
-from app.sizing.workload.arrivals import Arrivals, arrivals_of_users
-from app.sizing.workload.classes import TrafficClass, population_of, populations
-from app.sizing.workload.day import HOURS, Shares, peak_of, shares_of, smooth_day
+from app.sizing.workload.arrivals import Arrivals, arrivals_from_users
+from app.sizing.workload.classes import TrafficClass, draw_population, group_populations
+from app.sizing.workload.day import HOURS, Shares, derive_peak_per_s, normalize_hours, smooth_day
 from app.sizing.workload.images import PromptImages
-from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
-from app.sizing.workload.lengths import WIDEST_P95_TO_MEAN, Lengths, z_score
+from app.sizing.workload.inference import PrefixHits, InferenceWorkload, build_inference_workload
+from app.sizing.workload.lengths import MAX_P95_TO_MEAN, Lengths, z_score
 from app.sizing.workload.limits import Limits, Load, Slo
-from app.sizing.workload.mixed import mixed_workload, with_limit
-from app.sizing.workload.recorded import recorded_workload
+from app.sizing.workload.mixed import build_mixed_workload, with_class_limit
+from app.sizing.workload.recorded import build_recorded_workload
 from app.sizing.workload.redundancy import REDUNDANCIES, FailureDomain, Redundancy
 from app.sizing.workload.sizes import adapted_matrices, resize_samples
 from app.sizing.workload.trace import Trace
-from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, training_workload
+from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWorkload, build_training_workload
 
 __all__ = [
     "HOURS",

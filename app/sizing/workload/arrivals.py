@@ -25,7 +25,7 @@ class Arrivals:
     hourly_shares: Shares = ()  # hourly load over that of the busiest hour; empty: not given
     derived: tuple[Assumed, ...] = ()  # values derived from other inputs
 
-    def personal(self, assumed: Assumptions) -> bool:
+    def is_personal(self, assumed: Assumptions) -> bool:
         """True if one person or very few people use the service."""
         return self.load is Load.CLOSED and self.in_flight <= assumed.most_personal_in_flight
 
@@ -44,10 +44,10 @@ def busy_hour_requests_per_s(requests_per_hour: float, assumed: Assumptions) -> 
     return requests_per_hour / SECONDS_PER_HOUR * assumed.busy_hour_factor
 
 
-def arrivals_of_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
+def arrivals_from_users(count: float, requests_per_hour_each: float, assumed: Assumptions) -> Arrivals:
     """Arrivals from a number of users, with the peak rate from the busy-hour rule."""
     peak = busy_hour_requests_per_s(count * requests_per_hour_each, assumed)
-    low, high = Assumptions.bounds("busy_hour_factor")
+    low, high = Assumptions.allowed_range("busy_hour_factor")
     derived_peak = Assumed(
         "peak_requests_per_s",
         peak,

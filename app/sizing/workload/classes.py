@@ -27,7 +27,7 @@ class TrafficClass:
     max_context_tokens: float
     derived: tuple[Assumed, ...] = ()
 
-    def busier(self, times: float) -> TrafficClass:
+    def scale_load(self, times: float) -> TrafficClass:
         """The same class with its load multiplied by `times`."""
         return replace(self, peak_per_s=times * self.peak_per_s, average_per_s=times * self.average_per_s)
 
@@ -40,12 +40,12 @@ class Population:
     input_tokens: Lengths
     output_tokens: Lengths
 
-    def holds(self, traffic_class: TrafficClass) -> bool:
+    def contains_class(self, traffic_class: TrafficClass) -> bool:
         """True if requests of the class belong to this population."""
         return (self.input_tokens, self.output_tokens) == (traffic_class.input_tokens, traffic_class.output_tokens)
 
 
-def populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
+def group_populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
     """Populations of the classes. Their order does not depend on names, limits or the order of the classes."""
     rates: dict[tuple[Lengths, Lengths], float] = {}
     for each in sorted(classes, key=lambda c: (c.peak_per_s, c.name)):
@@ -56,9 +56,9 @@ def populations(classes: Sequence[TrafficClass]) -> tuple[Population, ...]:
     return tuple(sorted(groups, key=lambda p: (p.input_tokens.mean, p.output_tokens.mean, repr(p.input_tokens))))
 
 
-def population_of(classes: Sequence[TrafficClass], chances: Column) -> Codes:
+def draw_population(classes: Sequence[TrafficClass], chances: Column) -> Codes:
     """Index of the population that each request belongs to, from one uniform random number per request."""
-    upto = np.cumsum([p.share for p in populations(classes)])[:-1]
+    upto = np.cumsum([p.share for p in group_populations(classes)])[:-1]
     return np.searchsorted(column(upto), chances, side="right").astype(np.int64)
 
 
@@ -74,12 +74,12 @@ def mixed_burstiness(classes: Sequence[TrafficClass]) -> float:
 def common_slo(classes: Sequence[TrafficClass]) -> Slo:
     """The tightest limit of each kind and the highest percentile, for figures of the whole mixture."""
 
-    def least(values: Iterable[float | None]) -> float | None:
+    def smallest(values: Iterable[float | None]) -> float | None:
         return min((value for value in values if value is not None), default=None)
 
     return Slo(
-        least(c.slo.ttft_s for c in classes),
-        least(c.slo.tpot_s for c in classes),
-        least(c.slo.e2e_s for c in classes),
+        smallest(c.slo.ttft_s for c in classes),
+        smallest(c.slo.tpot_s for c in classes),
+        smallest(c.slo.e2e_s for c in classes),
         max(c.slo.percentile for c in classes),
     )

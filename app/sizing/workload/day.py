@@ -10,15 +10,15 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 
 HOURS = 24
-MOST_POWER = 1e5  # upper bound of the exponent of the day curve
+MAX_POWER = 1e5  # upper bound of the exponent of the day curve
 BISECTIONS = 60  # steps of the search for the exponent
-LEAST_SHARE = 1e-9  # lower bound of an hour's share before the exponent, so that a flat day has no empty hour
-AGREEMENT = 0.01  # relative difference accepted between a given peak and the peak that average and hours imply
+MIN_HOUR_SHARE = 1e-9  # lower bound of an hour's share before the exponent, so that a flat day has no empty hour
+PEAK_TOLERANCE = 0.01  # relative difference accepted between a given peak and the peak that average and hours imply
 
 Shares = tuple[float, ...]
 
 
-def shares_of(factors: Sequence[float]) -> Shares:
+def normalize_hours(factors: Sequence[float]) -> Shares:
     """Hourly factors scaled so that the busiest hour is 1.
 
     Check:
@@ -29,7 +29,7 @@ def shares_of(factors: Sequence[float]) -> Shares:
     return tuple(factor / busiest for factor in factors)
 
 
-def mean_of(shares: Shares) -> float:
+def mean_share(shares: Shares) -> float:
     """Mean load of a day over its peak load.
 
     Check:
@@ -50,15 +50,15 @@ def smooth_day(peak_to_average: float, assumed: Assumptions) -> Shares:
         (14, 0.0, 2.0)
     """
     hour = np.arange(HOURS) - float(int(assumed.smooth_day_peak_hour))
-    wave = np.maximum((1 + np.cos(2 * np.pi * hour / HOURS)) / 2, LEAST_SHARE)
-    low, high = 0.0, MOST_POWER
+    wave = np.maximum((1 + np.cos(2 * np.pi * hour / HOURS)) / 2, MIN_HOUR_SHARE)
+    low, high = 0.0, MAX_POWER
     for _ in range(BISECTIONS):
         power = (low + high) / 2
         low, high = (power, high) if (wave**power).mean() * peak_to_average > 1 else (low, power)
     return tuple((wave**high).tolist())
 
 
-def peak_of(peak_per_s: float | None, average_per_s: float | None, shares: Shares) -> float:
+def derive_peak_per_s(peak_per_s: float | None, average_per_s: float | None, shares: Shares) -> float:
     """Requests per second in the busiest hour, from the peak rate or from the average rate and the hourly shares.
 
     Raises Unanswerable if the hourly shares contradict the given peak and average.
@@ -69,10 +69,10 @@ def peak_of(peak_per_s: float | None, average_per_s: float | None, shares: Share
     """
     if average_per_s is None:
         return peak_per_s or 0.0
-    derived_peak = average_per_s / mean_of(shares)
-    if peak_per_s is not None and abs(derived_peak / peak_per_s - 1) > AGREEMENT:
+    derived_peak = average_per_s / mean_share(shares)
+    if peak_per_s is not None and abs(derived_peak / peak_per_s - 1) > PEAK_TOLERANCE:
         raise Unanswerable(
-            f"The peak and the hourly shares give an average of {mean_of(shares) * peak_per_s:.4g} requests/s, not "
+            f"The peak and the hourly shares give an average of {mean_share(shares) * peak_per_s:.4g} requests/s, not "
             f"{average_per_s:.4g} requests/s. Omit the average or the peak, or change the hourly shares."
         )
     return derived_peak if peak_per_s is None else peak_per_s

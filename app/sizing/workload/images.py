@@ -18,7 +18,7 @@ class PromptImages:
     per_request: float = 1.0  # images per request
 
 
-def with_images(
+def add_images(
     model: ModelArchitecture, prompt: Lengths, images: PromptImages | None
 ) -> tuple[ModelArchitecture, Lengths, float]:
     """The model and prompt lengths with the images of a request, and the FLOPs of the image encoder per request.
@@ -32,8 +32,8 @@ def with_images(
     if model.images is None:
         raise Unanswerable(f"{model.name} accepts no images. Use traffic.images only with vision-language models.")
     width, height, count = images.width, images.height, images.per_request
-    tokens = count * model.images.tokens(width, height)
-    kept = count * model.images.patches(width, height) * model.cross_kv_bytes_per_source_token
+    tokens = count * model.images.token_count(width, height)
+    kept = count * model.images.patch_count(width, height) * model.cross_kv_bytes_per_source_token
     one = count == 1
     note = (
         f"{count:g} image{'' if one else 's'} of {width} x {height} pixels add{'s' if one else ''} "
@@ -42,4 +42,4 @@ def with_images(
     model = replace(
         model, state_bytes_per_sequence=model.state_bytes_per_sequence + kept, assumed=(*model.assumed, note)
     )
-    return model, prompt.longer(tokens), count * model.image_flops(width, height)
+    return model, prompt.add_tokens(tokens), count * model.image_flops(width, height)

@@ -10,16 +10,16 @@ from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.workload.arrivals import Arrivals
-from app.sizing.workload.classes import TrafficClass, population_of, populations
-from app.sizing.workload.day import Shares, mean_of
-from app.sizing.workload.images import PromptImages, with_images
+from app.sizing.workload.classes import TrafficClass, draw_population, group_populations
+from app.sizing.workload.day import Shares, mean_share
+from app.sizing.workload.images import PromptImages, add_images
 from app.sizing.workload.lengths import Lengths
-from app.sizing.workload.limits import Limits, Load, Slo, limits_told, slo_of
-from app.sizing.workload.longest import MOST_TOKENS, Longest, context_tokens
+from app.sizing.workload.limits import Limits, Load, Slo, limit_assumptions, build_slo
+from app.sizing.workload.longest import MAX_SEQUENCE_TOKENS, LongestSequence, longest_context_tokens
 from app.sizing.workload.redundancy import Redundancy
 from app.sizing.workload.trace import Trace
 
-LONGEST_TURN_GAP_S = 604_800.0  # one week
+MAX_TURN_GAP_S = 604_800.0  # one week
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class InferenceWorkload:
     redundancy: Redundancy
     target_utilization: float  # share of a replica's capacity that the peak may use
     encoder_flops_per_request: float = 0.0  # FLOPs of the image encoder per request
-    most_personal_in_flight: float = Assumptions.usual("most_personal_in_flight")
+    most_personal_in_flight: float = Assumptions.default_value("most_personal_in_flight")
     volume_requests: float | None = None  # requests or samples of offline work that ends
     deadline_s: float | None = None  # time within which the volume must be finished
     shared_prefix_fraction: float = 0.0  # share of the prompt that all requests have in common
@@ -58,17 +58,17 @@ class InferenceWorkload:
         return self.model.sample is not None or self.model.kind.value == "encoder"
 
     @property
-    def personal(self) -> bool:
+    def is_personal(self) -> bool:
         """True if one person or very few people use the service: a small fixed number of requests in flight."""
         return self.load in (Load.CLOSED, Load.BATCH) and self.in_flight <= self.most_personal_in_flight
 
     @property
     def serves_many(self) -> bool:
         """True for an interactive service with more than a few users."""
-        return self.load in (Load.OPEN, Load.CLOSED) and not self.personal
+        return self.load in (Load.OPEN, Load.CLOSED) and not self.is_personal
 
     @property
-    def ends(self) -> bool:
+    def is_finite(self) -> bool:
         """True for work that ends, after which its machines are released."""
         return self.volume_requests is not None
 
@@ -84,17 +84,17 @@ class InferenceWorkload:
         """Tokens of an answer at a percentile, at most the maximum context."""
         return min(self.output_tokens.quantile(percentile), self.max_context_tokens)
 
-    def drawn(self, prompts: Column, answers: Column, kinds: Column | None = None) -> tuple[Codes, Codes]:
+    def draw_lengths(self, prompts: Column, answers: Column, kinds: Column | None = None) -> tuple[Codes, Codes]:
         """Prompt and answer lengths at the given quantiles (0 to 1), cut off at the model's context window.
 
         With several classes, `kinds` holds one uniform random number per request, which selects its class.
         """
-        window = int(self.model.max_context_tokens or MOST_TOKENS)
-        read, written = self.input_tokens.drawn(prompts), self.output_tokens.drawn(answers)
+        window = int(self.model.max_context_tokens or MAX_SEQUENCE_TOKENS)
+        read, written = self.input_tokens.draw_lengths(prompts), self.output_tokens.draw_lengths(answers)
         if self.classes and kinds is not None:
-            which, parts = population_of(self.classes, kinds), populations(self.classes)
-            read = np.choose(which, [part.input_tokens.drawn(prompts) for part in parts])
-            written = np.choose(which, [part.output_tokens.drawn(answers) for part in parts])
+            which, parts = draw_population(self.classes, kinds), group_populations(self.classes)
+            read = np.choose(which, [part.input_tokens.draw_lengths(prompts) for part in parts])
+            written = np.choose(which, [part.output_tokens.draw_lengths(answers) for part in parts])
         read = np.minimum(read, window - 1)
         return read, np.minimum(written, window - read)
 
@@ -113,7 +113,7 @@ class InferenceWorkload:
             classes=(),
         )
 
-    def busier(self, times: float) -> InferenceWorkload:
+    def scale_load(self, times: float) -> InferenceWorkload:
         """The same workload with its load multiplied by `times`."""
         return replace(
             self,
@@ -121,8 +121,8 @@ class InferenceWorkload:
             average_per_s=times * self.average_per_s,
             in_flight=times * self.in_flight,
             requests=None if self.requests is None else times * self.requests,
-            trace=None if self.trace is None else self.trace.faster(times),
-            classes=tuple(c.busier(times) for c in self.classes),
+            trace=None if self.trace is None else self.trace.scale_rate(times),
+            classes=tuple(c.scale_load(times) for c in self.classes),
         )
 
     @property
@@ -143,7 +143,7 @@ class InferenceWorkload:
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
+class PrefixHits:
     """Prefix cache hits of a prompt and how long the cache must keep them. `turn_gap_s` None means the default gap."""
 
     cached_fraction: float = 0.0  # share of prompt tokens found in the prefix cache
@@ -157,7 +157,7 @@ class Hits:
         return assumed.session_turn_gap_s if self.cached_fraction > 0 and load in (Load.OPEN, Load.CLOSED) else 0.0
 
 
-def inference_workload(
+def build_inference_workload(
     model: ModelArchitecture,
     arrivals: Arrivals,
     assumed: Assumptions,
@@ -167,7 +167,7 @@ def inference_workload(
     images: PromptImages | None = None,
     average_per_s: float | None = None,
     burstiness: float = 1.0,
-    hits: Hits | None = None,
+    hits: PrefixHits | None = None,
     limits: Limits | None = None,
     max_context_tokens: float | None = None,
     redundancy: Redundancy | None = None,
@@ -179,9 +179,9 @@ def inference_workload(
     Raises Unanswerable if the parts contradict one another.
     """
     prompt, output = usual_lengths(model, input_tokens, output_tokens, assumed)
-    model, prompt, image_flops = with_images(model, prompt, images)
-    requested_limits, hits, personal = limits or Limits(), hits or Hits(), arrivals.personal(assumed)
-    longest = Longest(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
+    model, prompt, image_flops = add_images(model, prompt, images)
+    requested_limits, hits, personal = limits or Limits(), hits or PrefixHits(), arrivals.is_personal(assumed)
+    longest = LongestSequence(prompt, output, isinstance(input_tokens, Lengths), isinstance(output_tokens, Lengths))
     workload = InferenceWorkload(
         model=model,
         load=arrivals.load,
@@ -194,8 +194,8 @@ def inference_workload(
         cached_prefix_fraction=hits.cached_fraction,
         shared_prefix_fraction=hits.shared_fraction,
         turn_gap_s=hits.gap_s(arrivals.load, assumed),
-        max_context_tokens=context_tokens(model, arrivals, longest, max_context_tokens, assumed),
-        slo=slo_of(requested_limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
+        max_context_tokens=longest_context_tokens(model, arrivals, longest, max_context_tokens, assumed),
+        slo=build_slo(requested_limits, model, arrivals.load, prompt.mean, assumed, personal=personal),
         redundancy=redundancy or Redundancy(),
         target_utilization=usual_utilization(arrivals, assumed) if target_utilization is None else target_utilization,
         encoder_flops_per_request=image_flops,
@@ -207,7 +207,7 @@ def inference_workload(
     )
     lengths = explicit_fields(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
     explicit_names = availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
-    limited = limits_told(requested_limits, workload.slo, personal=personal)
+    limited = limit_assumptions(requested_limits, workload.slo, personal=personal)
     return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))
 
 
@@ -216,7 +216,7 @@ def usual_average_per_s(arrivals: Arrivals, assumed: Assumptions) -> float:
     open.
     """
     if arrivals.hourly_shares:
-        return arrivals.peak_per_s * mean_of(arrivals.hourly_shares)
+        return arrivals.peak_per_s * mean_share(arrivals.hourly_shares)
     return arrivals.peak_per_s * assumed.average_to_peak if arrivals.load is Load.OPEN else 0.0
 
 
@@ -236,10 +236,10 @@ def usual_lengths(
         prompt = 1.0 if model.sample is not None else assumed.default_input_tokens
     if output is None:
         output = assumed.default_output_tokens if model.kind is ModelKind.DECODER else 0.0
-    return spread(prompt, assumed), spread(output, assumed)
+    return add_default_spread(prompt, assumed), add_default_spread(output, assumed)
 
 
-def spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
+def add_default_spread(length: Lengths | float, assumed: Assumptions) -> Lengths:
     """A length distribution; a mean alone gets the default spread."""
     if isinstance(length, Lengths):
         return length
@@ -257,26 +257,26 @@ def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) ->
     Names in `given` come from the request; the other values are defaults.
     """
 
-    def figure(name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]) -> Assumed:
+    def numeric_assumption(name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]) -> Assumed:
         return Assumed(name, value, unit, reason, source, bounds, asked=name in explicit_names)
 
-    prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MOST_TOKENS
+    prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MAX_SEQUENCE_TOKENS
     shown: list[Assumed] = []
     if w.load is Load.OPEN:
         prices = "mean load, used for the price per token", "hourly shares" if w.hourly_shares else "average_to_peak"
-        shown.append(figure("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
+        shown.append(numeric_assumption("average_requests_per_s", w.average_per_s, "1/s", *prices, (0.0, w.peak_per_s)))
     if w.model.kind is not ModelKind.SAMPLES:
         mean = f"mean prompt length; p95 {min(w.input_tokens.quantile(95), longest):,.0f}", "default_input_tokens"
-        shown.append(figure("input_tokens", prompt, "tokens", *mean, (1.0, longest)))
+        shown.append(numeric_assumption("input_tokens", prompt, "tokens", *mean, (1.0, longest)))
     if w.model.kind is ModelKind.DECODER:
         mean = f"mean answer length; p95 {min(w.output_tokens.quantile(95), longest):,.0f}", "default_output_tokens"
-        shown.append(figure("output_tokens", output, "tokens", *mean, (1.0, longest)))
+        shown.append(numeric_assumption("output_tokens", output, "tokens", *mean, (1.0, longest)))
         longer = "tokens of the longest sequence", "context_percentile"
         bounds = (prompt + output, max(longest, prompt + output))
-        shown.append(figure("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
+        shown.append(numeric_assumption("max_context_tokens", w.max_context_tokens, "tokens", *longer, bounds))
     if w.cached_prefix_fraction > 0 and w.load in (Load.OPEN, Load.CLOSED) and not w.single_pass:
         between = "time from an answer to the session's next request", "session_turn_gap_s"
-        shown.append(figure("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, LONGEST_TURN_GAP_S)))
+        shown.append(numeric_assumption("turn_gap_s", w.turn_gap_s, "s", *between, (0.0, MAX_TURN_GAP_S)))
     spare = w.redundancy
     kept = "spare capacity for failures"
     shown.append(Assumed("redundancy", spare.label, "text", kept, "assumed", asked="redundancy" in explicit_names))

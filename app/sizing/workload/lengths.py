@@ -13,12 +13,12 @@ from statistics import NormalDist
 import numpy as np
 
 from app.sizing.columns import Codes, Column, column
-from app.sizing.exact import between, exp_of, log_of, normal_grid
+from app.sizing.exact import interpolate_linear, exp_of, log_of, normal_grid
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722
-WIDEST_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # largest ratio that a log-normal can have; wider inputs are limited to it
-MIXED_VALUES = 400  # quantiles that represent each distribution of a mixture
+MAX_P95_TO_MEAN = math.exp(Z_95**2 / 2)  # largest ratio that a log-normal can have; wider inputs are limited to it
+QUANTILES_PER_PART = 400  # quantiles that represent each distribution of a mixture
 
 
 def z_score(percentile: float) -> float:
@@ -48,12 +48,12 @@ class Lengths:
     upto: tuple[float, ...] = ()
 
     @classmethod
-    def even(cls, low: int, high: int) -> Lengths:
+    def uniform(cls, low: int, high: int) -> Lengths:
         """Uniform distribution over the integers from low to high."""
         return cls((low + high) / 2, bounds=(low, high))
 
     @classmethod
-    def histogram(cls, values: Sequence[int], weights: Sequence[float]) -> Lengths:
+    def from_histogram(cls, values: Sequence[int], weights: Sequence[float]) -> Lengths:
         """Distribution of values with weights.
 
         Check:
@@ -68,7 +68,7 @@ class Lengths:
         return cls(mean, values=values_found, upto=(*upto[:-1], 1.0))
 
     @classmethod
-    def mixed(cls, parts: Sequence[tuple[float, Lengths]]) -> Lengths:
+    def from_mixture(cls, parts: Sequence[tuple[float, Lengths]]) -> Lengths:
         """Mixture of several distributions with their shares, as a histogram of equally spaced quantiles of each part.
 
         Check:
@@ -78,10 +78,10 @@ class Lengths:
         first = parts[0][1]
         if all(lengths == first for _, lengths in parts):
             return first
-        at = (np.arange(MIXED_VALUES) + 0.5) / MIXED_VALUES
-        values = [value for _, lengths in parts for value in lengths.drawn(at).tolist()]
-        weights = [share for share, _ in parts for _ in range(MIXED_VALUES)]
-        return replace(cls.histogram(values, weights), mean=math.fsum(share * each.mean for share, each in parts))
+        at = (np.arange(QUANTILES_PER_PART) + 0.5) / QUANTILES_PER_PART
+        values = [value for _, lengths in parts for value in lengths.draw_lengths(at).tolist()]
+        weights = [share for share, _ in parts for _ in range(QUANTILES_PER_PART)]
+        return replace(cls.from_histogram(values, weights), mean=math.fsum(share * each.mean for share, each in parts))
 
     @property
     def sigma(self) -> float:
@@ -116,14 +116,14 @@ class Lengths:
             return float(self.values[bisect_left(self.upto, percentile / 100)])
         return self.mean * math.exp(z_score(percentile) * self.sigma - self.sigma**2 / 2)
 
-    def longer(self, tokens: float) -> Lengths:
+    def add_tokens(self, tokens: float) -> Lengths:
         """The same distribution with `tokens` added to each length."""
         if self.bounds is not None:
-            return Lengths.even(*(bound + round(tokens) for bound in self.bounds))
+            return Lengths.uniform(*(bound + round(tokens) for bound in self.bounds))
         mean, values = self.mean + tokens, tuple(value + round(tokens) for value in self.values)
         return replace(self, mean=mean, p95=None if self.p95 is None else self.p95 + tokens, values=values)
 
-    def drawn(self, uniforms: Column) -> Codes:
+    def draw_lengths(self, uniforms: Column) -> Codes:
         """Integer lengths at the given quantiles (0 to 1), identical on every machine; at least one token."""
         if self.bounds is not None:
             low, high = self.bounds
@@ -133,7 +133,7 @@ class Lengths:
             lengths = column(self.values)[np.minimum(place, len(self.values) - 1)]
         elif sigma := self.sigma:
             z, shares = normal_grid()
-            lengths = np.rint(between(uniforms, shares, self.mean * exp_of(sigma * z - sigma * sigma / 2)))
+            lengths = np.rint(interpolate_linear(uniforms, shares, self.mean * exp_of(sigma * z - sigma * sigma / 2)))
         else:
             lengths = np.full(len(uniforms), np.rint(self.mean))
         least = 1.0 if self.mean > 0 else 0.0

@@ -41,7 +41,7 @@ class Limits:
     percentile: float | None = None
 
     @property
-    def any_time(self) -> bool:
+    def has_latency_limit(self) -> bool:
         """True if the request sets a latency limit."""
         return bool(self.ttft_s or self.tpot_s or self.e2e_s)
 
@@ -75,7 +75,7 @@ def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
     return assumed.default_picture_e2e_ms / 1e3
 
 
-def slo_of(
+def build_slo(
     requested: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions, *, personal: bool
 ) -> Slo:
     """The requested limits, or defaults for interactive work. Offline and batch work has no limits.
@@ -83,7 +83,7 @@ def slo_of(
     For personal use the defaults only require output at reading speed.
     """
     percentile = assumed.default_percentile if requested.percentile is None else requested.percentile
-    if requested.any_time:
+    if requested.has_latency_limit:
         return Slo(requested.ttft_s, requested.tpot_s, requested.e2e_s, percentile)
     if load in (Load.BATCH, Load.OFFLINE):
         return Slo(None, None, None, percentile)
@@ -95,7 +95,7 @@ def slo_of(
     return Slo(ttft_s, assumed.default_tpot_ms / 1e3, None, percentile)
 
 
-def limits_told(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
+def limit_assumptions(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed, ...]:
     """The limits as an answer lists them."""
     first, token = ("personal_ttft_ms", "personal_tpot_ms") if personal else ("default_ttft_ms", "default_tpot_ms")
     times = (
@@ -104,7 +104,7 @@ def limits_told(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed
         ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
     )
     assumptions = tuple(
-        Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.bounds(bounded), asked=requested.any_time)
+        Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.allowed_range(bounded), asked=requested.has_latency_limit)
         for name, limit_s, of, source, bounded in times
         if limit_s is not None
     )
@@ -116,7 +116,7 @@ def limits_told(requested: Limits, slo: Slo, *, personal: bool) -> tuple[Assumed
         "%",
         "share of requests that must meet the limits",
         "default_percentile",
-        Assumptions.bounds("default_percentile"),
+        Assumptions.allowed_range("default_percentile"),
         asked=requested.percentile is not None,
     )
     return (*assumptions, share)

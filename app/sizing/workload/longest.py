@@ -12,42 +12,42 @@ from app.sizing.workload.arrivals import Arrivals
 from app.sizing.workload.lengths import Lengths
 from app.sizing.workload.limits import Load
 
-MOST_TOKENS = 1e8  # limit for a model that states no context window
+MAX_SEQUENCE_TOKENS = 1e8  # limit for a model that states no context window
 
 
 @dataclass(frozen=True, slots=True)
-class Longest:
+class LongestSequence:
     """Lengths that determine the longest sequence, and whether the request gives their spread."""
 
     prompt: Lengths
     output: Lengths
-    prompt_told: bool
-    output_told: bool
+    prompt_spread_given: bool
+    output_spread_given: bool
 
-    def tokens(self, model: ModelArchitecture, arrivals: Arrivals, assumed: Assumptions) -> float:
+    def planned_tokens(self, model: ModelArchitecture, arrivals: Arrivals, assumed: Assumptions) -> float:
         """Tokens of a long prompt with a long answer, as an integer.
 
         An assumed spread counts only for services with many users, and only up to the context window of the model.
         """
 
-        def long(length: Lengths, *, spread_given: bool) -> float:
+        def long_length(length: Lengths, *, spread_given: bool) -> float:
             return max(length.quantile(assumed.context_percentile), length.mean) if spread_given else length.mean
 
         generates = model.kind is ModelKind.DECODER
-        given_tokens = long(self.prompt, spread_given=self.prompt_told) + generates * long(self.output, spread_given=self.output_told)
-        if arrivals.load not in (Load.OPEN, Load.CLOSED) or arrivals.personal(assumed):
-            return whole(given_tokens)
-        spread = long(self.prompt, spread_given=True) + generates * long(self.output, spread_given=True)
-        return whole(max(given_tokens, min(spread, model.max_context_tokens or MOST_TOKENS)))
+        given_tokens = long_length(self.prompt, spread_given=self.prompt_spread_given) + generates * long_length(self.output, spread_given=self.output_spread_given)
+        if arrivals.load not in (Load.OPEN, Load.CLOSED) or arrivals.is_personal(assumed):
+            return round_up_tokens(given_tokens)
+        spread = long_length(self.prompt, spread_given=True) + generates * long_length(self.output, spread_given=True)
+        return round_up_tokens(max(given_tokens, min(spread, model.max_context_tokens or MAX_SEQUENCE_TOKENS)))
 
 
-def whole(tokens: float) -> float:
+def round_up_tokens(tokens: float) -> float:
     """Round tokens up to an integer; rounding errors do not add a token."""
     return float(math.ceil(round(tokens, 6)))
 
 
-def context_tokens(
-    model: ModelArchitecture, arrivals: Arrivals, longest: Longest, requested: float | None, assumed: Assumptions
+def longest_context_tokens(
+    model: ModelArchitecture, arrivals: Arrivals, longest: LongestSequence, requested: float | None, assumed: Assumptions
 ) -> float:
     """Maximum tokens of a sequence: as requested, or from the lengths.
 
@@ -67,7 +67,7 @@ def context_tokens(
         raise Unanswerable(
             "max_context_tokens is smaller than the sum of mean input and output tokens. Increase it or omit it."
         )
-    tokens = longest.tokens(model, arrivals, assumed) if requested is None else float(requested)
+    tokens = longest.planned_tokens(model, arrivals, assumed) if requested is None else float(requested)
     if model.max_context_tokens and tokens > model.max_context_tokens and model.sample is None:
         origin = "requested" if requested is not None else "needed for long prompts and answers"
         raise Unanswerable(

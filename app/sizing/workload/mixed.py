@@ -9,15 +9,15 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed
 from app.sizing.model.architecture import ModelKind
 from app.sizing.words import percent
-from app.sizing.workload.classes import TrafficClass, common_slo, mixed_burstiness, populations
+from app.sizing.workload.classes import TrafficClass, common_slo, mixed_burstiness, group_populations
 from app.sizing.workload.inference import InferenceWorkload
 from app.sizing.workload.lengths import Lengths
 
-LEAST_SHARE = 0.01  # minimum share of a class; a simulation has too few requests of a smaller one for percentiles
-OF_ALL = ("max_context_tokens", "redundancy", "failure_domain")  # values that apply to the whole service
+MIN_CLASS_SHARE = 0.01  # minimum share of a class; a simulation has too few requests of a smaller one for percentiles
+SERVICE_WIDE_NAMES = ("max_context_tokens", "redundancy", "failure_domain")  # values that apply to the whole service
 
 
-def mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceWorkload:
+def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceWorkload:
     """One service for several named workloads, sorted by name.
 
     Raises Unanswerable if they cannot share a service.
@@ -28,12 +28,12 @@ def mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceW
         raise Unanswerable(
             "traffic.classes supports only models that generate tokens. Send one request per class for other models."
         )
-    classes = tuple(class_of(name, part) for name, part in parts)
+    classes = tuple(to_traffic_class(name, part) for name, part in parts)
     total = sum(c.peak_per_s for c in classes)
     for each in classes:
-        if each.peak_per_s < LEAST_SHARE * total:
+        if each.peak_per_s < MIN_CLASS_SHARE * total:
             raise Unanswerable(
-                f"Class {each.name!r} has less than {percent(LEAST_SHARE)} of the requests, too few to estimate its "
+                f"Class {each.name!r} has less than {percent(MIN_CLASS_SHARE)} of the requests, too few to estimate its "
                 "latencies. Omit it, or size it separately."
             )
     return replace(
@@ -41,16 +41,16 @@ def mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> InferenceW
         peak_per_s=total,
         average_per_s=sum(c.average_per_s for c in classes),
         burstiness=mixed_burstiness(classes),
-        input_tokens=Lengths.mixed([(p.share, p.input_tokens) for p in populations(classes)]),
-        output_tokens=Lengths.mixed([(p.share, p.output_tokens) for p in populations(classes)]),
+        input_tokens=Lengths.from_mixture([(p.share, p.input_tokens) for p in group_populations(classes)]),
+        output_tokens=Lengths.from_mixture([(p.share, p.output_tokens) for p in group_populations(classes)]),
         slo=common_slo(classes),
         max_context_tokens=max(c.max_context_tokens for c in classes),
-        derived=derived_of(parts),
+        derived=merge_derived(parts),
         classes=classes,
     )
 
 
-def class_of(name: str, part: InferenceWorkload) -> TrafficClass:
+def to_traffic_class(name: str, part: InferenceWorkload) -> TrafficClass:
     """The traffic class with the parts of a workload that differ between classes."""
     return TrafficClass(
         name=name,
@@ -65,7 +65,7 @@ def class_of(name: str, part: InferenceWorkload) -> TrafficClass:
     )
 
 
-def derived_of(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed, ...]:
+def merge_derived(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed, ...]:
     """Defaults of each class, prefixed with its name, and the service-wide values of the class with the longest
     context.
     """
@@ -74,12 +74,12 @@ def derived_of(parts: Sequence[tuple[str, InferenceWorkload]]) -> tuple[Assumed,
         replace(a, name=f"{name}: {a.name}")
         for name, part in parts
         for a in part.derived
-        if a.name not in OF_ALL and not a.asked
+        if a.name not in SERVICE_WIDE_NAMES and not a.asked
     )
-    return (*chosen, *(a for a in longest.derived if a.name in OF_ALL))
+    return (*chosen, *(a for a in longest.derived if a.name in SERVICE_WIDE_NAMES))
 
 
-def with_limit(workload: InferenceWorkload, name: str, limit: str, seconds: float | None) -> InferenceWorkload:
+def with_class_limit(workload: InferenceWorkload, name: str, limit: str, seconds: float | None) -> InferenceWorkload:
     """The same workload with another limit for one class."""
     classes = tuple(
         replace(c, slo=replace(c.slo, **{limit: seconds})) if c.name == name else c  # type: ignore[arg-type]

@@ -9,13 +9,13 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.workload.arrivals import Arrivals
-from app.sizing.workload.inference import Hits, InferenceWorkload, inference_workload
+from app.sizing.workload.inference import PrefixHits, InferenceWorkload, build_inference_workload
 from app.sizing.workload.limits import Limits, Load
 from app.sizing.workload.redundancy import Redundancy
-from app.sizing.workload.trace import Trace, planned, rates_told
+from app.sizing.workload.trace import Trace, find_busiest_window, trace_assumptions
 
 
-class BesideTrace(TypedDict, total=False):
+class TraceOptions(TypedDict, total=False):
     """Parts of a workload that a trace does not contain."""
 
     limits: Limits | None
@@ -24,7 +24,7 @@ class BesideTrace(TypedDict, total=False):
     target_utilization: float | None
 
 
-def recorded_workload(
+def build_recorded_workload(
     model: ModelArchitecture,
     trace: Trace,
     assumed: Assumptions,
@@ -32,13 +32,13 @@ def recorded_workload(
     average_per_s: float | None = None,
     turn_gap_s: float | None = None,
     max_context_tokens: float | None = None,
-    **options: Unpack[BesideTrace],
+    **options: Unpack[TraceOptions],
 ) -> InferenceWorkload:
     """A complete workload from a trace and the other parts of the request.
 
     Raises Unanswerable if they contradict one another.
     """
-    window = planned(trace, assumed)
+    window = find_busiest_window(trace, assumed)
     if model.kind is ModelKind.DECODER and trace.output_tokens.min() < 1:
         raise Unanswerable("Every request of the trace needs at least one output token: the model generates tokens.")
     if max_context_tokens is not None and max_context_tokens < trace.longest_tokens:
@@ -51,15 +51,15 @@ def recorded_workload(
         )
     if turn_gap_s is not None and not trace.cached_fraction:
         raise Unanswerable("turn_gap_s requires a trace with prefix_tokens. Add prefix_tokens or omit turn_gap_s.")
-    workload = inference_workload(
+    workload = build_inference_workload(
         model,
-        Arrivals(Load.OPEN, peak_per_s=window.peak_per_s, derived=rates_told(window, trace)),
+        Arrivals(Load.OPEN, peak_per_s=window.peak_per_s, derived=trace_assumptions(window, trace)),
         assumed,
-        input_tokens=trace.prompts,
-        output_tokens=trace.answers,
+        input_tokens=trace.prompt_lengths,
+        output_tokens=trace.answer_lengths,
         average_per_s=window.average_per_s if average_per_s is None else average_per_s,
         burstiness=window.burstiness,
-        hits=Hits(trace.cached_fraction, turn_gap_s=turn_gap_s),
+        hits=PrefixHits(trace.cached_fraction, turn_gap_s=turn_gap_s),
         max_context_tokens=trace.longest_tokens if max_context_tokens is None else max_context_tokens,
         **options,
     )

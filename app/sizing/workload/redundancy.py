@@ -32,7 +32,7 @@ class Redundancy:
     domain: FailureDomain = FailureDomain.MACHINE
 
     @classmethod
-    def named(cls, label: str, *, zones: int = 1, domain: str | None = None) -> Redundancy:
+    def from_label(cls, label: str, *, zones: int = 1, domain: str | None = None) -> Redundancy:
         """Build from a label: none, n+1, n+2 or 2n of accelerators, machines (the default) or zones.
 
         Raises Unanswerable if no zone would be left.

@@ -16,7 +16,7 @@ def resize_samples(model: ModelArchitecture, requested: Mapping[str, Any]) -> Mo
 
     Raises Unanswerable for a size that the model does not depend on.
     """
-    accepted = model.law.sizes if model.law is not None else ()
+    accepted = model.law.size_fields if model.law is not None else ()
     for name in requested:
         if name not in accepted:
             hint = (

@@ -10,7 +10,7 @@ from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.columns import Codes, Column
 from app.sizing.workload.lengths import Lengths
 
-MOST_BURSTINESS = 20.0
+MAX_BURSTINESS = 20.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,12 +26,12 @@ class Trace:
         return len(self.at_s)
 
     @property
-    def prompts(self) -> Lengths:
-        return counted(self.input_tokens)
+    def prompt_lengths(self) -> Lengths:
+        return lengths_from_counts(self.input_tokens)
 
     @property
-    def answers(self) -> Lengths:
-        return counted(self.output_tokens)
+    def answer_lengths(self) -> Lengths:
+        return lengths_from_counts(self.output_tokens)
 
     @property
     def longest_tokens(self) -> float:
@@ -48,7 +48,7 @@ class Trace:
         """Time from the first to the last arrival, in seconds."""
         return float(self.at_s[-1] - self.at_s[0])
 
-    def faster(self, times: float) -> Trace:
+    def scale_rate(self, times: float) -> Trace:
         """The same requests at a rate multiplied by `times`."""
         return Trace(self.at_s / times, self.input_tokens, self.output_tokens, self.prefix_tokens)
 
@@ -58,49 +58,49 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class BusiestWindow:
     """Rates and burstiness of a trace that a search plans for."""
 
     peak_per_s: float  # rate in the busiest window, requests/s
     average_per_s: float  # mean rate of the trace, requests/s
     burstiness: float  # coefficient of variation of the times between arrivals in the busiest window
-    stretch_s: float  # length of the busiest window, s
+    window_s: float  # length of the busiest window, s
 
 
-def counted(tokens: Codes) -> Lengths:
+def lengths_from_counts(tokens: Codes) -> Lengths:
     """Length distribution of recorded token counts."""
     values, times = np.unique(tokens, return_counts=True)
-    return Lengths.histogram(values.tolist(), times.tolist())
+    return Lengths.from_histogram(values.tolist(), times.tolist())
 
 
-def planned(trace: Trace, assumed: Assumptions) -> Planned:
+def find_busiest_window(trace: Trace, assumed: Assumptions) -> BusiestWindow:
     """Find the busiest window of a trace. The window is at most as long as the trace."""
-    least_s = Assumptions.bounds("trace_window_s")[0]
-    stretch_s = max(least_s, min(assumed.trace_window_s, trace.duration_s))
-    after = np.searchsorted(trace.at_s, trace.at_s + stretch_s, side="left")
+    least_s = Assumptions.allowed_range("trace_window_s")[0]
+    window_s = max(least_s, min(assumed.trace_window_s, trace.duration_s))
+    after = np.searchsorted(trace.at_s, trace.at_s + window_s, side="left")
     arrivals = after - np.arange(len(trace))
     busiest = int(np.argmax(arrivals))
-    rate = float(arrivals[busiest]) / stretch_s
+    rate = float(arrivals[busiest]) / window_s
     whole = min((len(trace) - 1) / max(least_s, trace.duration_s), rate)
-    return Planned(rate, whole, burstiness_of(trace.at_s[busiest : after[busiest]]), stretch_s)
+    return BusiestWindow(rate, whole, arrival_burstiness(trace.at_s[busiest : after[busiest]]), window_s)
 
 
-def burstiness_of(at_s: Column) -> float:
+def arrival_burstiness(at_s: Column) -> float:
     """Coefficient of variation of the times between arrivals; 1 (Poisson arrivals) if there are too few."""
     gaps = np.diff(at_s)
     if len(gaps) < 2 or gaps.mean() <= 0:
         return 1.0
-    return float(np.minimum(gaps.std() / gaps.mean(), MOST_BURSTINESS))
+    return float(np.minimum(gaps.std() / gaps.mean(), MAX_BURSTINESS))
 
 
-def rates_told(window: Planned, trace: Trace) -> tuple[Assumed, ...]:
+def trace_assumptions(window: BusiestWindow, trace: Trace) -> tuple[Assumed, ...]:
     """Rates and burstiness of a trace, as an answer lists them."""
-    reason, source = f"busiest {window.stretch_s:g} s of the trace", "trace"
-    each = len(trace) / Assumptions.bounds("trace_window_s")[0]
+    reason, source = f"busiest {window.window_s:g} s of the trace", "trace"
+    each = len(trace) / Assumptions.allowed_range("trace_window_s")[0]
     even = "variation of the times between arrivals in that window"
     hits = "share of prompt tokens found in the prefix cache"
     return (
         Assumed("peak_requests_per_s", window.peak_per_s, "1/s", reason, source, (window.average_per_s, each)),
-        Assumed("burstiness", window.burstiness, "1", even, source, (0.0, MOST_BURSTINESS)),
+        Assumed("burstiness", window.burstiness, "1", even, source, (0.0, MAX_BURSTINESS)),
         Assumed("cached_prefix_fraction", trace.cached_fraction, "1", hits, source, (0.0, 1.0)),
     )

@@ -46,9 +46,9 @@ class TrainingWorkload:
     synchronous_checkpoints: bool  # the run waits while a checkpoint is written
     lora_rank: int
     lora_targets: str | tuple[str, ...]  # matrices that adapters modify
-    near_batch_share: float = Assumptions.usual("near_batch_share")
-    published_stage_unevenness: float = Assumptions.usual("published_stage_unevenness")
-    batch_asked: bool = True
+    near_batch_share: float = Assumptions.default_value("near_batch_share")
+    published_stage_unevenness: float = Assumptions.default_value("published_stage_unevenness")
+    batch_requested: bool = True
     derived: tuple[Assumed, ...] = ()  # defaults and the values given instead, as an answer lists them
 
     @property
@@ -65,7 +65,7 @@ class Amount:
     examples: float | None = None
     epochs: float = 1.0
 
-    def units(self, sequence_tokens: int, *, in_samples: bool) -> float | None:
+    def total_units(self, sequence_tokens: int, *, in_samples: bool) -> float | None:
         """Tokens or samples of the run; None if the amount does not determine them."""
         if self.tokens is not None:
             return self.tokens
@@ -82,7 +82,7 @@ class GlobalBatch:
     sequences: int | None = None
     samples: int | None = None
 
-    def size(self, sequence_tokens: int, *, in_samples: bool) -> int | None:
+    def batch_size(self, sequence_tokens: int, *, in_samples: bool) -> int | None:
         """Sequences or samples per optimizer step; None if the request gives none."""
         if in_samples:
             return self.samples or self.sequences
@@ -91,7 +91,7 @@ class GlobalBatch:
         return self.sequences
 
 
-def training_workload(
+def build_training_workload(
     model: ModelArchitecture,
     assumed: Assumptions,
     *,
@@ -114,11 +114,11 @@ def training_workload(
 
     Raises Unanswerable if the parts contradict one another.
     """
-    model = _with_source(model)
+    model = _note_source_split(model)
     in_samples, adapts = model.sample is not None, method is not Method.FULL
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
-    units = _units(model, phase, method, amount, length, assumed)
-    requested_batch = batch.size(length, in_samples=in_samples)
+    units = _run_units(model, phase, method, amount, length, assumed)
+    requested_batch = batch.batch_size(length, in_samples=in_samples)
     size, limit_s = requested_batch or usual_batch(model, phase, length, assumed), deadline_s or usual_deadline_s(phase, assumed)
     named = {"batch": requested_batch, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
     explicit_names = {name for name, value in named.items() if value is not None}
@@ -140,12 +140,12 @@ def training_workload(
         lora_targets=adapted_matrices(model, lora_targets) if adapts else "all-linear",
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
-        batch_asked=requested_batch is not None,
-        derived=(*_figures(size, length, limit_s, explicit_names, in_samples=in_samples), *_texts(precision, optimizer)),
+        batch_requested=requested_batch is not None,
+        derived=(*_numeric_assumptions(size, length, limit_s, explicit_names, in_samples=in_samples), *_text_assumptions(precision, optimizer)),
     )
 
 
-def _figures(size: int, length: int, limit_s: float, explicit_names: set[str], *, in_samples: bool) -> Iterator[Assumed]:
+def _numeric_assumptions(size: int, length: int, limit_s: float, explicit_names: set[str], *, in_samples: bool) -> Iterator[Assumed]:
     """Batch size, sequence length and deadline with the names of a request, given or default."""
     unit, batch_given = ("samples" if in_samples else "sequences"), "batch" in explicit_names
     yield Assumed(f"global_batch_{unit}", size, unit, "size of each step", "published batches", (1.0, 1e7), batch_given)
@@ -158,19 +158,19 @@ def _figures(size: int, length: int, limit_s: float, explicit_names: set[str], *
     yield Assumed("deadline_days", days, "days", "time limit of the run", "assumed: usual value", (0.0, 36500.0), known)
 
 
-def _texts(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:
+def _text_assumptions(precision: str | None, optimizer: str | None) -> tuple[Assumed, ...]:
     return (
-        _text("precision", precision, DEFAULT_PRECISION, "number format of matrix multiplications"),
-        _text("optimizer", optimizer, DEFAULT_OPTIMIZER, "optimizer, which determines the optimizer states"),
+        _text_assumption("precision", precision, DEFAULT_PRECISION, "number format of matrix multiplications"),
+        _text_assumption("optimizer", optimizer, DEFAULT_OPTIMIZER, "optimizer, which determines the optimizer states"),
     )
 
 
-def _text(name: str, requested: str | None, usual: str, reason: str) -> Assumed:
+def _text_assumption(name: str, requested: str | None, usual: str, reason: str) -> Assumed:
     """A name from the request, or the default."""
     return Assumed(name, requested or usual, "text", reason, "assumed: usual value", asked=requested is not None)
 
 
-def _with_source(model: ModelArchitecture) -> ModelArchitecture:
+def _note_source_split(model: ModelArchitecture) -> ModelArchitecture:
     """For a model with a source sequence, note the assumed split of a sequence."""
     if not model.reads_source:
         return model
@@ -178,7 +178,7 @@ def _with_source(model: ModelArchitecture) -> ModelArchitecture:
     return replace(model, assumed=(*model.assumed, note))
 
 
-def _units(
+def _run_units(
     model: ModelArchitecture, phase: str, method: Method, amount: Amount, length: int, assumed: Assumptions
 ) -> float:
     """Tokens or samples of the run.
@@ -186,7 +186,7 @@ def _units(
     Raises Unanswerable if they cannot be determined or contradict the rest of the request.
     """
     in_samples = model.sample is not None
-    units = amount.units(length, in_samples=in_samples)
+    units = amount.total_units(length, in_samples=in_samples)
     if units is None:
         wanted = "training_samples" if in_samples else "training_tokens"
         raise Unanswerable(f"Set {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else "."))

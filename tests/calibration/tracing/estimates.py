@@ -15,7 +15,7 @@ from app.calibration.tracing.requests import body_of, can_be_asked
 from app.calibration.tracing.rows import Case, rows_in
 from app.calibration.tracing.setups import Traced
 from app.catalog.snapshot import CatalogStore
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.result import DeviceMemory
 
 GRID = Path(__file__).parents[2] / "reference" / "traced_memory.csv"
@@ -45,7 +45,7 @@ def memory_of(case: Case, snapshots: CatalogStore) -> DeviceMemory:
     request = EstimateRequest.model_validate(body_of(case))
     directory = snapshots.directory()
     question, deployment = estimate_question(request, directory, snapshots, DAY)
-    memory = estimate(question, deployment, directory.market).memory
+    memory = estimate_deployment(question, deployment, directory.market).memory
     assert memory is not None, case
     return memory
 

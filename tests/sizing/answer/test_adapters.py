@@ -7,11 +7,11 @@ from itertools import pairwise
 
 import pytest
 
-from app.sizing.answer.adapters import adapter_places, adapter_reasons
-from app.sizing.estimate import estimate
+from app.sizing.answer.adapters import adapter_settings, adapter_reasons
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.adapted import with_adapters
 from app.sizing.question import Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
@@ -34,7 +34,7 @@ def figures(found: Estimate) -> tuple[float, float, float]:
 
 
 def test_each_adapter_more_takes_memory_and_time(market: Catalog) -> None:
-    found = [figures(estimate(Question(w), ON_ONE, market)) for w in (CHAT, served(1), served(8), served(32))]
+    found = [figures(estimate_deployment(Question(w), ON_ONE, market)) for w in (CHAT, served(1), served(8), served(32))]
     for fewer, more in pairwise(found):
         assert all(a < b for a, b in zip(fewer, more, strict=True))
 
@@ -42,14 +42,14 @@ def test_each_adapter_more_takes_memory_and_time(market: Catalog) -> None:
 def test_adapters_never_cost_less(market: Catalog) -> None:
     usd = []
     for workload in (CHAT, served(8), served(64), served(64, 64)):
-        cost = recommend(Question(workload, limit=1), market).recommendations[0].estimate.cost
+        cost = recommend_hardware(Question(workload, limit=1), market).recommendations[0].estimate.cost
         assert cost is not None
         usd.append(cost.usd_per_hour or 0.0)
     assert usd == sorted(usd)
 
 
 def test_an_engine_without_a_record_of_adapters_is_refused_them(market: Catalog) -> None:
-    found = estimate(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), market)
+    found = estimate_deployment(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), market)
     assert not found.fits
     assert "known to serve its adapters" in found.explanation[0].text
 
@@ -63,5 +63,5 @@ def test_the_answer_states_memory_and_compute_of_adapters() -> None:
 
 @pytest.mark.parametrize(("rank", "room"), [(16, 16), (20, 32), (1, 1)])
 def test_engine_flags_use_a_supported_adapter_rank(rank: int, room: int) -> None:
-    assert adapter_places(served(8, rank).model) == {"adapters": 8, "adapter_rank": room}
-    assert adapter_places(LLAMA_8B) == {}
+    assert adapter_settings(served(8, rank).model) == {"adapters": 8, "adapter_rank": room}
+    assert adapter_settings(LLAMA_8B) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.answer.assumed import assumptions
+from app.sizing.answer.assumed import collect_assumptions
 from app.sizing.assumptions import Assumed, Assumptions
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.prices import Commitment, PriceKind
@@ -13,7 +13,7 @@ from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 
 
 def assumed_values(question: Question, deployment: Deployment | None = None) -> dict[str, Assumed]:
-    return {a.name: a for a in assumptions(question, deployment)}
+    return {a.name: a for a in collect_assumptions(question, deployment)}
 
 
 def test_the_answer_states_requested_and_default_choices() -> None:
@@ -43,7 +43,7 @@ def test_what_one_binds_oneself_to_and_whose_prices_count_is_asked() -> None:
 
 
 def test_what_a_deployment_says_is_no_assumption() -> None:
-    question = Question(CHAT, assumptions=Assumptions().noted())
+    question = Question(CHAT, assumptions=Assumptions().with_recording())
     fixed = Deployment("x", weight_format="fp8", kv_format="fp8")
     assert assumed_values(question, fixed).keys() == {"pricing_models"}
     assert assumed_values(question, Deployment("x")).keys() == {"pricing_models", "weight_formats", "kv_formats"}
@@ -51,9 +51,9 @@ def test_what_a_deployment_says_is_no_assumption() -> None:
 
 def test_the_answer_states_read_and_guessed_model_values() -> None:
     guessed = replace(LLAMA_8B, assumed=("hidden size",))
-    noted = Assumptions().noted()
+    noted = Assumptions().with_recording()
     assert noted.pue > 1
     for workload in (replace(CHAT, model=guessed), replace(PRETRAIN, model=guessed)):
-        found = assumptions(Question(workload, assumptions=noted))
+        found = collect_assumptions(Question(workload, assumptions=noted))
         assert (found[0].name, found[0].value) == ("model_shape", "hidden size")
-        assert (found[-1].name, found[-1].bounds) == ("pue", Assumptions.bounds("pue"))
+        assert (found[-1].name, found[-1].bounds) == ("pue", Assumptions.allowed_range("pue"))

@@ -10,22 +10,22 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.assured import (
-    assurance_of,
+    run_assurance,
     deadline_reason,
     duration_intervals,
     fits_reason,
     memory_interval,
     speed_interval,
 )
-from app.sizing.answer.certainty import Certainty, certainty_of, training_setting
+from app.sizing.answer.certainty import Certainty, build_certainty, training_setting
 from app.sizing.assumptions import Assumptions
 from app.sizing.result import Interval
-from app.sizing.uncertainty import UNKNOWN
+from app.sizing.uncertainty import UNKNOWN_SPREAD
 from tests.examples import PRETRAIN, col, row
 from tests.sizing.small import BIG, SMALL
 
 # Nothing was ever compared in the small catalogue: an 80 % interval is e^0.7 = 2.01 to either side.
-SURE: Certainty = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
+SURE: Certainty = build_certainty(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
 TWICE = math.exp(0.7)
 
 
@@ -44,7 +44,7 @@ def finalists(**columns: Any) -> Any:
         ),
         "fits": np.array([True]),
         "plans": row(
-            stack=row(margins=row(asked=0.8, memory=UNKNOWN, recipe_known=np.array([True]), widened=col(1.0)))
+            stack=row(margins=row(asked=0.8, memory=UNKNOWN_SPREAD, recipe_known=np.array([True]), widened=col(1.0)))
         ),
         "assured": row(
             levels=(0.5, 0.8),
@@ -93,7 +93,7 @@ def test_an_uncertain_memory_fit_states_its_probability() -> None:
 
 
 def test_levels_without_a_size_or_a_price_have_none() -> None:
-    found = assurance_of(finalists(), 0)
+    found = run_assurance(finalists(), 0)
     assert (found.asked, found.meets_deadline, found.fits, found.meets_slo) == (0.8, 0.93, 0.85, None)
     assert [(level.confidence, level.total_accelerators, level.usd_total) for level in found.by_level] == [
         (0.5, 8, None),

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.benchmark import (
-    checkpoint_of,
+    checkpoint_to_load,
     file_name,
-    machines_of_replica,
+    machines_per_replica,
     rent_usd,
-    repository_of,
+    repository_name,
     serving_benchmark,
-    stem_of,
+    local_checkpoint_path,
     training_benchmark,
-    trial_of,
+    plan_benchmark,
     uniform_spread,
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.engines import ENGINES
-from app.sizing.model.formats import NativeQuantisation
-from app.sizing.question import Drafting, Question, Speculative
+from app.sizing.model.formats import NativeQuantization
+from app.sizing.question import DraftMethod, Question, Speculative
 from app.sizing.result import Interval, Performance
 from app.sizing.workload import Lengths, Load, Method
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN, registered
@@ -55,7 +55,7 @@ LAYOUT: dict[str, Any] = {
 
 
 def command(workload: Any = CHAT, performance: Performance = SERVED, **deployment: Any) -> str:
-    trial = trial_of(Question(workload), estimated(performance=performance, **deployment))
+    trial = plan_benchmark(Question(workload), estimated(performance=performance, **deployment))
     assert trial is not None
     return trial.command
 
@@ -85,11 +85,11 @@ def test_a_run_that_ends_is_run_as_it_is() -> None:
 def test_minutes_and_rent() -> None:
     # two minutes to start, five to warm up, ten of load; one of the four machines at 40 USD an hour for all
     question = Question(CHAT)
-    trial = trial_of(question, estimated(performance=SERVED, nodes=4, total_accelerators=8))
+    trial = plan_benchmark(question, estimated(performance=SERVED, nodes=4, total_accelerators=8))
     assert trial is not None
     assert (trial.minutes, trial.accelerators) == (17, 2)
     assert trial.usd == pytest.approx(40 / 4 * 17 / 60, abs=0.005)
-    run = trial_of(Question(PRETRAIN), estimated(performance=TRAINED, **LAYOUT))
+    run = plan_benchmark(Question(PRETRAIN), estimated(performance=TRAINED, **LAYOUT))
     assert run is not None
     assert run.minutes == 5 + 50 * 6 / 60
     assert run.accelerators == 8
@@ -104,20 +104,20 @@ def test_what_is_owned_has_no_rent() -> None:
 @pytest.mark.parametrize(("size", "total", "nodes", "machines"), [(2, 8, 1, 1), (16, 16, 2, 2), (4, 8, 8, 4)])
 def test_machines_of_a_replica(size: int, total: int, nodes: int, machines: int) -> None:
     placed = replace(DEPLOYMENT, accelerators_per_replica=size, total_accelerators=total, nodes=nodes)
-    assert machines_of_replica(placed) == machines
+    assert machines_per_replica(placed) == machines
 
 
 def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
     hub = replace(LLAMA_8B, name="meta-llama/Llama-3.1-8B")
     vllm = benchmarks.VLLM
-    assert checkpoint_of(hub, "bf16", vllm) == "meta-llama/Llama-3.1-8B"
-    assert checkpoint_of(hub, "fp8", vllm) == "meta-llama/Llama-3.1-8B"  # made while it loads
-    assert checkpoint_of(hub, "fp8", benchmarks.TENSORRT_LLM) == "./Llama-3.1-8B-fp8"
-    assert checkpoint_of(hub, "int4-awq", vllm) == "./Llama-3.1-8B-int4-awq"
-    published = replace(hub, native=NativeQuantisation("fp8", 8.0, 128))
-    assert checkpoint_of(published, "fp8", vllm) == "meta-llama/Llama-3.1-8B"
-    assert checkpoint_of(published, "bf16", vllm) == "./Llama-3.1-8B-bf16"
-    assert stem_of(hub, "gguf-q4_k_m") == "./Llama-3.1-8B-q4_k_m"
+    assert checkpoint_to_load(hub, "bf16", vllm) == "meta-llama/Llama-3.1-8B"
+    assert checkpoint_to_load(hub, "fp8", vllm) == "meta-llama/Llama-3.1-8B"  # made while it loads
+    assert checkpoint_to_load(hub, "fp8", benchmarks.TENSORRT_LLM) == "./Llama-3.1-8B-fp8"
+    assert checkpoint_to_load(hub, "int4-awq", vllm) == "./Llama-3.1-8B-int4-awq"
+    published = replace(hub, native=NativeQuantization("fp8", 8.0, 128))
+    assert checkpoint_to_load(published, "fp8", vllm) == "meta-llama/Llama-3.1-8B"
+    assert checkpoint_to_load(published, "bf16", vllm) == "./Llama-3.1-8B-bf16"
+    assert local_checkpoint_path(hub, "gguf-q4_k_m") == "./Llama-3.1-8B-q4_k_m"
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_weights_in_another_format_are_a_file_of_the_users_own() -> None:
     ],
 )
 def test_a_name_that_is_no_repository_is_a_path(name: str, repository: str) -> None:
-    assert repository_of(name) == repository
+    assert repository_name(name) == repository
 
 
 def test_a_quantisation_is_asked_for_only_where_the_engine_makes_it() -> None:
@@ -230,10 +230,10 @@ def test_single_passes_are_measured_by_what_the_model_is() -> None:
 
 def test_nothing_is_run_of_what_does_not_run() -> None:
     question = Question(CHAT)
-    assert trial_of(question, estimated(performance=None)) is None
-    assert trial_of(question, replace(estimated(performance=SERVED), fits=False)) is None
-    drafted = Speculative(Drafting.MTP, draft_tokens=2, acceptance_rate=0.8)
-    assert trial_of(question, estimated(performance=SERVED, speculative=drafted)) is None
+    assert plan_benchmark(question, estimated(performance=None)) is None
+    assert plan_benchmark(question, replace(estimated(performance=SERVED), fits=False)) is None
+    drafted = Speculative(DraftMethod.MTP, draft_tokens=2, acceptance_rate=0.8)
+    assert plan_benchmark(question, estimated(performance=SERVED, speculative=drafted)) is None
 
 
 @pytest.mark.parametrize("name", sorted(ENGINES))
@@ -250,12 +250,12 @@ def test_any_name_of_a_model_gives_one_line_that_a_shell_can_split(name: str) ->
             assert "\n" not in line
             assert line.isascii()
             assert shlex.split(line)
-            assert file_name(model.name) in line or repository_of(model.name) in line or "$" in line or "vocab" in line
+            assert file_name(model.name) in line or repository_name(model.name) in line or "$" in line or "vocab" in line
 
 
 def test_thresholds_are_assumptions() -> None:
     longer = Question(CHAT, assumptions=Assumptions().with_overrides({"benchmark_window_min": 20.0}))
-    trial = trial_of(longer, estimated(performance=SERVED))
+    trial = plan_benchmark(longer, estimated(performance=SERVED))
     assert trial is not None
     assert trial.minutes == 27
     assert "--num-prompts 4800" in trial.command

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import SLOW_CASE, cautions, met_with, describe_level
+from app.sizing.answer.cautions import SLOW_CASE, find_cautions, lowest_probability, describe_level
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Performance, PrefixCache
 from app.sizing.units import GIB
 from app.sizing.values.classes import SharedFleet
 from app.sizing.values.latencies import Percentiles
-from app.sizing.words import span
+from app.sizing.words import format_duration
 from app.sizing.workload import Lengths, Load, Slo
 from tests.examples import CHAT, PRETRAIN
 from tests.sizing.answer.given import RUN, ranked
@@ -55,7 +55,7 @@ def texts_of(
     base = TRAINED if workload is PRETRAIN else SERVED
     found = ranked(performance=replace(base, **performance))
     found = replace(found, estimate=replace(found.estimate, assurance=assurance, memory=memory))
-    return [f"{n.code}: {n.text}" for n in cautions(Question(workload), (found,))]
+    return [f"{n.code}: {n.text}" for n in find_cautions(Question(workload), (found,))]
 
 
 def codes(*args: Any, **given: Any) -> list[str]:
@@ -73,8 +73,8 @@ def test_a_comfortable_answer_has_none() -> None:
 
 
 def test_options_without_performance_have_no_cautions() -> None:
-    assert cautions(Question(CHAT), ()) == []
-    assert cautions(Question(CHAT), (ranked(performance=None),)) == []
+    assert find_cautions(Question(CHAT), ()) == []
+    assert find_cautions(Question(CHAT), (ranked(performance=None),)) == []
 
 
 @pytest.mark.parametrize(
@@ -111,8 +111,8 @@ def test_what_misses_the_confidence_asked_for_has_no_margin_to_be_thin() -> None
     cliff = (Level(0.8, 8), Level(0.9, None))
     assert codes(assurance=sure(*cliff, meets=0.7)) == []
     assert codes(assurance=sure(*cliff, meets=0.86)) == []  # surer by more than a little
-    assert met_with(Assurance(0.8, 0.9, None, 0.6, ())) == 0.6
-    assert met_with(Assurance(0.8, 0.9, None, None, ())) == 0.9
+    assert lowest_probability(Assurance(0.8, 0.9, None, 0.6, ())) == 0.6
+    assert lowest_probability(Assurance(0.8, 0.9, None, None, ())) == 0.9
 
 
 def test_the_low_end_misses_the_load() -> None:
@@ -152,13 +152,13 @@ def test_a_deadline_that_is_nearly_used() -> None:
 
 
 def test_spans_are_shown_in_days_or_hours() -> None:
-    (notice, *_) = cautions(Question(replace(PRETRAIN, deadline_s=6 * 86400.0)), (ranked(performance=TRAINED),))
+    (notice, *_) = find_cautions(Question(replace(PRETRAIN, deadline_s=6 * 86400.0)), (ranked(performance=TRAINED),))
     assert "takes 6.25 days, 104 % of the 6 days allowed" in notice.text
-    assert span(0.25) == "6 hours"
+    assert format_duration(0.25) == "6 hours"
 
 
 def cautions_of_run(workload: Any) -> list[str]:
-    return [n.code for n in cautions(Question(workload), (ranked(performance=TRAINED),))]
+    return [n.code for n in find_cautions(Question(workload), (ranked(performance=TRAINED),))]
 
 
 def test_a_service_fills_memory_with_what_its_peak_holds() -> None:
@@ -177,7 +177,7 @@ def test_hits_that_are_counted_must_survive() -> None:
     def prefix_texts(prefixes: PrefixCache | None) -> list[str]:
         first = ranked(performance=SERVED)
         first = replace(first, estimate=replace(first.estimate, prefixes=prefixes))
-        return [f"{n.code}: {n.text}" for n in cautions(cached, (first,))]
+        return [f"{n.code}: {n.text}" for n in find_cautions(cached, (first,))]
 
     assert prefix_texts(None) == []
     assert prefix_texts(kept) == [
@@ -207,12 +207,12 @@ def test_a_data_sheet_above_results() -> None:
     behind = [
         ranked(rank, CARD, performance=replace(SERVED, basis=b)) for rank, b in ((2, "roofline"), (3, "calibrated"))
     ]
-    (notice,) = cautions(Question(CHAT), (first, *behind))
+    (notice,) = find_cautions(Question(CHAT), (first, *behind))
     assert notice.code == "roofline_above_calibrated"
     assert "Acme Card, ranked 3, is based on published benchmarks" in notice.text
-    assert cautions(Question(CHAT), (first, behind[0])) == []
-    assert cautions(Question(CHAT), (behind[1], first)) == []
-    assert cautions(Question(CHAT), (first, ranked(2, CARD, performance=None))) == []
+    assert find_cautions(Question(CHAT), (first, behind[0])) == []
+    assert find_cautions(Question(CHAT), (behind[1], first)) == []
+    assert find_cautions(Question(CHAT), (first, ranked(2, CARD, performance=None))) == []
 
 
 @pytest.mark.parametrize(
@@ -228,5 +228,5 @@ def test_sharing_that_costs_more_than_going_apart(cheaper: str | None) -> None:
     fleet = SharedFleet(1, 9.0, (), (), cheaper, 1.0, "Apart they cost less.")
     found = ranked(performance=SERVED)
     found = replace(found, estimate=replace(found.estimate, shared=fleet))
-    apart_texts = [n.text for n in cautions(Question(CHAT), (found,)) if n.code == "cheaper_apart"]
+    apart_texts = [n.text for n in find_cautions(Question(CHAT), (found,)) if n.code == "cheaper_apart"]
     assert apart_texts == (["Apart they cost less."] if cheaper == "apart" else [])

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.answer.certainty import RATES, Certainty, certainty_of, training_setting
+from app.sizing.answer.certainty import RATES, Certainty, build_certainty, training_setting
 from app.sizing.assumptions import Assumptions
-from app.sizing.evidence import Near, Setting
+from app.sizing.evidence import Familiarity, Setting
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import Spread
 from tests.examples import PRETRAIN
@@ -33,7 +33,7 @@ KNOWN = snapshot(
 
 
 def sure(setting: Setting, known: Catalog = KNOWN) -> Certainty:
-    return certainty_of(setting, known, Assumptions())
+    return build_certainty(setting, known, Assumptions())
 
 
 def test_a_setting_says_what_a_run_is_compared_by() -> None:
@@ -50,16 +50,16 @@ def test_a_setting_says_what_a_run_is_compared_by() -> None:
 
 def test_a_result_of_the_same_setting_makes_an_answer_measured() -> None:
     found = sure(MEASURED)
-    assert (found.basis, found.near) == ("measured", Near.STACK)
+    assert (found.evidence_basis, found.near) == ("measured", Familiarity.STACK)
     assert found.neighbours[0].distance == 0
     assert len({n.compared.measurement for n in found.neighbours}) == 3
 
 
 def test_parts_that_were_seen_make_it_calibrated_and_nothing_seen_a_roofline() -> None:
     larger = replace(MEASURED, params=400e9, devices=8.0, in_flight=1.0, input_tokens=8.0, output_tokens=2048.0)
-    assert sure(larger).basis == "calibrated"
-    assert sure(FAR).basis == "roofline"
-    assert sure(MEASURED, SMALL).basis == "roofline"
+    assert sure(larger).evidence_basis == "calibrated"
+    assert sure(FAR).evidence_basis == "roofline"
+    assert sure(MEASURED, SMALL).evidence_basis == "roofline"
     assert sure(MEASURED, SMALL).neighbours == ()
 
 
@@ -67,29 +67,29 @@ def test_an_interval_of_a_time_reads_the_quantiles_and_that_of_a_rate_is_their_i
     # three sources of the runtime on the family, at distance 0: 1 + 3 / (1 + 3)
     scale = math.sqrt(1.75)
     low, high = math.exp(-0.4 * scale), math.exp(0.8 * scale)
-    time = sure(MEASURED).interval("tpot_s", 0.02, "tpot", "p50")
+    time = sure(MEASURED).predict_interval("tpot_s", 0.02, "tpot", "p50")
     assert (time.quantity, time.statistic) == ("tpot_s", "p50")
     assert (time.low, time.high) == pytest.approx((0.02 * low, 0.02 * high))
-    rate = sure(MEASURED).interval("output_tokens_per_s", 200.0, "throughput")
+    rate = sure(MEASURED).predict_interval("output_tokens_per_s", 200.0, "throughput")
     assert (rate.low, rate.high) == pytest.approx((200 / high, 200 / low))
     assert rate.statistic == "mean"
 
 
 def test_an_interval_holds_the_value_and_widens_with_the_distance_from_data() -> None:
-    near, far = (sure(s).interval("output_tokens_per_s", 200.0, "throughput") for s in (MEASURED, FAR))
+    near, far = (sure(s).predict_interval("output_tokens_per_s", 200.0, "throughput") for s in (MEASURED, FAR))
     assert near.quantity == "output_tokens_per_s"
     assert far.low < near.low < 200.0 < near.high < far.high
 
 
 def test_an_interval_grows_with_its_value_and_a_quantity_never_compared_is_off_by_two() -> None:
     known = sure(MEASURED)
-    once, twice = (known.interval("output_tokens_per_s", v, "throughput") for v in (1.0, 2.0))
+    once, twice = (known.predict_interval("output_tokens_per_s", v, "throughput") for v in (1.0, 2.0))
     assert (twice.low, twice.high) == pytest.approx((2 * once.low, 2 * once.high))
-    other = known.interval("ttft_s", 1.0, "ttft")
+    other = known.predict_interval("ttft_s", 1.0, "ttft")
     assert (other.low, other.high) == pytest.approx((math.exp(-0.7), math.exp(0.7)))
 
 
 def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(market: Catalog) -> None:
-    assert certainty_of(RUN, KNOWN, Assumptions(), training=True).near is Near.FAR
+    assert build_certainty(RUN, KNOWN, Assumptions(), training=True).near is Familiarity.FAR
     rates = {r.kind for r in market.evidence.rows if r.metric.endswith("per_s")}
     assert rates | {"samples"} == RATES

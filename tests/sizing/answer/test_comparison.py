@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.comparison import against, compared, duration_s, limiting_resource, near_ties, ratio, spent
+from app.sizing.answer.comparison import compare_with_best, add_comparisons, duration_s, limiting_resource, find_near_ties, ratio_or_none, spent_usd
 from app.sizing.question import Objective, Question
-from app.sizing.result import Assurance, Level, Ranked, Rival
+from app.sizing.result import Assurance, Level, Ranked, RunnerUp
 from app.sizing.values.latencies import Percentiles
 from tests.examples import CHAT
 from tests.sizing.answer.given import COST, RUN, SPEED, estimated, ranked
@@ -40,13 +40,13 @@ def test_a_comparison_with_the_best_states_both_ratios(
     usd_per_hour: float | None, e2e_s: float, words: str, money: float
 ) -> None:
     other = ranked(2, CARD, cost=cost(usd_per_hour), performance=speed(e2e_s), total_accelerators=24)
-    found = against(other, ranked(), lead=LEAD)
+    found = compare_with_best(other, ranked(), lead=LEAD)
     assert found.text.startswith(f"Compared with the best option, Acme Card {words}. It uses 24 accelerators with ")
     assert found.value == pytest.approx(money)
 
 
 def test_where_neither_money_nor_time_is_known_the_price_is_said_to_be_missing() -> None:
-    found = against(ranked(2, CARD, cost=None, performance=None), ranked(), lead=LEAD)
+    found = compare_with_best(ranked(2, CARD, cost=None, performance=None), ranked(), lead=LEAD)
     assert "Acme Card has no known price. " in found.text
 
 
@@ -67,19 +67,19 @@ def test_the_limiting_resource_is_shown_in_its_own_unit(bottleneck: str | None, 
 
 def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> None:
     other = ranked(2, CARD, bottleneck="memory_capacity", total_accelerators=24)
-    assert against(other, ranked(), lead=LEAD).text.endswith(
+    assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
         ". It uses 24 accelerators with 24 GiB of memory each; the best option uses 8 with 80 GiB of memory each."
     )
 
 
 def test_where_hosts_limit_only_accelerators_are_counted() -> None:
     other = ranked(2, CARD, bottleneck="host", total_accelerators=24)
-    assert against(other, ranked(), lead=LEAD).text.endswith(". It uses 24 accelerators; the best option uses 8.")
+    assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(". It uses 24 accelerators; the best option uses 8.")
 
 
 def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
     places = (ranked(), ranked(2, CARD, cost=cost(50.0)), ranked(3, RARE, cost=cost(80.0)))
-    first, second, third = (r.estimate.explanation for r in compared(places, Question(CHAT), 7))
+    first, second, third = (r.estimate.explanation for r in add_comparisons(places, Question(CHAT), 7))
     assert [r.code for r in first] == ["choice", "comparison"]
     assert first[0].text == (
         "Of the 7 accelerator types that meet the limits, this one has the lowest cost: "
@@ -91,29 +91,29 @@ def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
 
 
 def test_the_only_type_and_an_empty_ranking() -> None:
-    (only,) = compared((ranked(),), Question(CHAT), 1)
+    (only,) = add_comparisons((ranked(),), Question(CHAT), 1)
     assert [r.text for r in only.estimate.explanation] == ["This is the only accelerator type that meets the limits."]
-    assert compared((), Question(CHAT), 0) == ()
+    assert add_comparisons((), Question(CHAT), 0) == ()
 
 
 def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_request() -> None:
     run = estimated(cost=replace(COST, usd_total=4800.0), performance=RUN)
-    assert (spent(run), duration_s(run)) == (4800.0, 5 * 86400.0)
-    assert (spent(estimated()), duration_s(estimated())) == (40.0, 2.0)
-    assert (spent(estimated(cost=None)), duration_s(estimated(performance=None))) == (None, None)
+    assert (spent_usd(run), duration_s(run)) == (4800.0, 5 * 86400.0)
+    assert (spent_usd(estimated()), duration_s(estimated())) == (40.0, 2.0)
+    assert (spent_usd(estimated(cost=None)), duration_s(estimated(performance=None))) == (None, None)
 
     def sure(accelerators: int, usd: float) -> Ranked:
         place = ranked(cost=replace(COST, usd_total=4800.0), performance=RUN, total_accelerators=accelerators)
         level = Level(0.8, accelerators, usd_total=usd)
         return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
 
-    assert "costs 50 % more" in against(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text  # by what they are ranked by
-    assert (ratio(3.0, 2.0), ratio(None, 2.0), ratio(3.0, 0.0)) == (1.5, None, None)
+    assert "costs 50 % more" in compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text  # by what they are ranked by
+    assert (ratio_or_none(3.0, 2.0), ratio_or_none(None, 2.0), ratio_or_none(3.0, 0.0)) == (1.5, None, None)
 
 
 def near(worse: float | None, stored: str | None = "fp8", **place: Any) -> Ranked:
     """A place with another engine so much worse on its accelerator."""
-    rival = None if worse is None else Rival("sglang", stored, worse)
+    rival = None if worse is None else RunnerUp("sglang", stored, worse)
     return replace(ranked(), rival=rival, **place)
 
 
@@ -131,7 +131,7 @@ SECOND = replace(ranked(2, CARD), score=1 / 1.02)
     ],
 )
 def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: str, difference: float) -> None:
-    (reason,) = near_ties(places, Objective.COST, 0.05)
+    (reason,) = find_near_ties(places, Objective.COST, 0.05)
     assert reason.code == "near_tie"
     assert reason.value == pytest.approx(difference)
     costs = "cost" if " and " in named else "costs"
@@ -140,14 +140,14 @@ def test_what_comes_near_to_a_plan_is_named(places: tuple[Ranked, ...], named: s
 
 def test_nothing_is_named_where_nothing_comes_near() -> None:
     for places in ((near(None),), (near(0.06), ranked(2))):
-        assert near_ties(places, Objective.COST, 0.05) == ()
+        assert find_near_ties(places, Objective.COST, 0.05) == ()
 
 
 def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type() -> None:
-    places = (near(0.01), replace(SECOND, rival=Rival("vllm", "int8", 0.0)))
+    places = (near(0.01), replace(SECOND, rival=RunnerUp("vllm", "int8", 0.0)))
     question = Question(CHAT, objective=Objective.ENERGY)
     first, second = (
-        [r.text for r in place.estimate.explanation if r.code == "near_tie"] for place in compared(places, question, 2)
+        [r.text for r in place.estimate.explanation if r.code == "near_tie"] for place in add_comparisons(places, question, 2)
     )
     assert first == [
         "SGLang in FP8 (1 % worse) and Acme Card (2 % worse) use about as much energy; use whichever you know."

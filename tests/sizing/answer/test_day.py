@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Redundancy, smooth_day
 from tests.examples import CHAT
@@ -19,11 +19,11 @@ DAILY = replace(CHAT, peak_per_s=60.0, average_per_s=20.0, hourly_shares=smooth_
 
 def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(market: Catalog) -> None:
     question = Question(DAILY)
-    first, *others = recommend(question, market).recommendations
+    first, *others = recommend_hardware(question, market).recommendations
     day = first.estimate.day
     assert day is not None
     assert all(other.estimate.day is None for other in others)
-    assert estimate(question, first.estimate.deployment, market).day == day
+    assert estimate_deployment(question, first.estimate.deployment, market).day == day
     placed = (first.estimate.deployment.replicas or 0) + (first.estimate.deployment.spare_replicas or 0)
     assert max(hour.replicas for hour in day.hours) == placed
     assert day.fixed.replica_hours == placed * 24
@@ -33,7 +33,7 @@ def test_the_first_recommendation_has_a_day_and_posted_back_it_is_the_same(marke
 
 
 def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(market: Catalog) -> None:
-    plain, daily = (recommend(Question(w), market) for w in (replace(DAILY, hourly_shares=()), DAILY))
+    plain, daily = (recommend_hardware(Question(w), market) for w in (replace(DAILY, hourly_shares=()), DAILY))
     assert plain.recommendations[0].estimate.day is None
     costs = [r.estimate.cost for r in daily.recommendations]
     days = [cost.usd_per_day for cost in costs if cost is not None and cost.usd_per_day is not None]
@@ -46,7 +46,7 @@ def test_without_hours_there_is_no_day_and_with_them_the_cheapest_day_is_first(m
 def test_failures_are_shown_for_the_deployed_fleet(market: Catalog) -> None:
     """Without redundancy a lost zone leaves half of two; waits are those of the simulated load curve."""
     workload = replace(DAILY, redundancy=Redundancy(zones=2))
-    (first, *_) = recommend(Question(workload), market).recommendations
+    (first, *_) = recommend_hardware(Question(workload), market).recommendations
     day = first.estimate.day
     assert day is not None
     assert [failure.what for failure in day.failures] == ["replica", "machine", "zone"]

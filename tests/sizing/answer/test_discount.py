@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.answer.discount import discountable_usd_per_hour, price_flip
+from app.sizing.answer.discount import discountable_usd_per_hour, find_leading_discount
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints, Economics, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
 from app.sizing.workload import InferenceWorkload, Lengths, Slo, TrainingWorkload
 from tests.examples import CHAT, PRETRAIN
@@ -34,7 +34,7 @@ def asked(
     discounts: tuple[tuple[str, float], ...] = (),
     limits: Constraints = Constraints(),  # noqa: B008  (frozen)
 ) -> Answer:
-    return recommend(Question(workload, limits, economics=Economics(discounts=discounts)), SMALL)
+    return recommend_hardware(Question(workload, limits, economics=Economics(discounts=discounts)), SMALL)
 
 
 @pytest.mark.parametrize("workload", [*WORKLOADS, PRETRAIN], ids=lambda w: getattr(w, "peak_per_s", "run"))
@@ -73,5 +73,5 @@ def test_a_whole_discount_takes_off_what_is_discountable() -> None:
 
 def test_only_money_is_turned_by_a_price() -> None:
     question = Question(WORKLOADS[1], objective=Objective.LATENCY)
-    assert price_flip(question, recommend(question, SMALL).recommendations) == ()
-    assert price_flip(Question(WORKLOADS[1]), ()) == ()
+    assert find_leading_discount(question, recommend_hardware(question, SMALL).recommendations) == ()
+    assert find_leading_discount(Question(WORKLOADS[1]), ()) == ()

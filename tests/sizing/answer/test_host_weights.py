@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.host_weights import (
-    host_bytes,
+    host_memory_fields,
     host_weight_reasons,
-    layer_places,
+    llama_cpp_layers,
     out_of_host_memory,
-    parts_words,
+    describe_host_parts,
     share_on_host,
 )
 from app.sizing.question import Deployment
@@ -36,9 +36,9 @@ def judged(**on: float) -> Any:
 def test_the_answer_states_the_host_share_and_its_memory() -> None:
     found = judged()
     assert share_on_host(found.plans, 0) == 0.5
-    assert list(host_bytes(found, 0).values()) == [10 * GIB, GIB, 15 * GIB]
+    assert list(host_memory_fields(found, 0).values()) == [10 * GIB, GIB, 15 * GIB]
     found.memory.host = HostMemory(col(0), col(0), col(0))
-    assert host_bytes(found, 0) == {}
+    assert host_memory_fields(found, 0) == {}
     bare: Any = row(on_host=None)
     assert share_on_host(bare, 0) == 0.0
 
@@ -56,11 +56,11 @@ def test_a_sentence_says_how_much_lies_where_and_what_it_takes() -> None:
 
 def test_offloaded_experts_and_layers_are_named_separately() -> None:
     work = replace(CHAT, model=MIXTURE)
-    assert parts_words(work, judged(experts_share=0.5).plans, 0) == "the routed experts of 2 layers"
+    assert describe_host_parts(work, judged(experts_share=0.5).plans, 0) == "the routed experts of 2 layers"
     both = judged(experts_share=1.0, layers_share=0.25)
-    assert parts_words(work, both.plans, 0) == "the routed experts of 4 layers and 1 of 4 layers with their KV cache"
+    assert describe_host_parts(work, both.plans, 0) == "the routed experts of 4 layers and 1 of 4 layers with their KV cache"
     whole = judged(experts_share=0.5, layers_share=0.5)
-    assert parts_words(work, whole.plans, 0) == "2 of 4 layers with their KV cache"
+    assert describe_host_parts(work, whole.plans, 0) == "2 of 4 layers with their KV cache"
 
 
 def test_insufficient_host_memory_is_reported() -> None:
@@ -73,10 +73,10 @@ def test_insufficient_host_memory_is_reported() -> None:
 
 
 def test_llama_cpp_flags_set_the_number_of_device_layers() -> None:
-    assert layer_places(LLAMA_8B, DESK) == {"device_layers": 99, "host_expert_layers": None}
-    half = layer_places(LLAMA_8B, replace(DESK, weights_on_host=0.5))
+    assert llama_cpp_layers(LLAMA_8B, DESK) == {"device_layers": 99, "host_expert_layers": None}
+    half = llama_cpp_layers(LLAMA_8B, replace(DESK, weights_on_host=0.5))
     assert half == {"device_layers": 16, "host_expert_layers": None}
-    stored = layer_places(MIXTURE, replace(DESK, weights_on_host=1e-6))
+    stored = llama_cpp_layers(MIXTURE, replace(DESK, weights_on_host=1e-6))
     assert stored == {"device_layers": 99, "host_expert_layers": None}
-    everything = layer_places(MIXTURE, replace(DESK, weights_on_host=1.0))
+    everything = llama_cpp_layers(MIXTURE, replace(DESK, weights_on_host=1.0))
     assert everything == {"device_layers": 0, "host_expert_layers": 4}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.hosted import THEIRS, hosted_api, tokens_served_per_s
+from app.sizing.answer.hosted import HOST_CAVEAT, compare_hosted_api, tokens_served_per_s
 from app.sizing.question import Constraints, Question
-from app.sizing.snapshot import Catalog, by_model
+from app.sizing.snapshot import Catalog, prices_by_model
 from app.sizing.values.hosted import HostedPrice
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import CHAT, PRETRAIN, registered
@@ -26,10 +26,10 @@ def market(*prices: HostedPrice) -> Catalog:
 
 
 def said(workload: InferenceWorkload = CHAT, own: Any = OWN, price: HostedPrice = PRICE) -> str:
-    found = hosted_api(Question(workload), market(price), own)
+    found = compare_hosted_api(Question(workload), market(price), own)
     assert found is not None
-    assert found.text.endswith(THEIRS)
-    return found.text.removesuffix(THEIRS).strip()
+    assert found.text.endswith(HOST_CAVEAT)
+    return found.text.removesuffix(HOST_CAVEAT).strip()
 
 
 def test_a_cheaper_api_is_recommended_with_its_break_even_load() -> None:
@@ -83,12 +83,12 @@ def test_what_machines_do_is_what_their_price_is_spread_over() -> None:
     ids=["regions", "unknown", "samples", "training"],
 )
 def test_where_no_host_may_be_named_nothing_is_said(question: Question) -> None:
-    assert hosted_api(question, market(PRICE), OWN) is None
+    assert compare_hosted_api(question, market(PRICE), OWN) is None
 
 
 def test_prices_are_found_by_model_and_in_the_order_of_their_hosts() -> None:
     other = replace(PRICE, model="other")
-    assert by_model([replace(PRICE, provider="z"), other, PRICE]) == {
+    assert prices_by_model([replace(PRICE, provider="z"), other, PRICE]) == {
         PRICE.model: (PRICE, replace(PRICE, provider="z")),
         "other": (other,),
     }

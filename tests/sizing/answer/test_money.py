@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.answer.money import cost_summary, finite, price_reason, price_words, surely_usd, usd
+from app.sizing.answer.money import cost_summary, finite_or_none, price_reason, describe_price, confident_usd, format_usd
 from app.sizing.decisions.cost import Cost
-from app.sizing.decisions.sold import Sold
-from app.sizing.hardware.prices import IN_WORDS, PriceKind
+from app.sizing.decisions.sold import SoldMachine
+from app.sizing.hardware.prices import PRICE_KIND_TEXTS, PriceKind
 from app.sizing.result import Assurance, Level
 from tests.examples import col
 from tests.sizing.answer.given import COST, DEPLOYMENT, PRICE, estimated
@@ -34,15 +34,15 @@ def cost(usd_per_hour: float) -> Cost:
     ],
 )
 def test_dollars_have_the_digits_a_buyer_writes(value: float, words: str) -> None:
-    assert usd(value) == words
+    assert format_usd(value) == words
 
 
 def test_what_is_not_finite_is_not_known() -> None:
-    assert (finite(1.5), finite(float("nan")), finite(float("inf"))) == (1.5, None, None)
+    assert (finite_or_none(1.5), finite_or_none(float("nan")), finite_or_none(float("inf"))) == (1.5, None, None)
 
 
 def test_money_of_a_table_of_one_row() -> None:
-    found = cost_summary(Sold(BIG, price=PRICE), cost(36.0), units_per_s=10_000.0, usd_total=None, per_million="tokens")
+    found = cost_summary(SoldMachine(BIG, price=PRICE), cost(36.0), units_per_s=10_000.0, usd_total=None, per_million="tokens")
     # 36 USD an hour is a cent a second, in which 10 000 tokens are made: a million take 100 seconds
     assert found.usd_per_million == pytest.approx(1.0)
     assert found.usd_per_month == pytest.approx(36 * 730)
@@ -52,7 +52,7 @@ def test_money_of_a_table_of_one_row() -> None:
 
 
 def test_without_a_price_the_answer_shows_energy_but_no_money() -> None:
-    found = cost_summary(Sold(BIG), cost(np.nan), units_per_s=10_000.0, usd_total=None, per_million="tokens")
+    found = cost_summary(SoldMachine(BIG), cost(np.nan), units_per_s=10_000.0, usd_total=None, per_million="tokens")
     assert (found.usd_per_hour, found.usd_per_month, found.usd_per_million) == (None, None, None)
     assert found.kwh_per_million == pytest.approx(0.2)
     (reason,) = price_reason(found, DEPLOYMENT)
@@ -62,7 +62,7 @@ def test_without_a_price_the_answer_shows_energy_but_no_money() -> None:
 def test_a_rented_price_names_machine_seller_and_date() -> None:
     (reason,) = price_reason(COST, DEPLOYMENT)
     assert reason.text == "1 machine (big-8) from sky in us-1, on demand: 40.00 USD/h. Price basis: " + (
-        f"{IN_WORDS[PriceKind.PROVIDER]}, as of 2026-01-01."
+        f"{PRICE_KIND_TEXTS[PriceKind.PROVIDER]}, as of 2026-01-01."
     )
     assert (reason.value, reason.unit) == (40.0, "USD/h")
     (several,) = price_reason(COST, replace(DEPLOYMENT, nodes=2, region="unspecified"))
@@ -85,15 +85,15 @@ def test_a_bought_price_says_what_is_in_it_and_whether_it_was_put_together(in_pa
 
 
 def test_a_price_in_a_clause() -> None:
-    assert price_words(estimated()) == "40.00 USD/h, 0.25 USD per million tokens"
+    assert describe_price(estimated()) == "40.00 USD/h, 0.25 USD per million tokens"
     run = estimated(cost=replace(COST, usd_total=4800.0))
-    assert price_words(run) == "4,800 USD for the run (40.00 USD/h)"
+    assert describe_price(run) == "4,800 USD for the run (40.00 USD/h)"
     levels = (Level(0.5, 6, usd_total=4000.0), Level(0.8, 8, usd_total=5500.0))
     sure = replace(run, assurance=Assurance(0.8, 1.0, None, 0.9, levels))
-    assert price_words(sure) == "4,800 USD for the run, 5,500 USD at 80 % confidence (40.00 USD/h)"
-    assert surely_usd(sure) == 5500
+    assert describe_price(sure) == "4,800 USD for the run, 5,500 USD at 80 % confidence (40.00 USD/h)"
+    assert confident_usd(sure) == 5500
     few = replace(sure, deployment=replace(sure.deployment, total_accelerators=6))
-    assert surely_usd(few) is None  # what holds with it takes other machines
-    assert price_words(few) == price_words(run)
-    assert price_words(estimated(cost=replace(COST, usd_per_hour=None))) == "no known price"
-    assert price_words(estimated(cost=None)) == "no known price"
+    assert confident_usd(few) is None  # what holds with it takes other machines
+    assert describe_price(few) == describe_price(run)
+    assert describe_price(estimated(cost=replace(COST, usd_per_hour=None))) == "no known price"
+    assert describe_price(estimated(cost=None)) == "no known price"

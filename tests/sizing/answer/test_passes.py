@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.passes import PassWords, host_reasons
+from app.sizing.answer.passes import PassAnswerWriter, host_reasons
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Performance
 from app.sizing.serving.batch import batch_terms, request_sample_work
@@ -21,7 +21,7 @@ from tests.examples import CHAT, col, registered, row
 from tests.sizing.serving.given import on_big
 from tests.sizing.small import SMALL
 
-WORDS = PassWords()
+WORDS = PassAnswerWriter()
 VIT: InferenceWorkload = replace(
     CHAT,
     model=registered("google/vit-base-patch16-224"),
@@ -40,7 +40,7 @@ MEMORY = row(
 
 def test_a_batch_keeps_the_activations_of_each_of_its_samples() -> None:
     judged: Any = row(memory=MEMORY, speed=row(slo_batch=col(32.0)))
-    memory = WORDS.memory(VIT, judged, 0)
+    memory = WORDS.device_memory(VIT, judged, 0)
     assert memory.activation_bytes == pytest.approx(32 * 1e8)
     assert (memory.kv_cache_bytes, memory.kv_cache_tokens) == (0.0, None)
     assert memory.total_bytes == pytest.approx(0.5 * GIB + 3.2e9 + 1e9)
@@ -62,7 +62,7 @@ def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds
         passes=2.0,
     )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(batch)))
-    shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
+    shares = {name: float(column[0]) for name, column in WORDS.step_seconds(VIT, judged).items()}
     other = "compute" if binds == "memory_bandwidth" else "memory_bandwidth"
     assert [shares[binds], shares[other]] == pytest.approx([seconds, 0.0])
     # a request's own time is spread over its passes
@@ -77,7 +77,7 @@ def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -
         batch_terms(request_sample_work(VIT), on_big()), hosting=HostWork(col(host_s), col(64.0), col(0.0), np.array([in_turn]))
     )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(64.0)))
-    shares = {name: float(column[0]) for name, column in WORDS.shares(VIT, judged).items()}
+    shares = {name: float(column[0]) for name, column in WORDS.step_seconds(VIT, judged).items()}
     assert max(shares, key=lambda name: shares[name]) == binds
     assert (shares["compute"] == 0) == (binds == "host" and not in_turn)
 
@@ -107,7 +107,7 @@ def test_a_host_bottleneck_is_reported_with_its_cores(vcpus: float, serial_s: fl
 
 
 def speed(**changes: Any) -> Performance:
-    found = estimate(Question(replace(VIT, **changes)), Deployment("acme-big", system="big-8"), SMALL).performance
+    found = estimate_deployment(Question(replace(VIT, **changes)), Deployment("acme-big", system="big-8"), SMALL).performance
     assert found is not None
     return found
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.pools_trial import pair_share, pools_trial
-from app.sizing.question import Drafting, Question, Speculative
+from app.sizing.answer.pools_trial import pool_pair_share, plan_pools_benchmark
+from app.sizing.question import DraftMethod, Question, Speculative
 from app.sizing.result import Estimate
 from app.sizing.workload import Load
 from tests.sizing.pools.given import ONE, parts, pools_of, speed, split
@@ -31,7 +31,7 @@ def pooled(engine: str = "vllm", **said: Any) -> Estimate:
     ],
 )
 def test_one_line_starts_a_server_of_each_pool_a_router_and_the_load(engine: str, flags: tuple[str, ...]) -> None:
-    trial = pools_trial(Question(STEADY), pooled(engine))
+    trial = plan_pools_benchmark(Question(STEADY), pooled(engine))
     assert trial is not None
     assert all(flag in trial.command for flag in flags), trial.command
     assert trial.command.startswith("case $ROLE in prefill) ") and trial.command.count(" ;;") == 3
@@ -44,19 +44,19 @@ def test_a_pair_is_asked_for_what_its_slower_pool_carries() -> None:
     pools = parts(found)
     each = (pools.prefill.requests_per_s_capacity / 2, pools.decode.requests_per_s_capacity / 3)
     whole = speed(found).requests_per_s_capacity or 0.0
-    assert pair_share(found) == pytest.approx(min(each) / whole)
-    trial = pools_trial(Question(STEADY), found)
+    assert pool_pair_share(found) == pytest.approx(min(each) / whole)
+    trial = plan_pools_benchmark(Question(STEADY), found)
     assert trial is not None and f"--request-rate {min(each):.3g} " in trial.command
 
 
 def test_of_so_many_in_flight_a_pair_holds_its_share() -> None:
     some = replace(STEADY, load=Load.CLOSED, in_flight=60.0)
-    trial = pools_trial(Question(some), split(TWO_AND_THREE, workload=some, engine="vllm"))
+    trial = plan_pools_benchmark(Question(some), split(TWO_AND_THREE, workload=some, engine="vllm"))
     assert trial is not None and "--request-rate" not in trial.command
     held = int(trial.command.split("--max-concurrency ")[1].split()[0])
     assert 20 <= held <= 31  # of the 60 that two and three replicas hold
 
 
 def test_what_no_flags_say_has_no_benchmark() -> None:
-    assert pools_trial(Question(STEADY), pooled(speculative=Speculative(Drafting.EAGLE, 3, 0.7))) is None
-    assert pools_trial(Question(STEADY), replace(pooled(), fits=False)) is None
+    assert plan_pools_benchmark(Question(STEADY), pooled(speculative=Speculative(DraftMethod.EAGLE, 3, 0.7))) is None
+    assert plan_pools_benchmark(Question(STEADY), replace(pooled(), fits=False)) is None

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import Told
-from app.sizing.answer.prices import USUAL, price_not_firm, quantity, stale_price
+from app.sizing.answer.cautions import AnswerContext
+from app.sizing.answer.prices import USUAL_QUANTITY_ASSUMPTIONS, price_not_firm, quantity_warning, stale_price
 from app.sizing.assumptions import Assumptions
-from app.sizing.hardware.prices import FIRM, IN_WORDS, PriceKind
+from app.sizing.hardware.prices import FIRM, PRICE_KIND_TEXTS, PriceKind
 from app.sizing.question import Question
 from app.sizing.result import CostSummary, Notice
 from tests.examples import CHAT
@@ -21,8 +21,8 @@ def cost(**terms: Any) -> CostSummary:
     return replace(COST, price=replace(PRICE, terms=replace(PRICE.terms, **terms)))
 
 
-def case(given: CostSummary | None, **deployment: Any) -> Told:
-    return Told(Question(CHAT), estimated(cost=given, **deployment))
+def case(given: CostSummary | None, **deployment: Any) -> AnswerContext:
+    return AnswerContext(Question(CHAT), estimated(cost=given, **deployment))
 
 
 @pytest.mark.parametrize("kind", PriceKind)
@@ -60,17 +60,17 @@ def test_an_old_price_is_to_be_asked_for_again(days: int | None, stale: bool) ->
 def test_quantities_are_held_against_the_seller(
     terms: dict[str, Any], deployment: dict[str, Any], code: str | None
 ) -> None:
-    found: Notice | None = quantity(case(cost(**terms), **deployment))
+    found: Notice | None = quantity_warning(case(cost(**terms), **deployment))
     assert (None if found is None else found.code) == code
-    assert quantity(case(None, **deployment)) is None
+    assert quantity_warning(case(None, **deployment)) is None
 
 
 def test_every_seller_has_a_usual_quantity_and_the_sentence_says_it() -> None:
-    assert all(Assumptions.usual(name) >= 1 for name in USUAL.values())
-    assert set(PriceKind) - set(USUAL) == {PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
-    found = quantity(case(cost(), nodes=54, total_accelerators=432))
+    assert all(Assumptions.default_value(name) >= 1 for name in USUAL_QUANTITY_ASSUMPTIONS.values())
+    assert set(PriceKind) - set(USUAL_QUANTITY_ASSUMPTIONS) == {PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
+    found = quantity_warning(case(cost(), nodes=54, total_accelerators=432))
     assert found is not None
     assert found.text == (
-        f"432 accelerators at {IN_WORDS[PriceKind.PROVIDER]}: such sellers rarely have more than 64 at once. "
+        f"432 accelerators at {PRICE_KIND_TEXTS[PriceKind.PROVIDER]}: such sellers rarely have more than 64 at once. "
         "Confirm availability and price."
     )

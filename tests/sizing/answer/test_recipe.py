@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import AppError
-from app.sizing.answer.recipe import recipe_of_row, recipe_reason
-from app.sizing.estimate import estimate
-from app.sizing.hardware.recipes import OF_ADAPTERS, RECIPES, VOCABULARIES, RecipeSaid
+from app.sizing.answer.recipe import resolve_recipe, recipe_reason
+from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method
@@ -21,7 +21,7 @@ from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, one
 def test_what_is_said_of_adapters_goes_with_adapters(market: Catalog) -> None:
     for method, adapted in ((Method.FULL, 0), (Method.LORA, 2), (Method.QLORA, 3)):
         workload = replace(WORKLOAD, method=method)
-        found = recipe_of_row(workload, one(market, framework="fsdp", zero_stage=0), 0)
+        found = resolve_recipe(workload, one(market, framework="fsdp", zero_stage=0), 0)
         assert found is not None
         stated = (found.adapter_precision, found.adapter_dropout, found.kbit_widening)
         assert sum(value is not None for value in stated) == adapted
@@ -30,25 +30,25 @@ def test_what_is_said_of_adapters_goes_with_adapters(market: Catalog) -> None:
 def test_recomputation_is_the_layouts_own(market: Catalog) -> None:
     for layout, said, text in (("none", None, "none"), ("selective", "attention", "attention"), ("full", None, "full")):
         plans = one(
-            market, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSaid(recomputation=said), **SINGLE
+            market, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSettings(recomputation=said), **SINGLE
         )
-        found = recipe_of_row(WORKLOAD, plans, 0)
+        found = resolve_recipe(WORKLOAD, plans, 0)
         assert found is not None and found.recomputation == text
 
 
 def test_one_sentence_names_whose_recipe_it_is() -> None:
-    (said,) = recipe_reason(RecipeSaid(name="torchtune 0.6", loss="chunked", kernels="eager"))
+    (said,) = recipe_reason(RecipeSettings(name="torchtune 0.6", loss="chunked", kernels="eager"))
     assert said.text.startswith("Memory follows the recipe of torchtune 0.6: eager kernels;")
     assert recipe_reason(None) == ()
 
 
-def said(data: st.DataObject) -> RecipeSaid:
+def said(data: st.DataObject) -> RecipeSettings:
     """A recipe of which any part is said."""
     words: dict[str, Any] = {
         name: data.draw(st.sampled_from([None, *words])) for name, words in VOCABULARIES.items() if name != "selective"
     }
-    flags: dict[str, Any] = {name: data.draw(st.sampled_from([None, True, False])) for name in OF_ADAPTERS[1:]}
-    return RecipeSaid(**words, **flags)
+    flags: dict[str, Any] = {name: data.draw(st.sampled_from([None, True, False])) for name in ADAPTER_FIELDS[1:]}
+    return RecipeSettings(**words, **flags)
 
 
 @given(data=st.data())
@@ -61,11 +61,11 @@ def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Cat
         accelerators_per_replica=8,
         framework=framework,
         recipe=recipe,
-        activation_checkpointing=recipe.layout,
-        optimizer_offload=recipe.offloads,
+        activation_checkpointing=recipe.recomputation_layout,
+        optimizer_offload=recipe.offloads_optimizer,
     )
     try:
-        found = estimate(Question(workload), deployment, market)
+        found = estimate_deployment(Question(workload), deployment, market)
     except AppError:
         return
     recipe_shown = found.deployment.recipe
@@ -74,9 +74,9 @@ def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Cat
     wanted = {name: word for name, word in asdict(recipe).items() if word is not None}
     adapts = workload.method is not Method.FULL
     for name, word in wanted.items():
-        if (adapts or name not in OF_ADAPTERS) and (workload.method is Method.QLORA or name != "kbit_widening"):
+        if (adapts or name not in ADAPTER_FIELDS) and (workload.method is Method.QLORA or name != "kbit_widening"):
             assert getattr(recipe_shown, name) == word
     assert recipe_shown.name in {r.name for r in RECIPES}
-    again = estimate(Question(workload), found.deployment, market)
+    again = estimate_deployment(Question(workload), found.deployment, market)
     assert again.deployment == found.deployment
     assert again.memory == found.memory

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.answer import sensitivity
-from app.sizing.answer.sensitivity import State, as_good, rent_or_buy, state_of, describe_effect
+from app.sizing.answer.sensitivity import State, near_best_plans, compare_rent_and_buy, current_state, describe_effect
 from app.sizing.columns import Column, Columns
 from app.sizing.decisions.ranking import Measures
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import IN_ONE_POOL, recommend
+from app.sizing.recommend import IN_ONE_POOL, recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy
 from tests.examples import CHAT, LLAMA_8B, LLAMA_70B, col, row
@@ -43,7 +43,7 @@ def effects(
     workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
 ) -> dict[str, str]:
     question = Question(workload, constraints, objective=objective)
-    found = recommend(question, SMALL).sensitivity
+    found = recommend_hardware(question, SMALL).sensitivity
     return {c.change.removeprefix(IN_ONE_POOL): c.effect.partition(" (replicas: ")[0] for c in found}
 
 
@@ -59,7 +59,7 @@ def first(
     workload: InferenceWorkload, constraints: Constraints = ON_BIG, objective: Objective = Objective.COST
 ) -> Estimate:
     """The first recommendation, to which the suggested changes apply."""
-    return recommend(Question(workload, constraints, objective=objective), SMALL).recommendations[0].estimate
+    return recommend_hardware(Question(workload, constraints, objective=objective), SMALL).recommendations[0].estimate
 
 
 def hourly(estimate: Estimate) -> float:
@@ -112,7 +112,7 @@ def test_a_change_of_load_is_what_the_same_deployment_would_do(objective: Object
     alike = ("tensor_parallel", "pipeline_parallel", "weight_format", "engine", "offer")
     kinds = [deployment.pools is None for deployment in (now.deployment, then.deployment)]
     if kinds[0] == kinds[1] and all(getattr(now.deployment, n, 0) == getattr(then.deployment, n, 0) for n in alike):
-        states = state_of(now), state_of(then)
+        states = current_state(now), current_state(then)
         assert all(states)
         assert describe_effect(objective, BUSY, *states, within_limits=True) == effect  # type: ignore[arg-type]
 
@@ -209,8 +209,8 @@ def test_a_case_in_words(objective: Objective, then: dict[str, Any], text: str) 
 
 
 def test_without_a_price_there_is_nothing_to_hold_against() -> None:
-    assert state_of(estimated(cost=None)) is None
-    assert state_of(estimated(performance=None)) is None
+    assert current_state(estimated(cost=None)) is None
+    assert current_state(estimated(performance=None)) is None
 
 
 SERVICES = st.builds(
@@ -250,7 +250,7 @@ def options(usd_per_hour: Any, purchase_usd: Any) -> Any:
 
 def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
     both = options(col(40, 30, 16, 12), col(np.nan, np.nan, 300_000, 200_000))
-    (change,) = rent_or_buy(CHAT, both)
+    (change,) = compare_rent_and_buy(CHAT, both)
     assert change.effect == (
         "buying costs 200,000 USD upfront (12.00 USD/h over the horizon); renting costs 30.00 USD/h"
     )
@@ -258,7 +258,7 @@ def test_the_cheapest_to_own_is_held_against_the_cheapest_to_rent() -> None:
 
 @pytest.mark.parametrize("purchase", [col(np.nan, np.nan), col(1000, 2000)])
 def test_with_one_way_only_there_is_no_choice(purchase: Any) -> None:
-    assert rent_or_buy(CHAT, options(col(40, 30), purchase)) == ()
+    assert compare_rent_and_buy(CHAT, options(col(40, 30), purchase)) == ()
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class Numbered(Columns):
 
 
 def test_what_comes_to_the_same_is_said_so() -> None:
-    (change,) = rent_or_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
+    (change,) = compare_rent_and_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
     assert (
         change.effect
         == "buying costs 200,000 USD upfront; over the horizon, buying and renting both cost 30.00 USD/h"
@@ -284,4 +284,4 @@ def test_money_decides_among_plans_that_are_as_good(
     found = Measures(col(30, 40, 3), col(1.0, 1.02, 9.0), col(1, 1, 1), col(1, 1, 1))
     monkeypatch.setattr(sensitivity, "measures", lambda *_: found)
     plans: Any = Numbered(np.arange(3.0))
-    assert as_good(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]
+    assert near_best_plans(Question(CHAT, objective=objective), CHAT, plans).number.tolist() == kept  # type: ignore[attr-defined]

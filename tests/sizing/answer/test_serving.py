@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.passes import PassWords
+from app.sizing.answer.passes import PassAnswerWriter
 from app.sizing.answer.serving import (
     bottleneck_reason,
     fleet_reasons,
     limit_reasons,
-    out_of_memory,
+    out_of_memory_reason,
     answer_writer,
 )
-from app.sizing.answer.tokens import TokenWords
-from app.sizing.estimate import estimate
+from app.sizing.answer.tokens import TokenAnswerWriter
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.units import GIB
 from app.sizing.workload import Load, Slo
@@ -26,8 +26,8 @@ from tests.sizing.small import SMALL
 
 
 def test_each_kind_of_serving_has_its_words() -> None:
-    assert isinstance(answer_writer(CHAT), TokenWords)
-    assert isinstance(answer_writer(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassWords)
+    assert isinstance(answer_writer(CHAT), TokenAnswerWriter)
+    assert isinstance(answer_writer(replace(CHAT, model=registered("google/vit-base-patch16-224"))), PassAnswerWriter)
 
 
 def test_a_bottleneck_shows_its_share_of_a_step() -> None:
@@ -93,13 +93,13 @@ def test_an_overload_states_the_served_share_of_the_load() -> None:
 
 def test_by_how_much_a_plan_does_not_fit() -> None:
     judged: Any = row(memory=row(needed_bytes=col(100 * GIB), usable_bytes=col(72 * GIB)))
-    found = out_of_memory(judged, 0)
+    found = out_of_memory_reason(judged, 0)
     assert found.text == "The model does not fit: each accelerator needs 100.0 GiB but has 72.0 GiB usable."
     assert found.value == pytest.approx(100.0)
 
 
 def test_an_estimate_is_complete_and_posted_back_gives_itself() -> None:
-    found = estimate(Question(CHAT), Deployment("acme-big", system="big-8", provider="sky", region="us-1"), SMALL)
+    found = estimate_deployment(Question(CHAT), Deployment("acme-big", system="big-8", provider="sky", region="us-1"), SMALL)
     d = found.deployment
     assert found.fits
     assert (d.system, d.provider, d.region, d.instance_type, d.engine) == ("big-8", "sky", "us-1", "big-8", "vllm")
@@ -107,7 +107,7 @@ def test_an_estimate_is_complete_and_posted_back_gives_itself() -> None:
     assert d.total_accelerators == 8 * (d.nodes or 0)
     assert [r.code for r in found.explanation][:2] == ["memory", "bottleneck"]
     assert [r.code for r in found.explanation][-1] == "price"
-    again = estimate(Question(CHAT), d, SMALL)
+    again = estimate_deployment(Question(CHAT), d, SMALL)
     assert (again.deployment, again.memory, again.performance, again.cost) == (
         d,
         found.memory,
@@ -118,7 +118,7 @@ def test_an_estimate_is_complete_and_posted_back_gives_itself() -> None:
 
 def test_what_does_not_fit_has_no_speed_and_no_price() -> None:
     asked = Deployment("acme-card", tensor_parallel=1, pipeline_parallel=1, weight_format="bf16", engine="vllm")
-    found = estimate(Question(replace(CHAT, model=LLAMA_70B)), asked, SMALL)
+    found = estimate_deployment(Question(replace(CHAT, model=LLAMA_70B)), asked, SMALL)
     assert (found.fits, found.performance, found.cost, found.bottleneck) == (False, None, None, "memory_capacity")
     # 141 GB of weights against 24 GiB
     assert found.explanation[0].value == pytest.approx(131.4, rel=0.05)

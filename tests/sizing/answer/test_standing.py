@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import Told
+from app.sizing.answer.cautions import AnswerContext
 from app.sizing.answer.standing import (
-    lost_words,
+    describe_covered_failures,
     machine_failure_exceeds_redundancy,
-    machines_words,
+    describe_machines,
     no_redundancy,
-    standing_of,
-    standing_reasons,
+    replica_placement,
+    placement_reasons,
     zone_failure_exceeds_redundancy,
     zones_not_verified,
 )
@@ -38,11 +38,11 @@ def placed(replicas: int, spares: int, machines: int, size: int = 2) -> dict[str
 
 
 def service(label: str = "none", zones: int = 1, domain: str | None = None, **changed: Any) -> InferenceWorkload:
-    return replace(CHAT, redundancy=Redundancy.named(label, zones=zones, domain=domain), **changed)
+    return replace(CHAT, redundancy=Redundancy.from_label(label, zones=zones, domain=domain), **changed)
 
 
-def case(workload: InferenceWorkload, **deployment: Any) -> Told:
-    return Told(Question(workload), estimated(**deployment))
+def case(workload: InferenceWorkload, **deployment: Any) -> AnswerContext:
+    return AnswerContext(Question(workload), estimated(**deployment))
 
 
 @pytest.mark.parametrize(
@@ -100,28 +100,28 @@ def case(workload: InferenceWorkload, **deployment: Any) -> Told:
     ],
 )
 def test_what_stands_where_and_what_survives(workload: InferenceWorkload, deployment: Any, text: str) -> None:
-    (reason,) = standing_reasons(workload, replace(DEPLOYMENT, **deployment))
+    (reason,) = placement_reasons(workload, replace(DEPLOYMENT, **deployment))
     assert reason.text == text
     assert reason.code == "placement"
 
 
 def test_redundancy_that_was_not_requested_is_not_mentioned() -> None:
-    assert standing_reasons(service(), replace(DEPLOYMENT, **placed(4, 0, 1))) == []
-    assert standing_reasons(service("n+1"), Deployment("acme-big")) == []
-    assert standing_of(service("n+1"), replace(DEPLOYMENT, nodes=None)) is None
+    assert placement_reasons(service(), replace(DEPLOYMENT, **placed(4, 0, 1))) == []
+    assert placement_reasons(service("n+1"), Deployment("acme-big")) == []
+    assert replica_placement(service("n+1"), replace(DEPLOYMENT, nodes=None)) is None
 
 
 def test_what_may_be_lost_in_words() -> None:
-    assert lost_words(Redundancy(spare=2)) == "any 2 machines"
-    assert lost_words(Redundancy.named("n+2", zones=3, domain="zone")) == "any 2 zones"
-    assert lost_words(Redundancy.named("n+2", zones=3, domain="accelerator")) == "any one zone or any 2 accelerators"
-    assert lost_words(Redundancy(double=True)) == "any one machine"
+    assert describe_covered_failures(Redundancy(spare=2)) == "any 2 machines"
+    assert describe_covered_failures(Redundancy.from_label("n+2", zones=3, domain="zone")) == "any 2 zones"
+    assert describe_covered_failures(Redundancy.from_label("n+2", zones=3, domain="accelerator")) == "any one zone or any 2 accelerators"
+    assert describe_covered_failures(Redundancy(double=True)) == "any one machine"
 
 
 def test_a_caller_may_have_fewer_machines_than_zones() -> None:
-    stands = standing_of(service("n+1", 3), replace(DEPLOYMENT, **placed(3, 1, 1)))
+    stands = replica_placement(service("n+1", 3), replace(DEPLOYMENT, **placed(3, 1, 1)))
     assert stands is not None
-    assert machines_words(stands) == "1 machine across 3 zones (1, 0, 0) with 4 replicas"
+    assert describe_machines(stands) == "1 machine across 3 zones (1, 0, 0) with 4 replicas"
     assert stands.surviving_replicas == 0
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.summary import hardware_words, impossible, load_words, purpose, summary
+from app.sizing.answer.summary import describe_hardware, impossible_estimate, describe_load, describe_question, write_summary
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Rejection
@@ -33,7 +33,7 @@ TRACE = Trace(np.arange(2.0), np.full(2, 900), np.full(2, 90), np.zeros(2, np.in
     ],
 )
 def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
-    assert load_words(replace(CHAT, **changes)) == words
+    assert describe_load(replace(CHAT, **changes)) == words
 
 
 @pytest.mark.parametrize(
@@ -54,27 +54,27 @@ def test_a_load_in_words(changes: dict[str, Any], words: str) -> None:
     ],
 )
 def test_the_three_questions_before_buying(question: Question, words: str) -> None:
-    assert purpose(question) == words
+    assert describe_question(question) == words
 
 
 def test_hardware_is_named_with_its_number_and_its_seller() -> None:
-    assert hardware_words(ranked()) == "8 × Acme Big from sky (us-1, on demand)"
-    assert hardware_words(ranked(region="unspecified", total_accelerators=1024)) == "1,024 × Acme Big from sky (on demand)"
-    assert hardware_words(ranked(pricing_model=PricingModel.OWNED)) == "8 × Acme Big (purchase, system big-8)"
+    assert describe_hardware(ranked()) == "8 × Acme Big from sky (us-1, on demand)"
+    assert describe_hardware(ranked(region="unspecified", total_accelerators=1024)) == "1,024 × Acme Big from sky (on demand)"
+    assert describe_hardware(ranked(pricing_model=PricingModel.OWNED)) == "8 × Acme Big (purchase, system big-8)"
     unlisted = ranked(provider=None, region=None, pricing_model=None)
-    assert hardware_words(unlisted) == "8 × Acme Big (no listed price)"
+    assert describe_hardware(unlisted) == "8 × Acme Big (no listed price)"
 
 
 def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None:
     second = ranked(2, CARD, cost=replace(COST, usd_per_hour=50.0), total_accelerators=24)
-    text = summary(Question(CHAT), (ranked(), second), ())
+    text = write_summary(Question(CHAT), (ranked(), second), ())
     assert text == (
-        f"{purpose(Question(CHAT))}. "
+        f"{describe_question(Question(CHAT))}. "
         "Recommended: 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, vLLM. "
         "Cost: 40.00 USD/h, 0.25 USD per million tokens. At least 80 % likely to meet every limit. "
         "Next best: 24 × Acme Card from sky (us-1, on demand), 50.00 USD/h, 0.25 USD per million tokens."
     )
-    alone = summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
+    alone = write_summary(Question(CHAT), (ranked(replicas=1, spare_replicas=0),), ())
     assert ": 1 replica on 2 GPUs, BF16, vLLM." in alone
     assert "Next best" not in alone
 
@@ -82,7 +82,7 @@ def test_a_summary_of_serving_names_hardware_replicas_format_and_price() -> None
 @pytest.mark.parametrize(("days", "words"), [(5.0, "5 days"), (0.5, "12 hours")])
 def test_a_summary_of_training_names_layout_duration_and_money(days: float, words: str) -> None:
     run = ranked(cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp")
-    text = summary(Question(PRETRAIN), (run,), ())
+    text = write_summary(Question(PRETRAIN), (run,), ())
     assert text.endswith(
         f"Recommended: 8 × Acme Big from sky (us-1, on demand): FSDP on 2 GPUs. Duration: {words}. "
         "Cost: 4,800 USD for the run (40.00 USD/h). At least 80 % likely to meet every limit."
@@ -91,8 +91,8 @@ def test_a_summary_of_training_names_layout_duration_and_money(days: float, word
 
 def test_without_a_feasible_option_the_closest_one_is_named() -> None:
     miss = Rejection("acme-card", "Acme Card", "out_of_memory", "{name} needs {needed} of {available}.", 30.0, 24.0)
-    assert summary(Question(CHAT), (), (miss,)).endswith("Closest option: Acme Card needs 30 of 24.")
-    assert summary(Question(CHAT), (), ()).endswith("Closest option: The catalog is empty.")
+    assert write_summary(Question(CHAT), (), (miss,)).endswith("Closest option: Acme Card needs 30 of 24.")
+    assert write_summary(Question(CHAT), (), ()).endswith("Closest option: The catalog is empty.")
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_without_a_feasible_option_the_closest_one_is_named() -> None:
     ],
 )
 def test_what_cannot_run_together_says_why(known: Rejection | None, code: str, words: str) -> None:
-    found = impossible(Deployment("acme-big", engine="vllm", weight_format="fp8"), LLAMA_8B, BIG, known)
+    found = impossible_estimate(Deployment("acme-big", engine="vllm", weight_format="fp8"), LLAMA_8B, BIG, known)
     (reason,) = found.explanation
     assert (found.fits, reason.code) == (False, code)
     assert words in reason.text

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.tokens import TokenWords, percentiles_of, weights_reason
+from app.sizing.answer.tokens import TokenAnswerWriter, latency_percentiles, weights_reason
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.units import GIB
@@ -18,12 +18,12 @@ from app.sizing.workload import Load
 from tests.examples import CHAT, col, row
 from tests.sizing.small import SMALL
 
-WORDS = TokenWords()
+WORDS = TokenAnswerWriter()
 BIG = Deployment("acme-big", tensor_parallel=1, pipeline_parallel=1, weight_format="bf16", system="big-8")
 
 
 def found(**changes: Any) -> Estimate:
-    return estimate(Question(replace(CHAT, **changes)), BIG, SMALL)
+    return estimate_deployment(Question(replace(CHAT, **changes)), BIG, SMALL)
 
 
 def memory_table(**changed: float) -> Any:
@@ -60,7 +60,7 @@ def kept(*, counted: bool = True) -> dict[str, Any]:
 def test_idle_sessions_take_their_part_of_the_cache() -> None:
     table = {"kv_pool_bytes": 50 * GIB, "held_bytes_per_sequence": 1.5 * GIB, "usable_bytes": 72 * GIB}
     judged: Any = row(memory=memory_table(**table), **kept())
-    memory = WORDS.memory(CHAT, judged, 0)
+    memory = WORDS.device_memory(CHAT, judged, 0)
     assert (memory.prefix_cache_bytes, memory.idle_sessions) == (30 * GIB, 30)
     assert memory.max_concurrent_sequences == 20  # of the 50 that fit alone
     text = WORDS.memory_reason(CHAT, judged, 0, "", "Llama").text
@@ -68,7 +68,7 @@ def test_idle_sessions_take_their_part_of_the_cache() -> None:
         " At this load, 6 GiB of it goes to 4 running sequences and 30 GiB to the prefixes of 30 idle sessions."
     )
     uncounted: Any = row(memory=memory_table(**table), **kept(counted=False))
-    memory = WORDS.memory(CHAT, uncounted, 0)
+    memory = WORDS.device_memory(CHAT, uncounted, 0)
     assert (memory.prefix_cache_bytes, memory.idle_sessions, memory.max_concurrent_sequences) == (None, None, 50)
 
 
@@ -79,13 +79,13 @@ def test_memory_binds_where_prefixes_do() -> None:
 
 def test_memory_is_read_out_with_what_its_cache_holds() -> None:
     judged: Any = row(memory=memory_table(), **IDLE)
-    memory = WORDS.memory(CHAT, judged, 0)
+    memory = WORDS.device_memory(CHAT, judged, 0)
     assert memory.total_bytes == pytest.approx(16e9 + 40e9 + 2e9 + 3e9)
     # 131 072 bytes a token; sequences of 1024 in and 256 out, the longest of 8192
     assert memory.kv_cache_tokens == math.floor(40e9 / 131_072)
     assert memory.max_concurrent_sequences == math.floor(40e9 / (8192 * 131_072))
     nothing: Any = row(memory=memory_table(cache_bytes_per_sequence=0.0, longest_sequence_bytes=0.0), **IDLE)
-    without = WORDS.memory(CHAT, nothing, 0)
+    without = WORDS.device_memory(CHAT, nothing, 0)
     assert (without.kv_cache_tokens, without.max_concurrent_sequences) == (None, None)
 
 
@@ -131,7 +131,7 @@ def test_percentiles_are_a_rows_own_and_none_where_the_queue_never_empties() -> 
     operation: Any = row(
         ttft_mean_s=mean, ttft_p50_s=col(0.1, 0.2), ttft_p95_s=col(0.3, 0.5), ttft_p99_s=col(0.4, float("inf"))
     )
-    found = percentiles_of(operation, "ttft", 1)
+    found = latency_percentiles(operation, "ttft", 1)
     assert (found.mean_s, found.p50_s, found.p95_s, found.p99_s) == (0.22, 0.2, 0.5, None)
 
 

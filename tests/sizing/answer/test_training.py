@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.certainty import certainty_of, training_setting
+from app.sizing.answer.certainty import build_certainty, training_setting
 from app.sizing.answer.training import (
-    alternative_words,
-    bottleneck_of,
-    degrees_in_words,
-    interconnect_words,
-    larger_batch,
-    misfit,
+    alternative_text,
+    largest_bottleneck,
+    parallelism_text,
+    interconnect_text,
+    larger_batch_change,
+    build_misfit_estimate,
     storage_reason,
-    twice_the_accelerators,
-    unlike,
+    doubled_accelerators_change,
+    non_default_choice,
 )
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import DeviceMemory
 from app.sizing.training.alternatives import Alternative
@@ -78,31 +78,31 @@ def run(**columns: Any) -> Any:
 )
 def test_the_largest_part_of_a_step_is_what_it_waits_for(part: str, bottleneck: str) -> None:
     step = row(**{name: col(value) for name, value in (STEP | {part: 7.0}).items()})
-    assert bottleneck_of(run(step=step), 0) == bottleneck
+    assert largest_bottleneck(run(step=step), 0) == bottleneck
 
 
 def test_degrees_are_named_where_they_are_used() -> None:
-    assert degrees_in_words(plans(), run(), 0) == "tensor parallel 4, pipeline parallel 2, data parallel 1,024"
-    assert degrees_in_words(plans(context_parallel=col(8), expert_parallel=col(16)), run(), 0) == (
+    assert parallelism_text(plans(), run(), 0) == "tensor parallel 4, pipeline parallel 2, data parallel 1,024"
+    assert parallelism_text(plans(context_parallel=col(8), expert_parallel=col(16)), run(), 0) == (
         "tensor parallel 4, pipeline parallel 2, context parallel 8, expert parallel 16, data parallel 1,024"
     )
 
 
 def test_links_are_shown_with_their_rates() -> None:
     # 50 GB/s for each of 8 accelerators are 3200 Gbit/s
-    assert interconnect_words(plans(), run(), 0) == (
+    assert interconnect_text(plans(), run(), 0) == (
         "scale-up links at 450 GB/s per direction within a machine and 3,200 Gbit/s per machine between machines"
     )
     slow = row(network_bytes_per_s=col(12.5e9))  # as assumed, where the catalogue knows no network
-    assert interconnect_words(plans(machine=slow), run(), 0).endswith("and 800 Gbit/s per machine between machines")
-    inside = interconnect_words(plans(), run(nodes=col(1)), 0)
+    assert interconnect_text(plans(machine=slow), run(), 0).endswith("and 800 Gbit/s per machine between machines")
+    inside = interconnect_text(plans(), run(nodes=col(1)), 0)
     assert inside == "scale-up links at 450 GB/s per direction within a machine"
     alone = plans(
         node=row(
             link=np.array([0]), link_bytes_per_s=col(0), network_bytes_per_s=col(50e9), accelerators_per_node=col(1)
         )
     )
-    assert interconnect_words(alone, run(nodes=col(1)), 0) == "no link (one accelerator per machine)"
+    assert interconnect_text(alone, run(nodes=col(1)), 0) == "no link (one accelerator per machine)"
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_links_are_shown_with_their_rates() -> None:
     ],
 )
 def test_an_alternative_is_slower_faster_or_too_large(other: Alternative, words: str) -> None:
-    assert alternative_words(other) == words
+    assert alternative_text(other) == words
 
 
 def test_storage_is_shown_in_gigabytes_and_minutes() -> None:
@@ -137,7 +137,7 @@ def test_storage_is_shown_in_gigabytes_and_minutes() -> None:
 
 def test_a_choice_is_echoed_only_where_it_is_not_the_frameworks_own() -> None:
     chosen = np.array([True, False])
-    assert [unlike(chosen, i, usual) for i in (0, 1) for usual in (True, False)] == [None, True, False, None]
+    assert [non_default_choice(chosen, i, usual) for i in (0, 1) for usual in (True, False)] == [None, True, False, None]
 
 
 def memory(total_gib: float) -> DeviceMemory:
@@ -155,8 +155,8 @@ def memory(total_gib: float) -> DeviceMemory:
 def test_a_misfit_shows_its_speed_only_where_it_may_fit_after_all(
     total_gib: float, probability: float, host_gib: float, words: str, shown: bool
 ) -> None:
-    sure = certainty_of(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
-    found = misfit(DEPLOYMENT, memory(total_gib), RUN, sure, probability, host_bytes=host_gib * GIB)
+    sure = build_certainty(training_setting(PRETRAIN, BIG, "megatron", 8.0), SMALL, Assumptions(), training=True)
+    found = build_misfit_estimate(DEPLOYMENT, memory(total_gib), RUN, sure, probability, host_bytes=host_gib * GIB)
     assert found.explanation[0].text.endswith(words)
     assert (found.fits, found.performance is not None) == (False, shown)
 
@@ -164,16 +164,16 @@ def test_a_misfit_shows_its_speed_only_where_it_may_fit_after_all(
 def test_twice_the_accelerators_cost_what_they_do_not_save() -> None:
     first: Any = row(performance=row(days=8.0), cost=row(usd_total=100.0))
     curve: Any = row(twice=row(days=5.0, usd_total=125.0))
-    (change,) = twice_the_accelerators(first, curve)
+    (change,) = doubled_accelerators_change(first, curve)
     assert change.effect == "the run is 1.60 times as fast and costs 1.25 times as much"
-    (none,) = twice_the_accelerators(first, row(twice=None, ends="the global batch"))  # type: ignore[arg-type]
+    (none,) = doubled_accelerators_change(first, row(twice=None, ends="the global batch"))  # type: ignore[arg-type]
     assert none.effect == "no layout can use them; the limit is the global batch"
-    assert twice_the_accelerators(first, None) == ()
+    assert doubled_accelerators_change(first, None) == ()
 
 
 def test_an_estimate_of_a_run_adds_up() -> None:
     asked = Deployment("acme-big", system="big-8", accelerators_per_replica=16, framework="megatron")
-    found = estimate(Question(replace(PRETRAIN, deadline_s=1e9)), asked, SMALL)
+    found = estimate_deployment(Question(replace(PRETRAIN, deadline_s=1e9)), asked, SMALL)
     speed, d = found.performance, found.deployment
     assert found.fits and speed is not None and found.cost is not None
     degrees = (d.tensor_parallel, d.pipeline_parallel, d.context_parallel, d.data_parallel)
@@ -191,9 +191,9 @@ def test_a_derived_batch_is_explained() -> None:
     first: Any = row(cost=row(usd_total=396e6))
     run = row(batch=col(4096), wall_s=col(30 * 86400), accelerators=col(16384))
     larger: Any = row(run=run, cost=row(usd_per_hour=col(270_000)))
-    (change,) = larger_batch(replace(PRETRAIN, global_batch=512), first, larger)
+    (change,) = larger_batch_change(replace(PRETRAIN, global_batch=512), first, larger)
     assert change.change == "a batch of 16.8 million tokens"
     assert change.effect.startswith(
         "the run costs 194,400,000 USD and takes 30 days on 16,384 accelerators; with the default of 2.1"
     )
-    assert larger_batch(PRETRAIN, first, None) == ()
+    assert larger_batch_change(PRETRAIN, first, None) == ()

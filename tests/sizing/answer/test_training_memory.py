@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.training_memory import PEAK_WORDS, memory_reason
+from app.sizing.answer.training_memory import PEAK_MOMENT_TEXTS, memory_reason
 from app.sizing.snapshot import Catalog
 from app.sizing.training.moments import MOMENTS
 from app.sizing.workload import Method
@@ -62,7 +62,7 @@ def test_a_quantised_base_and_a_peak_in_the_update_are_shown() -> None:
 
 
 def test_every_moment_has_its_words() -> None:
-    assert len(PEAK_WORDS) == len(MOMENTS)
+    assert len(PEAK_MOMENT_TEXTS) == len(MOMENTS)
 
 
 @pytest.mark.parametrize("kept", ["none", "full"])
@@ -75,4 +75,4 @@ def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(marke
     assert max(moments.values()) == pytest.approx(found.memory.total_bytes)
     assert sum(parts.values()) == pytest.approx(found.memory.activation_bytes)
     sentence = next(r.text for r in found.explanation if r.code == "memory")
-    assert sentence.endswith(f"Memory peaks {PEAK_WORDS[MOMENTS.index(max(moments, key=moments.__getitem__))]}.")
+    assert sentence.endswith(f"Memory peaks {PEAK_MOMENT_TEXTS[MOMENTS.index(max(moments, key=moments.__getitem__))]}.")

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.volume import Ending, amount_words, effect_words, ending_intervals, ending_reason
-from app.sizing.estimate import estimate
+from app.sizing.answer.volume import VolumeOutcome, describe_volume, describe_plan_change, volume_intervals, volume_duration_reason
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate, Interval, Performance
-from app.sizing.words import figure
+from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 from tests.examples import CHAT, col
 from tests.sizing.answer.given import COST
@@ -26,7 +26,7 @@ BIG = Deployment("acme-big", system="big-8", engine="vllm", weight_format="bf16"
 
 def found(workload: InferenceWorkload = VOLUME, confidence: float = 0.8, **fixed: Any) -> Estimate:
     question = Question(workload, Constraints(confidence=confidence))
-    return estimate(question, replace(BIG, **fixed), SMALL)
+    return estimate_deployment(question, replace(BIG, **fixed), SMALL)
 
 
 def figures(e: Estimate) -> tuple[float, float, float]:
@@ -68,7 +68,7 @@ def test_what_is_too_few_is_late_with_the_probability_of_it() -> None:
 
 def test_levels_pay_for_the_duration_that_holds_with_them() -> None:
     question = Question(VOLUME, Constraints(accelerators=("acme-big",)))
-    first = recommend(question, SMALL).recommendations[0].estimate
+    first = recommend_hardware(question, SMALL).recommendations[0].estimate
     assert first.assurance is not None
     totals = [level.usd_total for level in first.assurance.by_level]
     assert all(level.usd_per_hour is None for level in first.assurance.by_level)
@@ -77,30 +77,30 @@ def test_levels_pay_for_the_duration_that_holds_with_them() -> None:
     words = next(reason.text for reason in first.explanation if reason.code == "deadline")
     assert words.startswith("Expected time for 1,000,000 requests: ")
     surely = (totals[1] or 0.0) / figures(first)[2]
-    assert f"{figure(figures(first)[0])} of 10 hours ({figure(surely)} hours at 80 % confidence)" in words
+    assert f"{format_number(figures(first)[0])} of 10 hours ({format_number(surely)} hours at 80 % confidence)" in words
 
 
 def test_words_of_a_duration() -> None:
-    lasting = Ending(col(7200.0), col(10_800.0), col(60.0), col(80.0))
+    lasting = VolumeOutcome(col(7200.0), col(10_800.0), col(60.0), col(80.0))
     question = Question(replace(VOLUME, deadline_s=14_400.0))
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
-    assert ending_reason(question, workload, lasting, 0).text == (
+    assert volume_duration_reason(question, workload, lasting, 0).text == (
         "Expected time for 1,000,000 requests: 2 of 4 hours (3 hours at 80 % confidence), including 60 seconds of startup."
     )
-    free = ending_reason(question, replace(workload, deadline_s=None), lasting, 0)
+    free = volume_duration_reason(question, replace(workload, deadline_s=None), lasting, 0)
     assert (free.code, free.value) == ("duration", 7200 / 86_400)
     assert "requests: 2 hours (" in free.text
-    months = ending_reason(question, replace(workload, deadline_s=60 * 86_400.0), lasting, 0)
+    months = volume_duration_reason(question, replace(workload, deadline_s=60 * 86_400.0), lasting, 0)
     assert "of 60 days (" in months.text
     samples = replace(workload, model=replace(workload.model, sample=SampleWork(flops=1e9)), volume_requests=1.0)
-    assert amount_words(samples) == "1 sample"
+    assert describe_volume(samples) == "1 sample"
 
 
 def test_intervals_stretch_the_work_and_not_the_start() -> None:
-    lasting = Ending(col(1060.0), col(2000.0), col(60.0), col(np.nan))
+    lasting = VolumeOutcome(col(1060.0), col(2000.0), col(60.0), col(np.nan))
     speed = Performance(Interval("output_tokens_per_s", 50.0, 200.0), "roofline", output_tokens_per_s=100.0, days=1.0)
-    (days,) = ending_intervals(lasting, 0, speed, replace(COST, usd_per_million=None))
+    (days,) = volume_intervals(lasting, 0, speed, replace(COST, usd_per_million=None))
     assert days.quantity == "days"
     assert (days.low, days.high) == pytest.approx((560 / 1060, 2060 / 1060))
 
@@ -108,19 +108,19 @@ def test_intervals_stretch_the_work_and_not_the_start() -> None:
 def test_changes_say_what_the_best_then_costs_and_takes() -> None:
     question = Question(VOLUME)
     now = (100.0, 7200.0, 1.0)
-    assert effect_words(question, now, (200.0, 7200.0, 2.0)) == (
+    assert describe_plan_change(question, now, (200.0, 7200.0, 2.0)) == (
         "200 USD in 2 hours on 2 accelerators instead of 100 USD in 2 hours on 1 accelerator (80 % confidence)"
     )
-    assert effect_words(question, now, (100.0, 7201.0, 1.0)).startswith("no change")
-    assert effect_words(question, now, None) == "no plan finishes in time within the limits"
-    twice, half = recommend(question, SMALL).sensitivity
+    assert describe_plan_change(question, now, (100.0, 7201.0, 1.0)).startswith("no change")
+    assert describe_plan_change(question, now, None) == "no plan finishes in time within the limits"
+    twice, half = recommend_hardware(question, SMALL).sensitivity
     assert (twice.change, half.change) == ("twice the volume", "half the deadline")
-    free = recommend(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity
+    free = recommend_hardware(Question(replace(VOLUME, deadline_s=None), objective=Objective.ENERGY), SMALL).sensitivity
     assert [change.change for change in free] == ["twice the volume", "half the time"]
 
 
 def test_a_missed_deadline_suggests_a_longer_one() -> None:
-    late = recommend(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
+    late = recommend_hardware(Question(replace(VOLUME, deadline_s=40.0)), SMALL)
     assert not late.recommendations
     assert late.rejected[0].code == "too_slow"
     assert "extend the deadline (now 0.667 minutes)" in [change.change for change in late.sensitivity]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.warnings import warnings
+from app.sizing.answer.warnings import find_warnings
 from app.sizing.hardware.parts import Accelerator, Segment
 from app.sizing.question import Question
 from app.sizing.words import percent
@@ -30,7 +30,7 @@ def slo(percentile: float) -> Slo:
 
 
 def codes(workload: Any, accelerator: Accelerator = BIG, **given: Any) -> list[str]:
-    found = warnings(Question(workload), [ranked(1, accelerator, **given)])
+    found = find_warnings(Question(workload), [ranked(1, accelerator, **given)])
     return [notice.code for notice in found]
 
 
@@ -49,7 +49,7 @@ def codes(workload: Any, accelerator: Accelerator = BIG, **given: Any) -> list[s
     ],
 )
 def test_what_a_request_of_serving_is_warned_of(changes: dict[str, Any], expected: list[str]) -> None:
-    found = warnings(Question(replace(SAFE, **changes)), ())
+    found = find_warnings(Question(replace(SAFE, **changes)), ())
     assert [notice.code for notice in found] == expected
 
 
@@ -89,7 +89,7 @@ def test_what_an_answer_of_serving_is_warned_of(workload: Any, given: dict[str, 
 @pytest.mark.parametrize(("accelerator", "expected"), [(BIG, ["training_class_overkill"]), (CARD, [])])
 def test_a_few_users_need_no_training_class_hardware(accelerator: Accelerator, expected: list[str]) -> None:
     alone = replace(CHAT, load=Load.CLOSED, peak_per_s=0.0, in_flight=1.0, most_personal_in_flight=8.0)
-    assert alone.personal
+    assert alone.is_personal
     assert codes(alone, accelerator) == expected
 
 
@@ -122,11 +122,11 @@ def test_a_run_on_purchased_machines_states_the_used_share_of_their_life() -> No
     # of the months of 730 hours that the horizon has
     for days, share in ((50.0, percent(50 * 24 / (months * 730))), (5.0, "less than 1 %")):
         bought = ranked(cost=replace(COST, purchase_usd=300_000.0), performance=replace(RUN, days=days))
-        (notice,) = warnings(question, [bought])
+        (notice,) = find_warnings(question, [bought])
         assert f"uses {share} of the {months:g} months" in notice.text
         assert "300,000 USD" in notice.text
 
 
 def test_without_tokens_there_is_no_tail() -> None:
     idle = replace(SAFE, slo=slo(50), input_tokens=Lengths(0.0), output_tokens=Lengths(0.0))
-    assert warnings(Question(idle), ()) == ()
+    assert find_warnings(Question(idle), ()) == ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
-from app.sizing.comparing.outcomes import Option, Outcome, outcome_of
+from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.workload import Lengths, Slo
 from tests.examples import CHAT, PRETRAIN
@@ -26,42 +26,42 @@ HEAVY = replace(
 @cache
 def best() -> Outcome:
     """The best there is."""
-    return outcome_of(Option("best", Question(HEAVY)), SMALL)
+    return evaluate_option(Option("best", Question(HEAVY)), SMALL)
 
 
 @cache
 def on_big() -> Outcome:
     """The same on boards of eight."""
     limits = Constraints(accelerators=("acme-big",))
-    return outcome_of(Option("big", Question(HEAVY, limits)), SMALL)
+    return evaluate_option(Option("big", Question(HEAVY, limits)), SMALL)
 
 
 @cache
 def one_card() -> Outcome:
     """One card, which is too few."""
-    return outcome_of(Option("a card", Question(HEAVY), Deployment("acme-card", total_accelerators=1)), SMALL)
+    return evaluate_option(Option("a card", Question(HEAVY), Deployment("acme-card", total_accelerators=1)), SMALL)
 
 
 @cache
 def four_cards() -> Outcome:
     """Four, which carry it with less in reserve than is planned for."""
     deployment = Deployment("acme-card", replicas=4, accelerators_per_replica=1)
-    return outcome_of(Option("four cards", Question(HEAVY), deployment), SMALL)
+    return evaluate_option(Option("four cards", Question(HEAVY), deployment), SMALL)
 
 
 @cache
 def nothing() -> Outcome:
     """What no money buys."""
-    return outcome_of(Option("for a cent", Question(HEAVY, Constraints(max_usd_per_hour=0.01))), SMALL)
+    return evaluate_option(Option("for a cent", Question(HEAVY, Constraints(max_usd_per_hour=0.01))), SMALL)
 
 
 @cache
 def run() -> Outcome:
     """A run, which ends."""
-    return outcome_of(Option("training", Question(PRETRAIN)), SMALL)
+    return evaluate_option(Option("training", Question(PRETRAIN)), SMALL)
 
 
 @cache
 def small_run() -> Outcome:
     """A tenth of it."""
-    return outcome_of(Option("a tenth", Question(replace(PRETRAIN, units=PRETRAIN.units / 10))), SMALL)
+    return evaluate_option(Option("a tenth", Question(replace(PRETRAIN, units=PRETRAIN.units / 10))), SMALL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.comparing.faster import why_faster
+from app.sizing.comparing.faster import explain_speed
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.question import Pools
 from tests.sizing.comparing.given import nothing, on_big, run
@@ -24,13 +24,13 @@ def test_the_resource_that_limits_comes_first() -> None:
         e = on_big().estimate
         assert e is not None
         limited = replace(on_big(), estimate=replace(e, bottleneck=limit))
-        assert name in why_faster(limited, other).split(",")[0].split(" and ")[0]
+        assert name in explain_speed(limited, other).split(",")[0].split(" and ")[0]
 
 
 def test_differences_name_formats_engines_and_layouts() -> None:
     plain = changed(on_big(), weight_format="bf16", engine="vllm", accelerators_per_replica=2)
     other = changed(on_big(), weight_format="fp8", engine="sglang", accelerators_per_replica=4)
-    text = why_faster(other, plain)
+    text = explain_speed(other, plain)
     assert text == "weights in FP8 instead of BF16, SGLang instead of vLLM and replicas of 4 instead of 2 accelerators"
 
 
@@ -38,9 +38,9 @@ def test_differences_name_two_pools_and_one() -> None:
     assert on_big().estimate is not None
     side = on_big().estimate.deployment  # type: ignore[union-attr]
     split = changed(on_big(), pools=Pools(side, side))
-    assert why_faster(split, on_big()) == "two pools instead of one"
-    assert why_faster(on_big(), split) == "one pool instead of two"
-    assert why_faster(split, split) == ""
+    assert explain_speed(split, on_big()) == "two pools instead of one"
+    assert explain_speed(on_big(), split) == "one pool instead of two"
+    assert explain_speed(split, split) == ""
 
 
 def test_differences_name_a_larger_batch() -> None:
@@ -48,8 +48,8 @@ def test_differences_name_a_larger_batch() -> None:
     assert e is not None and e.performance is not None
     fuller = replace(on_big(), estimate=replace(e, performance=replace(e.performance, batch_at_peak=100.0)))
     less = replace(on_big(), estimate=replace(e, performance=replace(e.performance, batch_at_peak=50.0)))
-    assert why_faster(fuller, less) == "a batch of 100 instead of 50"
+    assert explain_speed(fuller, less) == "a batch of 100 instead of 50"
 
 
 def test_nothing_is_said_of_nothing() -> None:
-    assert why_faster(nothing(), on_big()) == why_faster(run(), run()) == ""
+    assert explain_speed(nothing(), on_big()) == explain_speed(run(), run()) == ""

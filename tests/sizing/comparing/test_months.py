@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.comparing.months import HOSTED, Spending, committed_usd, rent_usd, resale_usd, spending
-from app.sizing.comparing.outcomes import Option, outcome_of
+from app.sizing.comparing.months import HOSTED, Spending, committed_usd, rent_usd, resale_usd, spending_by_month
+from app.sizing.comparing.outcomes import Option, evaluate_option
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.units import HOURS_PER_MONTH
 from app.sizing.values.hosted import HostedPrice
@@ -45,16 +45,16 @@ def test_a_value_falls_to_nothing_and_never_rises() -> None:
 
 def spent(**assumed: float) -> Spending:
     question = Question(HEAVY, ON_BIG, assumptions=replace(Assumptions(), **assumed))
-    found = spending(outcome_of(Option("big", question), SMALL))
+    found = spending_by_month(evaluate_option(Option("big", question), SMALL))
     assert found is not None
     return found
 
 
 def test_without_declines_owning_overtakes_where_the_answer_says_it_breaks_even() -> None:
-    found = outcome_of(Option("big", Question(HEAVY, ON_BIG)), SMALL)
+    found = evaluate_option(Option("big", Question(HEAVY, ON_BIG)), SMALL)
     assert found.estimate is not None
     months = {a.way.value: a.break_even_month for a in found.estimate.alternatives}
-    crossed = {o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).overtakings if o.way == AcquisitionOption.OWNED}
+    crossed = {o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).crossovers if o.way == AcquisitionOption.OWNED}
     if found.estimate.deployment.pricing_model == "owned":
         paths = {way: month for way, month in months.items() if month is not None and month < 35}
         assert paths.keys() <= crossed.keys()
@@ -73,7 +73,7 @@ def test_ways_begin_at_what_is_paid_at_once_and_end_with_what_is_left_and_owed()
     assert [p.net_usd for p in found.paths] == sorted(p.net_usd for p in found.paths)
     assert by_way[AcquisitionOption.ONE_YEAR].committed_usd == pytest.approx(0)
     question = Question(HEAVY, ON_BIG, economics=Economics(horizon_months=30))
-    within = spending(outcome_of(Option("big", question), SMALL))
+    within = spending_by_month(evaluate_option(Option("big", question), SMALL))
     assert within is not None
     year = next(p for p in within.paths if p.way == AcquisitionOption.ONE_YEAR)
     assert year.committed_usd == pytest.approx(year.usd[30] - year.usd[24])
@@ -82,7 +82,7 @@ def test_ways_begin_at_what_is_paid_at_once_and_end_with_what_is_left_and_owed()
 def test_falling_rents_put_owning_off() -> None:
     def month(decline: float) -> float:
         found = spent(rent_decline_per_year=decline)
-        crossed = [o.month for o in found.overtakings if o.way == AcquisitionOption.OWNED and o.overtakes == AcquisitionOption.ON_DEMAND]
+        crossed = [o.month for o in found.crossovers if o.way == AcquisitionOption.OWNED and o.overtakes == AcquisitionOption.ON_DEMAND]
         return crossed[0] if crossed else np.inf
 
     months = [month(d) for d in (0.0, 0.1, 0.3, 0.6)]
@@ -92,8 +92,8 @@ def test_falling_rents_put_owning_off() -> None:
 def test_a_host_is_a_way_too_and_its_price_stays() -> None:
     price = HostedPrice(HEAVY.model.name, "cloudy", 0.1, 0.3, None, "a price page", "2026-01-01")
     market = snapshot(hosted=[price])
-    found = outcome_of(Option("big", Question(HEAVY, ON_BIG)), market)
-    hosted, ways = found.hosted_api, spending(found)
+    found = evaluate_option(Option("big", Question(HEAVY, ON_BIG)), market)
+    hosted, ways = found.hosted_api, spending_by_month(found)
     assert hosted is not None and ways is not None and hosted.hosts[0].usd_per_month is not None
     path = next(p for p in ways.paths if p.way == HOSTED)
     assert path.usd[12] == pytest.approx(12 * hosted.hosts[0].usd_per_month)
@@ -101,12 +101,12 @@ def test_a_host_is_a_way_too_and_its_price_stays() -> None:
 
 
 def test_runs_and_what_was_not_found_have_no_months() -> None:
-    assert spending(run()) is None
-    assert spending(nothing()) is None
+    assert spending_by_month(run()) is None
+    assert spending_by_month(nothing()) is None
 
 
 def test_an_hour_is_the_730th_part_of_a_month() -> None:
-    found = outcome_of(Option("big", Question(HEAVY, replace(ON_BIG, pricing_models=()))), SMALL)
+    found = evaluate_option(Option("big", Question(HEAVY, replace(ON_BIG, pricing_models=()))), SMALL)
     rent = next(a for a in (found.estimate.alternatives if found.estimate else ()) if a.way is not AcquisitionOption.OWNED)
     path = next(p for p in spent(rent_decline_per_year=0.0).paths if p.way == rent.way.value)
     assert path.usd[1] == pytest.approx(rent.usd_per_hour * HOURS_PER_MONTH)

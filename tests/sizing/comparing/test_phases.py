@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.comparing.phases import elsewhere, memory_shares, priority
+from app.sizing.comparing.phases import compare_hardware, memory_shares, hardware_priority
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from tests.sizing.comparing.given import HEAVY, best, nothing, on_big, run
 from tests.sizing.small import SMALL
 
@@ -21,17 +21,17 @@ def test_shares_of_memory_add_up_and_training_holds_what_serving_does_not() -> N
 
 
 def test_a_phase_is_chosen_by_what_limits_it() -> None:
-    found = priority(run())
+    found = hardware_priority(run())
     assert found is not None and run().estimate is not None
     assert found.text.startswith(f"training is limited by {found.chosen_by}. Its memory holds ")
-    assert priority(nothing()) is None
+    assert hardware_priority(nothing()) is None
 
 
 def test_each_is_judged_on_the_accelerator_of_the_other() -> None:
     theirs, usd = run().accelerator, best().usd
     assert theirs is not None and usd is not None and theirs != best().accelerator
-    training, service = elsewhere((run(), best()), SMALL)
-    cost = recommend(Question(HEAVY, Constraints(accelerators=(theirs.slug,))), SMALL).recommendations[0].estimate.cost
+    training, service = compare_hardware((run(), best()), SMALL)
+    cost = recommend_hardware(Question(HEAVY, Constraints(accelerators=(theirs.slug,))), SMALL).recommendations[0].estimate.cost
     assert cost is not None and cost.usd_per_hour is not None
     assert (service.name, service.on, service.usd) == ("best", "training", cost.usd_per_hour)
     assert service.times == pytest.approx(cost.usd_per_hour / usd)
@@ -39,4 +39,4 @@ def test_each_is_judged_on_the_accelerator_of_the_other() -> None:
 
 
 def test_the_same_accelerator_needs_no_second_look() -> None:
-    assert elsewhere((on_big(), on_big(), nothing()), SMALL) == ()
+    assert compare_hardware((on_big(), on_big(), nothing()), SMALL) == ()

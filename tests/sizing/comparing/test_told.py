@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from app.sizing.comparing.causes import difference
-from app.sizing.comparing.months import spending
+from app.sizing.comparing.causes import explain_difference
+from app.sizing.comparing.months import spending_by_month
 from app.sizing.comparing.phases import OtherHardware
-from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest, hardware, money, phases_told, summarize_comparison
+from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest_outcome, format_hardware, format_cost, summarize_phases, summarize_comparison
 from tests.sizing.comparing.given import best, four_cards, nothing, on_big, one_card, run
 
 
 def test_the_cheapest_does_what_was_asked_and_keeps_its_reserve() -> None:
-    assert cheapest((one_card(), on_big(), best(), nothing())) is best()
-    assert cheapest((one_card(), nothing())) is None
+    assert cheapest_outcome((one_card(), on_big(), best(), nothing())) is best()
+    assert cheapest_outcome((one_card(), nothing())) is None
     able = four_cards()
     assert (able.usd or 0) < (best().usd or 0)
-    assert cheapest((able, best())) is best()
-    d = difference(able, best())
+    assert cheapest_outcome((able, best())) is best()
+    d = explain_difference(able, best())
     assert d is not None
     assert "less headroom than planned. With the planned headroom it needs 7 acc" in summarize_comparison((able, best()), (d,), ())
 
 
 def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:
     outcomes = (best(), on_big(), one_card())
-    differences = [d for d in (difference(o, best()) for o in outcomes[1:]) if d is not None]
-    spent = [s for s in (spending(best()),) if s is not None]
+    differences = [d for d in (explain_difference(o, best()) for o in outcomes[1:]) if d is not None]
+    spent = [s for s in (spending_by_month(best()),) if s is not None]
     text = summarize_comparison(outcomes, differences, spent)
-    assert text.startswith(f"best costs the least: {hardware(best())} for {money(best())}.")
+    assert text.startswith(f"best costs the least: {format_hardware(best())} for {format_cost(best())}.")
     assert "a card: It does not carry the load within the limits." in text
     assert f"Cheapest over 36 months: {WAYS_IN_WORDS[spent[0].paths[0].way]} (" in text
     assert text.count("mainly because") <= 2
@@ -35,9 +35,9 @@ def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:
 
 
 def test_phases_say_what_each_takes_and_what_does_not_go() -> None:
-    text = phases_told((run(), best()), ())
-    assert text.startswith(f"training needs {hardware(run())} for {money(run())}. best needs ")
+    text = summarize_phases((run(), best()), ())
+    assert text.startswith(f"training needs {format_hardware(run())} for {format_cost(run())}. best needs ")
     other = OtherHardware("training", "best", "acme-card", None, None, "training: no layout fits.")
-    assert phases_told((run(), best()), (other,)).endswith(" training: no layout fits.")
-    assert phases_told((best(), best()), ()).endswith("The same accelerator is best for all of them.")
-    assert "for a cent: No deployment" in phases_told((nothing(),), ())
+    assert summarize_phases((run(), best()), (other,)).endswith(" training: no layout fits.")
+    assert summarize_phases((best(), best()), ()).endswith("The same accelerator is best for all of them.")
+    assert "for a cent: No deployment" in summarize_phases((nothing(),), ())

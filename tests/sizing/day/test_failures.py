@@ -10,30 +10,30 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.day.failures import MOST_MINUTES, Standing, backlog_requests, failures, wait_s
-from app.sizing.day.start import restart_s, start_s
-from app.sizing.decisions.placement import fleet
+from app.sizing.day.failures import MAX_MINUTES, PeakFleet, backlog_requests, simulate_failures, wait_s
+from app.sizing.day.start import restart_s, start_time_s
+from app.sizing.decisions.placement import plan_fleet
 from app.sizing.values.day import Failure
 from app.sizing.workload import Redundancy
 from tests.sizing.day.test_start import RENTED
 
 ASSUMED = Assumptions()
 CURVE = ((0.5, 0.2), (10.0, 0.3), (14.0, 0.6), (15.0, 2.0), (30.0, 500.0))
-FULL = Standing(
+FULL = PeakFleet(
     peak_per_s=100.0,
     replicas=8.0,
-    placed=8.0,
+    placed_replicas=8.0,
     hosts=4.0,
     zones=2.0,
-    most_per_s=15.0,
+    max_per_s=15.0,
     replaced=True,
     ttft_curve=CURVE,
 )
 RATES = st.floats(1, 200)
 
 
-def found(at: Standing = FULL) -> dict[str, Failure]:
-    return {failure.what: failure for failure in failures(at, RENTED, ASSUMED)}
+def found(at: PeakFleet = FULL) -> dict[str, Failure]:
+    return {failure.what: failure for failure in simulate_failures(at, RENTED, ASSUMED)}
 
 
 def simulated_s(rate_per_s: float) -> float:
@@ -74,7 +74,7 @@ def test_losses_by_hand() -> None:
     replica, machine, zone = losses.values()
     assert replica.back_after_minutes == pytest.approx((30 + restart_s(RENTED, ASSUMED)) / 60)
     assert max(m.backlog_requests for m in replica.minutes) == 0
-    gone_s = 30 + start_s(RENTED, 2.0, ASSUMED)
+    gone_s = 30 + start_time_s(RENTED, 2.0, ASSUMED)
     assert machine.back_after_minutes == pytest.approx((gone_s + 10 * gone_s / 20) / 60)
     assert machine.minutes[1].backlog_requests == pytest.approx(600)
     assert [m.capacity_share for m in zone.minutes[:2]] == [0.5, 0.5]
@@ -99,7 +99,7 @@ def test_owned_machines_do_not_come_back_by_themselves() -> None:
     replica, machine, zone = found(replace(FULL, replaced=False)).values()
     assert replica.back_after_minutes is not None
     assert (machine.back_after_minutes, zone.back_after_minutes) == (None, None)
-    assert machine.minutes[-1].minute == MOST_MINUTES
+    assert machine.minutes[-1].minute == MAX_MINUTES
     assert machine.minutes[-1].capacity_share == 0.75
 
 
@@ -108,7 +108,7 @@ def test_a_service_on_one_machine_waits_until_it_is_back_and_has_no_zone_to_lose
     losses = found(alone)
     assert list(losses) == ["replica", "machine"]
     first = losses["machine"].minutes[0]
-    gone_s = 30 + start_s(RENTED, 1.0, ASSUMED)
+    gone_s = 30 + start_time_s(RENTED, 1.0, ASSUMED)
     assert first.capacity_share == 0
     assert first.ttft_p95_s == pytest.approx(gone_s + simulated_s(5.0), rel=0.01)
     never = found(replace(alone, replaced=False))["machine"]
@@ -125,7 +125,7 @@ def test_what_redundancy_promises_to_survive_leaves_no_queue(
     redundancy: Redundancy, replicas: int, each: float, used: float
 ) -> None:
     needed = np.array([float(replicas)])
-    placed = fleet(redundancy, np.array([each]), np.array([8.0]), needed)
+    placed = plan_fleet(redundancy, np.array([each]), np.array([8.0]), needed)
     at = replace(
         FULL,
         peak_per_s=used * replicas * 15.0,
@@ -134,9 +134,9 @@ def test_what_redundancy_promises_to_survive_leaves_no_queue(
         hosts=float(placed.nodes[0]) / max(1.0, each / 8),
         zones=float(redundancy.zones),
     )
-    for failure in failures(at, RENTED, ASSUMED):
+    for failure in simulate_failures(at, RENTED, ASSUMED):
         assert max(m.backlog_requests for m in failure.minutes) <= 1e-6
-        assert at.placed - failure.lost_replicas >= replicas
+        assert at.placed_replicas - failure.lost_replicas >= replicas
 
 
 @given(st.floats(1, 119), st.floats(1, 3))
@@ -145,8 +145,8 @@ def test_more_load_or_a_longer_start_never_makes_a_loss_milder(peak: float, long
         (replace(FULL, peak_per_s=min(119.0, peak * longer)), ASSUMED),
         (replace(FULL, peak_per_s=peak), replace(ASSUMED, machine_start_s=120 * longer, engine_start_s=45 * longer)),
     ):
-        mild = failures(replace(FULL, peak_per_s=peak), RENTED, ASSUMED)
-        worse = failures(at, RENTED, assumed)
+        mild = simulate_failures(replace(FULL, peak_per_s=peak), RENTED, ASSUMED)
+        worse = simulate_failures(at, RENTED, assumed)
         for one, other in zip(mild, worse, strict=True):
             assert (other.back_after_minutes or 0.0) >= (one.back_after_minutes or 0.0) - 1e-9
             most = [max(m.backlog_requests for m in f.minutes) for f in (one, other)]

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import Column, column
-from app.sizing.day.idle import FEW, idle_shares, standing
-from app.sizing.day.scaling import Following, per_minute
+from app.sizing.day.idle import MAX_FLEETS_EVERY_MINUTE, idle_shares, fleet_per_minute
+from app.sizing.day.scaling import Autoscaler, load_per_minute
 from app.sizing.decisions.placement import Fleet
 from app.sizing.workload import Redundancy
 from tests.sizing.day.test_scaling import AT, DAY, PEAK_PER_S, replay
 
-LOAD = per_minute(PEAK_PER_S, DAY)
+LOAD = load_per_minute(PEAK_PER_S, DAY)
 
 
-def fleets(count: int) -> tuple[Following, Fleet]:
+def fleets(count: int) -> tuple[Autoscaler, Fleet]:
     """Replicas that do one request a second more each, two to a machine."""
     row = np.arange(count, dtype=np.float64)
     capacity: Column = 2.0 + row % 7
@@ -39,8 +39,8 @@ def test_what_idles_is_what_an_exact_replay_does_without() -> None:
 
 
 def test_many_fleets_use_fewer_minutes_with_idle_shares_within_one_percent() -> None:
-    at, peak = fleets(FEW + 1)
-    on = np.full(FEW + 1, 4.0), np.full(FEW + 1, 8.0)
+    at, peak = fleets(MAX_FLEETS_EVERY_MINUTE + 1)
+    on = np.full(MAX_FLEETS_EVERY_MINUTE + 1, 4.0), np.full(MAX_FLEETS_EVERY_MINUTE + 1, 8.0)
     many = idle_shares(LOAD, at, Redundancy(spare=1), peak, *on)
     at, peak = fleets(35)
     few = idle_shares(LOAD, at, Redundancy(spare=1), peak, *(c[:35] for c in on))
@@ -49,6 +49,6 @@ def test_many_fleets_use_fewer_minutes_with_idle_shares_within_one_percent() -> 
 
 def test_a_full_load_stands_on_the_machines_of_the_peak() -> None:
     peak = Fleet(column([8.0]), column([2.0]), column([5.0]), column([40.0]))
-    placed, nodes = standing(Redundancy(), peak, column([4.0]), column([8.0]), np.array([1.0, 7.0, 8.0]))
+    placed, nodes = fleet_per_minute(Redundancy(), peak, column([4.0]), column([8.0]), np.array([1.0, 7.0, 8.0]))
     assert placed.tolist() == [1.0, 7.0, 10.0]
     assert nodes.tolist() == [1.0, 4.0, 5.0]

@@ -7,7 +7,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import one
-from app.sizing.day.money import note_of, paid_usd_per_hour
+from app.sizing.day.money import savings_note, paid_usd_per_hour
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 
@@ -36,7 +36,7 @@ def test_hours_are_saved_on_demand_energy_of_what_is_owned_and_nothing_of_what_i
 
 
 def test_every_way_to_pay_says_what_it_saves() -> None:
-    notes = {pricing: note_of(pricing) for pricing in (*PricingModel, None)}
+    notes = {pricing: savings_note(pricing) for pricing in (*PricingModel, None)}
     assert "only energy" in notes[PricingModel.OWNED]
     assert "nothing is saved" in notes[PricingModel.RESERVED_3Y]
     assert len(set(notes.values())) == 4

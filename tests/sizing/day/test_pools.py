@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.day.pools import both_days
+from app.sizing.day.pools import merge_days
 from app.sizing.hardware.parts import PricingModel
 from tests.sizing.day.test_scaling import JUMP
 from tests.sizing.day.test_start import RENTED
@@ -24,7 +24,7 @@ SMALL = replace(
 
 def test_hours_and_money_add_up() -> None:
     first, second = asked(), asked(SMALL)
-    day = both_days(first, second)
+    day = merge_days(first, second)
     assert day is not None
     assert day.fixed.usd_per_day == pytest.approx(900 * 24)
     assert day.autoscaled.replica_hours == first.autoscaled.replica_hours + second.autoscaled.replica_hours
@@ -38,11 +38,11 @@ def test_hours_and_money_add_up() -> None:
 
 def test_the_slower_pool_says_how_long_a_start_takes_and_whether_ramps_are_carried() -> None:
     first, second = asked(), asked(SMALL)
-    day = both_days(first, second)
+    day = merge_days(first, second)
     assert day is not None
     assert day.cold_start == second.cold_start
     assert day.scale_to_zero.first_request_s == second.scale_to_zero.first_request_s
-    jump = both_days(asked(replace(SERVICE, shares=JUMP)), second)
+    jump = merge_days(asked(replace(SERVICE, shares=JUMP)), second)
     assert jump is not None
     assert jump.scale_out.why.startswith("The prefill pool: ")
     assert not jump.scale_out.fast_enough
@@ -50,10 +50,10 @@ def test_the_slower_pool_says_how_long_a_start_takes_and_whether_ramps_are_carri
 
 def test_without_a_price_of_one_there_is_none_of_both_and_each_says_how_it_is_paid() -> None:
     unpriced = replace(SMALL, usd_per_hour=None, pricing=None)
-    day = both_days(asked(), asked(unpriced))
+    day = merge_days(asked(), asked(unpriced))
     assert day is not None
     assert (day.fixed.usd_per_day, day.autoscaled.usd_per_day) == (None, None)
-    owned = both_days(asked(), asked(replace(SMALL, pricing=PricingModel.OWNED)))
+    owned = merge_days(asked(), asked(replace(SMALL, pricing=PricingModel.OWNED)))
     assert owned is not None
     assert owned.autoscaled.note.startswith("Prefill: ")
-    assert both_days(asked(), None) is None
+    assert merge_days(asked(), None) is None

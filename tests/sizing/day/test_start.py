@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.day.start import Starting, image_bytes, parts_s, restart_s, start_s, starts_s, supply_per_s
+from app.sizing.day.start import StartProfile, image_bytes, start_phases_s, restart_s, start_time_s, start_times_s, supply_per_s
 
-RENTED = Starting(
-    stands=False,
+RENTED = StartProfile(
+    machine_kept=False,
     image_bytes=12e9,
     stored_bytes=140e9,
     device_bytes=35e9,
@@ -25,7 +25,7 @@ RENTED = Starting(
 ASSUMED = Assumptions()
 
 
-def simulated_starts_s(starting: Starting, replicas: int, spread: float, seed: int = 7) -> list[float]:
+def simulated_starts_s(starting: StartProfile, replicas: int, spread: float, seed: int = 7) -> list[float]:
     """Ready times of the machines, second by second; all machines that download share the bandwidth evenly."""
     draw, step = random.Random(seed), 0.25
     machines = math.ceil(replicas / starting.replicas_per_node) * int(starting.nodes_per_replica)
@@ -60,37 +60,37 @@ def simulated_starts_s(starting: Starting, replicas: int, spread: float, seed: i
 def test_a_start_from_nothing_is_within_a_tenth_of_a_simulated_one(replicas: int, spread: float) -> None:
     """Until the last of them answers."""
     ready = simulated_starts_s(RENTED, replicas, spread)
-    assert start_s(RENTED, float(replicas), ASSUMED) == pytest.approx(max(ready), rel=0.1)
+    assert start_time_s(RENTED, float(replicas), ASSUMED) == pytest.approx(max(ready), rel=0.1)
 
 
 def test_parts_by_hand() -> None:
     """Ten replicas are five machines: 12.5 GB/s over five of them are 2.5, more than a machine reads."""
-    parts = parts_s(RENTED, 10.0, ASSUMED)
+    parts = start_phases_s(RENTED, 10.0, ASSUMED)
     assert parts == pytest.approx(
         {"machine": 120.0, "image": 60.0, "weights_read": 70.0, "weights_to_device": 1.0, "engine_start": 45.0}
     )
-    assert start_s(RENTED, 10.0, ASSUMED) == pytest.approx(296.0)
-    assert parts_s(RENTED, 20.0, ASSUMED)["weights_read"] == pytest.approx(140 / 1.25)
+    assert start_time_s(RENTED, 10.0, ASSUMED) == pytest.approx(296.0)
+    assert start_phases_s(RENTED, 20.0, ASSUMED)["weights_read"] == pytest.approx(140 / 1.25)
     assert restart_s(RENTED, ASSUMED) == pytest.approx(116.0)
 
 
 def test_machines_that_stand_have_image_and_weights_on_their_disk() -> None:
     owned = replace(RENTED, stands=True)
-    assert parts_s(owned, 1000.0, ASSUMED) == parts_s(owned, 1.0, ASSUMED)
-    assert parts_s(owned, 1.0, ASSUMED)["machine"] == parts_s(owned, 1.0, ASSUMED)["image"] == 0.0
+    assert start_phases_s(owned, 1000.0, ASSUMED) == start_phases_s(owned, 1.0, ASSUMED)
+    assert start_phases_s(owned, 1.0, ASSUMED)["machine"] == start_phases_s(owned, 1.0, ASSUMED)["image"] == 0.0
     assert math.isinf(supply_per_s(owned, ASSUMED))
 
 
 def test_a_replica_over_several_machines_reads_its_share_on_each() -> None:
     wide = replace(RENTED, nodes_per_replica=2.0, replicas_per_node=1.0)
-    assert parts_s(wide, 1.0, ASSUMED)["weights_read"] == pytest.approx(35.0)
+    assert start_phases_s(wide, 1.0, ASSUMED)["weights_read"] == pytest.approx(35.0)
     assert supply_per_s(wide, ASSUMED) == pytest.approx(12.5 / 140)
 
 
 def test_what_starts_at_once_shares_the_network_the_registry_and_the_store() -> None:
     slow = replace(RENTED, network_bytes_per_s=0.1e9)
-    assert parts_s(slow, 1.0, ASSUMED)["image"] == pytest.approx(120.0)
-    starts = [start_s(RENTED, float(count), ASSUMED) for count in (1, 2, 4, 8, 16, 32, 64)]
+    assert start_phases_s(slow, 1.0, ASSUMED)["image"] == pytest.approx(120.0)
+    starts = [start_time_s(RENTED, float(count), ASSUMED) for count in (1, 2, 4, 8, 16, 32, 64)]
     assert starts == sorted(starts)
     assert supply_per_s(RENTED, ASSUMED) == pytest.approx(2 * 12.5 / 140)
 
@@ -102,6 +102,6 @@ def test_an_image_is_as_large_as_its_engine_s() -> None:
 
 def test_many_deployments_start_as_each_of_them_does() -> None:
     each = [RENTED, replace(RENTED, stands=True), replace(RENTED, stored_bytes=20e9, nodes_per_replica=2.0)]
-    rows = Starting(**{f.name: np.array([getattr(s, f.name) for s in each]) for f in fields(Starting)})
-    assert starts_s(rows, 10.0, ASSUMED).tolist() == [start_s(s, 10.0, ASSUMED) for s in each]
+    rows = StartProfile(**{f.name: np.array([getattr(s, f.name) for s in each]) for f in fields(StartProfile)})
+    assert start_times_s(rows, 10.0, ASSUMED).tolist() == [start_time_s(s, 10.0, ASSUMED) for s in each]
     assert supply_per_s(rows, ASSUMED).tolist() == [float(supply_per_s(s, ASSUMED)) for s in each]

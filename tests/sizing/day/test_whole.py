@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.day.scaling import per_minute
-from app.sizing.day.start import start_s
-from app.sizing.day.whole import Service, day_of
+from app.sizing.day.scaling import load_per_minute
+from app.sizing.day.start import start_time_s
+from app.sizing.day.whole import Service, simulate_day
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Economics
 from app.sizing.values.day import Day
@@ -31,8 +31,8 @@ SERVICE = Service(
     accelerators_per_node=8.0,
     capacity_per_s=2.0,
     target_utilization=0.7,
-    most_per_s=2.5,
-    first_s=0.2,
+    max_per_s=2.5,
+    unloaded_ttft_s=0.2,
     ttft_curve=((0.5, 0.2), (1.4, 0.3), (2.0, 0.6), (2.4, 2.0)),
     usd_per_hour=720.0,
     power_w=360_000.0,
@@ -42,7 +42,7 @@ SERVICE = Service(
 
 
 def asked(service: Service = SERVICE, assumed: Assumptions = ASSUMED) -> Day:
-    return day_of(service, assumed, ECONOMICS)
+    return simulate_day(service, assumed, ECONOMICS)
 
 
 def test_a_fixed_fleet_pays_its_peak_all_day_and_a_following_one_its_machines_in_use() -> None:
@@ -58,7 +58,7 @@ def test_a_fixed_fleet_pays_its_peak_all_day_and_a_following_one_its_machines_in
 def test_the_money_of_a_day_is_that_of_an_exact_replay_of_its_queue(shares: tuple[float, ...]) -> None:
     """Two replicas share a machine of 20 USD an hour, and the replay keeps every request within the limits."""
     day = asked(replace(SERVICE, shares=shares))
-    starts = replace(AT, start_s=start_s(RENTED, 1.0, ASSUMED) + ASSUMED.autoscaler_reaction_s)
+    starts = replace(AT, start_s=start_time_s(RENTED, 1.0, ASSUMED) + ASSUMED.autoscaler_reaction_s)
     replayed = replay(shares, starts)
     assert day.autoscaled.replica_hours == pytest.approx(replayed.replica_hours, rel=0.002)
     assert day.autoscaled.usd_per_day == pytest.approx(replayed.machine_hours * 20, rel=0.002)
@@ -102,7 +102,7 @@ def test_a_night_without_requests_stops_everything_and_its_first_request_waits_f
     day = asked(replace(SERVICE, shares=JUMP))
     zero = day.scale_to_zero
     assert 7 < zero.idle_hours < 9
-    assert zero.first_request_s == pytest.approx(start_s(RENTED, 1.0, ASSUMED) + 0.2)
+    assert zero.first_request_s == pytest.approx(start_time_s(RENTED, 1.0, ASSUMED) + 0.2)
     assert zero.replica_hours < day.autoscaled.replica_hours
     assert asked().scale_to_zero.idle_hours == pytest.approx(0.0, abs=1e-9)
 
@@ -148,4 +148,4 @@ def test_higher_factors_never_take_fewer_hours_or_less_money(
     low, high = (asked(replace(service, shares=s)).autoscaled for s in (shares, higher))
     assert high.replica_hours >= low.replica_hours - 1e-6
     assert (high.usd_per_day or 0.0) >= (low.usd_per_day or 0.0) - 1e-6
-    assert per_minute(1.0, higher).mean() >= per_minute(1.0, shares).mean()
+    assert load_per_minute(1.0, higher).mean() >= load_per_minute(1.0, shares).mean()

@@ -8,9 +8,9 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.chassis import Parts
-from app.sizing.decisions.machines import Candidates, candidates
+from app.sizing.decisions.machines import Candidates, find_candidates
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.sold import sold
+from app.sizing.decisions.sold import describe_sold_machines
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Constraints, Deployment, Economics
@@ -51,7 +51,7 @@ def machines(**columns: Any) -> Candidates:
         rated_w=of("rated_w", 10_000.0),
         ram_bytes=of("ram_bytes", 2e12),
         vcpus=of("vcpus", np.nan),
-        parts=columns.get("parts", Parts.none(n)),
+        parts=columns.get("parts", Parts.empty_rows(n)),
     )
 
 
@@ -79,7 +79,7 @@ def asked(
     rejections = Rejections(of.accelerators)
     given: dict[str, Any] = {} if pricing is None else {"pricing": pricing}
     given |= {"fixed": fixed, "zones": zones, "reads_host": reads_host, "today": today}
-    found = candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, **given)
+    found = find_candidates(of, Constraints(**constraints), economics, Assumptions(), rejections, **given)
     return found, rejections
 
 
@@ -87,5 +87,5 @@ def names(found: Candidates, of: Catalog = SMALL) -> set[str]:
     """What was offered, as 'accelerator provider price': the cheapest of every machine."""
     return {
         f"{s.accelerator.slug} {s.provider} {usd:.4g}"
-        for s, usd in zip(sold(of, found), found.usd_per_hour.tolist(), strict=True)
+        for s, usd in zip(describe_sold_machines(of, found), found.usd_per_hour.tolist(), strict=True)
     }

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.acquisition import Deployed, alternatives, break_even_month, running_usd_per_hour
+from app.sizing.decisions.acquisition import DeployedMachines, find_alternatives, break_even_month, running_usd_per_hour
 from app.sizing.decisions.cost import deployment_cost
-from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.machines import find_candidates
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import Environment, PricingModel
 from app.sizing.hardware.prices import PriceKind
@@ -32,11 +32,11 @@ def had(
     """Other ways to have some machines of eight, by the way."""
     question = Question(CHAT, Constraints(**limits))  # type: ignore[arg-type]
     sought = Constraints(accelerators=("acme-big",), pricing_models=(pricing,))
-    found = candidates(of, sought, Economics(), ASSUMED, NullRejections(of.accelerators), pricing=(pricing,))
+    found = find_candidates(of, sought, Economics(), ASSUMED, NullRejections(of.accelerators), pricing=(pricing,))
     assert len(found) == 1
     cost = deployment_cost(found, col(nodes), col(0.0), ASSUMED, Economics())
     none = col(0.0)
-    (ways,) = alternatives(question, of, Deployed(found, cost, col(nodes), none, np.array([False]), none))
+    (ways,) = find_alternatives(question, of, DeployedMachines(found, cost, col(nodes), none, np.array([False]), none))
     assert len({a.way for a in ways}) == len(ways)
     return {a.way: a for a in ways}
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.beside import beside_of
+from app.sizing.decisions.beside import estimate_ancillary_costs
 from app.sizing.decisions.chassis import Parts
 from app.sizing.decisions.machines import Candidates
 from app.sizing.units import GIB
@@ -29,14 +29,14 @@ FOUND = machines(
     ("linked", "per_gbit"), [(1, 0), (2, 4.7), (64, 4.7), (65, 4.7 * 2.27), (2048, 4.7 * 2.27), (2049, 4.7 * 3.53)]
 )
 def test_a_network_costs_by_the_tiers_that_join_its_machines(linked: float, per_gbit: float) -> None:
-    found = beside_of(FOUND, col(*[linked] * 3), col(*[linked] * 3), 0.0, Assumptions())
+    found = estimate_ancillary_costs(FOUND, col(*[linked] * 3), col(*[linked] * 3), 0.0, Assumptions())
     cards = 3.75 if linked > 1 else 0.0  # the usual 100 Gbit/s for each accelerator, and cards for them
     assert found.network_usd.tolist() == pytest.approx([0, linked * 3200 * per_gbit, linked * 800 * (per_gbit + cards)])
 
 
 def test_racks_are_of_servers_and_memory_of_machines_put_together() -> None:
     desks = replace(FOUND, node=replace(FOUND.node, workstation=np.array([False, False, True])))
-    found = beside_of(desks, col(2, 2, 2), col(1, 1, 1), col(800 * GIB, 800 * GIB, 800 * GIB), Assumptions())
+    found = estimate_ancillary_costs(desks, col(2, 2, 2), col(1, 1, 1), col(800 * GIB, 800 * GIB, 800 * GIB), Assumptions())
     assert found.racks_usd.tolist() == [0, 2 * 10 * 200, 0]
     assert found.more_memory_usd.tolist() == pytest.approx([0, 0, 2 * (1000 - 640) * 27])  # 800 GiB are 80 % of 1000
     assert found.network_usd.tolist() == [0, 0, 0]
@@ -44,7 +44,7 @@ def test_racks_are_of_servers_and_memory_of_machines_put_together() -> None:
 
 def total(found: Candidates, nodes: float, linked: float, host_gib: float) -> np.ndarray:
     n = len(found)
-    bought = beside_of(found, np.full(n, nodes), np.full(n, linked), np.full(n, host_gib * GIB), Assumptions())
+    bought = estimate_ancillary_costs(found, np.full(n, nodes), np.full(n, linked), np.full(n, host_gib * GIB), Assumptions())
     return bought.network_usd + bought.racks_usd + bought.more_memory_usd
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.bill import bills
+from app.sizing.decisions.bill import itemize_costs
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.hardware.prices import KINDS
 from app.sizing.question import Economics
@@ -53,7 +53,7 @@ def test_every_cost_adds_up_from_its_bill(
     found, nodes = asked(economics=economics, price_kinds=KINDS)[0], col(*machines)
     joined, host = np.full(MACHINES, float(linked)), host_gib * GIB
     cost = deployment_cost(found, nodes, joined, Assumptions(), economics, host_bytes=host)
-    for row, lines in enumerate(bills(found, nodes, joined, Assumptions(), economics, host_bytes=host)):
+    for row, lines in enumerate(itemize_costs(found, nodes, joined, Assumptions(), economics, host_bytes=host)):
         hours = named(lines, "horizon_hours").quantity
         assert spent(lines) / hours + hourly(lines) == pytest.approx(cost.usd_per_hour[row])
         assert hours * cost.usd_per_hour[row] == pytest.approx(cost.tco_usd[row])
@@ -68,7 +68,7 @@ def test_a_quoted_machine_is_one_line_and_another_says_what_is_in_it() -> None:
     one = np.ones(MACHINES)
     lines = {
         tuple(part.what for part in bill if part.unit_usd is not None)
-        for bill in bills(asked(price_kinds=KINDS)[0], one, one, Assumptions(), Economics())
+        for bill in itemize_costs(asked(price_kinds=KINDS)[0], one, one, Assumptions(), Economics())
     }
     assert lines == {
         (),

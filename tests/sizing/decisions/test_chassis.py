@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Columns, names_of
-from app.sizing.decisions.chassis import Parts, more_memory_usd, parts_of, together_usd
+from app.sizing.columns import Columns, column_names
+from app.sizing.decisions.chassis import Parts, more_memory_usd, estimate_parts, machine_parts_usd
 from app.sizing.decisions.ownership import rated_power_w
 from app.sizing.hardware.parts import SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.hardware.tables import AcceleratorColumns, Machines
@@ -33,7 +33,7 @@ KINDS = AcceleratorColumns.from_accelerators(TYPES)
 
 def machine(accelerator: Accelerator, count: float, *, workstation: bool = False, power_w: float = np.nan) -> Machines:
     """A number of accelerators of one type in one machine."""
-    table: dict[str, Any] = {name: col(np.nan) for name in names_of(Machines)}
+    table: dict[str, Any] = {name: col(np.nan) for name in column_names(Machines)}
     memory = np.nan if accelerator.memory_bytes is None else accelerator.memory_bytes
     return Machines(
         **table
@@ -49,11 +49,11 @@ def machine(accelerator: Accelerator, count: float, *, workstation: bool = False
 
 
 def parts(of: Machines, ram_bytes: float = np.nan, assumed: Assumptions | None = None) -> Parts:
-    return parts_of(of, KINDS, col(ram_bytes), assumed or Assumptions())
+    return estimate_parts(of, KINDS, col(ram_bytes), assumed or Assumptions())
 
 
 def row(table: Columns) -> list[float]:
-    return [float(getattr(table, name)[0]) for name in names_of(type(table))]
+    return [float(getattr(table, name)[0]) for name in column_names(type(table))]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def row(table: Columns) -> list[float]:
 def test_a_machine_is_put_together_from_what_it_needs(of: Machines, ram_bytes: float, found: list[float]) -> None:
     assert row(parts(of, ram_bytes)) == pytest.approx(found)
     cards, chassis, processors, memory, per_gib = found
-    assert together_usd(parts(of, ram_bytes)).tolist() == pytest.approx(
+    assert machine_parts_usd(parts(of, ram_bytes)).tolist() == pytest.approx(
         [cards + chassis + processors + memory / GIB * per_gib]
     )
 
@@ -89,7 +89,7 @@ def test_a_plan_pays_for_the_memory_it_needs_beyond_what_is_in_the_price() -> No
 
 
 PRICES = {
-    name: st.floats(*Assumptions.bounds(name))
+    name: st.floats(*Assumptions.allowed_range(name))
     for name in ("hot_chassis_factor", "air_cooled_card_w", "cores_per_accelerator", "host_memory_ratio")
 }
 
@@ -106,7 +106,7 @@ def test_more_cards_never_cost_less_and_a_machine_never_less_than_its_cards(
 ) -> None:
     assumed = Assumptions(**chosen)
     one, more = (machine(accelerator, n, workstation=workstation, power_w=power_w) for n in (count, count + 1))
-    usd, usd_more = (float(together_usd(parts(m, assumed=assumed))[0]) for m in (one, more))
+    usd, usd_more = (float(machine_parts_usd(parts(m, assumed=assumed))[0]) for m in (one, more))
     assert usd_more > usd >= float(parts(one, assumed=assumed).accelerators_usd[0])
     # nor is its power below theirs
     rated = rated_power_w(one, KINDS, assumed)[0]

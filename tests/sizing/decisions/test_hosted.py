@@ -13,8 +13,8 @@ from app.sizing.decisions.hosted import (
     hosted_costs,
     hosted_usd_per_million,
     hosted_usd_per_month,
-    open_to_hosts,
-    pays_from_per_s,
+    allows_hosted_api,
+    break_even_rate_per_s,
 )
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints
@@ -71,12 +71,12 @@ def test_a_few_hosts_are_shown_in_order_of_cost() -> None:
     ],
 )
 def test_no_host_is_named_where_it_would_have_to_stand_somewhere(limits: Constraints, open_to: bool) -> None:
-    assert open_to_hosts(limits) is open_to
+    assert allows_hosted_api(limits) is open_to
 
 
 @given(st.floats(0.01, 1e4), st.floats(0.001, 50.0), st.floats(2.0, 1e5))
 def test_where_machines_begin_to_pay_both_cost_the_same(usd_per_hour: float, usd: float, tokens: float) -> None:
-    rate = pays_from_per_s(usd_per_hour, usd, tokens)
+    rate = break_even_rate_per_s(usd_per_hour, usd, tokens)
     assert hosted_usd_per_month(usd, rate * tokens) == pytest.approx(usd_per_hour * HOURS_PER_MONTH)
 
 

@@ -25,7 +25,7 @@ def test_a_discount_is_of_its_type_alone() -> None:
 
 def test_rent_falls_by_it_and_owning_by_what_hangs_on_the_price() -> None:
     plain, less = (listing_prices(SMALL, EVERY, Assumptions(), e) for e in (Economics(), THIRD_OFF))
-    big, owned = SMALL.listings.accelerator == SMALL.accelerator_index["acme-big"], SMALL.listings.owned
+    big, owned = SMALL.listings.accelerator == SMALL.accelerator_index["acme-big"], SMALL.listings.is_owned
     assert less.usd_per_hour[big & ~owned] == pytest.approx(0.7 * plain.usd_per_hour[big & ~owned])
     assert less.purchase_usd[big & owned] == pytest.approx(0.7 * plain.purchase_usd[big & owned])
     saved = col(*(0.3 * plain.purchase_usd[big & owned]))

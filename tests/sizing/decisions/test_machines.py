@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import Candidates, oversubscribed, undominated, unpriced
-from app.sizing.decisions.sold import sold
+from app.sizing.decisions.machines import Candidates, apply_oversubscription, drop_dominated, unpriced_machine
+from app.sizing.decisions.sold import describe_sold_machines
 from app.sizing.hardware.links import LINKS
 from app.sizing.hardware.parts import Environment, Link, PricingModel
 from app.sizing.hardware.prices import FIRM, Commitment, PriceKind
@@ -169,14 +169,14 @@ def test_of_equal_prices_the_first_listing_is_taken() -> None:
 
 def test_an_oversubscribed_switch_halves_the_network_and_nothing_else() -> None:
     found = machines(network_bytes_per_s=col(50e9, np.nan))
-    halved = oversubscribed(found, Assumptions(network_oversubscription=2.0))
+    halved = apply_oversubscription(found, Assumptions(network_oversubscription=2.0))
     assert halved.node.network_bytes_per_s[0] == 25e9
     assert np.isnan(halved.node.network_bytes_per_s[1])
     assert halved.node.link_bytes_per_s.tolist() == found.node.link_bytes_per_s.tolist()
 
 
 def kept(**columns: Any) -> list[int]:
-    return [int(i) for i in undominated(machines(**columns)).machine]
+    return [int(i) for i in drop_dominated(machines(**columns)).machine]
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_of_equal_machines_the_first_stays() -> None:
     ],
 )
 def test_an_unlisted_part_is_judged_in_a_machine_of_its_usual_size(deployment: dict[str, Any], count: int) -> None:
-    found = unpriced(SMALL, Deployment(RARE.slug, **deployment), Assumptions())
+    found = unpriced_machine(SMALL, Deployment(RARE.slug, **deployment), Assumptions())
     assert found.node.accelerators_per_node.tolist() == [count]
     assert found.node.accelerator.tolist() == [3]
     assert found.node.memory_bytes.tolist() == [32 * GIB]
@@ -240,7 +240,7 @@ def test_an_unlisted_part_is_judged_in_a_machine_of_its_usual_size(deployment: d
 
 def test_a_single_or_linked_unlisted_part_has_its_own_link() -> None:
     alone = snapshot(offers=[o for o in OFFERS if o.accelerator != CARD.slug])
-    assert LINKS[unpriced(alone, Deployment(BIG.slug), Assumptions()).node.link[0]] is Link.SCALE_UP
+    assert LINKS[unpriced_machine(alone, Deployment(BIG.slug), Assumptions()).node.link[0]] is Link.SCALE_UP
 
 
 def test_every_machine_keeps_its_row() -> None:
@@ -257,7 +257,7 @@ def test_machines_differ_in_their_host_only_for_work_that_reads_it() -> None:
     assert (found.usd_per_hour.tolist(), np.isnan(found.vcpus).tolist()) == ([0.8], [True])
     found, _ = asked(of=sizes, environments=(Environment.CLOUD,), reads_host=True)
     assert sorted(zip(found.vcpus.tolist(), found.usd_per_hour.tolist(), strict=True)) == [(4.0, 0.8), (16.0, 1.2)]
-    assert found.hosts[0] == 2
+    assert found.host_kinds[0] == 2
 
 
 def test_a_machine_with_a_price_of_its_own_stands_before_one_put_together() -> None:
@@ -265,9 +265,9 @@ def test_a_machine_with_a_price_of_its_own_stands_before_one_put_together() -> N
     derived = replace(quoted, slug="derived", power_w=900.0, list_price_usd=None)
     both = snapshot(systems=(*SYSTEMS, quoted, derived))
     found = asked(of=both, vendors=("bolt",))[0]
-    assert [s.system.slug for s in sold(both, found) if s.system] == ["quoted"]
+    assert [s.system.slug for s in describe_sold_machines(both, found) if s.system] == ["quoted"]
     named = asked(of=both, fixed=Deployment(DESK.slug, system="derived"), accelerators=(DESK.slug,))[0]
-    assert [s.system.slug for s in sold(both, named) if s.system] == ["derived"]  # it is judged if it is named
+    assert [s.system.slug for s in describe_sold_machines(both, named) if s.system] == ["derived"]  # it is judged if it is named
 
 
 def test_the_faster_network_of_an_owned_machine_is_paid_for() -> None:

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import (
-    fleet,
-    lost_with_zones,
+    plan_fleet,
+    replicas_lost_with_zones,
     nodes_per_replica,
-    replicas_held,
-    replicas_left,
+    dependable_replicas,
+    surviving_replicas,
     replicas_needed,
     replicas_per_node,
 )
@@ -27,8 +27,8 @@ LABELS = ("none", "n+1", "n+2", "2n")
 
 def every(zones: int) -> list[Redundancy]:
     """Every redundancy that a request can have over a number of zones."""
-    found = [Redundancy.named(label, zones=zones, domain=d) for label, d in product(LABELS, ("accelerator", "machine"))]
-    return found + [Redundancy.named(label, zones=zones, domain="zone") for label in LABELS if zones > int_of(label)]
+    found = [Redundancy.from_label(label, zones=zones, domain=d) for label, d in product(LABELS, ("accelerator", "machine"))]
+    return found + [Redundancy.from_label(label, zones=zones, domain="zone") for label in LABELS if zones > int_of(label)]
 
 
 def int_of(label: str) -> int:
@@ -78,7 +78,7 @@ def would_do(hosts: int, per_host: int, needed: int, redundancy: Redundancy) -> 
 @pytest.mark.parametrize("per_host", [1, 2, 4])
 def test_whatever_is_lost_leaves_what_was_promised_on_the_fewest_machines(zones: int, per_host: int) -> None:
     for redundancy, needed in product(every(zones), range(1, 12)):
-        found = fleet(redundancy, col(1), col(per_host), col(needed))
+        found = plan_fleet(redundancy, col(1), col(per_host), col(needed))
         hosts, spares = int(found.nodes[0]), int(found.spare_replicas[0])
         placed = evenly(needed + spares, hosts, zones)
         case = (redundancy, needed, hosts, spares)
@@ -89,9 +89,9 @@ def test_whatever_is_lost_leaves_what_was_promised_on_the_fewest_machines(zones:
         assert would_do(hosts, per_host, needed, redundancy), case
         assert hosts == zones or not would_do(hosts - 1, per_host, needed, redundancy), case
         # the stated number of remaining replicas remains, and given machines count for that number
-        left = replicas_left(redundancy, col(needed + spares), col(hosts))[0]
+        left = surviving_replicas(redundancy, col(needed + spares), col(hosts))[0]
         assert needed <= left <= min(losses(placed, redundancy)), case
-        assert replicas_held(redundancy, col(hosts * per_host), col(hosts))[0] >= needed, case
+        assert dependable_replicas(redundancy, col(hosts * per_host), col(hosts))[0] >= needed, case
 
 
 def test_a_loss_beyond_what_was_placed_for_would_be_noticed() -> None:
@@ -110,7 +110,7 @@ def test_more_redundancy_or_load_never_takes_less(
     def hosts(label: str, n: float = needed, of: FailureDomain = domain) -> float:
         spare = 0 if label == "2n" else int_of(label)
         redundancy = Redundancy(spare=spare, double=label == "2n", zones=zones, domain=of)
-        return float(fleet(redundancy, col(1), col(per_host), col(n)).nodes[0])
+        return float(plan_fleet(redundancy, col(1), col(per_host), col(n)).nodes[0])
 
     few = domain is FailureDomain.ZONE and zones <= 2
     labels = LABELS[: max(1, zones)] if few else LABELS
@@ -170,7 +170,7 @@ ACCELERATOR, ZONE = FailureDomain.ACCELERATOR, FailureDomain.ZONE
 def test_spares_and_machines_worked_by_hand(
     redundancy: Redundancy, single: tuple[int, int], shared: tuple[int, int]
 ) -> None:
-    found = fleet(redundancy, col(8, 2), col(8, 8), col(3, 3))
+    found = plan_fleet(redundancy, col(8, 2), col(8, 8), col(3, 3))
     assert found.spare_replicas.tolist() == [single[0], shared[0]]
     assert found.nodes.tolist() == [single[1], shared[1]]
 
@@ -180,19 +180,19 @@ def test_replicas_are_packed_into_machines_or_span_them() -> None:
     assert replicas_per_node(col(1, 3, 8, 16), col(8, 8, 8, 8)).tolist() == [8, 2, 1, 1]
     # 5 of 2 accelerators: three to a machine and a machine more; 2 of 16: two machines each, and two for the spare;
     # 3 of 8 fill their own; 4 of 3: two to a machine
-    found = fleet(Redundancy(spare=1), col(2, 16, 8, 3), col(8, 8, 8, 8), col(5, 2, 3, 4))
+    found = plan_fleet(Redundancy(spare=1), col(2, 16, 8, 3), col(8, 8, 8, 8), col(5, 2, 3, 4))
     assert found.replicas.tolist() == [5, 2, 3, 4]
     assert found.spare_replicas.tolist() == [3, 1, 1, 2]
     assert found.nodes.tolist() == [3, 6, 4, 3]
     assert found.accelerators.tolist() == [24, 48, 32, 24]
     # across machines, in three zones: a host of two machines in each
-    assert fleet(Redundancy(spare=1, zones=3), col(16), col(8), col(1)).nodes.tolist() == [6]
+    assert plan_fleet(Redundancy(spare=1, zones=3), col(16), col(8), col(1)).nodes.tolist() == [6]
 
 
 def test_what_a_caller_fixed_is_taken_as_it_is() -> None:
     def nodes(redundancy: Redundancy, **fixed: float) -> tuple[list[float], list[float]]:
         given = {name: col(value) for name, value in fixed.items()}
-        found = fleet(redundancy, col(2), col(8), col(3), **given)
+        found = plan_fleet(redundancy, col(2), col(8), col(3), **given)
         return found.spare_replicas.tolist(), found.nodes.tolist()
 
     safe = Redundancy(spare=1)
@@ -209,7 +209,7 @@ def test_what_a_caller_fixed_is_taken_as_it_is() -> None:
 
 def test_given_machines_are_counted_for_what_is_left_of_them() -> None:
     def held(redundancy: Redundancy, placed: float, hosts: float) -> float:
-        return float(replicas_held(redundancy, col(placed), col(hosts))[0])
+        return float(dependable_replicas(redundancy, col(placed), col(hosts))[0])
 
     assert held(Redundancy(), 8, 2) == 8
     assert held(Redundancy(spare=1), 8, 2) == 4
@@ -220,4 +220,4 @@ def test_given_machines_are_counted_for_what_is_left_of_them() -> None:
 
 
 def test_zones_take_their_hosts_and_their_share_of_the_odd_replicas() -> None:
-    assert lost_with_zones(col(9, 10, 3), col(4, 5, 1), 2, 1).tolist() == [5, 6, 3]
+    assert replicas_lost_with_zones(col(9, 10, 3), col(4, 5, 1), 2, 1).tolist() == [5, 6, 3]

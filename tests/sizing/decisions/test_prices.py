@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.decisions.prices import age_days, committed, run_pricing, service_pricing
+from app.sizing.decisions.prices import age_days, commitment_models, run_pricing, service_pricing
 from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import FIRM, Commitment, PriceKind, days
+from app.sizing.hardware.prices import FIRM, Commitment, PriceKind, day_numbers
 from app.sizing.question import Constraints
 from tests.sizing.decisions.offered import asked, names
 from tests.sizing.small import OFFERS, SYSTEMS, offer, snapshot
@@ -35,13 +35,13 @@ def test_own_machines_are_judged_for_a_run_where_they_are_asked_for(limits: dict
 def test_commitments_are_used_only_on_request() -> None:
     one, three = Commitment.ONE_YEAR, Commitment.THREE_YEARS
     assert service_pricing(Constraints()) == (ON_DEMAND, OWNED)
-    assert committed(Commitment.NONE) == ()
-    assert committed(one) == (PricingModel.RESERVED_1Y, PricingModel.COMMITTED_1Y)
-    assert set(committed(three)) > set(committed(one))
-    assert run_pricing(Constraints(commitment=one)) == (ON_DEMAND, *committed(one))
+    assert commitment_models(Commitment.NONE) == ()
+    assert commitment_models(one) == (PricingModel.RESERVED_1Y, PricingModel.COMMITTED_1Y)
+    assert set(commitment_models(three)) > set(commitment_models(one))
+    assert run_pricing(Constraints(commitment=one)) == (ON_DEMAND, *commitment_models(one))
     named = Constraints(pricing_models=(PricingModel.SPOT,))
     assert service_pricing(named) == run_pricing(named) == (PricingModel.SPOT,)
-    assert service_pricing(replace(named, commitment=one)) == (PricingModel.SPOT, *committed(one))
+    assert service_pricing(replace(named, commitment=one)) == (PricingModel.SPOT, *commitment_models(one))
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_price_of_a_launch_or_of_the_press_is_not_firm() -> None:
 
 
 def test_ages_count_from_the_first_day_of_a_month_or_year() -> None:
-    ages = age_days(days(["2026-01-31", "2026-01", "2026", "", "2026-03-01"]), "2026-02-01")
+    ages = age_days(day_numbers(["2026-01-31", "2026-01", "2026", "", "2026-03-01"]), "2026-02-01")
     np.testing.assert_array_equal(ages, [1, 31, 31, np.nan, 0])
 
 
@@ -141,5 +141,5 @@ def test_what_is_only_had_in_another_way_says_so() -> None:
 
 
 def test_a_part_for_sale_is_a_closer_miss_than_an_unlisted_one() -> None:
-    turned_down = asked(pricing=(PricingModel.ON_DEMAND,), of=snapshot(offers=OFFERS[2:4]))[1].nearest()
+    turned_down = asked(pricing=(PricingModel.ON_DEMAND,), of=snapshot(offers=OFFERS[2:4]))[1].closest_first()
     assert [r.accelerator for r in turned_down] == ["acme-big", "acme-card", "bolt-desk", "bolt-rare"]

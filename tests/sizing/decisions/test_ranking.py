@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.decisions.ranking import Measures, best_of_others, best_per_accelerator, score_of
+from app.sizing.decisions.ranking import Measures, best_of_other_engines, best_per_accelerator, objective_score
 from app.sizing.question import Objective
 from tests.examples import col
 
@@ -30,7 +30,7 @@ MEASURES = Measures(
     ],
 )
 def test_every_objective_ranks_by_its_own_measure(objective: Objective, score: list[float], order: list[int]) -> None:
-    assert score_of(objective, MEASURES).tolist() == pytest.approx(score)
+    assert objective_score(objective, MEASURES).tolist() == pytest.approx(score)
     assert best_per_accelerator(np.arange(4), objective, MEASURES, col(0, 0, 0, 0)).tolist() == order
 
 
@@ -70,7 +70,7 @@ def test_each_plan_is_paired_with_the_best_of_other_engines_on_its_type() -> Non
     engine = np.array([5, 5, 6, 7, 5, 5, 6, 5])
     score = col(1, 1.1, 3, 2, 4, 5, 6, 6)
     # of type 0 engine 7 comes before 6, of type 1 there is no other engine; a tie is paired with its equal
-    assert best_of_others(accelerator, engine, score, np.array([0, 4, 7])).tolist() == [3, -1, 6]
-    assert best_of_others(accelerator, engine, score, np.array([7])).tolist() == [6]
+    assert best_of_other_engines(accelerator, engine, score, np.array([0, 4, 7])).tolist() == [3, -1, 6]
+    assert best_of_other_engines(accelerator, engine, score, np.array([7])).tolist() == [6]
     twice = np.array([0, 0, 0]), np.array([1, 2, 3]), col(1, 2, 2)
-    assert best_of_others(*twice, np.array([0])).tolist() == [1]  # of equals the first
+    assert best_of_other_engines(*twice, np.array([0])).tolist() == [1]  # of equals the first

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.decisions.rejections import Rejections, no_more
-from app.sizing.result import Reached, Rejection
+from app.sizing.decisions.rejections import Rejections, is_at_most
+from app.sizing.result import FilterStage, Rejection
 from tests.examples import col
 from tests.sizing.small import SMALL
 
@@ -24,7 +24,7 @@ def lost(accelerator: list[int], kept: list[bool], needed: list[float], availabl
         available=col(*available),
         unit="GiB",
         count=col(*[8] * len(needed)),
-        reached=Reached.MEMORY,
+        reached=FilterStage.MEMORY,
     )
     return rejections
 
@@ -82,7 +82,7 @@ def test_the_first_reason_stands() -> None:
         available=col(2, 2),
         unit="s",
         count=col(1, 1),
-        reached=Reached.SPEED,
+        reached=FilterStage.SPEED,
     )
     assert {i: r.code for i, r in rejections.by_accelerator.items()} == {BIG: "memory", CARD: "excluded"}
     assert rejections.by_accelerator[CARD].text == "Acme Card is out"
@@ -103,7 +103,7 @@ def test_a_miss_names_the_accelerators_it_was_found_on() -> None:
 def test_who_passed_more_filters_is_nearer() -> None:
     """A type that only costs too much comes before one that is slow, and that before one that lacks a little memory."""
     rejections = Rejections(SMALL.accelerators)
-    for i, (reached, needed) in enumerate(((Reached.MEMORY, 4.1), (Reached.LIMITS, 40), (Reached.SPEED, 8))):
+    for i, (reached, needed) in enumerate(((FilterStage.MEMORY, 4.1), (FilterStage.LIMITS, 40), (FilterStage.SPEED, 8))):
         rejections.reject_with_shortfall(
             np.array([i]),
             np.array([False]),
@@ -115,19 +115,19 @@ def test_who_passed_more_filters_is_nearer() -> None:
             count=col(1),
             reached=reached,
         )
-    rejections.reject(np.array([RARE]), "excluded", "{name} is out", Reached.LEFT_OUT)
-    assert [r.accelerator for r in rejections.nearest()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
+    rejections.reject(np.array([RARE]), "excluded", "{name} is out", FilterStage.EXCLUDED)
+    assert [r.accelerator for r in rejections.closest_first()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
 
 
 def test_the_nearest_comes_first_and_what_was_not_wanted_last() -> None:
     rejections = lost([BIG, CARD, DESK], [False] * 3, [40, 8, 1], [4, 4, 8])
-    rejections.reject(np.array([RARE]), "excluded", "{name} is out", Reached.LEFT_OUT)
-    assert [r.accelerator for r in rejections.nearest()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
-    assert [r.miss for r in rejections.nearest()] == pytest.approx([2, 8, 10, np.inf])
+    rejections.reject(np.array([RARE]), "excluded", "{name} is out", FilterStage.EXCLUDED)
+    assert [r.accelerator for r in rejections.closest_first()] == ["acme-card", "bolt-desk", "acme-big", "bolt-rare"]
+    assert [r.shortfall_ratio for r in rejections.closest_first()] == pytest.approx([2, 8, 10, np.inf])
 
 
 def test_a_figure_as_an_answer_shows_it_is_a_limit_that_is_kept() -> None:
-    assert no_more(col(34.900000000000006, 12.99592, 12.997), 34.9).tolist() == [True, True, True]
-    assert no_more(col(12.99592, 12.9961), 12.9959).tolist() == [True, False]
-    assert no_more(col(1_000_000, 1_000_001), 1e6).tolist() == [True, False]  # nothing that is counted slips through
-    assert no_more(col(1e12), float("inf")).tolist() == [True]
+    assert is_at_most(col(34.900000000000006, 12.99592, 12.997), 34.9).tolist() == [True, True, True]
+    assert is_at_most(col(12.99592, 12.9961), 12.9959).tolist() == [True, False]
+    assert is_at_most(col(1_000_000, 1_000_001), 1e6).tolist() == [True, False]  # nothing that is counted slips through
+    assert is_at_most(col(1e12), float("inf")).tolist() == [True]

@@ -10,7 +10,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.decisions.servers import usual_parts
+from app.sizing.decisions.servers import usual_types
 from app.sizing.hardware.parts import Segment
 from app.sizing.question import Constraints
 from tests.sizing.small import BIG, CARD, DESK, snapshot
@@ -35,7 +35,7 @@ def kept(
     allowed = np.array([not only or slug in only for slug in types])
     rejections = Rejections(OF.accelerators)
     outright = np.array([slug in named for slug in types])
-    found = usual_parts(
+    found = usual_types(
         OF, Constraints(**limits), allowed, outright, Assumptions(), rejections, serves_many=serves_many
     )
     return bool(found[OF.accelerator_index[part]]), rejections
@@ -44,7 +44,7 @@ def kept(
 def test_a_consumer_part_serves_only_on_request() -> None:
     counts, rejections = kept()
     assert not counts
-    assert {(r.accelerator, r.code) for r in rejections.nearest()} == {
+    assert {(r.accelerator, r.code) for r in rejections.closest_first()} == {
         ("toy", "not_for_servers"),
         ("kit", "not_for_servers"),
     }
@@ -69,7 +69,7 @@ def test_one_person_has_a_desktop_and_no_development_kit() -> None:
 def test_it_counts_where_it_is_asked_for(asked: dict[str, Any]) -> None:
     counts, rejections = kept(**asked)
     assert counts
-    assert "toy" not in {r.accelerator for r in rejections.nearest()}
+    assert "toy" not in {r.accelerator for r in rejections.closest_first()}
 
 
 def test_a_limit_of_power_that_servers_keep_changes_nothing() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.decisions.rejections import Rejections, NullRejections
-from app.sizing.decisions.unsupported import Unsupported
+from app.sizing.decisions.unsupported import SupportFilter
 from app.sizing.hardware.support.records import Work
 from tests.sizing.small import SMALL
 
-NO_FRAMEWORK = Unsupported(SMALL, (), frozenset({"nf4"}), Work("fine_tuning", "qlora", precision="bf16"))
-TENSORRT_LLM = Unsupported(SMALL, ("tensorrt-llm",), frozenset({"fp8"}), Work("inference"))
+NO_FRAMEWORK = SupportFilter(SMALL, (), frozenset({"nf4"}), Work("fine_tuning", "qlora", precision="bf16"))
+TENSORRT_LLM = SupportFilter(SMALL, ("tensorrt-llm",), frozenset({"fp8"}), Work("inference"))
 
 
 def test_types_without_software_fall_out_with_what_is_missing() -> None:

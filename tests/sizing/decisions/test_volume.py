@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.volume import (
     cold_start_s,
-    least_run_s,
-    may_be_in_time,
+    min_run_s,
+    can_meet_deadline,
     replicas_for_volume,
     run_s,
 )
@@ -54,9 +54,9 @@ def test_machines_are_filled_and_the_fewest_in_time() -> None:
 def test_no_number_of_replicas_goes_below_the_start_and_a_batch() -> None:
     hour = replace(VOLUME, deadline_s=3600.0)
     capacity, batch, start = col(1.0, 1.0, 2.0), col(100.0, 7100.0, 7100.0), col(100.0, 100.0, 100.0)
-    assert least_run_s(capacity, batch, start).tolist() == [200.0, 7200.0, 3650.0]
-    assert may_be_in_time(hour, capacity, batch, start).tolist() == [True, False, False]
-    assert may_be_in_time(OFFLINE, capacity, batch, start).all()
+    assert min_run_s(capacity, batch, start).tolist() == [200.0, 7200.0, 3650.0]
+    assert can_meet_deadline(hour, capacity, batch, start).tolist() == [True, False, False]
+    assert can_meet_deadline(OFFLINE, capacity, batch, start).all()
 
 
 @given(
@@ -73,7 +73,7 @@ def test_no_other_number_of_replicas_in_time_costs_less(
 ) -> None:
     """Compared with every number up to twice the chosen one; machines are paid from start to the end of the volume."""
     asked = replace(OFFLINE, volume_requests=volume, deadline_s=deadline)
-    if not may_be_in_time(asked, col(capacity), col(batch), col(start))[0]:
+    if not can_meet_deadline(asked, col(capacity), col(batch), col(start))[0]:
         return
     (chosen,) = replicas_for_volume(asked, col(capacity), col(batch), col(start), col(float(each))).tolist()
     tried = np.arange(1.0, min(2 * chosen + each, 1e5) + 1)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from app.sizing.diagnosis.case import Case, Finding, case_of
+from app.sizing.diagnosis.case import Case, Finding, build_case
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
-from app.sizing.diagnosis.observed import DevicesObserved, Observed, ServiceObserved, TrainingObserved
-from app.sizing.estimate import estimate
+from app.sizing.diagnosis.observed import DevicesObservation, Observations, ServiceObservation, TrainingObservation
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from tests.examples import PRETRAIN
@@ -22,14 +22,14 @@ SERVES, RUNS = Deployment("acme-card", total_accelerators=5), Deployment("acme-b
 @cache
 def expected(serves: bool) -> Estimate:
     question = Question(HEAVY) if serves else Question(PRETRAIN)
-    return estimate(question, SERVES if serves else RUNS, SMALL)
+    return estimate_deployment(question, SERVES if serves else RUNS, SMALL)
 
 
-def service(noise: float = 1.0) -> ServiceObserved:
+def service(noise: float = 1.0) -> ServiceObservation:
     p = expected(True).performance
     assert p is not None and p.ttft is not None and p.tpot is not None and p.simulation is not None
     assert p.ttft.p50_s is not None and p.tpot.p50_s is not None and p.simulation.queue.p50_s is not None
-    return ServiceObserved(
+    return ServiceObservation(
         requests_per_s=30.0,
         ttft_p50_s=p.ttft.p50_s * noise,
         tpot_p50_s=p.tpot.p50_s * noise,
@@ -41,11 +41,11 @@ def service(noise: float = 1.0) -> ServiceObserved:
     )
 
 
-def run(noise: float = 1.0) -> TrainingObserved:
+def run(noise: float = 1.0) -> TrainingObservation:
     p = expected(False).performance
     assert p is not None and p.step_time_s is not None and p.step_breakdown_s is not None
     parts = p.step_breakdown_s
-    return TrainingObserved(
+    return TrainingObservation(
         step_time_s=p.step_time_s * noise,
         compute_s=parts["compute"] * noise,
         communication_s=parts["exposed_communication"] * noise,
@@ -56,18 +56,18 @@ def run(noise: float = 1.0) -> TrainingObserved:
 
 
 def serving(asked: Deployment = SERVES, workload: Any = HEAVY, devices: Any = None, **seen: Any) -> Diagnosis:
-    observed = Observed(replace(service(), **seen), devices=devices or DevicesObserved())
+    observed = Observations(replace(service(), **seen), devices=devices or DevicesObservation())
     return diagnose(Question(workload), asked, SMALL, observed)
 
 
 def training(devices: Any = None, asked: Deployment = RUNS, **seen: Any) -> Diagnosis:
-    observed = Observed(training=replace(run(), **seen), devices=devices or DevicesObserved())
+    observed = Observations(training=replace(run(), **seen), devices=devices or DevicesObservation())
     return diagnose(Question(PRETRAIN), asked, SMALL, observed)
 
 
 def case_serving(asked: Deployment = SERVES, workload: Any = HEAVY, **seen: Any) -> Case:
     """What the findings of a service read."""
-    return case_of(Question(workload), asked, SMALL, Observed(replace(service(), **seen)))
+    return build_case(Question(workload), asked, SMALL, Observations(replace(service(), **seen)))
 
 
 def codes(found: Diagnosis) -> list[str]:

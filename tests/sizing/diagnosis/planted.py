@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
-from app.sizing.question import Deployment, Drafting, Question, Speculative
+from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.result import Estimate
 from app.sizing.serving.simulation import Replica
 from app.sizing.snapshot import Catalog
@@ -155,7 +155,7 @@ def written(found: Estimate) -> float:
 
 
 PREFIX = {"cached_prefix_fraction": 0.7, "turn_gap_s": 30.0}
-DRAFTS = {"speculative": Speculative(Drafting.NGRAM, 3, 0.8)}
+DRAFTS = {"speculative": Speculative(DraftMethod.NGRAM, 3, 0.8)}
 FULL = ("cache_full", "preemptions")
 PLANTED = (
     service("l4", "starved", host_step_s=0.05),

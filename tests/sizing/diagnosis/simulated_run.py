@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.diagnosis.observed import DevicesObserved, Observed, ScalePoint, TrainingObserved
-from app.sizing.estimate import estimate
+from app.sizing.diagnosis.observed import DevicesObservation, Observations, ScalePoint, TrainingObservation
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
@@ -51,7 +51,7 @@ class System:
 
 def run_of(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
     """What the core expects of a deployment, with its layout written out."""
-    return estimate(question, estimate(question, deployment, market).deployment, market)
+    return estimate_deployment(question, estimate_deployment(question, deployment, market).deployment, market)
 
 
 def steps_of(parts: dict[str, float], s: System, rng: np.random.Generator) -> dict[str, float]:
@@ -87,7 +87,7 @@ def steps_of(parts: dict[str, float], s: System, rng: np.random.Generator) -> di
 
 def observe(
     question: Question, found: Estimate, market: Catalog, system: System, seed: int, noise: float = 0.03
-) -> Observed:
+) -> Observations:
     """What an operator sees of such a run."""
     rng, p = np.random.default_rng(seed), found.performance
     assert p is not None and p.step_breakdown_s is not None and p.tokens_per_s and p.step_time_s and p.mfu
@@ -112,13 +112,13 @@ def observe(
         "allocator_retries_per_step": system.flushes,
         "memory_peak_bytes": found.memory.total_bytes if found.memory else None,
     }
-    figures.update({k: v for k, v in system.seen.items() if k in TrainingObserved.__dataclass_fields__})
+    figures.update({k: v for k, v in system.seen.items() if k in TrainingObservation.__dataclass_fields__})
     known = {k: noisy(v) for k, v in figures.items() if v is not None and (not system.reported or k in system.reported)}
     scales = tuple(ScalePoint(n, noisy(speed_at(question, found, market, system, n, rng))) for n in system.scales)
-    seen = {k: v for k, v in system.seen.items() if k in DevicesObserved.__dataclass_fields__}
+    seen = {k: v for k, v in system.seen.items() if k in DevicesObservation.__dataclass_fields__}
     seen.setdefault("clock_share", min(1.0, noisy(system.clock)))
     seen.setdefault("utilization", min(1.0, noisy(busy)))
-    return Observed(training=TrainingObserved(**known, scales=scales), devices=DevicesObserved(**seen))
+    return Observations(training=TrainingObservation(**known, scales=scales), devices=DevicesObservation(**seen))
 
 
 def speed_at(
@@ -127,7 +127,7 @@ def speed_at(
     """Tokens in a second on another number of accelerators; one machine has no network to wait for."""
     d = found.deployment
     kept = {"total_accelerators": int(count), "nodes": None, "data_parallel": None, "accelerators_per_replica": None}
-    other = estimate(question, Deployment(**{**fields_of(d), **kept}), market)
+    other = estimate_deployment(question, Deployment(**{**fields_of(d), **kept}), market)
     p = other.performance
     assert p is not None and p.step_breakdown_s is not None and p.tokens_per_s and p.step_time_s
     share = count / (d.total_accelerators or count)

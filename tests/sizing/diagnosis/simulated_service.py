@@ -14,8 +14,8 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from app.sizing.diagnosis.observed import DevicesObserved, LoadSeen, Observed, ServiceObserved
-from app.sizing.estimate import estimate
+from app.sizing.diagnosis.observed import DevicesObservation, LoadObservation, Observations, ServiceObservation
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving import simulated
@@ -85,7 +85,7 @@ def machine_of(question: Question, deployment: Deployment, market: Catalog) -> t
         return seen[-1]
 
     with patch.object(simulated, "replica_at", noted):
-        found = estimate(question, estimate(question, deployment, market).deployment, market)
+        found = estimate_deployment(question, estimate_deployment(question, deployment, market).deployment, market)
     assert seen[-1].stages == 1 and seen[-1].ranks == 1 and not len(seen[-1].window_tokens)
     return found, seen[-1]
 
@@ -284,7 +284,7 @@ def arrivals(rng: np.random.Generator, count: int, rate: float, bursts_s: float)
 
 def observe(
     workload: InferenceWorkload, found: Estimate, replica: Replica, system: System, seed: int, noise: float = 0.03
-) -> Observed:
+) -> Observations:
     """What an operator sees of such a system."""
     rng, d = np.random.default_rng(seed), found.deployment
     count = d.replicas or 1
@@ -293,7 +293,7 @@ def observe(
     shares = [system.busiest, (count - system.busiest) / (count - 1)] if uneven else [1.0]
     books = []
     for share in shares:
-        prompts, answers = workload.drawn(rng.random(REQUESTS), rng.random(REQUESTS))
+        prompts, answers = workload.draw_lengths(rng.random(REQUESTS), rng.random(REQUESTS))
         at_s = arrivals(rng, REQUESTS, rates * share, system.bursts)
         batch = min(replica.max_sequences, d.max_batch or replica.max_sequences)
         lengths = (np.maximum(2.0, prompts * system.prompts), np.maximum(2.0, answers * system.answers))
@@ -305,7 +305,7 @@ def observe(
 
 def observe_by_load(
     workload: InferenceWorkload, found: Estimate, replica: Replica, system: System, seed: int, batch: int | None
-) -> Observed:
+) -> Observations:
     """What a load test sees that goes up step by step."""
     seen = []
     carried = (found.performance and found.performance.requests_per_s_capacity) or workload.peak_per_s
@@ -314,13 +314,13 @@ def observe_by_load(
         at = replace(system, load=share * carried / workload.peak_per_s)
         s = observe(workload, then, replica, at, seed + i).service
         seen.append(
-            LoadSeen(
+            LoadObservation(
                 share * carried,
                 *(s.ttft_p50_s, s.ttft_p95_s, s.ttft_p99_s),
                 *(s.tpot_p50_s, s.tpot_p95_s, s.tpot_p99_s),
             )
         )
-    return Observed(ServiceObserved(by_load=tuple(seen)))
+    return Observations(ServiceObservation(by_load=tuple(seen)))
 
 
 @dataclass(frozen=True)
@@ -354,10 +354,10 @@ class Seen:
         return sum(len(b.tpot) for b in self.books)
 
 
-def operator_report(workload: InferenceWorkload, system: System, seen: Seen, busiest: float, peak: float) -> Observed:
+def operator_report(workload: InferenceWorkload, system: System, seen: Seen, busiest: float, peak: float) -> Observations:
     """What an operator writes down."""
     waits: dict[str, Any] = {f"{what}_p{of}_s": seen.at(what, of) for what in ("ttft", "tpot") for of in (50, 95, 99)}
-    service = ServiceObserved(
+    service = ServiceObservation(
         requests_per_s=seen.noisy(seen.mean("answered") * seen.count),
         peak_requests_per_s=seen.noisy(peak),
         output_tokens_per_s=seen.noisy(seen.mean("tokens") * seen.count),
@@ -376,10 +376,10 @@ def operator_report(workload: InferenceWorkload, system: System, seen: Seen, bus
         error_share=system.fails,
     )
     more: dict[str, Any] = {k: seen.noisy(v) for k, v in system.seen.items() if hasattr(service, k)}
-    devices = DevicesObserved(
+    devices = DevicesObservation(
         utilization=min(1.0, seen.noisy(seen.mean("device_s"))),
         clock_share=min(1.0, seen.noisy(system.clock)),
         link_width_share=system.link_width,
     )
     of_devices: dict[str, Any] = {k: v for k, v in system.seen.items() if hasattr(devices, k)}
-    return Observed(replace(service, **more), devices=replace(devices, **of_devices))
+    return Observations(replace(service, **more), devices=replace(devices, **of_devices))

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.sizing.diagnosis.case import Case, as_long, case_of, lost_between
-from app.sizing.diagnosis.observed import Observed
+from app.sizing.diagnosis.case import Case, scale_lengths, build_case, speed_loss_share
+from app.sizing.diagnosis.observed import Observations
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import Lengths
 from tests.examples import PRETRAIN
@@ -18,7 +18,7 @@ from tests.sizing.small import SMALL
 
 def case_training(asked: Deployment = RUNS, **seen: Any) -> Case:
     """What the findings of a run read."""
-    return case_of(Question(PRETRAIN), asked, SMALL, Observed(training=replace(run(), **seen)))
+    return build_case(Question(PRETRAIN), asked, SMALL, Observations(training=replace(run(), **seen)))
 
 
 def test_the_layout_is_that_of_the_load_planned_whatever_was_seen() -> None:
@@ -29,26 +29,26 @@ def test_the_layout_is_that_of_the_load_planned_whatever_was_seen() -> None:
 def test_rates_and_lengths_are_those_seen() -> None:
     w = case_serving(requests_per_s=15.0, input_tokens_mean=300.0).workload
     assert w is not None and w.peak_per_s == pytest.approx(15.0) and w.input_tokens.mean == 300.0
-    assert as_long(Lengths(100, 300), 200) == Lengths(200, 600)
+    assert scale_lengths(Lengths(100, 300), 200) == Lengths(200, 600)
 
 
 def test_there_is_work_while_requests_run_or_wait() -> None:
     assert case_serving(running=0.0).busy_share == 0.0
     assert case_serving(running=1.0).busy_share == pytest.approx(0.632, abs=1e-3)
     assert case_serving(running=1.0, waiting=5.0).busy_share == 1.0
-    assert case_training().works
+    assert case_training().has_steady_work
 
 
 def test_what_the_engine_chose_it_chooses_again() -> None:
     case = case_serving(replace(SERVES, max_batch=8))
-    assert case.running().max_batch == 8 and case.unlimited().max_batch is None
+    assert case.current_deployment().max_batch == 8 and case.deployment_without_batch_limit().max_batch is None
 
 
 def test_half_the_clock_or_none_of_the_links() -> None:
     case = case_training()
-    assert 0 < case.loss(compute=0.8) < case.loss(compute=0.5) < 0.5 + 1e-9
-    assert case.loss() == pytest.approx(0.0, abs=1e-9)
+    assert 0 < case.estimate_loss(compute=0.8) < case.estimate_loss(compute=0.5) < 0.5 + 1e-9
+    assert case.estimate_loss() == pytest.approx(0.0, abs=1e-9)
 
 
 def test_nothing_is_lost_between_what_does_not_run() -> None:
-    assert lost_between(None, expected(True)) == 0.0 and lost_between(expected(True), expected(True)) == 0.0
+    assert speed_loss_share(None, expected(True)) == 0.0 and speed_loss_share(expected(True), expected(True)) == 0.0

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.diagnosis.case import Finding
-from app.sizing.diagnosis.diagnose import diagnose, ranked, summary
-from app.sizing.diagnosis.observed import Observed, TrainingObserved
+from app.sizing.diagnosis.diagnose import diagnose, rank_findings, summarize_findings
+from app.sizing.diagnosis.observed import Observations, TrainingObservation
 from app.sizing.question import Deployment, Pools, Question
 from tests.examples import PRETRAIN
 from tests.sizing.comparing.given import HEAVY
@@ -27,8 +27,8 @@ UNKNOWN = replace(C, code="d", share=None, gain=None)
 
 @pytest.mark.parametrize("noise", [0.9, 1.0, 1.1])
 def test_what_is_as_expected_is_healthy(noise: float) -> None:
-    assert diagnose(Question(HEAVY), SERVES, SMALL, Observed(service(noise))).findings == ()
-    assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observed(training=run(noise))).findings == ()
+    assert diagnose(Question(HEAVY), SERVES, SMALL, Observations(service(noise))).findings == ()
+    assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observations(training=run(noise))).findings == ()
 
 
 @settings(max_examples=15)
@@ -45,21 +45,21 @@ def test_noise_on_every_figure_is_no_finding(noise: list[float]) -> None:
 
 def test_a_finding_explains_others_whatever_they_cost_or_as_far_as_it_costs() -> None:
     assumed = Assumptions()
-    assert [f.code for f in ranked([A, replace(B, explains=())], assumed)] == ["a"]
-    assert [f.code for f in ranked([A, C], assumed)] == ["a"]
-    (c, a) = ranked([A, replace(C, share=0.9)], assumed)
+    assert [f.code for f in rank_findings([A, replace(B, explains=())], assumed)] == ["a"]
+    assert [f.code for f in rank_findings([A, C], assumed)] == ["a"]
+    (c, a) = rank_findings([A, replace(C, share=0.9)], assumed)
     assert (c.code, a.code) == ("c", "a") and c.share == pytest.approx(0.6)
 
 
 def test_a_finding_that_explains_a_part_comes_before_the_rest() -> None:
     host, slow = replace(A, share=0.6, accounts_for=("c",)), replace(C, share=0.85, gain=0.85)
-    first_, rest = ranked([slow, host], Assumptions())
+    first_, rest = rank_findings([slow, host], Assumptions())
     assert first_.code == "a" and rest.share == rest.gain == pytest.approx(0.25)
 
 
 def test_findings_that_explain_one_another_do_not_both_vanish() -> None:
-    assert [f.code for f in ranked([A, B], Assumptions())] == ["b", "a"]
-    assert [f.code for f in ranked([A, replace(B, explains=(), accounts_for=("a",))], Assumptions())] == ["b", "a"]
+    assert [f.code for f in rank_findings([A, B], Assumptions())] == ["b", "a"]
+    assert [f.code for f in rank_findings([A, replace(B, explains=(), accounts_for=("a",))], Assumptions())] == ["b", "a"]
     found = serving(replace(SERVES, max_batch=4), running=4.0, waiting=30.0, cache_usage=0.9)
     assert first(found).code == "batch_limit"
     found = serving(requests_per_s=90.0, cache_usage=0.99, waiting=40.0, queue_p50_s=3.0, ttft_p50_s=4.0)
@@ -68,26 +68,26 @@ def test_findings_that_explain_one_another_do_not_both_vanish() -> None:
 
 def test_a_finding_of_unknown_cost_explains_nothing_and_comes_last() -> None:
     unknown = replace(UNKNOWN, explains=("c",))
-    assert [f.code for f in ranked([unknown, C], Assumptions())] == ["c", "d"]
-    assert summary([unknown]) == "A. Do it. The loss is unknown."
+    assert [f.code for f in rank_findings([unknown, C], Assumptions())] == ["c", "d"]
+    assert summarize_findings([unknown]) == "A. Do it. The loss is unknown."
 
 
 def test_the_summary_names_the_first_and_counts_the_others() -> None:
-    assert summary([A, C]) == "A. Do it. Estimated loss: 30 %. 1 further finding."
-    assert summary([]) == "All observed values are within the range expected of this hardware."
+    assert summarize_findings([A, C]) == "A. Do it. Estimated loss: 30 %. 1 further finding."
+    assert summarize_findings([]) == "All observed values are within the range expected of this hardware."
 
 
 def test_nothing_follows_from_nothing() -> None:
-    assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observed(training=TrainingObserved())).findings == ()
-    assert diagnose(Question(HEAVY), replace(SERVES, max_batch=4), SMALL, Observed()).findings == ()
+    assert diagnose(Question(PRETRAIN), RUNS, SMALL, Observations(training=TrainingObservation())).findings == ()
+    assert diagnose(Question(HEAVY), replace(SERVES, max_batch=4), SMALL, Observations()).findings == ()
 
 
 def test_what_does_not_run_and_pools_are_refused() -> None:
     with pytest.raises(Conflict, match="does not run"):
-        diagnose(Question(PRETRAIN), Deployment("acme-card", total_accelerators=1), SMALL, Observed())
+        diagnose(Question(PRETRAIN), Deployment("acme-card", total_accelerators=1), SMALL, Observations())
     pools = replace(SERVES, pools=Pools(SERVES, SERVES))
     with pytest.raises(Conflict, match="Pools"):
-        diagnose(Question(HEAVY), pools, SMALL, Observed())
+        diagnose(Question(HEAVY), pools, SMALL, Observations())
 
 
 def test_what_helps_none_of_it_is_said_once() -> None:

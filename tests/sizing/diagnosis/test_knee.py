@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from app.sizing.diagnosis.diagnose import Diagnosis, diagnose
-from app.sizing.diagnosis.knee import rate_of
-from app.sizing.diagnosis.observed import LoadSeen, Observed, ServiceObserved
+from app.sizing.diagnosis.knee import rate_at_latency
+from app.sizing.diagnosis.observed import LoadObservation, Observations, ServiceObservation
 from app.sizing.question import Question
 from app.sizing.values.latencies import LoadPoint
 from tests.sizing.comparing.given import HEAVY
@@ -25,7 +25,7 @@ def points() -> tuple[LoadPoint, ...]:
 def seen(slower: Callable[[int], float]) -> Diagnosis:
     """Every other load of the curve, each slower by a factor."""
     by_load = tuple(
-        LoadSeen(
+        LoadObservation(
             point.requests_per_s,
             ttft_p50_s=point.ttft_p50_s * slower(i),
             ttft_p95_s=point.ttft_p95_s * slower(i),
@@ -35,7 +35,7 @@ def seen(slower: Callable[[int], float]) -> Diagnosis:
         for i, point in enumerate(points())
         if i % 2 == 0
     )
-    return diagnose(Question(HEAVY), SERVES, SMALL, Observed(ServiceObserved(by_load=by_load)))
+    return diagnose(Question(HEAVY), SERVES, SMALL, Observations(ServiceObservation(by_load=by_load)))
 
 
 def test_a_curve_as_expected_is_healthy() -> None:
@@ -56,4 +56,4 @@ def test_between_two_loads_the_curve_is_straight_in_logarithms() -> None:
     p = expected(True).performance
     assert p is not None and p.load_curve is not None
     point = p.load_curve.points[-2]
-    assert rate_of(p.load_curve, "tpot", point.tpot_p95_s) == pytest.approx(point.requests_per_s)
+    assert rate_at_latency(p.load_curve, "tpot", point.tpot_p95_s) == pytest.approx(point.requests_per_s)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.sizing.diagnosis.diagnose import diagnose
-from app.sizing.diagnosis.layout import changes
-from app.sizing.diagnosis.observed import Observed, TrainingObserved
-from app.sizing.estimate import estimate
+from app.sizing.diagnosis.layout import describe_settings
+from app.sizing.diagnosis.observed import Observations, TrainingObservation
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
 from app.sizing.snapshot import Catalog
 from tests.examples import PRETRAIN, registered
@@ -31,8 +31,8 @@ def test_the_layout_that_the_core_chose_is_no_finding() -> None:
 def test_recomputation_that_memory_does_not_need_is_found_with_its_gain() -> None:
     asked = replace(RUNS, activation_checkpointing="full")
     found = next(f for f in training(asked=asked, **SLOW).findings if f.code == "needless_recomputation")
-    now = estimate(Question(PRETRAIN), asked, SMALL)
-    then = estimate(Question(PRETRAIN), replace(now.deployment, **found.settings), SMALL)
+    now = estimate_deployment(Question(PRETRAIN), asked, SMALL)
+    then = estimate_deployment(Question(PRETRAIN), replace(now.deployment, **found.settings), SMALL)
     assert now.performance is not None and then.performance is not None
     assert now.performance.tokens_per_s and then.performance.tokens_per_s
     assert found.gain == pytest.approx(1 - now.performance.tokens_per_s / then.performance.tokens_per_s)
@@ -57,7 +57,7 @@ def test_degrees_that_do_not_suit_are_found() -> None:
     assert "wrong_layout" in codes(served(cards, light, requests_per_s=10.0, **LATE))
 
 
-SPEED = Observed(training=TrainingObserved(tokens_per_s=1000.0))
+SPEED = Observations(training=TrainingObservation(tokens_per_s=1000.0))
 
 
 def test_micro_batches_that_are_too_small_are_found(market: Catalog) -> None:
@@ -74,11 +74,11 @@ def test_recomputation_that_would_make_room_is_found(market: Catalog) -> None:
     )
     found = diagnose(Question(large), asked, market, SPEED).findings
     missing = next(f for f in found if f.code == "missing_recomputation")
-    assert missing.settings["activation_checkpointing"] in ("selective", "full") and missing.cost > 0.3
+    assert missing.settings["activation_checkpointing"] in ("selective", "full") and missing.known_cost_share > 0.3
 
 
 def test_settings_are_said_in_words() -> None:
-    assert changes({"tensor_parallel": 2, "zero_stage": 1}) == "tensor parallelism to 2 and ZeRO stage to 1"
+    assert describe_settings({"tensor_parallel": 2, "zero_stage": 1}) == "tensor parallelism to 2 and ZeRO stage to 1"
 
 
 def test_without_a_reported_speed_settings_are_not_judged() -> None:

@@ -59,7 +59,7 @@ def test_a_peak_that_comes_by_chance_is_no_burst() -> None:
 def test_a_slow_start_costs_per_restart_or_an_unknown_share() -> None:
     assert first(serving(cold_start_s=900.0)).share is None
     often, seldom = (first(serving(cold_start_s=900.0, restarts_per_day=n)) for n in (20.0, 5.0))
-    assert often.share == pytest.approx(4 * seldom.cost)
+    assert often.share == pytest.approx(4 * seldom.known_cost_share)
 
 
 def test_redundancy_is_not_idle() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from app.sizing.hardware.engines.scheduling import SchedulerSettings
-from app.sizing.question import Drafting, Speculative
+from app.sizing.question import DraftMethod, Speculative
 from tests.sizing.comparing.given import HEAVY
 from tests.sizing.diagnosis.given import SERVES, codes, first, serving
 
 HITS = replace(HEAVY, cached_prefix_fraction=0.5)
-DRAFTS = replace(SERVES, speculative=Speculative(Drafting.NGRAM, 3, 0.8))
+DRAFTS = replace(SERVES, speculative=Speculative(DraftMethod.NGRAM, 3, 0.8))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from app.sizing.diagnosis import scaling
 from app.sizing.diagnosis.observed import ScalePoint
-from app.sizing.diagnosis.scaling import expected_ratio
+from app.sizing.diagnosis.scaling import expected_scaling_ratio
 from tests.sizing.diagnosis.given import codes, first, training
 from tests.sizing.diagnosis.test_case import case_training
 
@@ -19,19 +19,19 @@ def scales(ratio: float) -> tuple[ScalePoint, ...]:
 
 
 def test_less_than_the_core_expects_is_found_and_costs_the_difference() -> None:
-    usual = min(1.0, expected_ratio(case_training(), 8, 32) or 0.0)
+    usual = min(1.0, expected_scaling_ratio(case_training(), 8, 32) or 0.0)
     found = first(training(scales=scales(0.4)))
     assert found.code == "poor_scaling" and found.share == pytest.approx(1 - 0.4 / usual)
 
 
 def test_what_the_core_expects_is_no_finding() -> None:
-    usual = min(1.0, expected_ratio(case_training(), 8, 32) or 0.0)
+    usual = min(1.0, expected_scaling_ratio(case_training(), 8, 32) or 0.0)
     assert codes(training(scales=scales(usual * 0.95))) == []
 
 
 def test_where_nothing_runs_at_a_scale_nothing_is_expected_there() -> None:
     with patch.object(scaling, "expected_each", return_value=None):
-        assert expected_ratio(case_training(), 8, 32) is None
+        assert expected_scaling_ratio(case_training(), 8, 32) is None
         assert codes(training(scales=scales(0.1))) == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.diagnosis.diagnose import Diagnosis
-from app.sizing.diagnosis.observed import DevicesObserved
+from app.sizing.diagnosis.observed import DevicesObservation
 from app.sizing.snapshot import Catalog
 from tests.sizing.diagnosis.given import serving, training
 from tests.sizing.diagnosis.planted import RUNS, Planted, of_run, of_service, run, sent, service, written
@@ -40,7 +40,7 @@ OF_SERVICE: dict[str, tuple[str, float, float]] = {
 def place(found: Diagnosis, codes: Sequence[str]) -> tuple[int, float]:
     """Rank and cost of a cause; last if it is not found."""
     at = next((i for i, f in enumerate(found.findings) if f.code in codes), None)
-    return (len(found.findings) + 1, 0.0) if at is None else (at, found.findings[at].cost)
+    return (len(found.findings) + 1, 0.0) if at is None else (at, found.findings[at].known_cost_share)
 
 
 def assert_worse(mild: Diagnosis, severe: Diagnosis, codes: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ def test_worse_figures_of_a_service(code: str, at: tuple[float, float]) -> None:
 @given(st.sampled_from(["clock_share", "utilization", "slowest_clock_share"]), st.tuples(*[st.floats(0.1, 0.95)] * 2))
 def test_worse_figures_of_accelerators(field: str, at: tuple[float, float]) -> None:
     codes = {"clock_share": "low_clocks", "utilization": "starved", "slowest_clock_share": "uneven_clocks"}
-    severe, mild = (training(DevicesObserved(**{field: value})) for value in sorted(at))
+    severe, mild = (training(DevicesObservation(**{field: value})) for value in sorted(at))
     assert_worse(mild, severe, (codes[field],))
 
 

@@ -46,4 +46,4 @@ def test_a_queue_is_no_late_first_token() -> None:
 
 
 def test_a_tail_costs_the_few_that_it_meets() -> None:
-    assert 0 < first(serving(ttft_p95_s=60.0)).cost < 0.05
+    assert 0 < first(serving(ttft_p95_s=60.0)).known_cost_share < 0.05

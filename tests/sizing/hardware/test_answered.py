@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.answered import PairAnswered, PairAsked, answered
+from app.sizing.hardware.answered import PairVerdict, PairQuery, answer_pair
 from app.sizing.hardware.software import Software
 from app.sizing.hardware.support.records import PHASES, Level
-from app.sizing.hardware.support.verdicts import Documents
+from app.sizing.hardware.support.verdicts import SupportEvidence
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import accelerators, support
 
 CHIPS = tuple(accelerators().values())
 ENGINES = tuple(sorted({row.engine for row in support()}))
-SOFTWARE = Software(CHIPS, Documents(support()), ENGINES, tuple(sorted({a.family for a in CHIPS})))
+SOFTWARE = Software(CHIPS, SupportEvidence(support()), ENGINES, tuple(sorted({a.family for a in CHIPS})))
 
 
-def asked(slug: str, engine: str, **known: object) -> list[PairAnswered]:
+def asked(slug: str, engine: str, **known: object) -> list[PairVerdict]:
     row = next(i for i, a in enumerate(CHIPS) if a.slug == slug)
-    return answered(PairAsked(row, engine, **known), SOFTWARE)  # type: ignore[arg-type]
+    return answer_pair(PairQuery(row, engine, **known), SOFTWARE)  # type: ignore[arg-type]
 
 
 def test_one_format_and_phase_is_one_verdict() -> None:
@@ -41,7 +41,7 @@ def test_a_kind_of_model_decides_in_which_phase_it_is_served() -> None:
 
 def test_adapters_on_a_quantised_base_train_in_what_the_chip_has() -> None:
     (turing,) = asked("nvidia-t4", "unsloth", phase="fine_tuning", method="qlora")
-    assert (turing.weight_format, turing.work.precision, turing.verdict.runs) == ("nf4", "fp16", True)
+    assert (turing.weight_format, turing.work.precision, turing.verdict.is_supported) == ("nf4", "fp16", True)
     (wide,) = asked("nvidia-t4", "unsloth", phase="fine_tuning", method="qlora", weight_format="bf16")
-    assert not wide.verdict.runs
+    assert not wide.verdict.is_supported
     assert {f.work.method for f in asked("nvidia-t4", "unsloth", method="lora")} == {"lora"}

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark, Server, named, openai_load, quoted, url_of
+from app.sizing.hardware.benchmarks import Benchmark, Server, place_names, openai_load, quote_value, url_of
 from app.sizing.hardware.engines import ENGINES, engine_named
 
 NAMES = ("model", "stem", "tokenizer")
@@ -17,13 +17,13 @@ ALL = {name: value for name, value in vars(benchmarks).items() if isinstance(val
 
 def test_what_has_no_value_is_left_out_with_its_flag() -> None:
     serve = Benchmark("serve {model}[ --tp {tensor}][ --nodes {nodes} --rank $RANK][ --quick{wanted}]")
-    assert serve.filled({"model": "a/b", "tensor": 2, "nodes": None}) == "serve a/b --tp 2"
-    assert serve.filled({"model": "a/b", "nodes": 3, "wanted": ""}) == "serve a/b --nodes 3 --rank $RANK --quick"
+    assert serve.fill_places({"model": "a/b", "tensor": 2, "nodes": None}) == "serve a/b --tp 2"
+    assert serve.fill_places({"model": "a/b", "nodes": 3, "wanted": ""}) == "serve a/b --nodes 3 --rank $RANK --quick"
 
 
 def test_a_place_that_must_be_filled_is_missed() -> None:
     with pytest.raises(KeyError):
-        Benchmark("serve {model}").filled({})
+        Benchmark("serve {model}").fill_places({})
 
 
 @pytest.mark.parametrize(
@@ -31,12 +31,12 @@ def test_a_place_that_must_be_filled_is_missed() -> None:
     [(3, "3"), (0.9012, "0.901"), ("", ""), ("a b; rm -rf $HOME", "'a b; rm -rf $HOME'"), (True, "True")],
 )
 def test_values_are_typed_as_a_shell_reads_them_back(value: object, text: str) -> None:
-    assert quoted(value) == text
+    assert quote_value(value) == text
 
 
 def test_places_are_found() -> None:
-    assert named(" --a {one} {two:d}") == {"one", "two"}
-    assert named(" --a") == set()
+    assert place_names(" --a {one} {two:d}") == {"one", "two"}
+    assert place_names(" --a") == set()
 
 
 def test_a_server_is_waited_for_and_stopped() -> None:
@@ -55,10 +55,10 @@ def test_answers_ignore_end_tokens_if_the_server_has_a_flag() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_every_command_is_one_line_that_a_shell_can_split(name: str) -> None:
     command = ALL[name].command
-    values = {place: "it's $(x) {y} [z]" if place in NAMES else 7 for place in named(command)}
-    whole = ALL[name].filled(values)
-    needed = named(command.split("[")[0] + "".join(outside(command)))
-    least = ALL[name].filled({place: value for place, value in values.items() if place in needed})
+    values = {place: "it's $(x) {y} [z]" if place in NAMES else 7 for place in place_names(command)}
+    whole = ALL[name].fill_places(values)
+    needed = place_names(command.split("[")[0] + "".join(outside(command)))
+    least = ALL[name].fill_places({place: value for place, value in values.items() if place in needed})
     for filled in (whole, least):
         assert "\n" not in filled
         assert shlex.split(filled)[0]

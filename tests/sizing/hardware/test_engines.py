@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.catalog.names import engine_slug, folded
-from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, place_of
+from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, engine_rank
 from app.sizing.hardware.engines.fronts import FRONTS
 
 
@@ -26,11 +26,11 @@ def test_vllms_rule_changed_with_its_releases() -> None:
 
 def test_a_version_identifies_a_generation_before_a_date_does() -> None:
     sglang = engine_named("sglang")
-    assert sglang.generation("0.4.9") == "before"
-    assert sglang.generation("0.5.0", "2024-01") == "today"
-    assert sglang.generation(None, "2025-07") == "before"
-    assert sglang.generation(None, "2025-08") == "today"
-    assert engine_named("tgi").generation("0.1", "2020-01") == "today"  # no older generation is known
+    assert sglang.generation_at("0.4.9") == "before"
+    assert sglang.generation_at("0.5.0", "2024-01") == "today"
+    assert sglang.generation_at(None, "2025-07") == "before"
+    assert sglang.generation_at(None, "2025-08") == "today"
+    assert engine_named("tgi").generation_at("0.1", "2020-01") == "today"  # no older generation is known
 
 
 def test_an_engine_without_a_record_is_as_most_are() -> None:
@@ -38,7 +38,7 @@ def test_an_engine_without_a_record_is_as_most_are() -> None:
     assert usual.runtime == "captured"
     assert usual.memory == engine_named("vllm").memory
     assert usual.framework.shards and not usual.framework.splits
-    assert place_of(usual.name) > max(map(place_of, ENGINES))
+    assert engine_rank(usual.name) > max(map(engine_rank, ENGINES))
 
 
 def test_names_are_given_once() -> None:
@@ -68,14 +68,14 @@ def test_a_front_is_the_engine_underneath_by_another_name() -> None:
         below = engine_named(front.judged_as or "")
         assert below.name in ENGINES and below.judged_as is None, front.name
         assert (front.runtime, front.memory, front.framework) == (below.runtime, below.memory, below.framework)
-        assert front.underneath() == below.name and front.underneath(adapts=True) in ENGINES
-        assert front.generation("0.1") == "today"  # its versions are its own
+        assert front.base_engine() == below.name and front.base_engine(adapts=True) in ENGINES
+        assert front.generation_at("0.1") == "today"  # its versions are its own
     # Published results name the engine underneath, but where a front has a recipe of its own.
     assert [front.name for front in FRONTS if front.published_as] == ["megatron-deepspeed"]
 
 
 def test_adapters_are_trained_by_peft_where_a_front_says_so() -> None:
     trl = engine_named("trl")
-    assert (trl.underneath(), trl.underneath(adapts=True)) == ("fsdp", "peft+bitsandbytes")
-    assert engine_named("primus").underneath(adapts=True) == "megatron"
-    assert engine_named("vllm").underneath(adapts=True) == "vllm"
+    assert (trl.base_engine(), trl.base_engine(adapts=True)) == ("fsdp", "peft+bitsandbytes")
+    assert engine_named("primus").base_engine(adapts=True) == "megatron"
+    assert engine_named("vllm").base_engine(adapts=True) == "vllm"

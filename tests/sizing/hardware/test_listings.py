@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.listings import PRICING, node_of, plain_hosts
+from app.sizing.hardware.listings import PRICING, node_of, generic_hosts
 from app.sizing.hardware.parts import Link, PricingModel, SystemKind
 from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, OFFERS, SMALL, SYSTEMS, offer, snapshot
 
@@ -31,14 +31,14 @@ def test_every_price_is_listed_under_what_it_is_paid_for() -> None:
 
 
 def test_owned_machines_are_priced_whole_or_by_their_parts() -> None:
-    owned = SMALL.listings.take(SMALL.listings.owned)
+    owned = SMALL.listings.take(SMALL.listings.is_owned)
     prices = dict(zip([SMALL.system_slugs[s] for s in owned.system], owned.list_price_usd.tolist(), strict=True))
     assert prices["big-server"] == 300_000
     assert prices["host-4x-acme-card"] != prices["host-4x-acme-card"]  # not a number: the sum of its parts
 
 
 def test_a_plain_host_is_built_around_what_is_sold_without_one() -> None:
-    hosts = {h.slug: h for h in plain_hosts(ACCELERATORS, SYSTEMS)}
+    hosts = {h.slug: h for h in generic_hosts(ACCELERATORS, SYSTEMS)}
     assert "host-8x-acme-big" not in hosts  # its maker sells a server
     assert {"host-1x-acme-card", "host-4x-acme-card"} <= hosts.keys()
     assert hosts["host-1x-acme-card"].link is Link.NONE
@@ -47,12 +47,12 @@ def test_a_plain_host_is_built_around_what_is_sold_without_one() -> None:
 
 
 def test_a_board_without_a_chassis_is_not_bought() -> None:
-    assert not [h for h in plain_hosts((BIG,), ()) if h.accelerator == BIG.slug]
+    assert not [h for h in generic_hosts((BIG,), ()) if h.accelerator == BIG.slug]
 
 
 def test_a_processor_is_sold_as_a_whole_machine_only() -> None:
     chip = replace(DESK, kind="soc")
-    assert not list(plain_hosts((chip,), ()))
+    assert not list(generic_hosts((chip,), ()))
 
 
 def test_memory_is_the_systems_where_it_is_shared() -> None:
@@ -91,5 +91,5 @@ def test_a_part_of_a_socket_is_a_machine_that_does_less_and_a_part_of_a_card_is_
         for s in (PART, sliced)
     ]
     both = snapshot(accelerators=(*ACCELERATORS, SOCKET), systems=(*SYSTEMS, PART, sliced), offers=sizes)
-    rented = both.listings.take(~both.listings.owned)
+    rented = both.listings.take(~both.listings.is_owned)
     assert [both.system_slugs[s] for s in rented.system] == ["cpu-small"]

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from app.sizing.hardware.parts import PricingModel
-from app.sizing.hardware.prices import DEPRECATED_KINDS, FIRM, IN_WORDS, Commitment, PriceKind, current_kind, days
+from app.sizing.hardware.prices import DEPRECATED_KINDS, FIRM, PRICE_KIND_TEXTS, Commitment, PriceKind, current_kind, day_numbers
 
 
 def test_every_kind_has_words_and_some_are_firm() -> None:
-    assert set(IN_WORDS) == set(PriceKind)
+    assert set(PRICE_KIND_TEXTS) == set(PriceKind)
     assert set(PriceKind) - set(FIRM) == {PriceKind.BROKER, PriceKind.LAUNCH, PriceKind.PRESS, PriceKind.ESTIMATE}
 
 
@@ -23,7 +23,7 @@ def test_a_way_of_renting_says_how_long_it_binds(pricing: PricingModel) -> None:
 
 
 def test_dates_are_days_apart() -> None:
-    found = days(["2024-02-28", "2024-03-01", "2024", ""])
+    found = day_numbers(["2024-02-28", "2024-03-01", "2024", ""])
     assert found[1] - found[0] == 2  # a leap year
     assert found[2] < found[0]
     assert np.isnan(found[3])

@@ -6,7 +6,7 @@ from itertools import combinations_with_replacement
 
 import pytest
 
-from app.sizing.hardware.slices import Profile, Slice, lie_beside, slicings_of
+from app.sizing.hardware.slices import Profile, Slice, fit_together, slicings_by_accelerator
 
 SEVENTHS = (
     Slice(1, 1, (0, 1, 2, 3, 4, 5, 6)),
@@ -39,14 +39,14 @@ ONE, ONE_OF_TWO, TWO, THREE, FOUR, SEVEN = SEVENTHS
     ],
 )
 def test_a_card_of_sevenths_is_cut_as_the_guide_says(slices: tuple[Slice, ...], legal: bool) -> None:
-    assert lie_beside(slices, 8) is legal
+    assert fit_together(slices, 8) is legal
 
 
 @pytest.mark.parametrize(("kinds", "compute", "memory"), [(SEVENTHS, 7, 8), (QUARTERS, 4, 4)])
 def test_no_cut_has_more_than_the_card(kinds: tuple[Slice, ...], compute: int, memory: int) -> None:
     for count in range(1, 9):
         for slices in combinations_with_replacement(kinds, count):
-            if lie_beside(slices, memory):
+            if fit_together(slices, memory):
                 assert sum(s.compute for s in slices) <= compute
                 assert sum(s.memory for s in slices) <= memory
 
@@ -57,8 +57,8 @@ def test_slices_are_gathered_by_card_the_largest_is_the_whole() -> None:
         Profile("b", "7g.80gb", SEVEN),
         Profile("a", "1g.6gb", QUARTERS[0]),
     ]
-    found = slicings_of(profiles)
+    found = slicings_by_accelerator(profiles)
     assert sorted(found) == ["a", "b"]
     assert found["a"].slices == (QUARTERS[0], QUARTERS[2])
     assert (found["a"].compute, found["a"].memory) == (4, 4)
-    assert found["a"].name(QUARTERS[0]) == "1g.6gb"
+    assert found["a"].profile_name(QUARTERS[0]) == "1g.6gb"

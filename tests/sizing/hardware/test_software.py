@@ -13,13 +13,13 @@ def test_the_same_is_answered_again() -> None:
     work = Work("training", "full")
     assert SMALL.software.trainers("bf16", work) is SMALL.software.trainers("bf16", work)
     asked = DESK_ROW, ("tensorrt-llm",), frozenset({"fp8"}), Work("inference")
-    first = SMALL.software.refused_because(*asked)
+    first = SMALL.software.refusal_reason(*asked)
     assert first == "TensorRT-LLM has no known build for ROCm or Vulkan."
-    assert SMALL.software.refused_because(*asked) is first
+    assert SMALL.software.refusal_reason(*asked) is first
 
 
 def test_verdicts_of_a_catalogue_read_its_own_evidence() -> None:
     assert SMALL.software.verdict(BIG_ROW, "vllm", "bf16", Work("inference")).level is Level.DOCUMENTED
     embeddings = Work("sample_inference", task=ModelTask.EMBEDDING)
     assert SMALL.software.verdict(BIG_ROW, "vllm", "bf16", embeddings).level is Level.EXPECTED
-    assert SMALL.software.refused_because(BIG_ROW, ("vllm",), frozenset({"bf16"}), embeddings) == ""
+    assert SMALL.software.refusal_reason(BIG_ROW, ("vllm",), frozenset({"bf16"}), embeddings) == ""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.sizing.hardware.stacks import Stack, competing, engines_on, families_of, stack_columns, stacks_of
+from app.sizing.hardware.stacks import Stack, competing_mask, known_engines, group_by_family, stack_columns, all_stacks
 from app.sizing.hardware.support.records import LEVELS, PHASES, EngineSupport, Level
-from app.sizing.hardware.support.verdicts import Documents
-from app.sizing.hardware.tables import FORMATS, indices
+from app.sizing.hardware.support.verdicts import SupportEvidence
+from app.sizing.hardware.tables import FORMATS, index_by_name
 from app.sizing.model.tasks import TASKS, ModelTask
 from tests.catalogued import catalogued, support
 from tests.sizing.small import SMALL
 
 CHIPS = [catalogued(s) for s in ("nvidia-h100-sxm5-80gb", "nvidia-jetson-agx-orin-64gb", "nvidia-jetson-thor-t5000")]
-STACKS = stacks_of(CHIPS, Documents(support()))
+STACKS = all_stacks(CHIPS, SupportEvidence(support()))
 
 
 def found(engine: str, weight_format: str, phase: str = "inference") -> list[Stack]:
@@ -29,8 +29,8 @@ def test_a_format_is_multiplied_natively_or_widened_to_sixteen_bits() -> None:
 def test_chips_of_a_family_that_compute_otherwise_have_stacks_of_their_own() -> None:
     jetson = {(s.native, s.accelerators) for s in found("vllm", "fp8") if s.family == "jetson"}
     assert jetson == {(False, ("nvidia-jetson-agx-orin-64gb",)), (True, ("nvidia-jetson-thor-t5000",))}
-    assert len(families_of(CHIPS)["jetson"]) == 2
-    assert "vllm" in engines_on(CHIPS[:1], Documents())
+    assert len(group_by_family(CHIPS)["jetson"]) == 2
+    assert "vllm" in known_engines(CHIPS[:1], SupportEvidence())
 
 
 def test_levels_are_by_kind_of_model() -> None:
@@ -47,11 +47,11 @@ def test_the_surer_come_first_and_columns_say_the_same() -> None:
         STACKS,
         SMALL.stacks.achieved.take(np.zeros(len(STACKS), dtype=np.int64)),
         np.zeros(len(STACKS), dtype=np.int64),
-        accelerators=indices([a.slug for a in CHIPS]),
-        engines=indices(sorted({s.engine for s in STACKS})),
-        families=indices(sorted({s.family for s in STACKS})),
-        formats=indices(FORMATS),
-        phases=indices(PHASES),
+        accelerators=index_by_name([a.slug for a in CHIPS]),
+        engines=index_by_name(sorted({s.engine for s in STACKS})),
+        families=index_by_name(sorted({s.family for s in STACKS})),
+        formats=index_by_name(FORMATS),
+        phases=index_by_name(PHASES),
     )
     assert columns.on.sum(axis=1).tolist() == [len(s.accelerators) for s in STACKS]
     assert columns.expected.tolist() == [Level.DOCUMENTED not in s.levels for s in STACKS]
@@ -59,10 +59,10 @@ def test_the_surer_come_first_and_columns_say_the_same() -> None:
 
 def test_what_only_rules_say_competes_where_nothing_is_documented_and_fronts_nowhere() -> None:
     on = np.array([[True, False], [True, True], [True, True]])
-    found = competing(on, np.array([False, True, False]), np.array([False, False, True]))
+    found = competing_mask(on, np.array([False, True, False]), np.array([False, False, True]))
     assert found.tolist() == [[True, False], [False, True], [False, False]]
 
 
 def test_evidence_of_an_engine_without_builds_is_a_stack() -> None:
     row = EngineSupport("acme", "nvidia_hopper", "inference", {"bf16": True}, ("bf16",), "a test")
-    assert [s.weight_format for s in stacks_of(CHIPS[:1], Documents([row])) if s.engine == "acme"] == ["bf16"]
+    assert [s.weight_format for s in all_stacks(CHIPS[:1], SupportEvidence([row])) if s.engine == "acme"] == ["bf16"]

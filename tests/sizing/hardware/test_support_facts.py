@@ -19,12 +19,12 @@ import pytest
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.hardware.support.forbidden import FORBIDDEN
 from app.sizing.hardware.support.records import PHASES, Verdict, Work
-from app.sizing.hardware.support.verdicts import Documents, verdict
+from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import accelerators, catalogued, support
 
 Fact = Mapping[str, str]
-DOCUMENTS = Documents(support())
+DOCUMENTS = SupportEvidence(support())
 LAYERS = ("forbidden", "runtime", "chip", "work", "format")
 
 
@@ -40,7 +40,7 @@ def named(fact: Fact) -> str:
     return " ".join(fact[key] for key in ("accelerator", "engine", "format", "phase", "method", "kind"))
 
 
-def found(fact: Fact, documents: Documents = DOCUMENTS) -> Verdict:
+def found(fact: Fact, documents: SupportEvidence = DOCUMENTS) -> Verdict:
     """What Headroom says of it."""
     precision = adapters_in(fact["accelerator"]) if fact["method"] == "qlora" else ""
     work = Work(fact["phase"], fact["method"], ModelTask(fact["kind"]), precision)
@@ -60,7 +60,7 @@ def layer(fact: Fact, said: Verdict) -> str:
 
 def outcome(fact: Fact, said: Verdict) -> str:
     """Supported, natively or not where the fact says which, or refused by a layer."""
-    if not said.runs:
+    if not said.is_supported:
         return f"refused by {layer(fact, said)}"
     return "supported" + (f", native {'yes' if said.native else 'no'}" if fact["native"] else "")
 
@@ -107,9 +107,9 @@ def test_the_table_is_wide_sourced_and_goes_both_ways() -> None:
 
 def test_evidence_changes_no_refusal_of_a_rule() -> None:
     # What a chip lacks or a record forbids stays refused with all evidence of the catalogue and with none.
-    bare = Documents()
+    bare = SupportEvidence()
     hard = [fact for fact in facts() if fact["expected"] == "refused"]
-    assert [named(fact) for fact in hard if found(fact, bare).runs] == []
+    assert [named(fact) for fact in hard if found(fact, bare).is_supported] == []
 
 
 ISSUE = (

@@ -13,7 +13,7 @@ from app.sizing.hardware.tables import (
     AcceleratorColumns,
     SchedulingColumns,
     equivalence_keys,
-    indices,
+    index_by_name,
     scheduler_at,
     step_sizes,
 )
@@ -32,7 +32,7 @@ COLUMNS = AcceleratorColumns.from_accelerators((BIG, CARD, DESK, RARE))
     ],
 )
 def test_a_rate_that_is_missing_stays_missing(rate: str, expected: list[float]) -> None:
-    np.testing.assert_equal(COLUMNS.rate(rate), expected)
+    np.testing.assert_equal(COLUMNS.matrix_rate(rate), expected)
 
 
 def test_a_card_without_bf16_multiplies_in_fp16() -> None:
@@ -45,7 +45,7 @@ def test_parts_are_distinguished_by_their_use() -> None:
     assert COLUMNS.desktop.tolist() == [False, False, True, False]
     assert COLUMNS.training_class.tolist() == [True, False, False, False]
     assert np.isnan(COLUMNS.price_low_usd).tolist() == [False, False, False, True]
-    assert indices(["b", "a"]) == {"b": 0, "a": 1}
+    assert index_by_name(["b", "a"]) == {"b": 0, "a": 1}
 
 
 def test_machines_alike_within_and_across() -> None:
@@ -66,9 +66,9 @@ def test_schedulers_as_columns_say_what_their_records_say() -> None:
         for offline in (False, True):
             tokens, sequences = step_sizes(table, memory, offline=offline)
             for row, (rule, family) in enumerate(zip(rules, families, strict=True)):
-                expected = rule.on(memory[row], family, offline=offline)
+                expected = rule.for_device(memory[row], family, offline=offline)
                 assert scheduler_at(table, row, tokens[row], sequences[row]) == expected
-    assert table.reserves.tolist() == [False, False, False, True, False]
+    assert table.reserves_whole_request.tolist() == [False, False, False, True, False]
 
 
 def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
@@ -76,4 +76,4 @@ def test_rows_of_schedulers_are_picked_with_their_step_sizes() -> None:
     picked = lazy_rows(table, np.array([1, 1, 0]))
     tokens, sequences = step_sizes(picked, np.array([200.0, 24.0, 200.0]) * GIB, offline=False)
     assert tokens.tolist() == [16384, 2048, 8192] and sequences.tolist() == [2048, 2048, 1024]
-    assert picked.reserves.tolist() == [False, False, False]
+    assert picked.reserves_whole_request.tolist() == [False, False, False]

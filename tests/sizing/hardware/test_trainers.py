@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.sizing.hardware.support.builds import BUILDS
-from app.sizing.hardware.support.verdicts import Documents
-from app.sizing.hardware.trainers import trainers_of, training_work
+from app.sizing.hardware.support.verdicts import SupportEvidence
+from app.sizing.hardware.trainers import find_trainers, training_work
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import catalogued, support
 
@@ -16,7 +16,7 @@ FAMILIES = ("apple", "nvidia_hopper", "nvidia_turing")
 def runs(phase: str, method: str, precision: str) -> set[tuple[str, str, bool]]:
     """(engine, accelerator, only expected) of a way of training."""
     asked = training_work(phase, method, precision, ModelTask.DECODER)
-    found = trainers_of(CHIPS, Documents(support()), *asked, engines=ENGINES, families=FAMILIES)
+    found = find_trainers(CHIPS, SupportEvidence(support()), *asked, engines=ENGINES, families=FAMILIES)
     return {
         (ENGINES[int(found.engine[row])], CHIPS[column].slug, bool(found.expected[row]))
         for row in range(len(found))

@@ -28,7 +28,7 @@ def test_an_adapter_by_hand() -> None:
     assert served_adapter_params(LLAMA_8B, 16) == 32 * layer
     adapted = loaded_adapters(with_adapters(LLAMA_8B, rank=16, loaded=3))
     assert adapted is not None
-    assert (adapted.copies, adapted.multiplied) == (3, 32 * layer)
+    assert (adapted.copies, adapted.multiplied_elements) == (3, 32 * layer)
     assert loaded_adapters(LLAMA_8B) is None
 
 

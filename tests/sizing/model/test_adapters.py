@@ -12,12 +12,12 @@ def tensors() -> list[Tensor]:
     """One layer of attention and an MLP, and what stands outside."""
     inventory = Inventory()
     for role in ("q_proj", "v_proj", "o_proj"):
-        inventory.linear(role, Part.ATTENTION, 10, 20, (0,))
-    inventory.linear("down_proj", Part.MLP, 40, 10, (0,))
-    inventory.linear("expert", Part.ROUTED_EXPERTS, 10, 5, (0,), copies=8, used=2)
-    inventory.table("embed_tokens", 1000, 10)
-    inventory.head(10, 1000, tied=False)
-    inventory.vector("norm", Part.NORMS, 10)
+        inventory.add_linear(role, Part.ATTENTION, 10, 20, (0,))
+    inventory.add_linear("down_proj", Part.MLP, 40, 10, (0,))
+    inventory.add_linear("expert", Part.ROUTED_EXPERTS, 10, 5, (0,), copies=8, used=2)
+    inventory.add_table("embed_tokens", 1000, 10)
+    inventory.add_head(10, 1000, tied=False)
+    inventory.add_vector("norm", Part.NORMS, 10)
     return inventory.tensors
 
 

@@ -26,11 +26,11 @@ SPARSE = replace(FULL, read_tokens=50.0, index_elements=8.0)
 def test_what_is_kept_and_read_at_a_context(
     group: AttentionGroup, kept: float, read: float, held: float, read_elements: float
 ) -> None:
-    assert (group.cached_tokens(400), group.read(400)) == (kept, read)
-    assert (group.held_elements(400), group.read_elements(400)) == (held, read_elements)
+    assert (group.cached_tokens(400), group.tokens_read(400)) == (kept, read)
+    assert (group.cached_elements(400), group.read_elements(400)) == (held, read_elements)
 
 
 @pytest.mark.parametrize("group", [FULL, WINDOWED, SPARSE])
 @pytest.mark.parametrize("tokens", [1, 50, 99, 100, 101, 400])
 def test_a_prompts_mean_is_the_sum_over_its_tokens(group: AttentionGroup, tokens: int) -> None:
-    assert group.mean_read(tokens) == pytest.approx(sum(group.read(i) for i in range(1, tokens + 1)) / tokens)
+    assert group.mean_tokens_read(tokens) == pytest.approx(sum(group.tokens_read(i) for i in range(1, tokens + 1)) / tokens)

@@ -32,4 +32,4 @@ def test_every_position_attends_to_every_other() -> None:
 def test_an_image_becomes_patches_and_tokens(
     images: ImageInput, width: int, height: int, tokens: int, patches: int
 ) -> None:
-    assert (images.tokens(width, height), images.patches(width, height)) == (tokens, patches)
+    assert (images.token_count(width, height), images.patch_count(width, height)) == (tokens, patches)

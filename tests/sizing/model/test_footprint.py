@@ -19,7 +19,7 @@ def test_everything_but_the_kernels_grows_with_a_sample() -> None:
         working_bytes=11.0,
         score_pairs=12.0,
     )
-    double = one.times(2.0)
+    double = one.scaled_by(2.0)
     assert {k: getattr(double, k) / getattr(one, k) for k in one.__slots__} == {
         k: 1 if k == "operations" else 2 for k in one.__slots__
     }

@@ -18,14 +18,14 @@ def test_layers_of_experts_are_a_mean() -> None:
     found = layer_widths(registered("deepseek-ai/DeepSeek-V3"))  # 3 dense layers of 61, one shared expert
     assert found.dense == pytest.approx((3 * 18432 + 58 * 2048) / 61)
     assert found.routed == pytest.approx(58 * 8 * 2048 / 61)
-    assert found.sent == pytest.approx(58 * 8 * 7168 / 61)
-    assert (found.router, found.choices) == pytest.approx((256 * 58 / 61, 8 * 58 / 61))
+    assert found.dispatched == pytest.approx(58 * 8 * 7168 / 61)
+    assert (found.router, found.selected_experts) == pytest.approx((256 * 58 / 61, 8 * 58 / 61))
 
 
 def test_blocks_side_by_side_have_one_norm() -> None:
     assert layer_widths(registered("microsoft/phi-1_5")).norms == 1
     assert layer_widths(LLAMA_8B).norms == layer_widths(OPT_13B).norms == 2
-    assert (layer_widths(LLAMA_8B).readers, layer_widths(OPT_13B).readers) == (5, 4)
+    assert (layer_widths(LLAMA_8B).norm_readers, layer_widths(OPT_13B).norm_readers) == (5, 4)
 
 
 def test_adapters_read_each_input_once_unless_it_is_kept() -> None:

@@ -12,13 +12,13 @@ import pytest
 from app.catalog.architectures import architecture_of
 from app.catalog.seed import model_entries
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.read import is_known, read_architecture
+from app.sizing.model.counting.read import is_known_type, read_architecture
 from app.sizing.model.tensors import Part
 
 ENTRIES = {e["hf_id"]: e for e in model_entries()}
 
 
-CLOSED = {name: e for name, e in ENTRIES.items() if is_known(e["config"])}
+CLOSED = {name: e for name, e in ENTRIES.items() if is_known_type(e["config"])}
 
 
 INSTANTIATED = [
@@ -118,7 +118,7 @@ def test_checkpoint_totals_reconcile_after_the_itemised_extras() -> None:
 def test_fp8_block_scales_follow_from_the_shapes() -> None:
     # one 32-bit scale for each 128 x 128 block, edge blocks whole
     model, entry = _bare(ENTRIES["MiniMaxAI/MiniMax-M2"]), ENTRIES["MiniMaxAI/MiniMax-M2"]
-    scales = sum(t.count * math.ceil(t.outputs / 128) * math.ceil(t.inputs / 128) for t in model.tensors if t.quantised)
+    scales = sum(t.count * math.ceil(t.outputs / 128) * math.ceil(t.inputs / 128) for t in model.tensors if t.quantized)
     assert scales == entry["checkpoint_extras"]["fp8_block_scales"]
 
 

@@ -58,11 +58,11 @@ def test_fewer_bits_of_one_scheme_are_fewer_bytes(name: str) -> None:
 
 
 def test_a_cache_format_is_kept_by_what_provides_it() -> None:
-    assert KV_FORMATS["bf16"].is_kept_by(("fp16",))
-    assert KV_FORMATS["int8"].is_kept_by(("gguf-q8_0",))
-    assert not KV_FORMATS["fp8"].is_kept_by(("bf16", "int8"))
-    assert [name for name, kv in KV_FORMATS.items() if kv.is_kept_by(())] == ["bf16", "fp16"]  # none is known
-    assert all(f.is_kept_by((f.name,)) and 0 < f.element_bytes <= 2 for f in KV_FORMATS.values())
+    assert KV_FORMATS["bf16"].is_supported_by(("fp16",))
+    assert KV_FORMATS["int8"].is_supported_by(("gguf-q8_0",))
+    assert not KV_FORMATS["fp8"].is_supported_by(("bf16", "int8"))
+    assert [name for name, kv in KV_FORMATS.items() if kv.is_supported_by(())] == ["bf16", "fp16"]  # none is known
+    assert all(f.is_supported_by((f.name,)) and 0 < f.element_bytes <= 2 for f in KV_FORMATS.values())
 
 
 @given(st.sampled_from(TOKENS), CONTEXTS, st.integers(1, 1000), DEGREES)
@@ -116,8 +116,8 @@ def test_fused_kernels_keep_no_more_than_eager_modules(name: str) -> None:
 @given(st.integers(1, 60), st.one_of(st.none(), st.integers(1, 70)), st.one_of(st.none(), st.integers(1, 70)))
 def test_the_mean_read_of_a_prompt_is_the_mean_of_its_tokens(tokens: int, window: int | None, read: int | None) -> None:
     group = AttentionGroup(1, 8.0, 1, 8.0, 8.0, window_tokens=window, read_tokens=read)
-    assert group.mean_read(tokens) == pytest.approx(sum(group.read(t) for t in range(1, tokens + 1)) / tokens)
-    assert group.read_elements(tokens) <= group.held_elements(tokens)
+    assert group.mean_tokens_read(tokens) == pytest.approx(sum(group.tokens_read(t) for t in range(1, tokens + 1)) / tokens)
+    assert group.read_elements(tokens) <= group.cached_elements(tokens)
 
 
 @given(
@@ -130,9 +130,9 @@ def test_the_mean_read_of_a_prompt_is_the_mean_of_its_tokens(tokens: int, window
 def test_an_image_is_at_least_one_token_and_no_more_than_its_patches(
     images: ImageInput, width: int, height: int
 ) -> None:
-    assert 1 <= images.tokens(width, height) <= images.patches(width, height)
+    assert 1 <= images.token_count(width, height) <= images.patch_count(width, height)
     if images.tile_pixels is None:
-        assert images.tokens(2 * width, 2 * height) >= images.tokens(width, height)
+        assert images.token_count(2 * width, 2 * height) >= images.token_count(width, height)
 
 
 @given(st.sampled_from(SAMPLES), st.integers(1, 4), st.integers(1, 5))
@@ -147,7 +147,7 @@ def test_a_larger_sample_is_never_less_work(name: str, times: int, longer: int) 
         audio_s=law.audio_s * longer or None,
         steps=law.steps * longer,
     )
-    larger = law.work(shape)
+    larger = law.sample_work(shape)
     assert larger.total_flops >= usual.total_flops
     assert larger.moved_bytes >= usual.moved_bytes
     assert larger.live_bytes >= usual.live_bytes
@@ -159,5 +159,5 @@ def test_a_guided_step_evaluates_the_network_twice() -> None:
     law = registered("stabilityai/stable-diffusion-xl-base-1.0").law
     assert law is not None
     assert law.guidance == 2
-    work = law.work(SampleShape())
+    work = law.sample_work(SampleShape())
     assert work.flops == pytest.approx(2 * work.forward_flops)

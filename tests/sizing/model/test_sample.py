@@ -40,38 +40,38 @@ USUAL = SampleShape()
     [(USUAL, 1 + 10 * 5), (SampleShape(width=320), 1 + 20 * 5), (SampleShape(width=175), 1 + 10 * 5)],
 )
 def test_cells_of_pixels_are_positions_and_what_does_not_fill_one_is_cut(shape: SampleShape, positions: float) -> None:
-    assert PICTURE.positions(shape) == positions
-    assert PICTURE.work(shape).flops == pytest.approx(1e6 * positions + 10 * positions**2)
+    assert PICTURE.position_count(shape) == positions
+    assert PICTURE.sample_work(shape).flops == pytest.approx(1e6 * positions + 10 * positions**2)
 
 
 def test_frames_are_latent_frames() -> None:
     film = replace(PICTURE, frames=81, frames_per_position=4)
-    assert film.positions(USUAL) == 1 + 50 * 21
+    assert film.position_count(USUAL) == 1 + 50 * 21
 
 
 def test_denoising_is_a_pass_a_step_twice_where_it_is_guided() -> None:
     painted = replace(PICTURE, network=Network.DENOISER, steps=30, guidance=2.0, extra_flops_fixed=5e9)
-    work = painted.work(USUAL)
-    once = PICTURE.work(USUAL).flops
+    work = painted.sample_work(USUAL)
+    once = PICTURE.sample_work(USUAL).flops
     assert [work.passes, work.flops] == pytest.approx([30, 2 * once])
     assert work.total_flops == pytest.approx(60 * once + 5e9)
     # training sees one noise level, unguided
     assert work.forward_flops == pytest.approx(once)
-    assert painted.work(SampleShape(steps=10)).passes == 10
+    assert painted.sample_work(SampleShape(steps=10)).passes == 10
 
 
 @pytest.mark.parametrize(("seconds", "windows", "tokens"), [(30.0, 1, 60), (31.0, 2, 62), (90.0, 3, 180)])
 def test_speech_is_read_by_windows_and_its_text_grows_with_it(seconds: float, windows: int, tokens: float) -> None:
-    work = SPEECH.work(SampleShape(audio_s=seconds))
+    work = SPEECH.sample_work(SampleShape(audio_s=seconds))
     assert (work.extra_flops, work.passes) == (windows * 7e9, tokens)
     assert (work.moved_bytes, work.decodes) == (5e6, True)
-    assert SPEECH.work(SampleShape(audio_s=seconds, text_tokens=10)).passes == 10
+    assert SPEECH.sample_work(SampleShape(audio_s=seconds, text_tokens=10)).passes == 10
 
 
 def test_a_network_without_one_width_writes_by_its_flops() -> None:
-    work = replace(PICTURE, network=Network.CONVOLUTION).work(USUAL)
+    work = replace(PICTURE, network=Network.CONVOLUTION).sample_work(USUAL)
     assert work.moved_bytes == pytest.approx(2 * 2 * work.flops / FLOPS_PER_ACTIVATION[Network.CONVOLUTION])
-    assert (work.convolutional, PICTURE.work(USUAL).convolutional) == (True, False)
+    assert (work.convolutional, PICTURE.sample_work(USUAL).convolutional) == (True, False)
 
 
 def test_a_forward_of_training_is_a_pass_unless_it_is_counted_apart() -> None:
@@ -80,8 +80,8 @@ def test_a_forward_of_training_is_a_pass_unless_it_is_counted_apart() -> None:
 
 
 def test_a_law_names_the_sizes_it_depends_on_and_tells_its_sample() -> None:
-    assert PICTURE.sizes == ("width", "height")
-    assert SPEECH.sizes == ("audio_s", "text_tokens")
+    assert PICTURE.size_fields == ("width", "height")
+    assert SPEECH.size_fields == ("audio_s", "text_tokens")
     assert PICTURE.describe_sample(SampleShape(width=320)) == "one image of 320 x 80 pixels"
     assert SPEECH.describe_sample(USUAL) == "30 s of speech, 60 tokens of text"
 
@@ -89,7 +89,7 @@ def test_a_law_names_the_sizes_it_depends_on_and_tells_its_sample() -> None:
 def test_training_on_a_larger_sample_keeps_and_moves_in_proportion() -> None:
     counted = Footprint(2e9, kept_bytes=5e6, matrix_bytes=3e6, elementwise_bytes=7e6, operations=40.0)
     law = replace(PICTURE, footprint=counted, fixed_positions=0.0, flops_fixed=0.0, flops_per_pair=0.0)
-    double = law.work(SampleShape(width=2 * law.width)).footprint
+    double = law.sample_work(SampleShape(width=2 * law.width)).footprint
     assert double is not None
     assert (double.kept_bytes, double.operations) == (1e7, 40)
     assert double.flops == pytest.approx(4e9)
@@ -97,14 +97,14 @@ def test_training_on_a_larger_sample_keeps_and_moves_in_proportion() -> None:
 
 def test_a_transformer_keeps_by_its_width_and_a_joint_one_more() -> None:
     plain, joint = (
-        replace(PICTURE, width_of_positions=64, layers=3, network=network).work(USUAL).footprint
+        replace(PICTURE, width_of_positions=64, layers=3, network=network).sample_work(USUAL).footprint
         for network in (Network.TRANSFORMER, Network.DENOISER)
     )
     assert plain is not None and joint is not None
-    widths = 64 * 3 * PICTURE.positions(USUAL)
+    widths = 64 * 3 * PICTURE.position_count(USUAL)
     assert plain.kept_bytes == pytest.approx(PLAIN_BLOCK.kept * widths)
     assert joint.kept_bytes == pytest.approx(JOINT_BLOCK.kept * widths)
-    assert plain.score_pairs == pytest.approx(PICTURE.flops_per_pair / 4 / 64 * PICTURE.positions(USUAL) ** 2)
+    assert plain.score_pairs == pytest.approx(PICTURE.flops_per_pair / 4 / 64 * PICTURE.position_count(USUAL) ** 2)
 
 
 def test_a_network_of_unknown_layers_is_estimated_from_what_it_writes() -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.packing.apart import usd_per_hour_apart
+from app.sizing.packing.apart import service_usd_per_hour
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.workload import Slo
 from tests.examples import CHAT
 from tests.sizing.small import SMALL
 
 
 def test_apart_is_the_cheapest_recommendation() -> None:
-    best = recommend(Question(CHAT), SMALL).recommendations[0].estimate
+    best = recommend_hardware(Question(CHAT), SMALL).recommendations[0].estimate
     assert best.cost is not None
-    assert usd_per_hour_apart(Question(CHAT), CHAT, SMALL) == best.cost.usd_per_hour
+    assert service_usd_per_hour(Question(CHAT), CHAT, SMALL) == best.cost.usd_per_hour
 
 
 def test_what_nothing_carries_has_no_price() -> None:
     at_once = replace(CHAT, slo=Slo(1e-6, 1e-6, None, 95))
-    assert usd_per_hour_apart(Question(CHAT), at_once, SMALL) is None
-    assert usd_per_hour_apart(Question(CHAT, Constraints(max_usd_per_hour=1e-6)), CHAT, SMALL) is None
+    assert service_usd_per_hour(Question(CHAT), at_once, SMALL) is None
+    assert service_usd_per_hour(Question(CHAT, Constraints(max_usd_per_hour=1e-6)), CHAT, SMALL) is None

@@ -9,7 +9,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.packing.cards import Arrangement, Option, Room, arranged, spread
+from app.sizing.packing.cards import Arrangement, Option, Room, arrange_models, split_counts
 
 ROOM = Room(0.95, 0.95)
 OPTIONS = st.builds(
@@ -31,7 +31,7 @@ def fewest(models: Sequence[Sequence[Option]]) -> int:
             return len(cards)
         (model, option), rest = left[0], left[1:]
         for k, on in enumerate(cards):
-            if all(other != model for other, _ in on) and ROOM.holds([*(o for _, o in on), option]):
+            if all(other != model for other, _ in on) and ROOM.can_hold([*(o for _, o in on), option]):
                 best = placed(rest, [*cards[:k], (*on, (model, option)), *cards[k + 1 :]], best)
         return placed(rest, [*cards, ((model, option),)], best)
 
@@ -42,7 +42,7 @@ def fewest(models: Sequence[Sequence[Option]]) -> int:
 
 
 def found(models: Sequence[Sequence[Option]]) -> Arrangement:
-    arrangement = arranged(models, ROOM)
+    arrangement = arrange_models(models, ROOM)
     assert arrangement is not None
     return arrangement
 
@@ -50,7 +50,7 @@ def found(models: Sequence[Sequence[Option]]) -> Arrangement:
 @given(MODELS)
 def test_no_card_holds_more_than_it_has_and_every_model_stands_on_its_cards(models: list[list[Option]]) -> None:
     arrangement = found(models)
-    taken, stands = [ways[j] for ways, j in zip(models, arrangement.taken, strict=True)], Counter[int]()
+    taken, stands = [ways[j] for ways, j in zip(models, arrangement.option_indices, strict=True)], Counter[int]()
     for tenants, count in arrangement.cards.items():
         memory, time = sum(taken[i].memory_share for i in tenants), sum(taken[i].time_share for i in tenants)
         limit = 1.0 if len(tenants) == 1 else 0.95
@@ -83,8 +83,8 @@ def test_by_hand() -> None:
     chat, embeddings, ranking = Option(2, 0.6, 0.5), Option(1, 0.2, 0.4), Option(1, 0.3, 0.4)
     # each of the two cards of the chat has room for one of the others: 0.6 + 0.3 and 0.6 + 0.2 of memory
     assert found([[chat], [embeddings], [ranking]]).cards == {(0, 1): 1, (0, 2): 1}
-    assert arranged([[chat], []], ROOM) is None
+    assert arrange_models([[chat], []], ROOM) is None
 
 
 def test_heaps_are_taken_in_every_way() -> None:
-    assert list(spread(2, [1, 2])) == [(1, 1), (1, 0), (0, 2), (0, 1), (0, 0)]
+    assert list(split_counts(2, [1, 2])) == [(1, 1), (1, 0), (0, 2), (0, 1), (0, 0)]

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 
-from app.sizing.estimate import estimate
-from app.sizing.packing.ranked import types_sought
-from app.sizing.packing.together import total_usd
+from app.sizing.estimate import estimate_deployment
+from app.sizing.packing.ranked import with_enough_finalists
+from app.sizing.packing.together import cheapest_total_usd
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
 from tests.sizing.packing.test_together import CHATS, COMPANIONS, ON_BIG, chat
@@ -28,17 +28,17 @@ def test_what_all_models_cost_ranks_and_posted_back_is_the_same(
     main: InferenceWorkload, companions: tuple[Companion, ...]
 ) -> None:
     question = Question(main, companions=companions)
-    ranked = recommend(question, SMALL).recommendations
-    totals = [total_usd(r.estimate) for r in ranked]
+    ranked = recommend_hardware(question, SMALL).recommendations
+    totals = [cheapest_total_usd(r.estimate) for r in ranked]
     assert totals == sorted(totals)
     assert [r.score for r in ranked] == pytest.approx([totals[0] / total for total in totals])
     for r in ranked[:1]:
-        assert estimate(question, r.estimate.deployment, SMALL).packing == r.estimate.packing
+        assert estimate_deployment(question, r.estimate.deployment, SMALL).packing == r.estimate.packing
 
 
 def test_a_card_that_is_dearer_for_the_first_model_leads_where_it_suits_all() -> None:
     alone, packed = (
-        recommend(Question(QUIET, companions=companions), SMALL).recommendations[0].estimate
+        recommend_hardware(Question(QUIET, companions=companions), SMALL).recommendations[0].estimate
         for companions in ((), (Companion("heavy", HEAVY), Companion("another", HEAVY)))
     )
     assert alone.deployment.accelerator == "acme-card"
@@ -49,19 +49,19 @@ def test_a_card_that_is_dearer_for_the_first_model_leads_where_it_suits_all() ->
 
 def test_only_where_money_decides_are_more_types_sought() -> None:
     question = Question(QUIET, companions=(Companion("other", QUIET),), limit=1)
-    assert types_sought(question).limit == int(question.assumptions.packed_types)
-    assert types_sought(replace(question, objective=Objective.LATENCY)).limit == 1
-    assert types_sought(replace(question, companions=())).limit == 1
+    assert with_enough_finalists(question).limit == int(question.assumptions.packed_types)
+    assert with_enough_finalists(replace(question, objective=Objective.LATENCY)).limit == 1
+    assert with_enough_finalists(replace(question, companions=())).limit == 1
 
 
 def test_what_all_take_beyond_a_limit_is_not_promised() -> None:
     loads = tuple(Companion(f"model {i}", HEAVY) for i in range(3))
-    free = estimate(Question(HEAVY, companions=loads), ON_BIG, SMALL)
+    free = estimate_deployment(Question(HEAVY, companions=loads), ON_BIG, SMALL)
     assert free.packing is not None
     assert free.packing.usd_per_hour is not None
     most = free.packing.usd_per_hour - 0.01
     held = Question(HEAVY, Constraints(max_usd_per_hour=most), companions=loads)
-    tight = estimate(held, ON_BIG, SMALL).packing
+    tight = estimate_deployment(held, ON_BIG, SMALL).packing
     assert tight is not None
     assert tight.cards is None
     assert "more than allowed" in tight.why

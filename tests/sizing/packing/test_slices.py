@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from app.sizing.columns import Column, Columns, column, lazy_rows, materialize_as
-from app.sizing.hardware.slices import Slicing, lie_beside
-from app.sizing.packing.cards import Option, Room, arranged
+from app.sizing.hardware.slices import Slicing, fit_together
+from app.sizing.packing.cards import Option, Room, arrange_models
 from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
 from tests.sizing.hardware.test_slices import SEVENTHS
@@ -44,7 +44,7 @@ def test_a_card_is_cut_or_shared_and_never_holds_more_than_it_has(
         sliced = [BY_NAME[p.slice] for p in on if p.slice is not None]
         assert len(sliced) in (0, len(on))
         if sliced:
-            assert lie_beside(tuple(sorted(sliced)), 8)
+            assert fit_together(tuple(sorted(sliced)), 8)
         else:
             limit = 1.0 if len(on) == 1 else 0.95
             assert sum(p.share_memory for p in on) <= limit + 1e-9
@@ -75,11 +75,11 @@ def test_where_slices_do_they_are_taken() -> None:
 def test_slices_are_filled_by_hand() -> None:
     one, three = (Option(1, s.memory / 8, s.compute / 7, s) for s in (H100.slices[0], H100.slices[3]))
     # two slices of three sevenths leave one seventh of the compute, and none of the memory
-    arrangement = arranged([[three], [three], [one]], Room(0.95, 0.95, 8))
+    arrangement = arrange_models([[three], [three], [one]], Room(0.95, 0.95, 8))
     assert arrangement is not None
     assert arrangement.count == 2
     # a card is cut or it is shared
-    mixed = arranged([[one], [Option(1, 0.1, 0.1)]], Room(0.95, 0.95, 8))
+    mixed = arrange_models([[one], [Option(1, 0.1, 0.1)]], Room(0.95, 0.95, 8))
     assert mixed is not None
     assert mixed.count == 2
 

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.columns import one
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.packing import together
-from app.sizing.packing.shares import Member, Share, slowed
+from app.sizing.packing.shares import Member, Share, slow_down_workload
 from app.sizing.question import Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.finalists import simulate_replicas
 from app.sizing.serving.search import evaluate_plans
 from app.sizing.values.packing import Packing
@@ -49,7 +49,7 @@ COMPANIONS = st.lists(CHATS, min_size=1, max_size=3).map(
 
 
 def packed(main: InferenceWorkload, companions: tuple[Companion, ...], deployment: Deployment = ON_BIG) -> Packing:
-    found = estimate(Question(main, companions=companions), deployment, SMALL)
+    found = estimate_deployment(Question(main, companions=companions), deployment, SMALL)
     assert found.packing is not None
     return found.packing
 
@@ -80,7 +80,7 @@ def test_no_card_is_promised_twice(main: InferenceWorkload, companions: tuple[Co
 @given(CHATS, COMPANIONS)
 def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tuple[Companion, ...]) -> None:
     promised: list[tuple[Member, Share]] = []
-    usual = together.running
+    usual = together.describe_member
 
     def noted(member: Member, share: Share, *known: object) -> object:
         promised.append((member, share))
@@ -93,7 +93,7 @@ def test_every_limit_holds_in_its_share(main: InferenceWorkload, companions: tup
     for member, share in promised:
         if share.plan is None or share.settings is None:
             continue  # as the estimate judged it
-        of_time = slowed(member.workload, share.option.time_share)
+        of_time = slow_down_workload(member.workload, share.option.time_share)
         memory = evaluate_plans(question, of_time, share.plan, share.settings).memory
         assert one(memory.needed_bytes) <= one(memory.usable_bytes)
         assert one(memory.usable_bytes) <= share.option.memory_share * one(memory.capacity_bytes) * (1 + 1e-9)
@@ -114,7 +114,7 @@ def test_a_companion_more_never_costs_less(main: InferenceWorkload, companions: 
             some = packed(main, fewer)
             assert (some.cards or 0) <= (every.cards or np.inf)
             assert (some.usd_per_hour or 0) <= (every.usd_per_hour or np.inf)
-    alone = estimate(Question(main), ON_BIG, SMALL)
+    alone = estimate_deployment(Question(main), ON_BIG, SMALL)
     assert alone.cost is not None
     assert (alone.cost.usd_per_hour or 0) <= (every.usd_per_hour or np.inf)
 
@@ -139,11 +139,11 @@ def test_two_quiet_models_share_a_card() -> None:
 def test_the_first_rank_is_packed_as_its_deployment_is() -> None:
     quiet = chat(0.2, 200, 50, 0.2)
     question = Question(quiet, companions=(Companion("other", quiet),))
-    first, *others = (r.estimate for r in recommend(question, SMALL).recommendations)
+    first, *others = (r.estimate for r in recommend_hardware(question, SMALL).recommendations)
     assert first.packing is not None
     assert first.packing.cheaper == "together"
     assert all(other.packing is not None for other in others)
-    assert estimate(question, first.deployment, SMALL).packing == first.packing
+    assert estimate_deployment(question, first.deployment, SMALL).packing == first.packing
 
 
 def test_what_does_not_fit_a_card_is_said() -> None:
@@ -162,4 +162,4 @@ def test_a_model_that_answers_in_one_piece_is_packed_too() -> None:
 
 
 def test_without_companions_nothing_is_packed() -> None:
-    assert estimate(Question(CHAT), ON_BIG, SMALL).packing is None
+    assert estimate_deployment(Question(CHAT), ON_BIG, SMALL).packing is None

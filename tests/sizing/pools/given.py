@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.snapshot import Catalog
-from app.sizing.values.pools import Split
+from app.sizing.values.pools import PoolSplit
 from app.sizing.workload import InferenceWorkload
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, SMALL, offer, snapshot, system
@@ -38,12 +38,12 @@ def pools_of(prefill: dict[str, Any] | None = None, decode: dict[str, Any] | Non
 
 def split(pools: Pools, market: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """Two pools, judged."""
-    return estimate(Question(workload, assumptions=AT_ONCE), Deployment(BIG.slug, pools=pools, **said), market)
+    return estimate_deployment(Question(workload, assumptions=AT_ONCE), Deployment(BIG.slug, pools=pools, **said), market)
 
 
 def whole(market: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """One deployment that does both, judged."""
-    return estimate(Question(workload), Deployment(BIG.slug, **{**ONE, **said}), market)
+    return estimate_deployment(Question(workload), Deployment(BIG.slug, **{**ONE, **said}), market)
 
 
 def speed(found: Estimate) -> Performance:
@@ -51,7 +51,7 @@ def speed(found: Estimate) -> Performance:
     return found.performance
 
 
-def parts(found: Estimate) -> Split:
+def parts(found: Estimate) -> PoolSplit:
     pools = speed(found).pools
     assert pools is not None
     return pools

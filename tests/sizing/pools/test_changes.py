@@ -9,8 +9,8 @@ import pytest
 
 from app.sizing.answer.sensitivity import State
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.pools.changes import both_states, in_proportion, split_changes
-from app.sizing.pools.search import PairAsRun, better_split
+from app.sizing.pools.changes import combined_state, scale_state, split_changes
+from app.sizing.pools.search import SimulatedPair, better_split
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.search import enumerate_allowed_plans
@@ -27,7 +27,7 @@ BUSY = at_rate(
 )
 
 
-def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, PairAsRun]:
+def best_of(workload: InferenceWorkload, objective: Objective = Objective.COST) -> tuple[Estimate, SimulatedPair]:
     question = Question(workload, objective=objective)
     plans = enumerate_allowed_plans(question, workload, SMALL, NullRejections(SMALL.accelerators))
     found = better_split(question, workload, plans, SMALL, np.zeros(0, np.int64))
@@ -40,7 +40,7 @@ def changes(workload: InferenceWorkload, objective: Objective = Objective.COST) 
     return list(split_changes(question, workload, *best_of(workload, objective), SMALL))
 
 
-def replicas(pair: PairAsRun) -> list[float]:
+def replicas(pair: SimulatedPair) -> list[float]:
     return [float(pool.options.fleet.replicas[0]) for pool in (pair.reads, pair.writes)]
 
 
@@ -73,10 +73,10 @@ def test_half_the_load_asked_about_at_twice_takes_what_the_whole_does() -> None:
 
 def test_a_case_with_nothing_changed_is_the_answer() -> None:
     _, pair = best_of(BUSY)
-    same = both_states(BUSY, (pair.reads, pair.writes))
+    same = combined_state(BUSY, (pair.reads, pair.writes))
     state = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
-    scaled = in_proportion(state, same, same)
-    assert (scaled.used, scaled.e2e_s, scaled.each_per_s, scaled.kwh_per_million) == pytest.approx((0.5, 1.0, 3.0, 0.2))
+    scaled = scale_state(state, same, same)
+    assert (scaled.utilization, scaled.e2e_s, scaled.per_accelerator_per_s, scaled.kwh_per_million) == pytest.approx((0.5, 1.0, 3.0, 0.2))
 
 
 @pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.THROUGHPUT])

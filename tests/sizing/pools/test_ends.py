@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.sizing.estimate import estimate
-from app.sizing.pools.ends import distribution, mixed
+from app.sizing.estimate import estimate_deployment
+from app.sizing.pools.ends import wait_distribution, mix_waits
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.values.latencies import Percentiles
@@ -63,7 +63,7 @@ def test_pools_are_sized_for_a_deadline_and_posted_back_they_are_the_same() -> N
     assert found.deployment.pools is not None and (found.deployment.pools.decode.replicas or 0) > 1
     assert lasts_s(found) < DEADLINE_S
     assert found.assurance is not None and (found.assurance.meets_deadline or 0.0) >= 0.8
-    again = estimate(Question(late, assumptions=AT_ONCE), found.deployment, SMALL)
+    again = estimate_deployment(Question(late, assumptions=AT_ONCE), found.deployment, SMALL)
     for name in ("deployment", "performance", "cost", "explanation"):
         assert getattr(again, name) == getattr(found, name), name
 
@@ -100,10 +100,10 @@ def test_more_to_do_never_ends_sooner(requests: float) -> None:
 
 def test_waits_of_two_kinds_are_mixed_by_their_shares() -> None:
     short, long = Percentiles(1.0, 1.0, 1.0, 1.0), Percentiles(9.0, 9.0, 9.0, 9.0)
-    latency = mixed(long, short, 0.1)
+    latency = mix_waits(long, short, 0.1)
     assert [latency.mean_s, latency.p50_s, latency.p95_s, latency.p99_s] == pytest.approx([1.8, 1.0, 9.0, 9.0])
-    assert mixed(long, short, 0.0).p99_s == 1.0
-    assert mixed(short, short, 0.4).p50_s == 1.0
-    shares, waits = distribution(Percentiles(0.5, 0.5, 0.95, 0.99))
+    assert mix_waits(long, short, 0.0).p99_s == 1.0
+    assert mix_waits(short, short, 0.4).p50_s == 1.0
+    shares, waits = wait_distribution(Percentiles(0.5, 0.5, 0.95, 0.99))
     assert list(shares) == [0, 0.5, 0.95, 0.99, 1]
     assert list(waits) == pytest.approx([0.05, 0.5, 0.95, 0.99, 0.99])

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.errors import Conflict
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.engines import ENGINES
-from app.sizing.pools.estimate import SPLITTING
-from app.sizing.question import Deployment, Drafting, Pools, Question, Speculative
+from app.sizing.pools.estimate import DISAGGREGATING_ENGINES
+from app.sizing.question import Deployment, DraftMethod, Pools, Question, Speculative
 from app.sizing.workload import Lengths, Load, Slo
 from tests.sizing.pools.given import AT_ONCE, INFINITE, ONE, at_rate, networked, parts, pools_of, speed, split, whole
 from tests.sizing.serving.given import STEADY
@@ -25,8 +25,8 @@ STATISTICS = ("mean_s", "p50_s", "p95_s", "p99_s")
 
 
 def test_engine_records_identify_engines_with_separate_pools() -> None:
-    assert SPLITTING == ("vllm", "sglang", "tensorrt-llm")
-    assert all(", 2026-" in ENGINES[name].splits_pools for name in SPLITTING)
+    assert DISAGGREGATING_ENGINES == ("vllm", "sglang", "tensorrt-llm")
+    assert all(", 2026-" in ENGINES[name].splits_pools for name in DISAGGREGATING_ENGINES)
 
 
 def test_prompts_alone_wait_as_long_over_an_infinite_link_as_in_one_engine() -> None:
@@ -85,14 +85,14 @@ def test_open_replicas_are_as_many_as_the_load_takes_and_the_answer_posted_back_
     assert not speed(found).overloaded
     total = (pools.prefill.total_accelerators or 0) + (pools.decode.total_accelerators or 0)
     assert found.deployment.total_accelerators == total
-    again = estimate(Question(replace(LIMITED, peak_per_s=5000.0), assumptions=AT_ONCE), found.deployment, SMALL)
+    again = estimate_deployment(Question(replace(LIMITED, peak_per_s=5000.0), assumptions=AT_ONCE), found.deployment, SMALL)
     for name in ("deployment", "performance", "cost", "memory", "assurance", "explanation"):
         assert getattr(again, name) == getattr(found, name), name
 
 
 def test_pools_may_lie_on_different_accelerators_and_cost_what_both_cost() -> None:
     found = split(pools_of(decode={**ONE, "accelerator": CARD.slug}))
-    own = estimate(Question(STEADY), Deployment(CARD.slug, **ONE), SMALL).cost
+    own = estimate_deployment(Question(STEADY), Deployment(CARD.slug, **ONE), SMALL).cost
     big, both = whole().cost, found.cost
     assert own is not None and big is not None and both is not None
     assert both.usd_per_hour == pytest.approx((big.usd_per_hour or 0) + (own.usd_per_hour or 0))
@@ -142,16 +142,16 @@ def test_more_of_either_pool_never_does_less_and_a_deployment_is_judged_alike_tw
         ]
         return Deployment(BIG.slug, engine="vllm", pools=Pools(*sides))
 
-    few = estimate(Question(load, assumptions=AT_ONCE), of(*counts), SMALL)
-    again = estimate(Question(load, assumptions=AT_ONCE), few.deployment, SMALL)
+    few = estimate_deployment(Question(load, assumptions=AT_ONCE), of(*counts), SMALL)
+    again = estimate_deployment(Question(load, assumptions=AT_ONCE), few.deployment, SMALL)
     assert again.performance == few.performance and again.cost == few.cost
     for more in ((1, 0), (0, 1)):
-        larger = estimate(Question(load, assumptions=AT_ONCE), of(counts[0] + more[0], counts[1] + more[1]), SMALL)
+        larger = estimate_deployment(Question(load, assumptions=AT_ONCE), of(counts[0] + more[0], counts[1] + more[1]), SMALL)
         assert (speed(larger).requests_per_s_capacity or 0) >= (speed(few).requests_per_s_capacity or 0) * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("method", [Drafting.EAGLE, Drafting.MTP])
-def test_drafting_hastens_the_pool_that_writes_and_no_other(method: Drafting) -> None:
+@pytest.mark.parametrize("method", [DraftMethod.EAGLE, DraftMethod.MTP])
+def test_drafting_hastens_the_pool_that_writes_and_no_other(method: DraftMethod) -> None:
     load = at_rate(10.0, model=replace(STEADY.model, mtp_params=20_000_000))
     drafted = Speculative(method, draft_tokens=3, acceptance_rate=0.8)
     plain, quick = (split(pools_of(), workload=load, engine="vllm", speculative=s) for s in (None, drafted))
@@ -163,10 +163,10 @@ def test_drafting_hastens_the_pool_that_writes_and_no_other(method: Drafting) ->
     two = split(pools_of(decode={**ONE, "max_batch": 256}), INFINITE, writing, engine="vllm", speculative=drafted)
     assert speed(two).tpot == speed(one).tpot
     assert parts(quick).prefill == parts(plain).prefill
-    again = estimate(Question(load, assumptions=AT_ONCE), quick.deployment, SMALL)
+    again = estimate_deployment(Question(load, assumptions=AT_ONCE), quick.deployment, SMALL)
     assert again.deployment == quick.deployment and again.performance == quick.performance
 
 
 def test_multi_token_prediction_asks_for_a_model_that_has_it() -> None:
     with pytest.raises(Conflict, match="no multi-token prediction layer"):
-        split(pools_of(), speculative=Speculative(Drafting.MTP, 3, 0.8))
+        split(pools_of(), speculative=Speculative(DraftMethod.MTP, 3, 0.8))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.pools.joined import BASES, least, less, level_of, total
+from app.sizing.pools.joined import BASES, first_in_order, subtract_wait, combined_level, sum_known
 from app.sizing.result import Level
 from app.sizing.values.latencies import Percentiles
 from tests.sizing.pools.given import pools_of, split, whole
@@ -12,15 +12,15 @@ from tests.sizing.pools.given import pools_of, split, whole
 
 def test_what_is_left_of_a_wait_after_one_without_end_is_not_known() -> None:
     wait, never = Percentiles(1.0, 2.0, 3.0, 4.0), Percentiles(1.0, 2.0, 3.0, None)
-    assert less(wait, never) == Percentiles(0.0, 0.0, 0.0, None)
+    assert subtract_wait(wait, never) == Percentiles(0.0, 0.0, 0.0, None)
 
 
 def test_sums_are_known_where_every_part_is() -> None:
-    assert total(1.0, 2.0) == 3.0
-    assert total(1.0, None) is None
-    assert level_of(Level(0.8, 8, 10.0), Level(0.8, 16, 5.0)) == Level(0.8, 24, 15.0)
-    assert level_of(Level(0.9, 8, 10.0), Level(0.9, None)) == Level(0.9, None)
-    assert least(("measured", None, "roofline"), BASES) == "roofline"
+    assert sum_known(1.0, 2.0) == 3.0
+    assert sum_known(1.0, None) is None
+    assert combined_level(Level(0.8, 8, 10.0), Level(0.8, 16, 5.0)) == Level(0.8, 24, 15.0)
+    assert combined_level(Level(0.9, 8, 10.0), Level(0.9, None)) == Level(0.9, None)
+    assert first_in_order(("measured", None, "roofline"), BASES) == "roofline"
 
 
 def test_money_power_and_machines_are_those_of_both() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.sizing.pools.loads import knee_per_s, share, summed, wait_s
+from app.sizing.pools.loads import knee_per_s, goodput_at, add_waits, interpolated_wait_s
 from app.sizing.question import Pools
 from app.sizing.snapshot import Catalog
 from app.sizing.values.latencies import LoadPoint, Percentiles
@@ -25,16 +25,16 @@ def point(load: float, wait: float, good: float) -> LoadPoint:
 
 def test_waits_follow_one_another_and_one_without_end_has_none() -> None:
     wait, never = Percentiles(1.0, 2.0, 3.0, 4.0), Percentiles(1.0, 2.0, 3.0, None)
-    assert summed(wait, wait) == Percentiles(2.0, 4.0, 6.0, 8.0)
-    assert summed(wait, never) == Percentiles(2.0, 4.0, 6.0, None)
-    assert summed(wait, None) is None
+    assert add_waits(wait, wait) == Percentiles(2.0, 4.0, 6.0, 8.0)
+    assert add_waits(wait, never) == Percentiles(2.0, 4.0, 6.0, None)
+    assert add_waits(wait, None) is None
 
 
 def test_between_two_loads_waits_are_straight_in_logarithms_and_shares_straight() -> None:
     points = (point(1.0, 0.1, 1.0), point(4.0, 0.4, 0.5))
-    assert wait_s(points, 2.0, "ttft_p50_s") == pytest.approx(0.2)
-    assert wait_s(points, 0.5, "ttft_p50_s") == pytest.approx(0.1)
-    assert share(points, 2.5) == pytest.approx(0.75)
+    assert interpolated_wait_s(points, 2.0, "ttft_p50_s") == pytest.approx(0.2)
+    assert interpolated_wait_s(points, 0.5, "ttft_p50_s") == pytest.approx(0.1)
+    assert goodput_at(points, 2.5) == pytest.approx(0.75)
 
 
 def test_the_knee_is_where_waiting_grows_faster_than_answers() -> None:

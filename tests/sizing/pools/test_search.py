@@ -11,12 +11,12 @@ import pytest
 
 from app.sizing.columns import at
 from app.sizing.decisions.rejections import NullRejections
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
-from app.sizing.pools.parts import decode_of, prefill_of, reserve_s
-from app.sizing.pools.search import DECODES, as_simulated, better_split, places, ranked_pairs, splitting
+from app.sizing.pools.parts import decode_workload, prefill_workload, decode_reserve_s
+from app.sizing.pools.search import DECODE_DEPLOYMENT, simulate_pool, better_split, machine_locations, rank_pairs, disaggregating_plans
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.options import Options
 from app.sizing.serving.search import enumerate_allowed_plans, search_plans
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
@@ -54,9 +54,9 @@ def cheapest(options: Options, part: InferenceWorkload, **how: Any) -> dict[tupl
     found: dict[tuple[int, int, int], float] = {}
     for row in range(len(options)):
         one = options.take(np.array([row]))
-        sized = as_simulated(Question(part), part, one, MARKET, **how)
+        sized = simulate_pool(Question(part), part, one, MARKET, **how)
         if sized is not None:
-            key = int(one.plans.engine[0]), int(one.plans.kv[0]), int(places(one.plans, MARKET)[0])
+            key = int(one.plans.engine[0]), int(one.plans.kv[0]), int(machine_locations(one.plans, MARKET)[0])
             found[key] = min(found.get(key, np.inf), at(sized.options.cost.usd_per_hour, 0))
     return found
 
@@ -66,10 +66,10 @@ def test_the_split_found_is_within_three_per_cent_of_the_best_of_all(workload: I
     question = Question(workload)
     plans = enumerate_allowed_plans(question, workload, MARKET, NullRejections(MARKET.accelerators))
     found = better_split(question, workload, plans, MARKET, ANY)
-    asked = prefill_of(workload, reserve_s(workload), 2.0), decode_of(workload, 0.0)
+    asked = prefill_workload(workload, decode_reserve_s(workload), 2.0), decode_workload(workload, 0.0)
     reads, writes = (search_plans(question, part, plans, MARKET, NullRejections(MARKET.accelerators)) for part in asked)
     assert len(reads) and len(writes)
-    least_read, least_written = cheapest(reads, asked[0]), cheapest(writes, asked[1], asked=DECODES)
+    least_read, least_written = cheapest(reads, asked[0]), cheapest(writes, asked[1], asked=DECODE_DEPLOYMENT)
     every = [usd + least_written[key] for key, usd in least_read.items() if key in least_written]
     assert (found is None) == (not every)
     if found is not None:
@@ -81,8 +81,8 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
     first = 0
     for workload, objective in product(ROUNDS[::3], Objective):
         question = Question(workload, objective=objective)
-        answer = recommend(question, MARKET)
-        again = recommend(question, MARKET)
+        answer = recommend_hardware(question, MARKET)
+        again = recommend_hardware(question, MARKET)
         assert answer.recommendations == again.recommendations
         if not answer.recommendations:
             continue
@@ -92,7 +92,7 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
         assert scores == sorted(scores, reverse=True)
         if split[0]:
             first += 1
-            posted = estimate(replace(question), answer.recommendations[0].estimate.deployment, MARKET)
+            posted = estimate_deployment(replace(question), answer.recommendations[0].estimate.deployment, MARKET)
             assert posted.performance == answer.recommendations[0].estimate.performance
             assert posted.cost == answer.recommendations[0].estimate.cost
             if objective is Objective.COST and len(answer.recommendations) > 1:
@@ -105,7 +105,7 @@ def test_pools_need_a_known_network() -> None:
     for market, many in ((MARKET, True), (SMALL, False)):
         plans = enumerate_allowed_plans(Question(ROUNDS[0]), ROUNDS[0], market, NullRejections(market.accelerators))
         card = market.accelerator_index[CARD.slug]
-        assert (card in splitting(plans, market, ANY).accelerator) == many
+        assert (card in disaggregating_plans(plans, market, ANY).accelerator) == many
 
 
 @pytest.mark.parametrize("bytes_per_s", [12.5e9, 1e9, 0.1e9])
@@ -117,7 +117,7 @@ def test_the_way_between_pools_is_no_fuller_than_a_service_is_planned_to_be(byte
         found = better_split(Question(workload), workload, plans, market, ANY)
         if found is not None:
             splits += 1
-            assert found[1].way.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
+            assert found[1].transfer.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s
             assert found[0].performance is not None and not found[0].performance.overloaded
     assert splits > 0 or bytes_per_s < 1e9
 
@@ -134,12 +134,12 @@ def test_limits_of_number_hold_for_both_pools_together() -> None:
 def test_a_pair_runs_one_engine_and_keeps_one_kind_of_cache() -> None:
     question = Question(ROUNDS[0])
     plans = enumerate_allowed_plans(question, ROUNDS[0], MARKET, NullRejections(MARKET.accelerators))
-    pairs = ranked_pairs(question, ROUNDS[0], plans, MARKET, ANY)
+    pairs = rank_pairs(question, ROUNDS[0], plans, MARKET, ANY)
     assert pairs is not None
     assert (pairs.reads.plans.engine == pairs.writes.plans.engine).all()
     assert (pairs.reads.plans.kv == pairs.writes.plans.kv).all()
-    assert (places(pairs.reads.plans, MARKET) == places(pairs.writes.plans, MARKET)).all()
-    usd = pairs.measures(question, ROUNDS[0]).usd
+    assert (machine_locations(pairs.reads.plans, MARKET) == machine_locations(pairs.writes.plans, MARKET)).all()
+    usd = pairs.ranking_measures(question, ROUNDS[0]).usd
     assert (np.diff(usd) >= 0).all()
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.rejections import Rejections, NullRejections
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import find, recommend
-from app.sizing.relaxations.changes import NOTHING, relaxations
+from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.relaxations.changes import NOT_FEASIBLE, find_relaxations
 from app.sizing.result import Change
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Slo
@@ -63,21 +63,21 @@ SIZES = {
 
 
 def feasible(question: Question, market: Catalog = SMALL) -> bool:
-    return bool(find(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates)
+    return bool(find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates)
 
 
 def does_in_one(question: Question, market: Catalog = SMALL) -> bool:
     """Whether replicas that prefill and decode are enough: effects are stated for these, two pools may take less."""
-    found = find(replace(question, limit=2), market, NullRejections(market.accelerators)).estimates
+    found = find_finalists(replace(question, limit=2), market, NullRejections(market.accelerators)).estimates
     return any(estimate.deployment.pools is None for estimate in found)
 
 
 def suggested(question: Question, market: Catalog = SMALL) -> tuple[Change, ...]:
     """What would have to give; nothing of a question that has an answer."""
     rejections = Rejections(market.accelerators)
-    if find(question, market, rejections).estimates:
+    if find_finalists(question, market, rejections).estimates:
         return ()
-    return relaxations(question, market, rejections.nearest())
+    return find_relaxations(question, market, rejections.closest_first())
 
 
 def with_value(question: Question, label: str, value: float) -> Question:
@@ -105,7 +105,7 @@ def check(question: Question, change: Change, market: Catalog = SMALL) -> None:
     """The stated value of one limit is enough, and a twentieth less is not. Where schedulers are simulated, much less
     is not: values are tried in steps, of the type that formulas say needs least.
     """
-    if change.effect == NOTHING or not change.change.startswith("raise ") or "every" in change.change:
+    if change.effect == NOT_FEASIBLE or not change.change.startswith("raise ") or "every" in change.change:
         return
     assert ", raise" not in change.change
     value = value_of(change.effect)
@@ -143,7 +143,7 @@ def test_two_changes_are_suggested_if_no_single_one_is_enough() -> None:
     """A large model on one small card: more cards alone do not do, nor do other types of which one is allowed."""
     wanted = Constraints(accelerators=("acme-card",), max_accelerators=1)
     changes = {c.change: c.effect for c in suggested(Question(replace(CHAT, model=LLAMA_70B), wanted))}
-    assert changes["raise max_accelerators (now 1)"] == NOTHING
+    assert changes["raise max_accelerators (now 1)"] == NOT_FEASIBLE
     assert changes["allow other accelerators, raise max_accelerators (now 1)"].startswith(
         "feasible at 8 accelerators: 8 x"
     )
@@ -152,7 +152,7 @@ def test_two_changes_are_suggested_if_no_single_one_is_enough() -> None:
 def test_limits_of_time_and_money_that_only_fall_together() -> None:
     fast = replace(CHAT, slo=Slo(0.001, 0.0001, None, 95.0))
     changes = suggested(Question(fast, Constraints(max_usd_per_hour=0.0001)))
-    assert changes[0].effect == NOTHING
+    assert changes[0].effect == NOT_FEASIBLE
     assert changes[-1].change == "remove every latency limit, raise max_usd_per_hour (now 0.0001)"
     assert re.match(r"feasible at [\d.]+ USD/h: \d+ x ", changes[-1].effect)
 
@@ -182,6 +182,6 @@ def test_a_deadline_that_would_do_does() -> None:
 
 
 def test_an_answer_without_a_recommendation_says_them() -> None:
-    answer = recommend(Question(CHAT, Constraints(max_usd_per_hour=0.1)), SMALL)
+    answer = recommend_hardware(Question(CHAT, Constraints(max_usd_per_hour=0.1)), SMALL)
     assert not answer.recommendations
     assert answer.sensitivity[0].change == "raise max_usd_per_hour (now 0.1)"

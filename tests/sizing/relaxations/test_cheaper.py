@@ -12,8 +12,8 @@ from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import SEGMENTS, PricingModel, Segment
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import find, recommend
-from app.sizing.relaxations.cheaper import ACCEPTING, BROKERS, COMMITMENT, SPOT, UNQUOTED, accepting_for, may_be_named
+from app.sizing.recommend import find_finalists, recommend_hardware
+from app.sizing.relaxations.cheaper import ACCEPTING, BROKERS, COMMITMENT, SPOT, UNQUOTED, acceptance_codes, open_acceptance_codes
 from app.sizing.snapshot import Catalog
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
@@ -29,21 +29,21 @@ def cheaper_options(
     workload: InferenceWorkload | TrainingWorkload = CHAT, of: Catalog = SMALL, **limits: object
 ) -> dict[str, Cheaper]:
     """What would cost less, by what has to be accepted."""
-    answer = recommend(Question(workload, Constraints(**limits)), of)  # type: ignore[arg-type]
+    answer = recommend_hardware(Question(workload, Constraints(**limits)), of)  # type: ignore[arg-type]
     return {c.accepting: c for c in answer.cheaper_if}
 
 
 def test_listings_are_classified_by_the_condition_to_accept() -> None:
-    codes = accepting_for(Question(CHAT), SMALL)
+    codes = acceptance_codes(Question(CHAT), SMALL)
     by_offer = {SMALL.offers[o].usd_per_hour: c for o, c in zip(SMALL.listings.offer, codes, strict=True) if o >= 0}
     assert by_offer == {40.0: -1, 44.0: -1, 16.0: SPOT, 24.0: COMMITMENT, 0.8: -1, 0.9: -1, 0.3: BROKERS}
-    owned = codes[SMALL.listings.owned]
+    owned = codes[SMALL.listings.is_owned]
     assert UNQUOTED in owned and -1 in owned
 
 
 def test_nothing_is_named_that_the_question_has_settled() -> None:
     def named(workload: InferenceWorkload | TrainingWorkload = CHAT, **limits: object) -> set[str]:
-        return {ACCEPTING[c] for c in may_be_named(Question(workload, Constraints(**limits)))}  # type: ignore[arg-type]
+        return {ACCEPTING[c] for c in open_acceptance_codes(Question(workload, Constraints(**limits)))}  # type: ignore[arg-type]
 
     assert named() == set(ACCEPTING)
     assert named(price_kinds=(PriceKind.PROVIDER,)) == {"a commitment", "spot capacity", PARTS}
@@ -63,7 +63,7 @@ def test_nothing_is_named_that_the_question_has_settled() -> None:
 
 def test_spot_capacity_is_suggested_with_its_savings_and_risk() -> None:
     big = replace(CHAT, peak_per_s=400.0, average_per_s=200.0)
-    answer = recommend(Question(big, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
+    answer = recommend_hardware(Question(big, Constraints(accelerators=("acme-big",), providers=("sky",))), SMALL)
     first = answer.recommendations[0].estimate
     found = {c.accepting: c for c in answer.cheaper_if}["spot capacity"]
     assert first.cost is not None and first.cost.usd_per_hour is not None
@@ -76,13 +76,13 @@ def test_consumer_hardware_is_suggested_but_not_recommended() -> None:
     toy = replace(BIG, slug="toy", name="Toy", segment=Segment.CONSUMER)
     cheap = replace(offer("big-8", 0.8), system=None, instance_type="toy-8", accelerator="toy")
     of = snapshot(accelerators=[*ACCELERATORS, toy], offers=[*OFFERS, cheap])
-    answer = recommend(Question(CHAT), of)
+    answer = recommend_hardware(Question(CHAT), of)
     assert "toy" not in {ranked.estimate.deployment.accelerator for ranked in answer.recommendations}
     found = {c.accepting: c for c in answer.cheaper_if}[PARTS]
     assert found.accelerator == "toy"
     assert found.usd_per_hour == pytest.approx(0.1 * found.total_accelerators)
     assert "ECC" in found.risk
-    asked = recommend(Question(CHAT, Constraints(segments=("consumer",))), of)
+    asked = recommend_hardware(Question(CHAT, Constraints(segments=("consumer",))), of)
     assert asked.recommendations[0].estimate.deployment.accelerator == "toy"
 
 
@@ -91,12 +91,12 @@ def of_all(question: Question, market: Catalog) -> float:
     bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
     limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
     asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
-    return next(iter(find(asked, market, NullRejections(market.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(asked, market, NullRejections(market.accelerators)).scores), math.inf)
 
 
 def saves_and_is_there(question: Question, market: Catalog) -> None:
     """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
-    found = find(replace(question, limit=1), market, NullRejections(market.accelerators))
+    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators))
     if not found.scores:
         assert found.cheaper_if == ()
         return

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import names_of
-from app.sizing.decisions.machines import candidates
+from app.sizing.columns import column_names
+from app.sizing.decisions.machines import find_candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.parts import Environment
@@ -62,7 +62,7 @@ STEADY: InferenceWorkload = InferenceWorkload(
 def achieved(rows: int = 1, **changed: float) -> Achieved:
     """The coefficients of the small catalogue, one row each."""
     known = {c.name: c.value for c in coefficients(**changed)}
-    return Achieved(**{name: np.full(rows, known[name]) for name in names_of(Achieved)})
+    return Achieved(**{name: np.full(rows, known[name]) for name in column_names(Achieved)})
 
 
 def planned(
@@ -77,7 +77,7 @@ def planned(
     """Plans of a model on the small catalogue."""
     limits = constraints or Constraints(accelerators=(fixed.accelerator,) if fixed else ())
     turned_down = rejections or Rejections(of.accelerators)
-    machines = candidates(of, limits, Economics(), Assumptions(), turned_down, fixed=fixed)
+    machines = find_candidates(of, limits, Economics(), Assumptions(), turned_down, fixed=fixed)
     asked = InferenceWorkload(**{f: getattr(STEADY, f) for f in STEADY.__slots__} | {"model": model} | workload)
     return enumerate_plans(
         model,
@@ -87,7 +87,7 @@ def planned(
         turned_down,
         Assumptions(),
         phase=serving_backend(asked).phase,
-        personal=asked.personal,
+        personal=asked.is_personal,
         fixed=fixed,
     )
 
@@ -114,7 +114,7 @@ def on_big(model: ModelArchitecture = DENSE, *, of: Catalog = SMALL, **fixed: An
 
 def flat_step(seconds: float) -> StepTerms:
     """A step that takes the same time whatever the batch."""
-    terms: dict[str, Any] = dict.fromkeys(names_of(StepTerms), np.zeros(1))
+    terms: dict[str, Any] = dict.fromkeys(column_names(StepTerms), np.zeros(1))
     known = {
         "pipeline_parallel": 1.0,
         "data_parallel": 1.0,
@@ -132,7 +132,7 @@ def flat_step(seconds: float) -> StepTerms:
 
 def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float = 0.005) -> PrefillTerms:
     """Prompts that take the same time each, alone or together."""
-    terms: dict[str, Any] = dict.fromkeys(names_of(PrefillTerms), np.zeros(1))
+    terms: dict[str, Any] = dict.fromkeys(column_names(PrefillTerms), np.zeros(1))
     known = {"prompt_linear_s": seconds, "new_tokens": new_tokens, "request_s": request_s}
     ones = {"overlapped_stages": 1.0, "data_parallel": 1.0, "exponent": 1.0}
     terms["host"] = None
@@ -141,7 +141,7 @@ def flat_prefill(seconds: float, *, new_tokens: float = 800.0, request_s: float 
 
 def memory_of(sequences: float, *, max_batched_tokens: float = 1000.0) -> ServingMemory:
     """Memory for a number of concurrent sequences."""
-    columns: dict[str, Any] = dict.fromkeys(names_of(ServingMemory), np.zeros(1))
+    columns: dict[str, Any] = dict.fromkeys(column_names(ServingMemory), np.zeros(1))
     known = {"sequences": np.full(1, float(sequences)), "max_batched_tokens": np.full(1, max_batched_tokens)}
     return ServingMemory(**columns | known | {"prefixes": None, "host": None})
 

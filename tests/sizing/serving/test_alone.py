@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.alone import best_single_service
 from tests.examples import CHAT, LLAMA_8B
 from tests.sizing.small import SMALL
@@ -18,7 +18,7 @@ def test_it_is_what_a_recommendation_ranks_first() -> None:
     best = best_single_service(question, SMALL_CHAT, SMALL)
     assert best is not None
     assert len(best) == 1
-    first = recommend(question, SMALL).recommendations[0].estimate
+    first = recommend_hardware(question, SMALL).recommendations[0].estimate
     assert SMALL.accelerators[int(best.accelerator[0])].slug == first.deployment.accelerator
     assert first.cost is not None
     assert float(best.cost.usd_per_hour[0]) == first.cost.usd_per_hour

@@ -9,7 +9,7 @@ import pytest
 
 from app.errors import Conflict
 from app.sizing.model.sample import SampleWork
-from app.sizing.question import Deployment, Drafting, Question, Speculative
+from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.serving.asked import (
     check_speculation,
     hardware_holds_replicas,
@@ -108,13 +108,13 @@ def test_machines_hold_what_is_put_on_them() -> None:
 
 
 def test_drafting_needs_tokens_and_the_layer_it_drafts_with() -> None:
-    def check(method: Drafting, workload: InferenceWorkload = STEADY) -> None:
+    def check(method: DraftMethod, workload: InferenceWorkload = STEADY) -> None:
         check_speculation(Deployment("acme-big", speculative=Speculative(method, 2, 0.5)), workload)
 
-    check(Drafting.EAGLE)
+    check(DraftMethod.EAGLE)
     check_speculation(Deployment("acme-big"), varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
     with pytest.raises(Conflict, match="multi-token"):
-        check(Drafting.MTP)
-    check(Drafting.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))
+        check(DraftMethod.MTP)
+    check(DraftMethod.MTP, varied(model=replace(DENSE, mtp_params=1_000_000)))
     with pytest.raises(Conflict, match="generates tokens"):
-        check(Drafting.NGRAM, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))
+        check(DraftMethod.NGRAM, varied(model=replace(DENSE, sample=SampleWork(flops=1e9))))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate, Ranked
 from app.sizing.serving.assurance import has_speed_limits, log_slack, success_probability
 from app.sizing.serving.margins import Margins
@@ -90,7 +90,7 @@ def test_speed_is_asked_for_by_a_rate_or_by_limits() -> None:
 
 def test_what_was_sized_holds_with_the_confidence_asked_for(market: Catalog) -> None:
     for confidence in (0.5, 0.8, 0.87):
-        for ranked in recommend(asked(replace(CHAT, model=LLAMA_70B), confidence, limit=20), market).recommendations:
+        for ranked in recommend_hardware(asked(replace(CHAT, model=LLAMA_70B), confidence, limit=20), market).recommendations:
             found = ranked.estimate.assurance
             assert found is not None
             assert found.asked == confidence
@@ -110,7 +110,7 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
     market: Catalog, workload: InferenceWorkload, accelerator: str
 ) -> None:
     fixed = Deployment(accelerator, engine="vllm", tensor_parallel=8, pipeline_parallel=1, weight_format="bf16")
-    found = [estimate(asked(workload, c), fixed, market) for c in (0.5, 0.7, 0.8, 0.95)]
+    found = [estimate_deployment(asked(workload, c), fixed, market) for c in (0.5, 0.7, 0.8, 0.95)]
     replicas = []
     for one in found:
         assert one.assurance is not None
@@ -132,7 +132,7 @@ def test_more_confidence_never_costs_less(
 ) -> None:
     """But for the largest batch, which formulas set by the confidence before the number is simulated."""
     low, high = sorted((one, other))
-    less, more = (cheapest(recommend(asked(workload, c, limit=1), market)) for c in (low, high))
+    less, more = (cheapest(recommend_hardware(asked(workload, c, limit=1), market)) for c in (low, high))
     assert more >= less * 0.7
 
 
@@ -146,13 +146,13 @@ def sized(found: Estimate) -> list[float]:
 def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_same(
     market: Catalog, workload: InferenceWorkload, confidence: float
 ) -> None:
-    for ranked in recommend(asked(workload, confidence), market).recommendations:
+    for ranked in recommend_hardware(asked(workload, confidence), market).recommendations:
         found = ranked.estimate
         assert found.assurance is not None
         assert (found.assurance.meets_slo or 0) >= confidence - 1e-6
         assert found.assurance.fits >= confidence - 1e-6
         assert all(b >= a for a, b in pairwise(sized(found)))
-        again = estimate(asked(workload, confidence), found.deployment, market)
+        again = estimate_deployment(asked(workload, confidence), found.deployment, market)
         assert again.assurance is not None
         if found.deployment.pools is not None:  # levels are sums of two pools, which neither distinguishes
             assert again.assurance.meets_slo == pytest.approx(found.assurance.meets_slo, rel=1e-9)
@@ -165,7 +165,7 @@ def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_sa
                 replicas = level.total_accelerators // (found.deployment.accelerators_per_replica or 1)
                 spare = workload.redundancy.spare
                 larger = replace(found.deployment, replicas=replicas - spare, total_accelerators=None, nodes=None)
-                carried = estimate(asked(workload, level.confidence), larger, market).assurance
+                carried = estimate_deployment(asked(workload, level.confidence), larger, market).assurance
                 assert carried is not None
                 assert (carried.meets_slo or 0) >= level.confidence - 1e-6
 
@@ -187,7 +187,7 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
     workload = replace(workload, load=load, in_flight=float(in_flight))
     if load is not Load.OPEN:
         workload = replace(workload, peak_per_s=0.0, average_per_s=0.0, target_utilization=1.0)
-    for ranked in recommend(asked(workload, 0.8), market).recommendations:
+    for ranked in recommend_hardware(asked(workload, 0.8), market).recommendations:
         found = ranked.estimate.performance
         assert found is not None
         assert found.interval.low <= (found.output_tokens_per_s or 0) <= found.interval.high
@@ -211,7 +211,7 @@ def test_many_times_the_replicas_are_no_answer(market: Catalog, monkeypatch: pyt
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", 2.0)
 
     def levels() -> list[tuple[int | None, ...]]:
-        found = [r.estimate.assurance for r in recommend(question, market).recommendations]
+        found = [r.estimate.assurance for r in recommend_hardware(question, market).recommendations]
         return [tuple(level.total_accelerators for level in a.by_level) for a in found if a is not None]
 
     shown = levels()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.choice import exceeds_accelerators, is_complete
 from app.sizing.serving.measured import Settings
@@ -34,7 +34,7 @@ def test_machines_larger_than_the_request_are_marked() -> None:
 
 
 def test_a_machine_larger_than_asked_for_is_taken_where_there_is_no_other_and_says_what_idles() -> None:
-    found = estimate(Question(CHAT), Deployment("acme-big", total_accelerators=2), SMALL)
+    found = estimate_deployment(Question(CHAT), Deployment("acme-big", total_accelerators=2), SMALL)
     assert found.fits
     assert found.deployment.total_accelerators == 8
     (idle,) = (r for r in found.explanation if r.code == "idle_accelerators")
@@ -48,7 +48,7 @@ def test_a_machine_larger_than_asked_for_is_taken_where_there_is_no_other_and_sa
 def test_limits_that_cannot_be_met_still_get_a_deployment_that_can_be_posted_back(load: Load, slo: Slo) -> None:
     workload = replace(BUSY, slo=slo, load=load, in_flight=5000.0)
     for asked in (Deployment("acme-big"), Deployment("acme-big", total_accelerators=8)):
-        found = estimate(Question(workload, trace=True), asked, SMALL)
+        found = estimate_deployment(Question(workload, trace=True), asked, SMALL)
         d, p = found.deployment, found.performance
         assert found.fits
         assert p is not None
@@ -56,7 +56,7 @@ def test_limits_that_cannot_be_met_still_get_a_deployment_that_can_be_posted_bac
         assert (d.total_accelerators or 0) <= 10_000_000
         if load is Load.OPEN:
             assert (p.requests_per_s_capacity, p.utilization_at_peak, p.overloaded) == (0.0, None, True)
-        again = estimate(Question(workload, trace=True), d, SMALL)
+        again = estimate_deployment(Question(workload, trace=True), d, SMALL)
         assert (again.deployment, again.performance, again.cost) == (d, p, found.cost)
 
 
@@ -64,11 +64,11 @@ def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market
     question = Question(replace(CHAT, model=LLAMA_70B))
 
     def near(**fixed: Any) -> list[str]:
-        found = estimate(question, Deployment("nvidia-h100-sxm5-80gb", **fixed), market)
+        found = estimate_deployment(question, Deployment("nvidia-h100-sxm5-80gb", **fixed), market)
         return [r.text for r in found.explanation if r.code == "near_tie"]
 
     only = Constraints(accelerators=("nvidia-h100-sxm5-80gb",))
-    (ranked,) = recommend(replace(question, constraints=only), market).recommendations
+    (ranked,) = recommend_hardware(replace(question, constraints=only), market).recommendations
     assert near() == [r.text for r in ranked.estimate.explanation if r.code == "near_tie"] != []
     assert near(engine="vllm") == []
     assert all("do about as much" in text for text in near(total_accelerators=8))

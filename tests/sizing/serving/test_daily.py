@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Constraints, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
 from app.sizing.workload import HOURS, InferenceWorkload, Shares, Slo
 from tests.examples import CHAT
@@ -37,7 +37,7 @@ def usd_per_day(answer: Answer) -> list[float]:
 
 def test_hours_that_are_given_back_beat_a_commitment_and_a_flat_day_does_not() -> None:
     paid = [
-        recommend(Question(daily(shares), RENT), SMALL).recommendations[0].estimate.deployment.pricing_model
+        recommend_hardware(Question(daily(shares), RENT), SMALL).recommendations[0].estimate.deployment.pricing_model
         for shares in (NIGHT, FLAT, ())
     ]
     assert paid == [PricingModel.ON_DEMAND, PricingModel.RESERVED_1Y, PricingModel.RESERVED_1Y]
@@ -49,7 +49,7 @@ def test_small_machines_that_follow_the_load_beat_a_large_one_that_costs_less_at
     patient = replace(CHAT, peak_per_s=10.0, slo=Slo(20.0, 0.5, None, 95))
     question = Question(patient, Constraints(pricing_models=(PricingModel.ON_DEMAND,)))
     first = [
-        recommend(replace(question, workload=workload), market).recommendations[0].estimate.deployment.accelerator
+        recommend_hardware(replace(question, workload=workload), market).recommendations[0].estimate.deployment.accelerator
         for workload in (patient, daily(NIGHT, patient))
     ]
     assert first == ["acme-big", "acme-card"]
@@ -62,7 +62,7 @@ def test_the_cheapest_day_is_first_and_is_the_reported_day(
 ) -> None:
     workload = daily(shares, replace(CHAT, peak_per_s=peak_per_s))
     question = Question(workload, Constraints(pricing_models=pricing))
-    answer = recommend(question, SMALL)
+    answer = recommend_hardware(question, SMALL)
     days = usd_per_day(answer)
     assert days == sorted(days)
     for ranked in answer.recommendations:
@@ -71,7 +71,7 @@ def test_the_cheapest_day_is_first_and_is_the_reported_day(
         assert cost.usd_per_hour is not None
         assert cost.usd_per_day is not None
         assert cost.usd_per_day <= 24 * cost.usd_per_hour * (1 + 1e-12)
-        again = estimate(question, ranked.estimate.deployment, SMALL)
+        again = estimate_deployment(question, ranked.estimate.deployment, SMALL)
         assert again.cost is not None
         assert again.cost.usd_per_day == cost.usd_per_day
         assert again.day is not None
@@ -85,7 +85,7 @@ def test_more_in_any_hour_never_makes_the_best_day_cheaper(
 ) -> None:
     higher = tuple(min(1.0, share + more * (i == hour)) for i, share in enumerate(shares))
     busy = replace(CHAT, peak_per_s=peak_per_s)
-    before, after = (usd_per_day(recommend(Question(daily(s, busy), limit=3), SMALL)) for s in (shares, higher))
+    before, after = (usd_per_day(recommend_hardware(Question(daily(s, busy), limit=3), SMALL)) for s in (shares, higher))
     if before:
         assert after[0] >= before[0] * (1 - 1e-9)
 
@@ -95,7 +95,7 @@ def test_more_in_any_hour_never_makes_the_best_day_cheaper(
 def test_a_flat_day_ranks_as_a_service_without_hours(peak_per_s: float, objective: Objective) -> None:
     busy = replace(CHAT, peak_per_s=peak_per_s, average_per_s=peak_per_s)
     flat, plain = (
-        recommend(Question(replace(busy, hourly_shares=shares), objective=objective), SMALL) for shares in (FLAT, ())
+        recommend_hardware(Question(replace(busy, hourly_shares=shares), objective=objective), SMALL) for shares in (FLAT, ())
     )
     assert [r.estimate.deployment for r in flat.recommendations] == [
         r.estimate.deployment for r in plain.recommendations

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.columns import names_of, one
+from app.sizing.columns import column_names, one
 from app.sizing.serving.host_weights import (
     HostMemory,
     HostStep,
@@ -85,7 +85,7 @@ def on_host(**changed: float) -> HostOffload:
 
 def test_nothing_on_a_host_takes_no_time_and_leaves_everything() -> None:
     none = HostOffload.without_offload(2)
-    assert all(np.isfinite(getattr(none, name)).all() for name in names_of(HostOffload))
+    assert all(np.isfinite(getattr(none, name)).all() for name in column_names(HostOffload))
     step = host_step(DENSE, none, col(1e9, 1e9))
     assert host_pass_s(step, col(1, 8), col(1, 1), col(1, 8), col(1, 8)).tolist() == [0, 0]
     assert none.distinct_placements[0] == 1
@@ -93,7 +93,7 @@ def test_nothing_on_a_host_takes_no_time_and_leaves_everything() -> None:
 
 
 def test_hosts_of_one_kind_are_those_that_replicas_read_alike() -> None:
-    two = HostOffload(*(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in names_of(HostOffload)))
+    two = HostOffload(*(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in column_names(HostOffload)))
     assert two.distinct_placements[1].tolist() == [1, 1]
     two.room_bytes[1] = 71.0
     count, which = two.distinct_placements

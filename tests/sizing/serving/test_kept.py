@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.curves import Curve
 from app.sizing.serving.kept import CURVE_CACHE, CurveCache, curve_key, workload_key
 from app.sizing.serving.simulation import Replica
@@ -81,9 +81,9 @@ def test_an_answer_is_the_same_whatever_was_asked_before() -> None:
         for changes in ({}, *OTHERS[1::3])
         for limits in (Constraints(), Constraints(max_accelerators=12))
     ]
-    warm = [recommend(question, SMALL) for question in (*questions, *questions)]
+    warm = [recommend_hardware(question, SMALL) for question in (*questions, *questions)]
     for question, *found in zip(questions, warm, warm[len(questions) :], strict=False):
         CURVE_CACHE.clear()
-        fresh = recommend(question, SMALL)
+        fresh = recommend_hardware(question, SMALL)
         assert [a.recommendations for a in found] == [fresh.recommendations] * 2
         assert [a.assumptions for a in found] == [fresh.assumptions] * 2

@@ -11,7 +11,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
-from app.sizing.question import Drafting, Speculative
+from app.sizing.question import DraftMethod, Speculative
 from app.sizing.serving.communication import link_speed
 from app.sizing.serving.kinds import SINGLE_FORWARD, AUTOREGRESSIVE, meets_unloaded_limits, serving_backend
 from app.sizing.serving.load import StreamSpeed
@@ -68,7 +68,7 @@ def test_a_streams_step_reads_half_its_output_and_its_prompt_is_computed_but_for
 
 
 def test_speculation_reaches_the_step() -> None:
-    found = streamed(STEADY, Speculative(Drafting.NGRAM, 3, 0.5))
+    found = streamed(STEADY, Speculative(DraftMethod.NGRAM, 3, 0.5))
     assert (found.step.drafted_tokens, found.step.accepted_tokens_per_step) == (3, 1.875)
     assert streamed(STEADY).step.drafted_tokens == 0
 

@@ -78,14 +78,14 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     by_rules = replace(plans, stacks=Indexed(replace(stacks, expected=~stacks.expected), plans.stacks.rows))
     found = plan_neighbourhoods(STEADY, by_rules, evidence, assumed)
     spread = SPREADS.get_spread("tpot")
-    assert spread.scale(found).tolist() == pytest.approx((1.3 * spread.scale(known)).tolist())
+    assert spread.relative_spread(found).tolist() == pytest.approx((1.3 * spread.relative_spread(known)).tolist())
 
 
 def test_samples_are_off_by_what_their_published_results_were_wherever_they_run() -> None:
     """Measured over predicted 0.6 at the tenth percentile: at 90 % a batch takes 1 / 0.6 times as long."""
     spread, latency = sample_spreads(0.6, 1.9)
-    scale = spread.scale(AROUND)
-    assert spread.factor(0.9, scale).tolist() == pytest.approx([1 / 0.6] * 2)
-    assert spread.factor(0.1, scale).tolist() == pytest.approx([1 / 1.9] * 2)
-    assert spread.factor(0.5, scale).tolist() == [1, 1]
+    scale = spread.relative_spread(AROUND)
+    assert spread.error_factor(0.9, scale).tolist() == pytest.approx([1 / 0.6] * 2)
+    assert spread.error_factor(0.1, scale).tolist() == pytest.approx([1 / 1.9] * 2)
+    assert spread.error_factor(0.5, scale).tolist() == [1, 1]
     assert list(spread.worse) == sorted(latency.worse)

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from app.errors import Conflict
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
 from app.sizing.hardware.prices import PriceKind
 from app.sizing.hardware.support.records import EngineSupport
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import find
+from app.sizing.recommend import find_finalists
 from app.sizing.result import Estimate
 from app.sizing.serving.offload import EXPERTS, EXPERTS_FIRST, LAYERS, OFFLOAD_TARGETS, offload_targets, replica_within_constraints
 from app.sizing.snapshot import Catalog
@@ -71,7 +71,7 @@ def judged(
         "weights_on_host": share,
     } | asked
     question = Question(work or personal(), Constraints(confidence=0.5), trace=True)
-    return estimate(question, Deployment("bolt-desk", engine=engine, **fixed), AT_HOME)
+    return estimate_deployment(question, Deployment("bolt-desk", engine=engine, **fixed), AT_HOME)
 
 
 def tpot_s(found: Estimate) -> float:
@@ -107,7 +107,7 @@ def test_the_share_is_the_least_of_whole_layers_that_fits() -> None:
 def test_a_deployment_posted_back_is_the_same() -> None:
     found = judged()
     question = Question(personal(), Constraints(confidence=0.5), trace=True)
-    again = estimate(question, found.deployment, AT_HOME)
+    again = estimate_deployment(question, found.deployment, AT_HOME)
     assert again.performance == found.performance
     assert again.memory == found.memory
     assert again.cost == found.cost
@@ -174,19 +174,19 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(Conflict, match="offloads only routed experts"):
         judged(1.0, "ktransformers", work=personal(MIXTRAL))
     with pytest.raises(Conflict, match="weights_on_host: none of these engines"):
-        estimate(Question(personal()), Deployment("acme-card", engine="vllm", weights_on_host=0.5), snapshot())
+        estimate_deployment(Question(personal()), Deployment("acme-card", engine="vllm", weights_on_host=0.5), snapshot())
     with pytest.raises(Conflict, match="at most"):
         judged(0.5, "ktransformers")  # a dense model has no experts
     picture = replace(CHAT, model=registered("google/vit-base-patch16-224"))
     with pytest.raises(Conflict, match="generate tokens"):
-        estimate(Question(picture), Deployment("acme-big", weights_on_host=0.5), snapshot())
+        estimate_deployment(Question(picture), Deployment("acme-big", weights_on_host=0.5), snapshot())
 
 
 def test_a_host_with_too_little_memory_is_reported() -> None:
     poor = replace(DESKTOP, ram_bytes=16 * GIB)
     at_home = snapshot(accelerators=(BIG, CARD, SMALL_CARD, RARE), systems=(poor,), offers=(), support=ALSO)
     asked = Deployment("bolt-desk", system="desk-1", engine="llama.cpp", weight_format=Q4)
-    found = estimate(Question(personal(), Constraints(confidence=0.5)), asked, at_home)
+    found = estimate_deployment(Question(personal(), Constraints(confidence=0.5)), asked, at_home)
     assert not found.fits
     assert "of host memory are needed" in found.explanation[0].text
 
@@ -194,7 +194,7 @@ def test_a_host_with_too_little_memory_is_reported() -> None:
 def ranked(work: InferenceWorkload, market: Catalog = AT_HOME, **limits: Any) -> list[Estimate]:
     """What an open question finds."""
     constraints = Constraints(confidence=0.5, price_kinds=ALL_KINDS, **limits)
-    return list(find(Question(work, constraints), market, Rejections(market.accelerators)).estimates)
+    return list(find_finalists(Question(work, constraints), market, Rejections(market.accelerators)).estimates)
 
 
 def test_it_competes_only_for_a_handful_and_where_nothing_else_fits() -> None:
@@ -214,9 +214,9 @@ def test_it_competes_only_for_a_handful_and_where_nothing_else_fits() -> None:
 def test_a_plan_that_the_host_makes_too_slow_is_reported() -> None:
     rejections = Rejections(AT_HOME.accelerators)
     hasty = personal(slo=Slo(None, 0.1, None, 95))
-    found = find(Question(hasty, Constraints(confidence=0.5, price_kinds=ALL_KINDS)), AT_HOME, rejections)
+    found = find_finalists(Question(hasty, Constraints(confidence=0.5, price_kinds=ALL_KINDS)), AT_HOME, rejections)
     assert not [e for e in found.estimates if e.deployment.accelerator == "bolt-desk"]
-    (miss,) = [r for r in rejections.nearest() if r.accelerator == "bolt-desk"]
+    (miss,) = [r for r in rejections.closest_first() if r.accelerator == "bolt-desk"]
     assert miss.code == "too_slow_per_token"
     assert miss.text.endswith("Part of the weights is in host memory, because they do not all fit on the accelerators.")
 

@@ -31,7 +31,7 @@ def deployed(
 def test_an_engine_schedules_as_its_record_says_on_such_a_device() -> None:
     for engine in ("vllm", "tensorrt-llm"):
         for offline in (False, True):
-            own = engine_named(engine).scheduling.on(BIG.memory_bytes or 0.0, BIG.family, offline=offline)
+            own = engine_named(engine).scheduling.for_device(BIG.memory_bytes or 0.0, BIG.family, offline=offline)
             assert deployed(engine, offline=offline) == own
 
 
@@ -40,4 +40,4 @@ def test_what_is_set_is_set() -> None:
     asked = SchedulerSettings(batch_wait_steps=20, batch_wait_share=0.9)
     found = deployed("tensorrt-llm", asked)
     assert (found.batch_wait_steps, found.batch_wait_share, found.chunked) == (20, 0.9, False)
-    assert deployed("vllm", found.settings).settings == found.settings
+    assert deployed("vllm", found.to_settings).to_settings == found.to_settings

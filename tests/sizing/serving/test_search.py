@@ -106,7 +106,7 @@ def test_each_filter_says_what_was_missing() -> None:
 def test_types_that_cannot_even_start_in_time_say_how_long_they_need() -> None:
     kept, _, rejections = found(varied(load=Load.OFFLINE, volume_requests=10.0, deadline_s=40.0))
     assert not len(kept)
-    late = rejections.nearest()[0]
+    late = rejections.closest_first()[0]
     assert (late.code, late.unit, late.available) == ("too_slow", "hours", 40 / 3600)
     assert (late.needed or 0.0) * 3600 > 45.0
     assert late.text.startswith("At 50 % confidence, Acme ")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import names_of
+from app.sizing.columns import column_names
 from app.sizing.model.sample import SampleWork
 from app.sizing.serving.host import HostWork
 from app.sizing.serving.measured import Memory, OperatingPoint, Settings
@@ -66,7 +66,7 @@ def test_a_tiny_or_shared_device_gives_less() -> None:
 
 
 def memory(sequences: float) -> Memory:
-    columns: dict[str, Any] = dict.fromkeys(names_of(Memory), np.zeros(1))
+    columns: dict[str, Any] = dict.fromkeys(column_names(Memory), np.zeros(1))
     return Memory(**columns | {"sequences": col(sequences)})
 
 

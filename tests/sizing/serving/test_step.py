@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.model.formats import KV_FORMATS
-from app.sizing.question import Drafting, Speculative
+from app.sizing.question import DraftMethod, Speculative
 from app.sizing.serving.communication import LinkUse
 from app.sizing.serving.context import ContextExchange
 from app.sizing.serving.exchange import ExpertExchange
@@ -143,7 +143,7 @@ def test_speculation_drafts_verifies_and_gains_several_tokens() -> None:
 def test_a_layer_and_the_head_draft_a_token() -> None:
     plain = terms()
     assert with_speculative_decoding(plain, DENSE, None) is plain
-    found = with_speculative_decoding(plain, DENSE, Speculative(Drafting.EAGLE, 2, 0.5))
+    found = with_speculative_decoding(plain, DENSE, Speculative(DraftMethod.EAGLE, 2, 0.5))
     layer, head = DENSE.prompt_matmul_params / 4, DENSE.head_matmul_params
     assert (found.drafted_tokens, found.accepted_tokens_per_step) == (2, 1.75)
     assert found.draft_share == pytest.approx((layer + head) / DENSE.matmul_params)

@@ -8,12 +8,12 @@ import pytest
 
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.tightest import limits_with_margins, prediction_limits, tightest_limits
-from app.sizing.workload import Slo, mixed_workload
+from app.sizing.workload import Slo, build_mixed_workload
 from tests.examples import CHAT, col
 
 CHATS = replace(CHAT, slo=Slo(0.5, 0.04, None, 95))
-PAPERS = replace(CHAT, slo=Slo(5.0, 0.1, None, 90), output_tokens=CHAT.output_tokens.longer(100))
-BOTH = mixed_workload([("chats", CHATS), ("papers", PAPERS)])
+PAPERS = replace(CHAT, slo=Slo(5.0, 0.1, None, 90), output_tokens=CHAT.output_tokens.add_tokens(100))
+BOTH = build_mixed_workload([("chats", CHATS), ("papers", PAPERS)])
 
 
 def test_one_kind_of_traffic_has_its_own_limits_less_the_margin() -> None:

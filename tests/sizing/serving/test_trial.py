@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.decisions.ranking import score_of
+from app.sizing.decisions.ranking import objective_score
 from app.sizing.question import Objective
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.trial import SimulationQueue
@@ -15,7 +15,7 @@ from tests.sizing.serving.test_finalists import BUSY, asked, options_of
 
 def trial_of(options: Options, *best: int) -> SimulationQueue:
     """A trial by cost that has rows wait."""
-    return SimulationQueue(options, score_of(Objective.COST, measures(BUSY, options)), np.array(best))
+    return SimulationQueue(options, objective_score(Objective.COST, measures(BUSY, options)), np.array(best))
 
 
 def test_in_the_place_of_a_layout_that_failed_another_of_its_type_is_tried() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column
-from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.machines import find_candidates
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.estimate import estimate
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.estimate import estimate_deployment
+from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.question import Constraints, Deployment, Economics, Question
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
@@ -40,7 +40,7 @@ def plans_of(market: Catalog, workload: TrainingWorkload, confidence: float = 0.
     """All layouts of one accelerator that a deployment leaves open; predictions are taken at their word unless said."""
     deployment = Deployment(**{"accelerator": H100, **fixed})
     rejections = Rejections(market.accelerators)
-    found = candidates(
+    found = find_candidates(
         market,
         Constraints(accelerators=(deployment.accelerator,)),
         Economics(),
@@ -56,7 +56,7 @@ def plans_of(market: Catalog, workload: TrainingWorkload, confidence: float = 0.
 
 
 # What tests of memory count by, whatever Megatron's own habits are.
-RECIPE = RecipeSaid(gradients="as_weights")
+RECIPE = RecipeSettings(gradients="as_weights")
 
 
 def one(market: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingPlans:
@@ -75,7 +75,7 @@ def asked(
 ) -> Estimate:
     """The estimate of a deployment; the median prediction unless a confidence is given."""
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
-    return estimate(Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, market)
+    return estimate_deployment(Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, market)
 
 
 def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> MemoryParts:

@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Objective, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, LLAMA_70B, PRETRAIN, registered
 
-NEAR_TIE = Assumptions.usual("near_tie_share")
+NEAR_TIE = Assumptions.default_value("near_tie_share")
 MIXTURE = registered("Qwen/Qwen3-30B-A3B")
 TYPES = ("nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb", "amd-mi300x", "nvidia-gb200-186gb", "google-tpu-v5e")
 RUNS = st.builds(
@@ -50,7 +50,7 @@ def test_every_number_of_machines_is_answered(
     market: Catalog, w: TrainingWorkload, name: str, machines: int, each: int
 ) -> None:
     """With a batch of whole micro-batches, near the one asked where anything that fits is."""
-    found = estimate(Question(w), Deployment(name, total_accelerators=machines * each), market)
+    found = estimate_deployment(Question(w), Deployment(name, total_accelerators=machines * each), market)
     d = found.deployment
     assert d.accelerators_per_replica == machines * each
     assert d.data_parallel and d.micro_batch_sequences
@@ -66,7 +66,7 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
     market: Catalog, w: TrainingWorkload, name: str, objective: Objective, confidence: float
 ) -> None:
     question = Question(w, Constraints(accelerators=(name,), confidence=confidence), objective=objective)
-    answer = recommend(question, market)
+    answer = recommend_hardware(question, market)
     if not answer.recommendations:
         return
     best, curve = answer.recommendations[0].estimate, answer.scaling
@@ -79,10 +79,10 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
         return  # a search tries no more replicas than there are sequences in a step; a size that is given may have more
     assert [p.days for p in curve.points if p.accelerators == size] == pytest.approx([best.performance.days])
     asked = replace(question, constraints=Constraints(confidence=confidence))
-    same = estimate(asked, Deployment(name, accelerators_per_replica=size), market)
+    same = estimate_deployment(asked, Deployment(name, accelerators_per_replica=size), market)
 
     assert (same.deployment, same.performance) == (best.deployment, best.performance)
-    again = estimate(asked, best.deployment, market)
+    again = estimate_deployment(asked, best.deployment, market)
     assert (again.deployment, again.performance, again.cost) == (best.deployment, best.performance, best.cost)
 
 
@@ -94,7 +94,7 @@ def test_more_time_or_more_accelerators_allowed_never_cost_more(
 
     def cost(workload: TrainingWorkload, accelerators: int | None) -> float:
         limits = Constraints(accelerators=(name,), max_accelerators=accelerators)
-        ranked = recommend(Question(workload, limits, limit=1), market).recommendations
+        ranked = recommend_hardware(Question(workload, limits, limit=1), market).recommendations
         return usd(ranked[0].estimate) if ranked else float("inf")
 
     now = cost(w, 8 * most)
@@ -114,10 +114,10 @@ def test_what_is_left_open_is_never_worse_than_a_layout_given_by_hand(
 ) -> None:
     question = Question(replace(w, deadline_s=1e12))
     given = Deployment(name, total_accelerators=size)
-    free = estimate(question, given, market)
+    free = estimate_deployment(question, given, market)
     if size % (tensor * pipeline):
         return
-    by_hand = estimate(question, replace(given, tensor_parallel=tensor, pipeline_parallel=pipeline), market)
+    by_hand = estimate_deployment(question, replace(given, tensor_parallel=tensor, pipeline_parallel=pipeline), market)
     if not by_hand.fits or by_hand.assurance is None or by_hand.assurance.fits < question.constraints.confidence:
         return
     if any(r.code == "batch" for r in (*by_hand.explanation, *free.explanation)):

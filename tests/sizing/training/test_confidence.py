@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Assurance, Estimate, Interval
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method, TrainingWorkload
@@ -39,13 +39,13 @@ RUNS = st.builds(
     st.sampled_from([16, 96, 1024, 1536]),
     st.floats(0.2, 365),
 )
-NEAR_TIE = Assumptions.usual("near_tie_share")
+NEAR_TIE = Assumptions.default_value("near_tie_share")
 CONFIDENCES = st.floats(0.5, 0.95)
 
 
 def found(market: Catalog, workload: TrainingWorkload, confidence: float, limit: int = 3) -> list[Estimate]:
     question = Question(workload, Constraints(confidence=confidence), limit=limit)
-    return [r.estimate for r in recommend(question, market).recommendations]
+    return [r.estimate for r in recommend_hardware(question, market).recommendations]
 
 
 def assurance(e: Estimate) -> Assurance:
@@ -125,7 +125,7 @@ def test_intervals_hold_the_point_and_stay_inside_physics(
 @given(RUNS, CONFIDENCES)
 def test_a_recommendation_posted_back_is_as_sure(market: Catalog, w: TrainingWorkload, confidence: float) -> None:
     for e in found(market, w, confidence):
-        again = estimate(Question(w, Constraints(confidence=confidence)), e.deployment, market)
+        again = estimate_deployment(Question(w, Constraints(confidence=confidence)), e.deployment, market)
         assert again.assurance == e.assurance
         assert again.performance == e.performance
         assert again.cost == e.cost

@@ -65,5 +65,5 @@ def test_a_reserve_never_asks_for_more_as_states_are_sharded_further() -> None:
     states = np.linspace(0.0, 200.0, 400)
     for moving in (1.0, 10.0, 50.0):
         total = states + moving
-        scale = PEAKS.scale(memory_neighbourhood(states, total, np.full(400, True), np.ones(400)))
-        assert (np.diff(total * PEAKS.factor(0.95, scale)) >= 0).all()
+        scale = PEAKS.relative_spread(memory_neighbourhood(states, total, np.full(400, True), np.ones(400)))
+        assert (np.diff(total * PEAKS.error_factor(0.95, scale)) >= 0).all()

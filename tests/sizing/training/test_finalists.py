@@ -35,12 +35,12 @@ def test_judging_once_more_changes_no_number() -> None:
 
 
 def test_arithmetic_is_noted_where_it_is_wanted() -> None:
-    assert judged(trace=False).trace.lines(0) == ()
-    lines = {line.name: line.value for line in judged(trace=True).trace.lines(1)}
+    assert judged(trace=False).trace.row_steps(0) == ()
+    lines = {line.name: line.value for line in judged(trace=True).trace.row_steps(1)}
     assert lines["wall_s"] == pytest.approx(float(RUN.wall_s[1]))
     assert lines["accelerators"] == float(PLANS.ranks[1]) * 8
     # neighbours are judged too, and leave no line
-    names = [line.name for line in judged(trace=True).trace.lines(1)]
+    names = [line.name for line in judged(trace=True).trace.row_steps(1)]
     assert names.count("step_time_s") == names.count("wall_s") == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
@@ -104,5 +104,5 @@ def test_a_larger_model_stops_fitting() -> None:
 def test_a_run_on_unlisted_hosts_posted_back_is_the_same(market: Catalog) -> None:
     first = asked(market, accelerator="nvidia-b100-sxm", data_parallel=12, tensor_parallel=1, pipeline_parallel=1)
     assert first.deployment.nodes == 2
-    again = estimate(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, market)
+    again = estimate_deployment(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, market)
     assert (again.deployment, again.performance, again.cost) == (first.deployment, first.performance, first.cost)

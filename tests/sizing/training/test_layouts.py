@@ -11,7 +11,7 @@ import pytest
 from app.errors import Conflict
 from app.sizing.columns import Column
 from app.sizing.hardware.engines import Framework
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Deployment
 from app.sizing.training.layouts import LAYOUT_COLUMNS, check_layout, candidate_layouts
@@ -53,7 +53,7 @@ def test_selective_recomputation_is_refused_where_there_is_no_way_of_it() -> Non
     asked = Deployment("any", framework="deepspeed", activation_checkpointing="selective")
     with pytest.raises(Conflict, match="Use none or full"):
         check_layout(PRETRAIN, asked)
-    check_layout(PRETRAIN, replace(asked, recipe=RecipeSaid(recomputation="operators")))
+    check_layout(PRETRAIN, replace(asked, recipe=RecipeSettings(recomputation="operators")))
     check_layout(PRETRAIN, replace(asked, framework="torchtitan"))
 
 

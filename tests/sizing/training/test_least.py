@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.ranking import score_of
+from app.sizing.decisions.ranking import objective_score
 from app.sizing.question import Economics, Objective
 from app.sizing.training.counts import counts_of
 from app.sizing.training.least import LEADERS_PER_TYPE, least_accelerator_s, lower_bound_measures, lowest_bounds_per_type
@@ -37,8 +37,8 @@ def test_no_run_does_better_than_the_least(objective: Objective, degree: float) 
     parts = build_run_parts(counts, plans, ASSUMED)
     run = run_at(counts, plans, np.full(len(plans), degree), ASSUMED, parts)
     judged = CostedRuns(np.arange(len(plans)), plans, run, run_cost(plans, run, ASSUMED, Economics()))
-    least = score_of(objective, lower_bound_measures(counts, plans, parts.time))
-    found = score_of(objective, run_measures(counts, judged))
+    least = objective_score(objective, lower_bound_measures(counts, plans, parts.time))
+    found = objective_score(objective, run_measures(counts, judged))
     assert (least <= found * (1 + 1e-12)).all()
     known = objective not in (Objective.LATENCY, Objective.BALANCED)
     assert (least > 0.05 * found).any() == known

@@ -52,7 +52,7 @@ def test_a_peak_is_as_far_from_certain_as_the_share_that_comes_and_goes() -> Non
     )
     assert found.distance == pytest.approx([2 * 0.25, 2.0, 0.0])
     # squares add: sqrt(1 + 0.5^2), sqrt(1 + 2^2), and what only rules say is half as far off again
-    assert MEMORY.scale(found) == pytest.approx([1.25**0.5, 5**0.5, 1.5])
+    assert MEMORY.relative_spread(found) == pytest.approx([1.25**0.5, 5**0.5, 1.5])
 
 
 def test_margins_are_a_table() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GIB
 from app.sizing.workload import Method
@@ -19,7 +19,7 @@ from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory,
     ("recipe", "bytes_per_param"),
     [
         ({}, 16.0),
-        ({"recipe": RecipeSaid(gradients="32bit")}, 18.0),
+        ({"recipe": RecipeSettings(gradients="32bit")}, 18.0),
         ({"optimizer": "adamw-8bit"}, 10.03),
         ({"optimizer": "adafactor"}, 8.02),
         ({"optimizer": "lion"}, 12.0),
@@ -103,7 +103,7 @@ def test_activations_by_what_is_recomputed_flash_or_not(market: Catalog) -> None
 
 def test_a_loss_holds_what_its_recipe_says(market: Catalog) -> None:
     def logits(loss: str) -> float:
-        found = held(WORKLOAD, one(market, zero_stage=1, recipe=RecipeSaid(loss=loss), **SINGLE), np.ones(1))
+        found = held(WORKLOAD, one(market, zero_stage=1, recipe=RecipeSettings(loss=loss), **SINGLE), np.ones(1))
         return float(found.logits_bytes[0])
 
     each, head = 4096 * LLAMA_8B.vocab_size, 2 * LLAMA_8B.head_matmul_params

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.training.memory import TrainingMemory
 from app.sizing.training.offload import activations_on_host_bytes, host_bytes_per_machine, offloaded_bytes, shard_copy_s
@@ -101,13 +101,13 @@ def test_a_last_resort_is_taken_only_where_nothing_else_fits(market: Catalog) ->
         accelerators=("nvidia-rtx-4090", "nvidia-h100-sxm5-80gb"), engines=("fsdp", "peft+bitsandbytes"), confidence=0.5
     )
     long = replace(ADAPTED, units_per_sequence=32768.0, global_batch=8, units=1e7)
-    found = recommend(Question(long, named), market).recommendations
+    found = recommend_hardware(Question(long, named), market).recommendations
     taken = {r.estimate.deployment.accelerator: r.estimate.deployment for r in found}
     assert taken["nvidia-h100-sxm5-80gb"].activation_offload is None
     assert taken["nvidia-h100-sxm5-80gb"].parameter_offload is None
     for deployment in taken.values():
         moved = replace(deployment, activation_offload=None, parameter_offload=None)
         without = replace(moved, activation_offload=False, parameter_offload=False)
-        asked_again = estimate(Question(long, named), without, market)
+        asked_again = estimate_deployment(Question(long, named), without, market)
         moves = bool(deployment.activation_offload or deployment.parameter_offload)
         assert asked_again.fits is not moves

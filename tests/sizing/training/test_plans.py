@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.machines import candidates
+from app.sizing.decisions.machines import find_candidates
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.parts import SystemKind
-from app.sizing.hardware.recipes import VOCABULARIES, RecipeSaid
+from app.sizing.hardware.recipes import VOCABULARIES, RecipeSettings
 from app.sizing.question import Constraints, Economics
 from app.sizing.snapshot import Catalog
 from app.sizing.training.plans import TrainingPlans
@@ -26,7 +26,7 @@ from tests.sizing.training.layouts import plans_of
 def judged(workload: TrainingWorkload = PRETRAIN, of: Catalog = SMALL) -> tuple[TrainingPlans, dict[str, str]]:
     """Every plan, and types without one and why."""
     rejections = Rejections(of.accelerators)
-    found = candidates(of, Constraints(), Economics(), Assumptions(), rejections)
+    found = find_candidates(of, Constraints(), Economics(), Assumptions(), rejections)
     plans = training_layouts(workload, of, found, Constraints(), rejections, Assumptions())
     return plans, {of.accelerators[i].slug: r.code for i, r in rejections.by_accelerator.items()}
 
@@ -79,7 +79,7 @@ def test_what_a_deployment_says_of_a_framework_replaces_its_habit(wanted: bool) 
 @pytest.mark.parametrize("name", ["loss", "kernels", "weights", "gradients", "optimizer_implementation"])
 def test_what_a_deployment_says_of_a_recipe_replaces_the_frameworks(name: str) -> None:
     for place, said in enumerate(VOCABULARIES[name]):
-        plans = table(framework="megatron", recipe=RecipeSaid(**cast(Any, {name: said})))
+        plans = table(framework="megatron", recipe=RecipeSettings(**cast(Any, {name: said})))
         assert set(getattr(plans.stack.recipe, name).tolist()) == {place}
 
 

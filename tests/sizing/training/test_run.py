@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.run import estimate_losses, run_at
@@ -49,7 +49,7 @@ def test_spot_machines_are_taken_back(market: Catalog) -> None:
     """The same run on spot capacity is interrupted more, and takes longer, than on demand."""
     sold = Constraints(accelerators=(H100,), pricing_models=("spot",))  # type: ignore[arg-type]
     spot = (
-        recommend(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), market).recommendations[0].estimate
+        recommend_hardware(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), market).recommendations[0].estimate
     )
     assert spot.performance is not None
     assert spot.performance.days is not None
@@ -86,7 +86,7 @@ def test_an_oversubscribed_network_slows_what_crosses_it(market: Catalog) -> Non
     workload = replace(WORKLOAD, global_batch=512, units=1e12)
     layout = Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3)
     fast, slow = (
-        estimate(Question(workload, assumptions=Assumptions(network_oversubscription=n)), layout, market).performance
+        estimate_deployment(Question(workload, assumptions=Assumptions(network_oversubscription=n)), layout, market).performance
         for n in (1.0, 8.0)
     )
     assert fast is not None

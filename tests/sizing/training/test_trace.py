@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
-from app.sizing.estimate import estimate
+from app.sizing.estimate import estimate_deployment
 from app.sizing.formula import Step
-from app.sizing.hardware.recipes import RecipeSaid
+from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.question import Constraints, Deployment, Question
-from app.sizing.recommend import recommend
+from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Estimate
 from app.sizing.snapshot import Catalog
 from app.sizing.training.recipes import OPTIMIZERS, PRECISIONS
@@ -117,7 +117,7 @@ def test_lines_of_recommended_runs(market: Catalog, snapshots: CatalogStore, dat
     workload = data.draw(workloads(snapshots))
     pricing = data.draw(st.sampled_from([(), ("spot",), ("owned",)]))
     question = Question(workload, Constraints(pricing_models=pricing), trace=True, limit=3)  # type: ignore[arg-type]
-    for ranked in recommend(question, market).recommendations:
+    for ranked in recommend_hardware(question, market).recommendations:
         check(ranked.estimate)
 
 
@@ -132,10 +132,10 @@ def test_lines_of_estimated_runs(market: Catalog, snapshots: CatalogStore, data:
         activation_checkpointing=data.draw(st.sampled_from([None, "none", "selective", "full"])),
         optimizer_offload=data.draw(st.sampled_from([None, None, True])),
         flash_attention=data.draw(st.sampled_from([None, False])),
-        recipe=data.draw(st.sampled_from([None, RecipeSaid(gradients="32bit"), RecipeSaid(loss="fused")])),
+        recipe=data.draw(st.sampled_from([None, RecipeSettings(gradients="32bit"), RecipeSettings(loss="fused")])),
     )
     try:
-        found = estimate(Question(workload, trace=True), deployment, market)
+        found = estimate_deployment(Question(workload, trace=True), deployment, market)
     except AppError:
         return
     if found.fits:
@@ -144,7 +144,7 @@ def test_lines_of_estimated_runs(market: Catalog, snapshots: CatalogStore, data:
 
 def test_the_trace_shows_spot_capacity_and_lost_time(market: Catalog) -> None:
     sold = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), pricing_models=("spot",))  # type: ignore[arg-type]
-    found = recommend(Question(PRETRAIN, sold, trace=True), market).recommendations[0].estimate
+    found = recommend_hardware(Question(PRETRAIN, sold, trace=True), market).recommendations[0].estimate
     traced = lines(found)
     assert traced["taken_per_day"].inputs["spot"] == 1
     assert traced["interruptions_per_s"].inputs["taken_per_day"] == traced["taken_per_day"].value > 0

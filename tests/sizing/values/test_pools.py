@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.sizing.values.pools import PoolLoad, Split, Transfer
+from app.sizing.values.pools import PoolLoad, PoolSplit, Transfer
 
 
 def test_a_split_is_two_loads_and_what_lies_between() -> None:
     way = Transfer(1e6, 1e-3, "network", 1e9, 1000.0, None)
-    assert Split(PoolLoad(0.5, 10.0), PoolLoad(None, 0.0), way).transfer.bytes_per_s == 1e9
+    assert PoolSplit(PoolLoad(0.5, 10.0), PoolLoad(None, 0.0), way).transfer.bytes_per_s == 1e9

@@ -41,6 +41,6 @@ def engine_named(name: str) -> Engine:
     return ENGINES.get(name) or Engine(name)
 
 
-def place_of(name: str) -> int:
+def engine_rank(name: str) -> int:
     """Position of an engine in the list; engines without a record come last."""
     return _PLACES.get(name, len(_PLACES))

@@ -143,7 +143,7 @@ class Engine:
             >>> Engine("vllm", memory_since=(((0, 0), old),)).memory_at("0.11.2.dev690+g67475a6e8").fraction
             0.9
         """
-        return _at(version, self.memory_since, self.memory)
+        return _rule_at(version, self.memory_since, self.memory)
 
     def scheduling_at(self, version: str | None) -> Scheduling:
         """Scheduling rules at a version; the current rules if `version` is None.
@@ -154,9 +154,9 @@ class Engine:
             >>> [engine.scheduling_at(version).prefix_cache for version in ("0.6.3", "0.9.1", None)]
             [False, True, True]
         """
-        return _at(version, self.scheduling_since, self.scheduling)
+        return _rule_at(version, self.scheduling_since, self.scheduling)
 
-    def generation(self, version: str | None, date: str = "") -> str:
+    def generation_at(self, version: str | None, date: str = "") -> str:
         """Generation of a version, or of the date of a run if the version is unknown; "today" if both are.
 
         Check:
@@ -171,7 +171,7 @@ class Engine:
             return "today" if released >= first else "before"
         return "before" if date and date < month else "today"
 
-    def underneath(self, *, adapts: bool = False) -> str:
+    def base_engine(self, *, adapts: bool = False) -> str:
         """Name of the engine whose coefficients apply, in adapter training if `adapts`; its own name if it is no front.
 
         Check:
@@ -180,7 +180,7 @@ class Engine:
         """
         return (self.adapts_as if adapts else None) or self.judged_as or self.name
 
-    def under(self, name: str, *aliases: str, adapts_as: str | None = None, **own: Any) -> Engine:
+    def derive_engine(self, name: str, *aliases: str, adapts_as: str | None = None, **own: Any) -> Engine:
         """Record of an engine that runs on top of this one, with its own name and versions.
 
         It competes for no kind of model unless `competes` is given.
@@ -194,7 +194,7 @@ class Engine:
         return replace(self, **bare | own, name=name, aliases=aliases, judged_as=self.name, adapts_as=adapts_as)
 
 
-def _at(version: str | None, since: tuple[tuple[Release, Rule], ...], today: Rule) -> Rule:
+def _rule_at(version: str | None, since: tuple[tuple[Release, Rule], ...], today: Rule) -> Rule:
     """The rule that applies at a version, from rules by first release."""
     released = release_of(version)
     if released is None:

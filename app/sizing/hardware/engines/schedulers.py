@@ -11,7 +11,7 @@ from app.sizing.hardware.engines.scheduling import Policy, Preemption, Schedulin
 _READ = "2026-11-22"
 
 
-def _from(**sources: str) -> Mapping[str, str]:
+def _sources_by_field(**sources: str) -> Mapping[str, str]:
     return MappingProxyType(sources)
 
 
@@ -29,7 +29,7 @@ VLLM = Scheduling(
         "arm_cpu": (StepSize(0, 2048, 128, 4096),),
     },
     planning_lag_steps=1,
-    sources=_from(
+    sources=_sources_by_field(
         steps=_VLLM_STEPS,
         steps_of=_VLLM_STEPS,
         policy="vllm/v1/core/sched/scheduler.py: schedule, decodes and prompts out of one token budget",
@@ -49,7 +49,7 @@ _VLLM_V0 = replace(
     policy=Policy.PREFILL_FIRST,
     chunked=False,
     prefix_cache=False,
-    sources=_from(
+    sources=_sources_by_field(
         steps="vllm/config.py of 0.6 and 0.7: a step holds max_model_len tokens, at least 2,048",
         policy="vllm/core/scheduler.py of 0.7: prompts go before decodes",
         chunked="vllm/engine/arg_utils.py of 0.7: off, but on for windows above 32k",
@@ -74,7 +74,7 @@ SGLANG = Scheduling(
     kv_block_tokens=1,
     planning_lag_steps=1,
     output_reserve_share=0.7,
-    sources=_from(
+    sources=_sources_by_field(
         steps="python/sglang/srt/server_args.py: _handle_gpu_memory_settings; model_runner: max_num_reqs",
         policy="python/sglang/srt/managers/scheduler.py: get_next_batch_to_run; enable_mixed_chunk is off",
         chunked="python/sglang/srt/managers/schedule_policy.py: PrefillAdder",
@@ -109,7 +109,7 @@ TENSORRT_LLM = Scheduling(
     kv_block_tokens=32,
     planning_lag_steps=1,
     output_reserve_share=1.0,
-    sources=_from(
+    sources=_sources_by_field(
         steps="tensorrt_llm/llmapi/llm_args.py: max_num_tokens, max_batch_size",
         policy="tensorrt_llm/_torch/pyexecutor/scheduler.py: decodes first, then prompts, in one step",
         chunked="tensorrt_llm/llmapi/llm_args.py: enable_chunked_prefill (pull request 9499 was not merged)",
@@ -134,7 +134,7 @@ TGI = Scheduling(
     preemption=Preemption.NONE,
     kv_block_tokens=1,
     output_reserve_share=1.0,
-    sources=_from(
+    sources=_sources_by_field(
         steps="launcher/src/main.rs: max_batch_prefill_tokens of unknown cards, max_concurrent_requests",
         policy="backends/v3/src/backend.rs: batching_task joins prompts to the running batch",
         chunked="server/text_generation_server/models/globals.py: PREFILL_CHUNKING",
@@ -151,7 +151,7 @@ _TGI_2 = replace(
     chunked=False,
     prefix_cache=False,
     kv_block_tokens=16,
-    sources=_from(
+    sources=_sources_by_field(
         steps="launcher/src/main.rs of 2.4: max_batch_prefill_tokens, max_concurrent_requests",
         policy="backends/v3/src/backend.rs of 2.4: prompts alone, after 20 steps or when a third of the batch waits",
         chunked="server/text_generation_server/models/globals.py of 2.4: PREFILL_CHUNKING",
@@ -174,7 +174,7 @@ LMDEPLOY = Scheduling(
     prefix_cache=False,
     kv_block_tokens=64,
     planning_lag_steps=1,
-    sources=_from(
+    sources=_sources_by_field(
         steps="lmdeploy/messages.py: max_prefill_token_num; lmdeploy/utils.py: get_max_batch_size",
         steps_of="lmdeploy/utils.py: get_max_batch_size, by names of devices",
         policy="src/turbomind/engine/engine.cc: decodes and prompts out of one token budget",
@@ -194,7 +194,7 @@ LLAMA_CPP = Scheduling(
     preemption=Preemption.NONE,
     kv_block_tokens=1,
     output_reserve_share=1.0,
-    sources=_from(
+    sources=_sources_by_field(
         steps="common/common.h: n_ubatch; tools/server/server.cpp: n_parallel, 4 where it is not said",
         slots="tools/server/README.md: -np",
         policy="tools/server/server-context.cpp: update_slots, decodes first, then prompts",
@@ -209,7 +209,7 @@ LLAMA_CPP = Scheduling(
 OLLAMA = replace(
     LLAMA_CPP,
     steps=(StepSize(0, 512, 1),),
-    sources=_from(
+    sources=_sources_by_field(
         **dict(LLAMA_CPP.sources)
         | {"steps": "api/types.go: NumBatch; envconfig/config.go: NumParallel", "slots": "OLLAMA_NUM_PARALLEL"}
     ),
@@ -218,13 +218,13 @@ OLLAMA = replace(
 OLLAMA_SINCE = (((0, 0), replace(OLLAMA, steps=LLAMA_CPP.steps)), ((0, 10), OLLAMA))
 
 # Small runtimes whose source was not read: one sequence per slot, as in llama.cpp.
-SLOTS = replace(LLAMA_CPP, sources=_from(), read="")
+SLOTS = replace(LLAMA_CPP, sources=_sources_by_field(), read="")
 
 MLC = Scheduling(
     steps=(StepSize(0, 1024, 4),),
     slots=True,
     policy=Policy.PREFILL_FIRST,
-    sources=_from(
+    sources=_sources_by_field(
         steps="cpp/serve/config.h: prefill_chunk_size, max_num_sequence",
         slots="cpp/serve/config.h: max_num_sequence",
         policy="cpp/serve/engine_actions/action_commons.cc: new prompts are tried before a decode",
@@ -236,7 +236,7 @@ MLC = Scheduling(
 MLX = Scheduling(
     steps=(StepSize(0, 2048, 32),),
     kv_block_tokens=1,
-    sources=_from(
+    sources=_sources_by_field(
         steps="mlx_lm/server.py: prefill-step-size, decode-concurrency",
         policy="mlx_lm/generate.py: a round is one decode and one chunk of up to eight prompts",
         chunked="mlx_lm/generate.py: prefill_step_size",
@@ -250,7 +250,7 @@ MISTRAL_RS = Scheduling(
     steps=(StepSize(0, 4096, 32),),
     policy=Policy.PREFILL_FIRST,
     kv_block_tokens=32,
-    sources=_from(
+    sources=_sources_by_field(
         steps="mistralrs-cli/src/args/mod.rs: max-seqs, max-num-batched-tokens",
         policy="mistralrs-core/src/paged_attention/scheduler.rs",
         chunked="mistralrs-core/src/paged_attention/scheduler.rs",
@@ -266,7 +266,7 @@ EXLLAMAV3 = Scheduling(
     preemption=Preemption.NONE,
     kv_block_tokens=256,
     output_reserve_share=1.0,
-    sources=_from(
+    sources=_sources_by_field(
         steps="exllamav3/generator/generator.py: max_chunk_size, max_batch_size",
         policy="exllamav3/generator/generator.py: iterate, chunks of prompts, then one decode",
         chunked="exllamav3/generator/generator.py: max_chunk_size",
@@ -278,13 +278,13 @@ EXLLAMAV3 = Scheduling(
     read=_READ,
 )
 
-EXLLAMAV2 = replace(EXLLAMAV3, sources=_from(), read="")  # similar generator; its source was not read
+EXLLAMAV2 = replace(EXLLAMAV3, sources=_sources_by_field(), read="")  # similar generator; its source was not read
 
 OPENVINO = Scheduling(
     steps=(StepSize(0, 256, 256),),
     prefix_cache=False,
     kv_block_tokens=32,
-    sources=_from(
+    sources=_sources_by_field(
         steps="src/cpp/include/openvino/genai/scheduler_config.hpp: max_num_batched_tokens, max_num_seqs",
         policy="src/cpp/include/openvino/genai/scheduler_config.hpp: dynamic_split_fuse",
         chunked="src/cpp/include/openvino/genai/scheduler_config.hpp: dynamic_split_fuse",

@@ -108,7 +108,7 @@ class Scheduler:
         return self if settings is None else replace(self, **settings.explicit_fields)
 
     @property
-    def settings(self) -> SchedulerSettings:
+    def to_settings(self) -> SchedulerSettings:
         """The fields that a request can set."""
         return SchedulerSettings(**{f.name: getattr(self, f.name) for f in fields(SchedulerSettings)})
 
@@ -138,7 +138,7 @@ class Scheduling:
     sources: Mapping[str, str] = field(default_factory=dict)
     read: str = ""
 
-    def of_family(self, family: str) -> tuple[StepSize, ...]:
+    def family_step_sizes(self, family: str) -> tuple[StepSize, ...]:
         """Largest steps on devices of a family, by memory.
 
         Check:
@@ -147,11 +147,11 @@ class Scheduling:
         """
         return self.steps_of.get(family, self.steps)
 
-    def on(self, memory_bytes: float, family: str = "", *, offline: bool = False) -> Scheduler:
+    def for_device(self, memory_bytes: float, family: str = "", *, offline: bool = False) -> Scheduler:
         """Scheduler of a replica on devices with `memory_bytes` of memory; `offline` if no server runs in front of
         it.
         """
-        sizes = self.of_family(family)
+        sizes = self.family_step_sizes(family)
         size = next((s for s in reversed(sizes) if memory_bytes / GIB >= s.from_gib), sizes[0])
         own = {f.name: getattr(self, f.name) for f in fields(Scheduler) if not f.name.startswith("max_")}
         tokens = size.offline_tokens if offline else size.max_batched_tokens

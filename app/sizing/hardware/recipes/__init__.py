@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from app.sizing.hardware.engines import engine_named, release_of
-from app.sizing.hardware.recipes.columns import Recipes, code, in_16_bit, word
+from app.sizing.hardware.recipes.columns import Recipes, vocabulary_code, in_16_bit, word_at
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
-from app.sizing.hardware.recipes.said import OF_ADAPTERS, WHOLE, RecipeSaid, as_said
+from app.sizing.hardware.recipes.said import ADAPTER_FIELDS, WHOLE, RecipeSettings, apply_settings
 from app.sizing.hardware.support.records import FULL, LORA, QLORA
 
 __all__ = [
@@ -52,8 +52,8 @@ def recipe_of_framework(name: str, version: str | None = None, method: str | Non
         'fused'
     """
     release, engine = release_of(version), engine_named(name)
-    for framework in dict.fromkeys((name, engine.underneath(adapts=method in ADAPTERS), engine.underneath())):
-        found = [r for r in RECIPES if r.framework == framework and r.suits(release, method)]
+    for framework in dict.fromkeys((name, engine.base_engine(adapts=method in ADAPTERS), engine.base_engine())):
+        found = [r for r in RECIPES if r.framework == framework and r.applies_to(release, method)]
         if found:
             return found[-1]
     return USUAL
@@ -74,7 +74,7 @@ def recipes_of_framework(name: str) -> tuple[TrainingRecipe, ...]:
         >>> [recipe.name for recipe in recipes_of_framework("lightning")]
         ['lightning 2.4', 'lightning 2.6']
     """
-    for framework in dict.fromkeys((name, engine_named(name).underneath())):
+    for framework in dict.fromkeys((name, engine_named(name).base_engine())):
         found = tuple(r for r in RECIPES if r.framework == framework)
         if found:
             return found

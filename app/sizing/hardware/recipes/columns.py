@@ -44,17 +44,17 @@ class Recipes(Columns):
         losses = [LOSSES[r.loss] for r in recipes]
         return cls(
             record=codes([PLACES[r.key] for r in recipes]),
-            loss=_places("loss", recipes),
-            kernels=_places("kernels", recipes),
-            weights=_places("weights", recipes),
-            gradients=_places("gradients", recipes),
-            selective=_places("selective", recipes),
-            optimizer_implementation=_places("optimizer_implementation", recipes),
-            adapter_precision=_places("adapter_precision", recipes),
-            packing=_places("packing", recipes),
+            loss=_vocabulary_codes("loss", recipes),
+            kernels=_vocabulary_codes("kernels", recipes),
+            weights=_vocabulary_codes("weights", recipes),
+            gradients=_vocabulary_codes("gradients", recipes),
+            selective=_vocabulary_codes("selective", recipes),
+            optimizer_implementation=_vocabulary_codes("optimizer_implementation", recipes),
+            adapter_precision=_vocabulary_codes("adapter_precision", recipes),
+            packing=_vocabulary_codes("packing", recipes),
             adapter_dropout=flags([r.adapter_dropout for r in recipes]),
             kbit_widening=flags([r.kbit_widening for r in recipes]),
-            published=flags([r.was_read for r in recipes]),
+            published=flags([r.is_from_source for r in recipes]),
             offloads_checkpoints=flags([r.offloads_checkpoints for r in recipes]),
             bytes_per_logit=column([x.bytes_per_logit for x in losses]),
             chunk_bytes_per_logit=column([x.chunk_bytes_per_logit for x in losses]),
@@ -67,25 +67,25 @@ class Recipes(Columns):
         )
 
 
-def _places(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
+def _vocabulary_codes(name: str, recipes: Sequence[TrainingRecipe]) -> Codes:
     words = VOCABULARIES[name]
     return codes([words.index(getattr(r, name)) for r in recipes])
 
 
 def in_16_bit(recipes: Recipes) -> Recipes:
     """The same recipes for a run that keeps nothing in 32 bits."""
-    weights, gradients = code("weights", "16bit"), code("gradients", "as_weights")
+    weights, gradients = vocabulary_code("weights", "16bit"), vocabulary_code("gradients", "as_weights")
     return replace(
         recipes, weights=np.full_like(recipes.weights, weights), gradients=np.full_like(recipes.gradients, gradients)
     )
 
 
-def word(recipes: Recipes, name: str, row: int) -> str:
+def word_at(recipes: Recipes, name: str, row: int) -> str:
     """Word of a field in one row."""
     return VOCABULARIES[name][int(getattr(recipes, name)[row])]
 
 
-def code(name: str, word: str) -> int:
+def vocabulary_code(name: str, word: str) -> int:
     """Index of a word in the vocabulary of a field.
 
     Check:

@@ -155,7 +155,7 @@ class TrainingRecipe:
         return f"{self.framework} {self.version}".strip()
 
     @property
-    def was_read(self) -> bool:
+    def is_from_source(self) -> bool:
         """Whether the recipe was read in the framework's source code; otherwise it is recalled."""
         return bool(self.source) and not self.source.startswith("recall")
 
@@ -164,7 +164,7 @@ class TrainingRecipe:
         """Identity of the recipe, independent of fields that a deployment overrides."""
         return self.framework, self.since, self.methods
 
-    def suits(self, release: Release | None, method: str | None) -> bool:
+    def applies_to(self, release: Release | None, method: str | None) -> bool:
         """Whether the recipe applies to a version (the current one if None) and a training method."""
         old = release is not None and self.since is not None and release < self.since
         return not old and (not self.methods or method in self.methods)

@@ -12,7 +12,7 @@ OFFLOADED = "offloaded"
 
 
 @dataclass(frozen=True, slots=True)
-class RecipeSaid:
+class RecipeSettings:
     """Words of `VOCABULARIES` for the fields of a recipe; None keeps the framework's own.
 
     `recomputation` is what the layout recomputes. In an answer, `name` and `source` identify the recipe.
@@ -37,7 +37,7 @@ class RecipeSaid:
         return None if self.recomputation in WHOLE else self.recomputation
 
     @property
-    def layout(self) -> str | None:
+    def recomputation_layout(self) -> str | None:
         """Recomputation layout: "none", "selective" or "full".
 
         Check:
@@ -47,14 +47,14 @@ class RecipeSaid:
         return "selective" if self.selective else self.recomputation
 
     @property
-    def offloads(self) -> bool | None:
+    def offloads_optimizer(self) -> bool | None:
         """Whether the optimizer is on the host; None if not set."""
         said = self.optimizer_implementation
         return None if said is None else said == OFFLOADED
 
 
 # Fields in which a setting replaces the framework's own.
-REPLACED = (
+SETTABLE_FIELDS = (
     "loss",
     "kernels",
     "weights",
@@ -66,15 +66,15 @@ REPLACED = (
     "kbit_widening",
     "packing",
 )
-OF_ADAPTERS = ("adapter_precision", "adapter_dropout", "kbit_widening")
+ADAPTER_FIELDS = ("adapter_precision", "adapter_dropout", "kbit_widening")
 
 
-def as_said(recipe: TrainingRecipe, settings: RecipeSaid | None) -> TrainingRecipe:
+def apply_settings(recipe: TrainingRecipe, settings: RecipeSettings | None) -> TrainingRecipe:
     """A framework's recipe with the settings of a deployment applied.
 
     Check:
         >>> apply_settings(TrainingRecipe("fsdp"), RecipeSettings(loss="fused")).loss
         'fused'
     """
-    own = {name: getattr(settings, name) for name in REPLACED if getattr(settings, name, None) is not None}
+    own = {name: getattr(settings, name) for name in SETTABLE_FIELDS if getattr(settings, name, None) is not None}
     return replace(recipe, **own)

@@ -16,12 +16,12 @@ BUILDS: Mapping[str, tuple[Build, ...]] = MappingProxyType(
 
 def supports_work(build: Build, work: Work) -> bool:
     """Whether a build supports a piece of work in some format."""
-    if work.trains:
+    if work.is_training:
         return work.method in build.methods and work.task in build.trains
     return work.task in build.serves
 
 
-def served(engine: str, work: Work) -> bool:
+def covers_work(engine: str, work: Work) -> bool:
     """Whether evidence for an engine can apply to this kind of work; an engine with builds must have one that
     supports it.
     """
@@ -29,7 +29,7 @@ def served(engine: str, work: Work) -> bool:
     return not builds or any(supports_work(b, work) for b in builds)
 
 
-def formats_of(engine: str, work: Work) -> tuple[str, ...]:
+def accepted_formats(engine: str, work: Work) -> tuple[str, ...]:
     """Every format that some build of an engine accepts for a piece of work."""
     found = (f for b in BUILDS.get(engine, ()) if supports_work(b, work) for f in (*b.multiplies, *b.unpacks))
     return tuple(dict.fromkeys(found))

@@ -14,7 +14,7 @@ UNITS: Mapping[str, str] = MappingProxyType(
     | {"tf32": "fp32", "mxfp8": "mx"}
 )
 # Formats in evidence that also document another format: FP32 runs wherever 16-bit formats do.
-SAID_AS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+EVIDENCE_NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "mxfp8": ("fp8", "mxfp8"),
         "fp32": ("fp32", "tf32", "bf16", "fp16"),

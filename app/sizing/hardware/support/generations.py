@@ -47,7 +47,7 @@ _FP8 = (*_BF16, "fp8")
 _FP4 = (*_FP8, "fp4", "mx")
 
 
-def _cuda(
+def _cuda_generation(
     family: str,
     capability: float,
     multiplies: tuple[str, ...],
@@ -59,7 +59,7 @@ def _cuda(
     return Generation(family, name, runtimes, multiplies, capability, architectures, slugs, _CUDA, _AS_OF)
 
 
-def _other(
+def _other_generation(
     family: str,
     name: str,
     runtimes: tuple[str, ...],
@@ -82,50 +82,50 @@ _AMPERE_80 = (
     "nvidia-a800-sxm4-80gb",
 )
 GENERATIONS: tuple[Generation, ...] = (
-    _cuda("nvidia_pascal", 6.1, ("fp32", "int8"), slugs=("nvidia-p4",)),
-    _cuda("nvidia_pascal", 6.0, ("fp32", "fp16")),
-    _cuda("nvidia_volta", 7.0, ("fp32", "fp16")),
-    _cuda("nvidia_turing", 7.5, _WIDE),
-    _cuda("nvidia_ampere", 8.0, _BF16, slugs=_AMPERE_80),
-    _cuda("nvidia_ampere", 8.6, _BF16),
-    _cuda("nvidia_ada", 8.9, _FP8),
-    _cuda("nvidia_hopper", 9.0, _FP8),
-    _cuda("nvidia_blackwell", 10.3, _FP4, "Blackwell Ultra"),
-    _cuda("nvidia_blackwell", 10.0, _FP4),
-    _cuda("nvidia_blackwell_consumer", 12.1, _FP4, slugs=("nvidia-gb10-dgx-spark",)),
-    _cuda("nvidia_blackwell_consumer", 12.0, _FP4),
+    _cuda_generation("nvidia_pascal", 6.1, ("fp32", "int8"), slugs=("nvidia-p4",)),
+    _cuda_generation("nvidia_pascal", 6.0, ("fp32", "fp16")),
+    _cuda_generation("nvidia_volta", 7.0, ("fp32", "fp16")),
+    _cuda_generation("nvidia_turing", 7.5, _WIDE),
+    _cuda_generation("nvidia_ampere", 8.0, _BF16, slugs=_AMPERE_80),
+    _cuda_generation("nvidia_ampere", 8.6, _BF16),
+    _cuda_generation("nvidia_ada", 8.9, _FP8),
+    _cuda_generation("nvidia_hopper", 9.0, _FP8),
+    _cuda_generation("nvidia_blackwell", 10.3, _FP4, "Blackwell Ultra"),
+    _cuda_generation("nvidia_blackwell", 10.0, _FP4),
+    _cuda_generation("nvidia_blackwell_consumer", 12.1, _FP4, slugs=("nvidia-gb10-dgx-spark",)),
+    _cuda_generation("nvidia_blackwell_consumer", 12.0, _FP4),
     # NVIDIA has not published its compute capability; 13.0 orders it after all others.
     Generation("nvidia_rubin", "Rubin", ("cuda",), _FP4, 13.0, source="NVIDIA, Rubin announcement", as_of=_AS_OF),
-    _cuda("jetson", 11.0, _FP4, "Blackwell", runtimes=("jetpack",)),
-    _cuda("jetson", 8.7, _BF16, runtimes=("jetpack",)),
-    _other("amd_cdna1", "gfx908", ("rocm",), _BF16, source=_ROCM),
-    _other("amd_cdna2", "gfx90a", ("rocm",), _BF16, source=_ROCM),
-    _other("amd_cdna3", "gfx942", ("rocm",), _FP8, source=_ROCM),
-    _other("amd_cdna4", "gfx950", ("rocm",), _FP4, source=_ROCM),
-    _other("amd_cdna5", "CDNA5", ("rocm",), _FP4, source="AMD, MI400 announcement"),
-    _other("amd_rdna", "gfx1201", ("rocm", "vulkan"), _FP8, "RDNA4", source=_ROCM),
-    _other("amd_rdna", "gfx1151", ("rocm", "vulkan"), _BF16, "RDNA3.5", source=_ROCM),
-    _other("amd_rdna", "gfx1100", ("rocm", "vulkan"), _BF16, source=_ROCM),
-    _other("intel_gpu", "Xe-HPC", ("xpu",), _BF16, "Xe-HPC", source="Intel, oneAPI GPU optimization guide: XMX types"),
-    _other("intel_gpu", "Xe-HPG", ("xpu", "vulkan"), _BF16, "Xe-HPG", source="Intel, oneAPI GPU optimization guide"),
-    _other("intel_gpu", "Xe2", ("xpu", "vulkan"), _BF16, source="Intel, oneAPI GPU optimization guide: XMX types"),
-    _other("gaudi1", "Gaudi", ("gaudi",), ("fp32", "bf16"), source="Intel, Gaudi architecture documentation"),
-    _other("gaudi", "Gaudi 3", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), "Gaudi3", source="Intel, Gaudi 3 paper"),
-    _other("gaudi", "Gaudi 2", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), source="Intel, Gaudi 2 data sheet"),
-    _other("tpu", "TPU v7", ("xla",), ("fp32", "bf16", "fp8"), "TPU v7", source="Google Cloud, TPU v7 (Ironwood) page"),
+    _cuda_generation("jetson", 11.0, _FP4, "Blackwell", runtimes=("jetpack",)),
+    _cuda_generation("jetson", 8.7, _BF16, runtimes=("jetpack",)),
+    _other_generation("amd_cdna1", "gfx908", ("rocm",), _BF16, source=_ROCM),
+    _other_generation("amd_cdna2", "gfx90a", ("rocm",), _BF16, source=_ROCM),
+    _other_generation("amd_cdna3", "gfx942", ("rocm",), _FP8, source=_ROCM),
+    _other_generation("amd_cdna4", "gfx950", ("rocm",), _FP4, source=_ROCM),
+    _other_generation("amd_cdna5", "CDNA5", ("rocm",), _FP4, source="AMD, MI400 announcement"),
+    _other_generation("amd_rdna", "gfx1201", ("rocm", "vulkan"), _FP8, "RDNA4", source=_ROCM),
+    _other_generation("amd_rdna", "gfx1151", ("rocm", "vulkan"), _BF16, "RDNA3.5", source=_ROCM),
+    _other_generation("amd_rdna", "gfx1100", ("rocm", "vulkan"), _BF16, source=_ROCM),
+    _other_generation("intel_gpu", "Xe-HPC", ("xpu",), _BF16, "Xe-HPC", source="Intel, oneAPI GPU optimization guide: XMX types"),
+    _other_generation("intel_gpu", "Xe-HPG", ("xpu", "vulkan"), _BF16, "Xe-HPG", source="Intel, oneAPI GPU optimization guide"),
+    _other_generation("intel_gpu", "Xe2", ("xpu", "vulkan"), _BF16, source="Intel, oneAPI GPU optimization guide: XMX types"),
+    _other_generation("gaudi1", "Gaudi", ("gaudi",), ("fp32", "bf16"), source="Intel, Gaudi architecture documentation"),
+    _other_generation("gaudi", "Gaudi 3", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), "Gaudi3", source="Intel, Gaudi 3 paper"),
+    _other_generation("gaudi", "Gaudi 2", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), source="Intel, Gaudi 2 data sheet"),
+    _other_generation("tpu", "TPU v7", ("xla",), ("fp32", "bf16", "fp8"), "TPU v7", source="Google Cloud, TPU v7 (Ironwood) page"),
     # Older TPUs with an FP8 rate in the catalog convert FP8 to BF16: the rate is that of BF16.
-    _other("tpu", "TPU v6e", ("xla",), ("fp32", "bf16", "int8"), "TPU v6e", source="Google Cloud, TPU v6e page"),
-    _other("tpu", "TPU v5p", ("xla",), ("fp32", "bf16", "int8"), "TPU v5p", source="Google Cloud, TPU v5p page"),
-    _other("tpu", "TPU v5e", ("xla",), ("fp32", "bf16", "int8"), "TPU v5e", source="Google Cloud, TPU v5e page"),
-    _other("tpu", "TPU v4", ("xla",), ("fp32", "bf16", "int8"), "TPU v4", source="Google Cloud, TPU v4 page"),
-    _other("tpu", "TPU v2 and v3", ("xla",), ("fp32", "bf16"), source="Google Cloud, TPU system architecture"),
-    _other("trainium", "Trainium 1", ("neuronx",), _FP8, "NeuronCore-v2", source="AWS Neuron, NeuronCore-v2 page"),
-    _other("trainium", "Trainium 2", ("neuronx",), _FP8, "NeuronCore-v3", source="AWS Neuron, NeuronCore-v3 page"),
-    _other("trainium", "Trainium 3", ("neuronx",), _FP4, source="AWS Neuron, NeuronCore-v4 page"),
-    _other("inferentia2", "Inferentia 2", ("neuronx",), _FP8, source="AWS Neuron, NeuronCore-v2 page"),
-    _other("inferentia1", "Inferentia 1", ("neuron",), _BF16, source="AWS Neuron, NeuronCore-v1 page"),
-    _other("apple", "Apple silicon", ("metal",), ("fp32", "fp16", "bf16"), source="Apple, Metal feature set tables"),
-    _other(
+    _other_generation("tpu", "TPU v6e", ("xla",), ("fp32", "bf16", "int8"), "TPU v6e", source="Google Cloud, TPU v6e page"),
+    _other_generation("tpu", "TPU v5p", ("xla",), ("fp32", "bf16", "int8"), "TPU v5p", source="Google Cloud, TPU v5p page"),
+    _other_generation("tpu", "TPU v5e", ("xla",), ("fp32", "bf16", "int8"), "TPU v5e", source="Google Cloud, TPU v5e page"),
+    _other_generation("tpu", "TPU v4", ("xla",), ("fp32", "bf16", "int8"), "TPU v4", source="Google Cloud, TPU v4 page"),
+    _other_generation("tpu", "TPU v2 and v3", ("xla",), ("fp32", "bf16"), source="Google Cloud, TPU system architecture"),
+    _other_generation("trainium", "Trainium 1", ("neuronx",), _FP8, "NeuronCore-v2", source="AWS Neuron, NeuronCore-v2 page"),
+    _other_generation("trainium", "Trainium 2", ("neuronx",), _FP8, "NeuronCore-v3", source="AWS Neuron, NeuronCore-v3 page"),
+    _other_generation("trainium", "Trainium 3", ("neuronx",), _FP4, source="AWS Neuron, NeuronCore-v4 page"),
+    _other_generation("inferentia2", "Inferentia 2", ("neuronx",), _FP8, source="AWS Neuron, NeuronCore-v2 page"),
+    _other_generation("inferentia1", "Inferentia 1", ("neuron",), _BF16, source="AWS Neuron, NeuronCore-v1 page"),
+    _other_generation("apple", "Apple silicon", ("metal",), ("fp32", "fp16", "bf16"), source="Apple, Metal feature set tables"),
+    _other_generation(
         "x86_cpu",
         "AMX",
         ("cpu",),
@@ -134,10 +134,10 @@ GENERATIONS: tuple[Generation, ...] = (
         "Granite Rapids",
         source="Intel, instruction set extensions reference: AMX-BF16, AMX-INT8",
     ),
-    _other("x86_cpu", "AVX-512 BF16 and VNNI", ("cpu",), _BF16, source="AMD, Zen 4 software optimization guide"),
-    _other("arm_cpu", "Armv8.6 BF16 and I8MM", ("cpu",), _BF16, source="Arm, architecture reference manual"),
-    _other("ascend", "Ascend 950", ("cann",), _FP4, slugs=("huawei-ascend-950dt",), source="Huawei, Ascend roadmap"),
-    _other(
+    _other_generation("x86_cpu", "AVX-512 BF16 and VNNI", ("cpu",), _BF16, source="AMD, Zen 4 software optimization guide"),
+    _other_generation("arm_cpu", "Armv8.6 BF16 and I8MM", ("cpu",), _BF16, source="Arm, architecture reference manual"),
+    _other_generation("ascend", "Ascend 950", ("cann",), _FP4, slugs=("huawei-ascend-950dt",), source="Huawei, Ascend roadmap"),
+    _other_generation(
         "ascend",
         "Ascend 310P",
         ("cann",),
@@ -145,17 +145,17 @@ GENERATIONS: tuple[Generation, ...] = (
         slugs=("huawei-ascend-310p-300i-duo",),
         source="Huawei, Atlas 300I Duo page",
     ),
-    _other("ascend", "Ascend 910", ("cann",), _BF16, source="Huawei, Atlas A2 pages"),
-    _other("cambricon", "MLU", ("neuware",), _BF16, source="Cambricon, MLU370 page"),
-    _other("qualcomm", "Cloud AI 100", ("qaic",), ("fp16", "int8"), source="Qualcomm, Cloud AI 100 data sheet"),
-    _other(
+    _other_generation("ascend", "Ascend 910", ("cann",), _BF16, source="Huawei, Atlas A2 pages"),
+    _other_generation("cambricon", "MLU", ("neuware",), _BF16, source="Cambricon, MLU370 page"),
+    _other_generation("qualcomm", "Cloud AI 100", ("qaic",), ("fp16", "int8"), source="Qualcomm, Cloud AI 100 data sheet"),
+    _other_generation(
         "qualcomm_adreno", "Adreno", ("opencl", "vulkan"), ("fp32", "fp16"), source="llama.cpp, docs/backend/OPENCL"
     ),
-    _other("groq", "LPU", ("groq",), ("fp16", "int8"), source="Groq, LPU page"),
-    _other("cerebras", "WSE-3", ("cerebras",), ("fp32", "fp16", "bf16"), source="Cerebras, CS-3 page"),
-    _other("sambanova", "SN40L", ("sambanova",), ("fp32", "bf16", "int8"), source="SambaNova, SN40L paper"),
-    _other("tenstorrent", "Tensix", ("tt-metal",), ("bf16", "fp16", "fp8"), source="Tenstorrent, TT-Metalium docs"),
-    _other("maia", "Maia 100", ("maia",), ("bf16", "fp16"), source="Microsoft, Maia 100 at Hot Chips 2024"),
+    _other_generation("groq", "LPU", ("groq",), ("fp16", "int8"), source="Groq, LPU page"),
+    _other_generation("cerebras", "WSE-3", ("cerebras",), ("fp32", "fp16", "bf16"), source="Cerebras, CS-3 page"),
+    _other_generation("sambanova", "SN40L", ("sambanova",), ("fp32", "bf16", "int8"), source="SambaNova, SN40L paper"),
+    _other_generation("tenstorrent", "Tensix", ("tt-metal",), ("bf16", "fp16", "fp8"), source="Tenstorrent, TT-Metalium docs"),
+    _other_generation("maia", "Maia 100", ("maia",), ("bf16", "fp16"), source="Microsoft, Maia 100 at Hot Chips 2024"),
 )
 
 
@@ -166,7 +166,7 @@ def generation_of(accelerator: Accelerator) -> Generation:
         >>> [generation_of(catalogued(slug)).name for slug in ("nvidia-a100-sxm4-80gb", "nvidia-a10")]
         ['compute capability 8.0', 'compute capability 8.6']
     """
-    known = _known(accelerator.family, accelerator.architecture, accelerator.slug)
+    known = _listed_generation(accelerator.family, accelerator.architecture, accelerator.slug)
     if known is not None:
         return known
     rates = tuple(sorted(accelerator.flops_per_s))
@@ -174,7 +174,7 @@ def generation_of(accelerator: Accelerator) -> Generation:
 
 
 @cache
-def _known(family: str, architecture: str, slug: str) -> Generation | None:
+def _listed_generation(family: str, architecture: str, slug: str) -> Generation | None:
     for g in GENERATIONS:
         anything = not g.slugs and not g.architectures
         if g.family == family and (anything or slug in g.slugs or architecture in g.architectures):

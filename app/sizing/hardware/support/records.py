@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-from app.sizing.hardware.engines import place_of
+from app.sizing.hardware.engines import engine_rank
 from app.sizing.model.tasks import ModelTask
 
 SERVING, SAMPLES, PRETRAINING, FINE_TUNING = "inference", "sample_inference", "training", "fine_tuning"
@@ -44,9 +44,9 @@ class EngineSupport:
     tentative: bool = False
 
     @property
-    def order(self) -> tuple[bool, int, str]:
+    def sort_key(self) -> tuple[bool, int, str]:
         """Sort key: higher confidence first, then the order of engines, then the name."""
-        return self.tentative, place_of(self.engine), self.engine
+        return self.tentative, engine_rank(self.engine), self.engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Work:
     in_16_bit: bool = False  # training keeps nothing in 32 bits
 
     @property
-    def trains(self) -> bool:
+    def is_training(self) -> bool:
         return self.phase in (PRETRAINING, FINE_TUNING)
 
 
@@ -159,5 +159,5 @@ class Verdict:
     far: int = 0  # layers passed before the refusal
 
     @property
-    def runs(self) -> bool:
+    def is_supported(self) -> bool:
         return self.level is not Level.REFUSED

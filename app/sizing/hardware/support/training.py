@@ -18,7 +18,7 @@ _BNB = "bitsandbytes docs: installation, hardware support"
 _TE = "Transformer Engine README: FP8 from Ada and Hopper on, MXFP8 and NVFP4 on Blackwell"
 
 
-def _pytorch(
+def _pytorch_build(
     engine: str,
     source: str,
     methods: tuple[str, ...],
@@ -43,7 +43,7 @@ def _pytorch(
 
 _EVERY = (FULL, LORA, QLORA)
 TRAINING_BUILDS: tuple[Build, ...] = (
-    _pytorch("fsdp", "PyTorch documentation: FSDP2; torchao float8 training", (FULL, LORA), narrow=("fp8",)),
+    _pytorch_build("fsdp", "PyTorch documentation: FSDP2; torchao float8 training", (FULL, LORA), narrow=("fp8",)),
     Build(
         "fsdp",
         ("neuronx",),
@@ -53,7 +53,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         methods=(FULL, LORA),
         multiplies=("bf16", "fp32"),
     ),
-    _pytorch(
+    _pytorch_build(
         "deepspeed",
         "DeepSpeed documentation: accelerator setup guides",
         (FULL, LORA),
@@ -64,11 +64,11 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         "cann",
         "cpu",
     ),
-    _pytorch("peft+bitsandbytes", _BNB, (LORA, QLORA), *_BITSANDBYTES, least=6.0),
-    _pytorch("transformers", "transformers documentation: Trainer, hardware", _EVERY, *_PYTORCH, narrow=("fp8",)),
-    _pytorch("accelerate", "Accelerate documentation: installation", _EVERY, *_PYTORCH, narrow=("fp8",)),
-    _pytorch("trl", "TRL documentation: installation, PEFT integration", _EVERY, *_PYTORCH, trains=_LANGUAGE),
-    _pytorch(
+    _pytorch_build("peft+bitsandbytes", _BNB, (LORA, QLORA), *_BITSANDBYTES, least=6.0),
+    _pytorch_build("transformers", "transformers documentation: Trainer, hardware", _EVERY, *_PYTORCH, narrow=("fp8",)),
+    _pytorch_build("accelerate", "Accelerate documentation: installation", _EVERY, *_PYTORCH, narrow=("fp8",)),
+    _pytorch_build("trl", "TRL documentation: installation, PEFT integration", _EVERY, *_PYTORCH, trains=_LANGUAGE),
+    _pytorch_build(
         "torchtune",
         "torchtune README: recipes, devices",
         _EVERY,
@@ -81,7 +81,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         narrow=("fp8",),
         trains=_LANGUAGE,
     ),
-    _pytorch(
+    _pytorch_build(
         "llama-factory",
         "LLaMA-Factory README: hardware requirement, CUDA, ROCm and Ascend",
         _EVERY,
@@ -91,7 +91,7 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         narrow=("fp8",),
         trains=_LANGUAGE,
     ),
-    _pytorch(
+    _pytorch_build(
         "axolotl",
         "Axolotl docs: installation, AMD",
         _EVERY,
@@ -101,9 +101,9 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         narrow=("fp8",),
         trains=_LANGUAGE,
     ),
-    _pytorch("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal", trains=_LANGUAGE),
-    _pytorch("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu", trains=_LANGUAGE),
-    _pytorch(
+    _pytorch_build("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal", trains=_LANGUAGE),
+    _pytorch_build("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu", trains=_LANGUAGE),
+    _pytorch_build(
         "llm-foundry",
         "LLM Foundry README: prerequisites, AMD",
         (FULL, LORA),
@@ -113,8 +113,8 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         narrow=("fp8",),
         trains=(_D, _E),
     ),
-    _pytorch("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu", trains=_TEXT),
-    _pytorch(
+    _pytorch_build("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu", trains=_TEXT),
+    _pytorch_build(
         "verl",
         "verl docs: installation, AMD, Ascend",
         (FULL, LORA),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, supports_work, served
+from app.sizing.hardware.support.builds import BUILDS, supports_work, covers_work
 from app.sizing.hardware.support.forbidden import FORBIDDEN
-from app.sizing.hardware.support.formats import SAID_AS, UNITS, least_capability, format_words
+from app.sizing.hardware.support.formats import EVIDENCE_NAMES, UNITS, least_capability, format_words
 from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
@@ -24,7 +24,7 @@ from app.sizing.hardware.support.records import (
     Verdict,
     Work,
 )
-from app.sizing.hardware.support.words import not_done
+from app.sizing.hardware.support.words import unsupported_text
 from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.product_names import product_name
 
@@ -48,7 +48,7 @@ class Ruling:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PublishedResult:
     """What a published result shows about support."""
 
     engine: str
@@ -57,19 +57,19 @@ class Measured:
     trains: bool
 
 
-class Documents:
+class SupportEvidence:
     """Evidence: rows of the catalog by engine, family and phase, and published results."""
 
-    def __init__(self, rows: Sequence[EngineSupport] = (), measured: Iterable[Measured] = ()) -> None:
+    def __init__(self, rows: Sequence[EngineSupport] = (), measured: Iterable[PublishedResult] = ()) -> None:
         self.rows = {(r.engine, r.family, r.phase): r for r in rows}
         self.measured = frozenset(measured)
 
-    def row(self, engine: str, family: str, weight_format: str, work: Work) -> EngineSupport | None:
+    def find_row(self, engine: str, family: str, weight_format: str, work: Work) -> EngineSupport | None:
         """The row with the highest confidence that documents a format for a piece of work; None without one."""
-        said = SAID_AS.get(weight_format, (weight_format,))
+        said = EVIDENCE_NAMES.get(weight_format, (weight_format,))
         if work.method == QLORA:
             said = (*said, "int4-mlx")  # format in which MLX stores the base
-        found = (self.rows.get((engine, family, phase)) for phase in phases_of(work))
+        found = (self.rows.get((engine, family, phase)) for phase in evidence_phases(work))
         saying = [r for r in found if r is not None and any(f in r.weight_formats for f in said)]
         return min(saying, key=lambda r: r.tentative, default=None)
 
@@ -82,7 +82,7 @@ class Documents:
         row = self.rows.get((engine, family, phase))
         return () if row is None else tuple(row.weight_formats)
 
-    def tells(
+    def has_result(
         self, engine: str, family: str, weight_format: str, work: Work, *, native: bool, format_is_named: bool
     ) -> bool:
         """Whether a published result is of the same stack.
@@ -92,20 +92,20 @@ class Documents:
         """
         if work.phase == SAMPLES or work.method not in ("", FULL):
             return False
-        if not work.trains and weight_format not in WEIGHT_FORMATS:
+        if not work.is_training and weight_format not in WEIGHT_FORMATS:
             return False
         unit = UNITS.get(weight_format, "")
-        kind = unit if work.trains else WEIGHT_FORMATS[weight_format].format_class(native=native)
+        kind = unit if work.is_training else WEIGHT_FORMATS[weight_format].format_class(native=native)
         kind = "16bit" if kind in ("bf16", "fp16") else "fp8" if kind == "mx" else kind
         if kind in ("weight_only", "fp4") and not format_is_named:
             return False
-        return Measured(engine, family, kind, work.trains) in self.measured
+        return PublishedResult(engine, family, kind, work.is_training) in self.measured
 
 
-NONE = Documents()
+NO_EVIDENCE = SupportEvidence()
 
 
-def phases_of(work: Work) -> tuple[str, ...]:
+def evidence_phases(work: Work) -> tuple[str, ...]:
     """Phases whose evidence applies to a piece of work: software that pretrains a model can also fine-tune all of
     it.
     """
@@ -113,25 +113,25 @@ def phases_of(work: Work) -> tuple[str, ...]:
 
 
 def verdict(
-    accelerator: Accelerator, engine: str, weight_format: str, work: Work, documents: Documents = NONE
+    accelerator: Accelerator, engine: str, weight_format: str, work: Work, documents: SupportEvidence = NO_EVIDENCE
 ) -> Verdict:
     """Whether an engine supports a piece of work on an accelerator with weights in a format, with rule and source.
 
     A rule that forbids takes precedence over evidence for the family; evidence takes precedence over rules that
     allow.
     """
-    ruling = ruled(generation_of(accelerator), engine, weight_format, work)
+    ruling = apply_rules(generation_of(accelerator), engine, weight_format, work)
     rule = ruling.rule.format(name=accelerator.name)
     if ruling.says is False:
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
-    does_it = served(engine, work)
-    row = documents.row(engine, accelerator.family, weight_format, work) if does_it else None
+    covered = covers_work(engine, work)
+    row = documents.find_row(engine, accelerator.family, weight_format, work) if covered else None
     native = ruling.native
     if row is not None and not ruling.says:
-        native = row.weight_formats.get(weight_format, False) and _multiplies(accelerator, weight_format)
+        native = row.weight_formats.get(weight_format, False) and _computes_natively(accelerator, weight_format)
     elif row is not None and weight_format in row.weight_formats:
         native = native and row.weight_formats[weight_format]
-    is_measured = does_it and documents.tells(
+    is_measured = covered and documents.has_result(
         engine, accelerator.family, weight_format, work, native=native, format_is_named=row is not None
     )
     if row is None and not ruling.says and not is_measured:
@@ -161,7 +161,7 @@ def verdict(
 
 
 @cache
-def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
+def apply_rules(generation: Generation, engine: str, weight_format: str, work: Work) -> Ruling:
     """Result of the rules without evidence; of several builds, the one that passes the most layers."""
     for f in FORBIDDEN:
         if (work.in_16_bit or not f.in_16_bit) and all(
@@ -184,31 +184,31 @@ def ruled(generation: Generation, engine: str, weight_format: str, work: Work) -
         on = " or ".join(RUNTIMES[r].display_name for r in generation.runtimes) or "{name}"
         return Ruling(None, f"{product_name(engine)} has no known build for {on}.", builds[0].source, far=_RUNTIME)
     doing = [b for b in own if supports_work(b, work)]
-    found = [_by_build(generation, b, weight_format, work) for b in doing or own]
+    found = [_rule_for_build(generation, b, weight_format, work) for b in doing or own]
     return max(found, key=lambda r: (r.says is True, r.native, r.far))
 
 
-def _by_build(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
+def _rule_for_build(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
     engine, source, capability = product_name(build.engine), build.source, generation.capability
     if capability is not None and capability < build.least:
         text = f"{{name}} has {generation.name}; {engine} requires {build.least:.1f} or higher."
         return Ruling(False, text, source, far=_CHIP)
     if build.on and generation.name not in build.on:
-        of_family = any(g.name in build.on for g in _relatives(generation.family))
+        of_family = any(g.name in build.on for g in _family_generations(generation.family))
         text = f"{engine} supports this only on {', '.join(build.on)}; {{name}} {_identity_text(generation)}."
         return Ruling(False if of_family else None, text, source, far=_CHIP)
     if not supports_work(build, work):
-        return Ruling(None, f"{not_done(build.engine, work)}.", source, far=_WORK)
-    return _by_format(generation, build, weight_format, work)
+        return Ruling(None, f"{unsupported_text(build.engine, work)}.", source, far=_WORK)
+    return _rule_for_format(generation, build, weight_format, work)
 
 
-def _by_format(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
+def _rule_for_format(generation: Generation, build: Build, weight_format: str, work: Work) -> Ruling:
     """Whether a build multiplies a format on a chip, converts it, or does neither."""
     engine, source, capability = product_name(build.engine), build.source, generation.capability
     named, unit = format_words(weight_format), UNITS.get(weight_format)
     kv = build.kv
     if work.precision and UNITS[work.precision] not in generation.multiplies:
-        return Ruling(False, _lacks(generation, engine, work.precision), source, far=_FORMAT)
+        return Ruling(False, _missing_unit_text(generation, engine, work.precision), source, far=_FORMAT)
     if weight_format in build.multiplies and (unit is None or unit in generation.multiplies):
         return Ruling(True, f"{engine} computes in {named} on {generation.name}.", source, True, kv, _FORMAT)
     if weight_format in build.unpacks:
@@ -223,13 +223,13 @@ def _by_format(generation: Generation, build: Build, weight_format: str, work: W
         text = f"{{name}} has {generation.name}; {needs}."
         return Ruling(False, text, source, far=_FORMAT)
     if weight_format in build.multiplies:
-        return Ruling(False, _lacks(generation, engine, weight_format), source, far=_FORMAT)
+        return Ruling(False, _missing_unit_text(generation, engine, weight_format), source, far=_FORMAT)
     if unit == "bf16" and unit not in generation.multiplies:
-        return Ruling(False, _lacks(generation, engine, weight_format), source, far=_FORMAT)
+        return Ruling(False, _missing_unit_text(generation, engine, weight_format), source, far=_FORMAT)
     return Ruling(None, f"{engine} has no known support for {named} on {generation.name}.", source, far=_FORMAT)
 
 
-def _lacks(generation: Generation, engine: str, weight_format: str) -> str:
+def _missing_unit_text(generation: Generation, engine: str, weight_format: str) -> str:
     named = format_words(weight_format)
     if generation.capability is not None:
         least = least_capability(UNITS[weight_format])
@@ -244,10 +244,10 @@ def _identity_text(generation: Generation) -> str:
 
 
 @cache
-def _relatives(family: str) -> tuple[Generation, ...]:
+def _family_generations(family: str) -> tuple[Generation, ...]:
     return tuple(g for g in GENERATIONS if g.family == family)
 
 
-def _multiplies(accelerator: Accelerator, weight_format: str) -> bool:
+def _computes_natively(accelerator: Accelerator, weight_format: str) -> bool:
     unit = UNITS.get(weight_format)
     return unit is not None and unit in generation_of(accelerator).multiplies

@@ -22,21 +22,21 @@ MODELS: Mapping[ModelTask, str] = MappingProxyType(
 _HOW: Mapping[str, str] = MappingProxyType({"full": "full ", "lora": "LoRA ", "qlora": "QLoRA "})
 
 
-def way(work: Work) -> str:
+def work_name(work: Work) -> str:
     """Name of a piece of work.
 
     Check:
         >>> work_name(Work("fine_tuning", "qlora")), work_name(Work("inference"))
         ('QLoRA fine-tuning', 'serving')
     """
-    if not work.trains:
+    if not work.is_training:
         return "serving"
     if work.phase == PRETRAINING:
         return "training"
     return f"{_HOW.get(work.method, '')}fine-tuning"
 
 
-def not_done(engine: str, work: Work) -> str:
+def unsupported_text(engine: str, work: Work) -> str:
     """Sentence part that an engine, or without a name any engine, does not support a piece of work.
 
     Check:
@@ -46,6 +46,6 @@ def not_done(engine: str, work: Work) -> str:
         'No known framework supports QLoRA fine-tuning of text generation models'
     """
     models, name = MODELS[work.task], product_name(engine)
-    if work.trains:
-        return f"{f'{name} does not support' if engine else 'No known framework supports'} {way(work)} of {models}"
+    if work.is_training:
+        return f"{f'{name} does not support' if engine else 'No known framework supports'} {work_name(work)} of {models}"
     return f"{f'{name} does not serve' if engine else 'No known engine serves'} {models}"

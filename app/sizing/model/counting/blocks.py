@@ -7,7 +7,7 @@ from app.sizing.model.sample import SampleLaw
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 
 
-def sample_model(
+def build_sample_model(
     name: str,
     family: str,
     inventory: Inventory,
@@ -34,7 +34,7 @@ def sample_model(
     ).with_law(law)
 
 
-def blocks(
+def add_blocks(
     inventory: Inventory,
     hidden_size: int,
     mlp_width: int,
@@ -47,11 +47,11 @@ def blocks(
     """Add transformer blocks with biases, each of 4(hh + h) + 2hf + f + h + 4h elements."""
     h, f, every = hidden_size, mlp_width, tuple(range(layers))
     for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
-        inventory.linear(role, part or Part.ATTENTION, h, h, every, bias=True, quantised=part is None)
+        inventory.add_linear(role, part or Part.ATTENTION, h, h, every, bias=True, quantized=part is None)
     for role in ("gate_proj", "up_proj") if gated else ("up_proj",):
-        inventory.linear(role, part or Part.MLP, h, f, every, bias=True, quantised=part is None)
-    inventory.linear("down_proj", part or Part.MLP, f, h, every, bias=True, quantised=part is None)
-    inventory.vector("norms", part or Part.NORMS, 4 * h + extra, every)
+        inventory.add_linear(role, part or Part.MLP, h, f, every, bias=True, quantized=part is None)
+    inventory.add_linear("down_proj", part or Part.MLP, f, h, every, bias=True, quantized=part is None)
+    inventory.add_vector("norms", part or Part.NORMS, 4 * h + extra, every)
 
 
 def block_macs(hidden_size: int, mlp_width: int, layers: int, *, gated: bool = False) -> float:
@@ -66,16 +66,16 @@ def block_macs(hidden_size: int, mlp_width: int, layers: int, *, gated: bool = F
     return float(layers * (4 * hidden_size**2 + (3 if gated else 2) * hidden_size * mlp_width))
 
 
-def patches(
+def add_patch_embedding(
     inventory: Inventory, hidden_size: int, patch: int, channels: int, *, bias: bool, part: Part = Part.EMBEDDING
 ) -> float:
     """Add the convolution over patches and return its multiply-adds per patch."""
     size = channels * patch**2
-    inventory.linear("patch_embedding", part, size, hidden_size, ONCE, bias=bias, quantised=False, per=Per.NEVER)
+    inventory.add_linear("patch_embedding", part, size, hidden_size, ONCE, bias=bias, quantized=False, per=Per.NEVER)
     return float(size * hidden_size)
 
 
-def image_law(
+def build_image_law(
     side: int,
     patch: int,
     *,

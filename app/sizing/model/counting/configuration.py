@@ -49,7 +49,7 @@ _OUTER_KEYS = ("tie_word_embeddings", "quantization_config", "architectures")
 
 
 # Keys that state a number of layers, which may be at most MAX_LAYERS.
-_DEPTHS = (
+_DEPTH_KEYS = (
     "num_hidden_layers",
     "encoder_layers",
     "decoder_layers",
@@ -73,19 +73,19 @@ class Reader:
 
     def __init__(self, config: Config, model_type: str = "", *, nested: bool = False) -> None:
         self.config, self.model_type, self.nested = config, model_type, nested
-        self.defaulted: dict[str, Any] = {}
+        self.defaults_used: dict[str, Any] = {}
 
-    def find(self, name: str) -> Any:
+    def find_value(self, name: str) -> Any:
         for key in SYNONYMS.get(name, (name,)):
             if self.config.get(key) is not None:
                 return self.config[key]
         default = DEFAULTS.get(self.model_type, {}).get(name) if self.nested else None
         if default is not None:
-            self.defaulted[name] = default
+            self.defaults_used[name] = default
         return default
 
     @property
-    def architecture(self) -> str:
+    def architecture_class(self) -> str:
         """The model class that the file names; the output head depends on it."""
         named = self.config.get("architectures")
         return str(named[0]) if isinstance(named, list) and named else ""
@@ -95,14 +95,14 @@ class Reader:
 
         Raises UnreadableConfiguration for anything else and names the accepted spellings.
         """
-        value = self.find(name)
+        value = self.find_value(name)
         if value is None and default is not None:
             return default
         if isinstance(value, list) and value and len(set(map(str, value))) == 1:
             value = value[0]
         if isinstance(value, float) and value.is_integer():
             value = int(value)
-        most = MAX_LAYERS if name in _DEPTHS else 10**9 - 1
+        most = MAX_LAYERS if name in _DEPTH_KEYS else 10**9 - 1
         if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
             missing = value is None
             raise UnreadableConfiguration(
@@ -120,9 +120,9 @@ class Reader:
             raise UnreadableConfiguration(f"The configuration sets {name!r} to 0. It must be at least 1.", key=name)
         return value
 
-    def sizes(self, name: str, *, most: int, default: tuple[int, ...] | None = None) -> list[int]:
+    def size_list(self, name: str, *, most: int, default: tuple[int, ...] | None = None) -> list[int]:
         """A list of whole numbers, each at least 1."""
-        value = self.find(name)
+        value = self.find_value(name)
         if value is None and default is not None:
             return list(default)
         if not isinstance(value, list) or not value or not all(type(v) is int and 1 <= v <= most for v in value):
@@ -130,7 +130,7 @@ class Reader:
         return value
 
     def number(self, name: str, default: float) -> float:
-        value = self.find(name)
+        value = self.find_value(name)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
@@ -144,12 +144,12 @@ class Reader:
         """A switch: a fixed value, or the value of a key. A key that ends in "!" is on unless the file turns it off."""
         if not isinstance(setting, str):
             return setting
-        value = self.find(setting.rstrip("!"))
+        value = self.find_value(setting.rstrip("!"))
         return default or setting.endswith("!") if value is None else bool(value)
 
     def layer_list(self, name: str, layers: int) -> list[Any] | None:
         """A list with one entry per layer, or None. Longer lists are cut, because some files append extra layers."""
-        value = self.find(name)
+        value = self.find_value(name)
         if not isinstance(value, list) or not value:
             return None
         if len(value) < layers:
@@ -158,7 +158,7 @@ class Reader:
             )
         return value[:layers]
 
-    def part(self, name: str, model_type: str = "") -> Reader:
+    def nested_part(self, name: str, model_type: str = "") -> Reader:
         """The reader of a nested part; it is empty if the file has none."""
         inner = self.config.get(name)
         inner = inner if isinstance(inner, Mapping) else {}
@@ -166,7 +166,7 @@ class Reader:
         return Reader(inner, kind if isinstance(kind, str) else model_type, nested=True)
 
 
-def text_part(config: Config) -> tuple[Config, bool]:
+def find_text_part(config: Config) -> tuple[Config, bool]:
     """The keys of the text model, and whether they come from a nested part of the file."""
     for path in _TEXT_KEYS:
         inner: Any = config

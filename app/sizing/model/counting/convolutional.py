@@ -8,15 +8,15 @@ from typing import Any
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.configuration import MAX_LAYERS, Config, Reader
-from app.sizing.model.counting.convolutions import Counted, Signal
-from app.sizing.model.counting.encoders import labels
-from app.sizing.model.counting.stages import law_of, network, walk
+from app.sizing.model.counting.convolutions import NetworkCounter, Signal
+from app.sizing.model.counting.encoders import class_count
+from app.sizing.model.counting.stages import build_sample_law, build_network, count_stages
 
 
-def _image_network(reader: Reader, name: str, family: str, stages: list[dict[str, Any]]) -> ModelArchitecture:
+def _build_image_network(reader: Reader, name: str, family: str, stages: list[dict[str, Any]]) -> ModelArchitecture:
     side = reader.integer("image_size", 0) or 224
-    net = walk(Counted(Signal(reader.size("num_channels", 3), (side, side))), stages)
-    return network(net, name, family, law_of(net, (side, side)))
+    net = count_stages(NetworkCounter(Signal(reader.size("num_channels", 3), (side, side))), stages)
+    return build_network(net, name, family, build_sample_law(net, (side, side)))
 
 
 def read_resnet(config: Config, name: str) -> ModelArchitecture:
@@ -33,14 +33,14 @@ def read_resnet(config: Config, name: str) -> ModelArchitecture:
         (25557032, 8.18)
     """
     reader = Reader(config, "resnet")
-    widths, depths = reader.sizes("hidden_sizes", most=10**6), reader.sizes("depths", most=1000)
+    widths, depths = reader.size_list("hidden_sizes", most=10**6), reader.size_list("depths", most=1000)
     if len(widths) != len(depths) or sum(depths) > MAX_LAYERS:
         raise UnreadableConfiguration(
             "'hidden_sizes' and 'depths' must have one entry per stage, "
             f"and 'depths' may add up to at most {MAX_LAYERS} layers.",
             key="depths",
         )
-    basic, groups = reader.find("layer_type") == "basic", reader.size("groups", 1)
+    basic, groups = reader.find_value("layer_type") == "basic", reader.size("groups", 1)
     squeeze, wide = reader.integer("squeeze", 0), reader.size("width_per_group", 64)
     stages: list[dict[str, Any]] = [
         {"block": "conv", "out": reader.size("embedding_size", 64), "kernel": 7, "stride": 2},
@@ -51,7 +51,7 @@ def read_resnet(config: Config, name: str) -> ModelArchitecture:
         block["inner"] = 0 if basic else width // 4 * wide // 64 * groups
         block["squeeze"] = width // squeeze if squeeze else 0
         stages.append(block)
-    return _image_network(reader, name, "resnet", [*stages, {"block": "linear", "out": labels(reader)}])
+    return _build_image_network(reader, name, "resnet", [*stages, {"block": "linear", "out": class_count(reader)}])
 
 
 # Kernel, stride, expansion factor, width and depth of EfficientNet-B0's stages.
@@ -66,7 +66,7 @@ _B0 = (
 )
 
 
-def _rounded(width: float, divisor: int) -> int:
+def _round_width(width: float, divisor: int) -> int:
     """The width rounded to a multiple of the divisor, at most 10 % narrower."""
     rounded = max(divisor, int(width + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * width else rounded
@@ -90,11 +90,11 @@ def read_efficientnet(config: Config, name: str) -> ModelArchitecture:
         )
     divisor = reader.size("depth_divisor", 8)
     stages: list[dict[str, Any]] = [
-        {"block": "conv", "out": _rounded(32 * width, divisor), "stride": 2, "act": "silu"},
+        {"block": "conv", "out": _round_width(32 * width, divisor), "stride": 2, "act": "silu"},
     ]
     for kernel, stride, expand, out, times in _B0:
         block = {"block": "inverted", "kernel": kernel, "stride": stride, "expand": expand, "squeeze": 4}
-        block |= {"out": _rounded(out * width, divisor), "times": math.ceil(times * depth)}
+        block |= {"out": _round_width(out * width, divisor), "times": math.ceil(times * depth)}
         stages.append(block | {"wide": reader.flag("wide_squeeze")})
-    top = {"block": "conv", "out": _rounded(1280 * width, divisor), "kernel": 1, "act": "silu"}
-    return _image_network(reader, name, "efficientnet", [*stages, top, {"block": "linear", "out": labels(reader)}])
+    top = {"block": "conv", "out": _round_width(1280 * width, divisor), "kernel": 1, "act": "silu"}
+    return _build_image_network(reader, name, "efficientnet", [*stages, top, {"block": "linear", "out": class_count(reader)}])

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 # Short names in the table below and the keys that they mean; all other keys are written in full.
-_WORDS = {
+_SHORT_NAMES = {
     "kv_heads": "num_key_value_heads",
     "mlp": "intermediate_size",
     "vocab": "vocab_size",
@@ -22,21 +22,21 @@ _WORDS = {
 }
 
 
-def _shape(hidden_size: int, layers: int, heads: int, **others: Any) -> Mapping[str, Any]:
+def _shape_defaults(hidden_size: int, layers: int, heads: int, **others: Any) -> Mapping[str, Any]:
     first = {"hidden_size": hidden_size, "num_hidden_layers": layers, "num_attention_heads": heads}
-    return {**first, **{_WORDS.get(name, name): value for name, value in others.items()}}
+    return {**first, **{_SHORT_NAMES.get(name, name): value for name, value in others.items()}}
 
 
-_OWN: Mapping[str, Mapping[str, Any]] = {
-    "llama": _shape(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
-    "mistral": _shape(4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False),
-    "ministral3": _shape(4096, 34, 32, kv_heads=8, head_dim=128, mlp=14336, vocab=131072, context=262144, tied=False),
-    "mixtral": _shape(
+_TYPE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "llama": _shape_defaults(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
+    "mistral": _shape_defaults(4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False),
+    "ministral3": _shape_defaults(4096, 34, 32, kv_heads=8, head_dim=128, mlp=14336, vocab=131072, context=262144, tied=False),
+    "mixtral": _shape_defaults(
         4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False, experts_per_token=2, experts=8
     ),
-    "qwen2": _shape(4096, 32, 32, kv_heads=32, mlp=22016, vocab=151936, context=32768, tied=False),
-    "qwen3": _shape(4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=32768, tied=False),
-    "qwen3_moe": _shape(
+    "qwen2": _shape_defaults(4096, 32, 32, kv_heads=32, mlp=22016, vocab=151936, context=32768, tied=False),
+    "qwen3": _shape_defaults(4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=32768, tied=False),
+    "qwen3_moe": _shape_defaults(
         2048,
         24,
         32,
@@ -49,19 +49,19 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         experts=128,
         expert_mlp=768,
     ),
-    "gemma": _shape(3072, 28, 16, kv_heads=16, head_dim=256, mlp=24576, vocab=256000, context=8192, tied=True),
-    "gemma2": _shape(
+    "gemma": _shape_defaults(3072, 28, 16, kv_heads=16, head_dim=256, mlp=24576, vocab=256000, context=8192, tied=True),
+    "gemma2": _shape_defaults(
         2304, 26, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=256000, context=8192, tied=True, window=4096
     ),
-    "gemma3_text": _shape(
+    "gemma3_text": _shape_defaults(
         2304, 26, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=262208, context=131072, tied=True, window=4096
     ),
-    "gemma4_text": _shape(
+    "gemma4_text": _shape_defaults(
         2304, 30, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=262144, context=131072, tied=True, window=512
     ),
-    "phi3": _shape(3072, 32, 32, mlp=8192, vocab=32064, context=4096, tied=False),
-    "internlm3": _shape(4096, 48, 32, kv_heads=2, head_dim=128, mlp=10240, vocab=128512, context=32768, tied=False),
-    "llama4_text": _shape(
+    "phi3": _shape_defaults(3072, 32, 32, mlp=8192, vocab=32064, context=4096, tied=False),
+    "internlm3": _shape_defaults(4096, 48, 32, kv_heads=2, head_dim=128, mlp=10240, vocab=128512, context=32768, tied=False),
+    "llama4_text": _shape_defaults(
         5120,
         48,
         40,
@@ -74,11 +74,11 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         experts_per_token=1,
         experts=16,
     ),
-    "mllama_text_model": _shape(4096, 40, 32, kv_heads=8, mlp=14336, vocab=128256, context=131072, tied=False),
-    "qwen2_vl_text": _shape(8192, 80, 64, kv_heads=8, mlp=29568, vocab=152064, context=32768),
-    "qwen2_5_vl_text": _shape(8192, 80, 64, kv_heads=8, mlp=29568, vocab=152064, context=32768),
-    "qwen3_vl_text": _shape(4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=128000),
-    "qwen3_vl_moe_text": _shape(
+    "mllama_text_model": _shape_defaults(4096, 40, 32, kv_heads=8, mlp=14336, vocab=128256, context=131072, tied=False),
+    "qwen2_vl_text": _shape_defaults(8192, 80, 64, kv_heads=8, mlp=29568, vocab=152064, context=32768),
+    "qwen2_5_vl_text": _shape_defaults(8192, 80, 64, kv_heads=8, mlp=29568, vocab=152064, context=32768),
+    "qwen3_vl_text": _shape_defaults(4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=128000),
+    "qwen3_vl_moe_text": _shape_defaults(
         2048,
         24,
         16,
@@ -92,8 +92,8 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         experts=60,
         expert_mlp=1408,
     ),
-    "qwen3_5_text": _shape(4096, 32, 16, kv_heads=4, head_dim=256, mlp=12288, vocab=248320, context=32768, tied=False),
-    "qwen3_5_moe_text": _shape(
+    "qwen3_5_text": _shape_defaults(4096, 32, 16, kv_heads=4, head_dim=256, mlp=12288, vocab=248320, context=32768, tied=False),
+    "qwen3_5_moe_text": _shape_defaults(
         2048,
         40,
         16,
@@ -107,7 +107,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         expert_mlp=512,
         shared_expert_intermediate_size=512,
     ),
-    "deepseek_v3": _shape(
+    "deepseek_v3": _shape_defaults(
         7168,
         61,
         128,
@@ -120,7 +120,7 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         experts_per_token=8,
         expert_mlp=2048,
     ),
-    "mistral4": _shape(
+    "mistral4": _shape_defaults(
         4096,
         36,
         32,
@@ -133,32 +133,32 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         experts_per_token=4,
         expert_mlp=2048,
     ),
-    "glm4": _shape(
+    "glm4": _shape_defaults(
         4096, 40, 32, kv_heads=2, head_dim=128, mlp=13696, vocab=151552, context=131072, tied=False, attention_bias=True
     ),
-    "granite": _shape(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
-    "cohere2": _shape(
+    "granite": _shape_defaults(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
+    "cohere2": _shape_defaults(
         8192, 40, 64, kv_heads=64, head_dim=128, mlp=22528, vocab=256000, context=8192, tied=True, window=4096
     ),
-    "smollm3": _shape(2048, 36, 16, kv_heads=4, mlp=11008, vocab=128256, context=32768, tied=True),
-    "muse_glimmer_text": _shape(
+    "smollm3": _shape_defaults(2048, 36, 16, kv_heads=4, mlp=11008, vocab=128256, context=32768, tied=True),
+    "muse_glimmer_text": _shape_defaults(
         6656, 52, 32, kv_heads=2, head_dim=128, mlp=19968, vocab=202048, context=131072, tied=False, window=2048
     ),
-    "clip_text_model": _shape(512, 12, 8, mlp=2048, vocab=49408, context=77),
-    "siglip_text_model": _shape(768, 12, 12, mlp=3072, vocab=32000, context=64),
-    "clip_vision_model": _shape(768, 12, 12, mlp=3072, image_size=224, patch_size=32, projection_dim=512),
-    "siglip_vision_model": _shape(768, 12, 12, mlp=3072, image_size=224, patch_size=16, vision_use_head=True),
-    "siglip2_vision_model": _shape(768, 12, 12, mlp=3072, patch_size=16, vision_use_head=True),
-    "pixtral": _shape(1024, 24, 16, head_dim=64, mlp=4096, image_size=1024, patch_size=16),
-    "llama4_vision_model": _shape(768, 34, 16, mlp=5632, image_size=448, patch_size=14, vision_output_dim=7680),
-    "mllama_vision_model": _shape(1280, 32, 16, mlp=5120, image_size=448, patch_size=14, vision_output_dim=7680),
-    "qwen2_vl_vision": _shape(
+    "clip_text_model": _shape_defaults(512, 12, 8, mlp=2048, vocab=49408, context=77),
+    "siglip_text_model": _shape_defaults(768, 12, 12, mlp=3072, vocab=32000, context=64),
+    "clip_vision_model": _shape_defaults(768, 12, 12, mlp=3072, image_size=224, patch_size=32, projection_dim=512),
+    "siglip_vision_model": _shape_defaults(768, 12, 12, mlp=3072, image_size=224, patch_size=16, vision_use_head=True),
+    "siglip2_vision_model": _shape_defaults(768, 12, 12, mlp=3072, patch_size=16, vision_use_head=True),
+    "pixtral": _shape_defaults(1024, 24, 16, head_dim=64, mlp=4096, image_size=1024, patch_size=16),
+    "llama4_vision_model": _shape_defaults(768, 34, 16, mlp=5632, image_size=448, patch_size=14, vision_output_dim=7680),
+    "mllama_vision_model": _shape_defaults(1280, 32, 16, mlp=5120, image_size=448, patch_size=14, vision_output_dim=7680),
+    "qwen2_vl_vision": _shape_defaults(
         3584, 32, 16, patch_size=14, embed_dim=1280, mlp_ratio=4, temporal_patch_size=2, spatial_merge_size=2
     ),
-    "qwen2_5_vl_vision": _shape(
+    "qwen2_5_vl_vision": _shape_defaults(
         3584, 32, 16, mlp=3420, patch_size=14, temporal_patch_size=2, spatial_merge_size=2, out_hidden_size=3584
     ),
-    "qwen3_vl_vision": _shape(
+    "qwen3_vl_vision": _shape_defaults(
         1152,
         27,
         16,
@@ -169,14 +169,14 @@ _OWN: Mapping[str, Mapping[str, Any]] = {
         num_position_embeddings=2304,
         out_hidden_size=3584,
     ),
-    "internvl_vision": _shape(1024, 24, 16, mlp=4096, image_size=448, patch_size=14),
-    "idefics3_vision": _shape(1152, 12, 16, mlp=3072, image_size=224, patch_size=32),
-    "gemma4_vision": _shape(768, 16, 12, kv_heads=12, head_dim=64, mlp=3072, context=131072, patch_size=16),
-    "muse_glimmer_vision": _shape(1536, 50, 16, mlp=8960, patch_size=14),
+    "internvl_vision": _shape_defaults(1024, 24, 16, mlp=4096, image_size=448, patch_size=14),
+    "idefics3_vision": _shape_defaults(1152, 12, 16, mlp=3072, image_size=224, patch_size=32),
+    "gemma4_vision": _shape_defaults(768, 16, 12, kv_heads=12, head_dim=64, mlp=3072, context=131072, patch_size=16),
+    "muse_glimmer_vision": _shape_defaults(1536, 50, 16, mlp=8960, patch_size=14),
 }
 
 # Vision parts that are named by the type of the wrapping model.
-_SAME = {
+_ALIASES = {
     "qwen3_vl_moe": "qwen3_vl_vision",
     "qwen3_vl": "qwen3_vl_vision",
     "qwen3_5": "qwen3_vl_vision",
@@ -186,4 +186,4 @@ _SAME = {
     "idefics3": "idefics3_vision",
     "smolvlm_vision": "idefics3_vision",
 }
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {**_OWN, **{name: _OWN[other] for name, other in _SAME.items()}}
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {**_TYPE_DEFAULTS, **{name: _TYPE_DEFAULTS[other] for name, other in _ALIASES.items()}}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.blocks import sample_model
+from app.sizing.model.counting.blocks import build_sample_model
 from app.sizing.model.counting.configuration import Config, Reader
-from app.sizing.model.counting.usual import FLUX_DISTILLED, FLUX_FAST, LATENT_PIXELS, SD3, Usual
+from app.sizing.model.counting.usual import FLUX_DISTILLED, FLUX_FAST, LATENT_PIXELS, SD3, DefaultSettings
 from app.sizing.model.figures import FIGURES
 from app.sizing.model.sample import Network, SampleLaw
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
@@ -15,25 +15,25 @@ from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 Layers = tuple[int, ...]
 
 
-def _timestep(inventory: Inventory, width: int, pooled: int, *, guidance: bool) -> None:
+def _add_timestep_embedding(inventory: Inventory, width: int, pooled: int, *, guidance: bool) -> None:
     """Add the matrices that combine step, guidance and pooled text into one vector."""
     for role, inputs in (("time", 256), *((("guidance", 256),) if guidance else ()), ("pooled_text", pooled)):
-        _outside(inventory, f"{role}.1", inputs, width)
-        _outside(inventory, f"{role}.2", width, width)
+        _add_outer_matrix(inventory, f"{role}.1", inputs, width)
+        _add_outer_matrix(inventory, f"{role}.2", width, width)
 
 
-def _outside(inventory: Inventory, role: str, inputs: int, outputs: int) -> None:
+def _add_outer_matrix(inventory: Inventory, role: str, inputs: int, outputs: int) -> None:
     """Add a matrix outside the blocks."""
-    inventory.linear(role, Part.OTHER, inputs, outputs, ONCE, bias=True, quantised=False, per=Per.NEVER)
+    inventory.add_linear(role, Part.OTHER, inputs, outputs, ONCE, bias=True, quantized=False, per=Per.NEVER)
 
 
-def _feed_forward(inventory: Inventory, prefix: str, width: int, on: Layers) -> None:
-    inventory.linear(prefix + "up_proj", Part.MLP, width, 4 * width, on, bias=True)
-    inventory.linear(prefix + "down_proj", Part.MLP, 4 * width, width, on, bias=True)
+def _add_feed_forward(inventory: Inventory, prefix: str, width: int, on: Layers) -> None:
+    inventory.add_linear(prefix + "up_proj", Part.MLP, width, 4 * width, on, bias=True)
+    inventory.add_linear(prefix + "down_proj", Part.MLP, 4 * width, width, on, bias=True)
 
 
-def _denoiser_law(
-    usual: Usual, *, width: int, layers: int, patch: int, side: int, macs: float, last_text_macs: float = 0.0
+def _build_denoiser_law(
+    usual: DefaultSettings, *, width: int, layers: int, patch: int, side: int, macs: float, last_text_macs: float = 0.0
 ) -> SampleLaw:
     """The law of a denoiser. The image encoder reduces each side eightfold before patches are cut; text tokens join the
     image's.
@@ -81,34 +81,34 @@ def read_flux(config: Config, name: str) -> ModelArchitecture:
         ("down_proj", 4 * width, width),
     ):
         part = Part.MLP if role in ("up_proj", "down_proj") else Part.ATTENTION
-        inventory.linear(role, part, inputs, outputs, first, bias=True, copies=2, used=1)
-    inventory.linear("modulation", Part.OTHER, width, 6 * width, first, bias=True, copies=2, per=Per.NEVER)
-    inventory.vector("qk_norm", Part.NORMS, 4 * size, first)
+        inventory.add_linear(role, part, inputs, outputs, first, bias=True, copies=2, used=1)
+    inventory.add_linear("modulation", Part.OTHER, width, 6 * width, first, bias=True, copies=2, per=Per.NEVER)
+    inventory.add_vector("qk_norm", Part.NORMS, 4 * size, first)
     for role in ("q_proj", "k_proj", "v_proj"):
-        inventory.linear(role, Part.ATTENTION, width, width, second, bias=True)
-    inventory.linear("up_proj", Part.MLP, width, 4 * width, second, bias=True)
-    inventory.linear("out_proj", Part.MLP, 5 * width, width, second, bias=True)
-    inventory.linear("modulation", Part.OTHER, width, 3 * width, second, bias=True, per=Per.NEVER)
-    inventory.vector("qk_norm", Part.NORMS, 2 * size, second)
-    _timestep(inventory, width, reader.size("pooled_projection_dim"), guidance=distilled)
+        inventory.add_linear(role, Part.ATTENTION, width, width, second, bias=True)
+    inventory.add_linear("up_proj", Part.MLP, width, 4 * width, second, bias=True)
+    inventory.add_linear("out_proj", Part.MLP, 5 * width, width, second, bias=True)
+    inventory.add_linear("modulation", Part.OTHER, width, 3 * width, second, bias=True, per=Per.NEVER)
+    inventory.add_vector("qk_norm", Part.NORMS, 2 * size, second)
+    _add_timestep_embedding(inventory, width, reader.size("pooled_projection_dim"), guidance=distilled)
     for role, inputs, outputs in (
         ("image_in", channels, width),
         ("text_in", joint, width),
         ("norm_out", width, 2 * width),
         ("image_out", width, channels),
     ):
-        _outside(inventory, role, inputs, outputs)
+        _add_outer_matrix(inventory, role, inputs, outputs)
     usual, layers = FLUX_DISTILLED if distilled else FLUX_FAST, both + single
-    law = _denoiser_law(
+    law = _build_denoiser_law(
         usual, width=width, layers=layers, patch=2, side=usual.width, macs=12.0 * width * width * layers
     )
-    model = sample_model(
+    model = build_sample_model(
         name, "flux", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width
     )
-    return _all_active(model)
+    return _with_all_copies_active(model)
 
 
-def _all_active(model: ModelArchitecture) -> ModelArchitecture:
+def _with_all_copies_active(model: ModelArchitecture) -> ModelArchitecture:
     """The model with every copy of a block active, because image and text each pass their own copy."""
     return replace(model, tensors=tuple(replace(t, used=t.copies) for t in model.tensors))
 
@@ -125,17 +125,17 @@ def read_sd3(config: Config, name: str) -> ModelArchitecture:
     reader = Reader(config, "sd3")
     heads, size = reader.size("num_attention_heads"), reader.size("head_dim")
     width, layers, patch = heads * size, reader.size("num_layers"), reader.size("patch_size", 2)
-    dual = reader.find("dual_attention_layers") or []
+    dual = reader.find_value("dual_attention_layers") or []
     twice = tuple(int(i) for i in dual if isinstance(i, int) and 0 <= i < layers)
     inventory = Inventory()
-    _joint_blocks(inventory, width, layers, twice, qk_norm=2 * size if reader.find("qk_norm") else 0)
-    _timestep(inventory, width, reader.size("pooled_projection_dim"), guidance=False)
+    _add_joint_blocks(inventory, width, layers, twice, qk_norm=2 * size if reader.find_value("qk_norm") else 0)
+    _add_timestep_embedding(inventory, width, reader.size("pooled_projection_dim"), guidance=False)
     channels, caption = reader.size("in_channels", 16), reader.size("caption_projection_dim", width)
-    _outside(inventory, "image_in", channels * patch**2, width)
-    _outside(inventory, "text_in", reader.size("joint_attention_dim"), caption)
-    _outside(inventory, "norm_out", width, 2 * width)
-    _outside(inventory, "image_out", width, patch**2 * reader.size("out_channels", channels))
-    law = _denoiser_law(
+    _add_outer_matrix(inventory, "image_in", channels * patch**2, width)
+    _add_outer_matrix(inventory, "text_in", reader.size("joint_attention_dim"), caption)
+    _add_outer_matrix(inventory, "norm_out", width, 2 * width)
+    _add_outer_matrix(inventory, "image_out", width, patch**2 * reader.size("out_channels", channels))
+    law = _build_denoiser_law(
         SD3,
         width=width,
         layers=layers,
@@ -146,28 +146,28 @@ def read_sd3(config: Config, name: str) -> ModelArchitecture:
     )
     if twice:
         law = _with_second_attention(law, width, len(twice), patch)
-    return sample_model(name, "sd3", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width)
+    return build_sample_model(name, "sd3", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width)
 
 
-def _joint_blocks(inventory: Inventory, width: int, layers: int, twice: Layers, *, qk_norm: int) -> None:
+def _add_joint_blocks(inventory: Inventory, width: int, layers: int, twice: Layers, *, qk_norm: int) -> None:
     """Add the blocks of Stable Diffusion 3: an image side, a text side, and a second attention in the layers
     `twice`.
     """
     every, most = tuple(range(layers)), tuple(range(layers - 1))
     for prefix, on, out in (("", every, every), ("text.", every, most), ("second.", twice, twice)):
         for role in ("q_proj", "k_proj", "v_proj"):
-            inventory.linear(prefix + role, Part.ATTENTION, width, width, on, bias=True)
-        inventory.linear(prefix + "o_proj", Part.ATTENTION, width, width, out, bias=True)
-        inventory.vector(prefix + "qk_norm", Part.NORMS, qk_norm, on)
-    _feed_forward(inventory, "", width, every)
-    _feed_forward(inventory, "text.", width, most)
+            inventory.add_linear(prefix + role, Part.ATTENTION, width, width, on, bias=True)
+        inventory.add_linear(prefix + "o_proj", Part.ATTENTION, width, width, out, bias=True)
+        inventory.add_vector(prefix + "qk_norm", Part.NORMS, qk_norm, on)
+    _add_feed_forward(inventory, "", width, every)
+    _add_feed_forward(inventory, "text.", width, most)
     for role, wide, on in (
         ("modulation", 6, tuple(i for i in every if i not in twice)),
         ("modulation", 9, twice),
         ("text.modulation", 6, most),
         ("text.modulation", 2, (layers - 1,)),
     ):
-        inventory.linear(role, Part.OTHER, width, wide * width, on, bias=True, per=Per.NEVER)
+        inventory.add_linear(role, Part.OTHER, width, wide * width, on, bias=True, per=Per.NEVER)
 
 
 def _with_second_attention(law: SampleLaw, width: int, layers: int, patch: int) -> SampleLaw:

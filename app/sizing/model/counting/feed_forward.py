@@ -15,7 +15,7 @@ _SHARED_BIAS = ("nemotron_h", "ernie4_5_moe")  # families whose shared experts h
 
 
 @dataclass(frozen=True, slots=True)
-class Experts:
+class ExpertRouting:
     """Expert routing of a model: routing layers, experts, experts per token, and MLP width active per token."""
 
     layers: int = 0
@@ -24,7 +24,7 @@ class Experts:
     active_width: float = 0.0
 
 
-def mlp(
+def add_mlp(
     inventory: Inventory,
     part: Part,
     hidden_size: int,
@@ -44,15 +44,15 @@ def mlp(
         176160768
     """
     if gated and fused:
-        inventory.linear(f"{prefix}gate_up_proj", part, hidden_size, 2 * mlp_width, layers, bias=bias)
+        inventory.add_linear(f"{prefix}gate_up_proj", part, hidden_size, 2 * mlp_width, layers, bias=bias)
     else:
         if gated:
-            inventory.linear(f"{prefix}gate_proj", part, hidden_size, mlp_width, layers, bias=bias)
-        inventory.linear(f"{prefix}up_proj", part, hidden_size, mlp_width, layers, bias=bias)
-    inventory.linear(f"{prefix}down_proj", part, mlp_width, hidden_size, layers, bias=bias)
+            inventory.add_linear(f"{prefix}gate_proj", part, hidden_size, mlp_width, layers, bias=bias)
+        inventory.add_linear(f"{prefix}up_proj", part, hidden_size, mlp_width, layers, bias=bias)
+    inventory.add_linear(f"{prefix}down_proj", part, mlp_width, hidden_size, layers, bias=bias)
 
 
-def dense_width(reader: Reader, family: str, hidden_size: int) -> int:
+def dense_mlp_width(reader: Reader, family: str, hidden_size: int) -> int:
     """Width of the dense MLP; some families have their own keys and rules."""
     if family == "llama4_text":
         return reader.size("intermediate_size_mlp", reader.size("intermediate_size"))
@@ -69,20 +69,20 @@ def dense_width(reader: Reader, family: str, hidden_size: int) -> int:
             multiple = reader.size("block_multiple_of", 256)
             mlp_width = multiple * -(-mlp_width // multiple)
         return mlp_width
-    value = reader.find("intermediate_size")
-    if family in ("granitemoehybrid", "granitemoeshared") and reader.find("shared_intermediate_size") is not None:
+    value = reader.find_value("intermediate_size")
+    if family in ("granitemoehybrid", "granitemoeshared") and reader.find_value("shared_intermediate_size") is not None:
         return reader.size("shared_intermediate_size")
     return 4 * hidden_size if value is None else reader.size("intermediate_size")
 
 
-def _one(value: Any) -> Any:
+def _single_value(value: Any) -> Any:
     """The single value of a list of equal values, because Hunyuan lists one value per layer."""
     return value[0] if isinstance(value, list) and value and len(set(map(str, value))) == 1 else value
 
 
-def experts(
+def add_experts(
     inventory: Inventory, reader: Reader, spec: Family, family: str, hidden_size: int, layers: Layers
-) -> Experts:
+) -> ExpertRouting:
     """Add the routed experts, their router and the shared experts of all routing layers.
 
     E - k experts are inactive per token. Raises UnreadableConfiguration if k exceeds E.
@@ -93,26 +93,26 @@ def experts(
             f"The configuration routes each token to {k} experts but has only {count}.", key="num_experts_per_tok"
         )
     mlp_width = (
-        dense_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
+        dense_mlp_width(reader, family, hidden_size) if family == "grok-1" else reader.integer("intermediate_size", 0)
     )
     expert_width = reader.size("moe_intermediate_size", mlp_width)
     matrices_in = reader.integer("moe_latent_size", 0) or reader.integer("routed_expert_hidden_size", 0) or hidden_size
     part = Part.ROUTED_EXPERTS
     bias = spec.expert_bias
     if spec.gated:
-        inventory.linear("experts.gate_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
-    inventory.linear("experts.up_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
-    inventory.linear("experts.down_proj", part, expert_width, matrices_in, layers, copies=count, used=k, bias=bias)
+        inventory.add_linear("experts.gate_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
+    inventory.add_linear("experts.up_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
+    inventory.add_linear("experts.down_proj", part, expert_width, matrices_in, layers, copies=count, used=k, bias=bias)
     if matrices_in != hidden_size:
-        inventory.linear("latent_in", Part.SHARED_EXPERTS, hidden_size, matrices_in, layers)
-        inventory.linear("latent_out", Part.SHARED_EXPERTS, matrices_in, hidden_size, layers)
-        inventory.vector("latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers)
-    inventory.linear("router", Part.ROUTER, hidden_size, count, layers, bias=spec.router_bias, quantised=False)
-    inventory.vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
+        inventory.add_linear("latent_in", Part.SHARED_EXPERTS, hidden_size, matrices_in, layers)
+        inventory.add_linear("latent_out", Part.SHARED_EXPERTS, matrices_in, hidden_size, layers)
+        inventory.add_vector("latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers)
+    inventory.add_linear("router", Part.ROUTER, hidden_size, count, layers, bias=spec.router_bias, quantized=False)
+    inventory.add_vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
     if family == "gemma4_text":
-        inventory.vector("router.scales", Part.ROUTER, hidden_size + count, layers)
+        inventory.add_vector("router.scales", Part.ROUTER, hidden_size + count, layers)
     shared = _shared_width(reader, family, expert_width, mlp_width)
-    mlp(
+    add_mlp(
         inventory,
         Part.SHARED_EXPERTS,
         hidden_size,
@@ -123,11 +123,11 @@ def experts(
         prefix="shared_expert.",
     )
     if shared and spec.shared_gate:
-        inventory.linear("shared_expert_gate", Part.ROUTER, hidden_size, 1, layers, quantised=False)
+        inventory.add_linear("shared_expert_gate", Part.ROUTER, hidden_size, 1, layers, quantized=False)
     if family == "arctic":
-        mlp(inventory, Part.MLP, hidden_size, hidden_size, layers, gated=True, prefix="residual.")
-        inventory.vector("residual_norm", Part.NORMS, hidden_size, layers)
-    return Experts(len(layers), count, k, float(k * expert_width + shared))
+        add_mlp(inventory, Part.MLP, hidden_size, hidden_size, layers, gated=True, prefix="residual.")
+        inventory.add_vector("residual_norm", Part.NORMS, hidden_size, layers)
+    return ExpertRouting(len(layers), count, k, float(k * expert_width + shared))
 
 
 def _shared_width(reader: Reader, family: str, expert_width: int, mlp_width: int) -> int:
@@ -137,5 +137,5 @@ def _shared_width(reader: Reader, family: str, expert_width: int, mlp_width: int
             return value
     if family == "llama4_text":
         return mlp_width
-    number = _one(reader.find("num_shared_experts"))
+    number = _single_value(reader.find_value("num_shared_experts"))
     return int(number) * expert_width if isinstance(number, int) else 0

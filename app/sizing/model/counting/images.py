@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.blocks import block_macs, blocks, image_law, patches, sample_model
+from app.sizing.model.counting.blocks import block_macs, add_blocks, build_image_law, add_patch_embedding, build_sample_model
 from app.sizing.model.counting.configuration import Config, Reader
-from app.sizing.model.counting.encoders import labels
-from app.sizing.model.counting.tower import attention_pool
+from app.sizing.model.counting.encoders import class_count
+from app.sizing.model.counting.tower import add_attention_pool
 from app.sizing.model.tensors import ONCE, Inventory, Part, Per
 
 
@@ -22,16 +22,16 @@ def read_vit(config: Config, name: str) -> ModelArchitecture:
     h, f, layers = reader.size("hidden_size"), reader.size("intermediate_size"), reader.size("num_hidden_layers")
     patch, side, channels = reader.size("patch_size"), reader.size("image_size"), reader.size("num_channels", 3)
     inventory = Inventory()
-    first = patches(inventory, h, patch, channels, bias=True)
-    inventory.vector("class_and_positions", Part.EMBEDDING, h + ((side // patch) ** 2 + 1) * h)
-    blocks(inventory, h, f, layers)
-    inventory.vector("final_norm", Part.NORMS, 2 * h)
-    classes = labels(reader)
-    if reader.architecture.endswith("Model"):
-        inventory.linear("pooler", Part.HEAD, h, h, ONCE, bias=True, quantised=False, per=Per.NEVER)
+    first = add_patch_embedding(inventory, h, patch, channels, bias=True)
+    inventory.add_vector("class_and_positions", Part.EMBEDDING, h + ((side // patch) ** 2 + 1) * h)
+    add_blocks(inventory, h, f, layers)
+    inventory.add_vector("final_norm", Part.NORMS, 2 * h)
+    classes = class_count(reader)
+    if reader.architecture_class.endswith("Model"):
+        inventory.add_linear("pooler", Part.HEAD, h, h, ONCE, bias=True, quantized=False, per=Per.NEVER)
     else:
-        inventory.linear("classifier", Part.HEAD, h, classes, ONCE, bias=True, quantised=False, per=Per.NEVER)
-    law = image_law(
+        inventory.add_linear("classifier", Part.HEAD, h, classes, ONCE, bias=True, quantized=False, per=Per.NEVER)
+    law = build_image_law(
         side,
         patch,
         extra_positions=1,
@@ -41,7 +41,7 @@ def read_vit(config: Config, name: str) -> ModelArchitecture:
         fixed_macs=float(h * classes),
     )
     heads = reader.size("num_attention_heads")
-    return sample_model(name, "vit", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+    return build_sample_model(name, "vit", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
 
 
 def read_dinov2(config: Config, name: str) -> ModelArchitecture:
@@ -53,52 +53,52 @@ def read_dinov2(config: Config, name: str) -> ModelArchitecture:
     f = h * reader.size("mlp_ratio", 4)
     f = (int(f * 2 / 3) + 7) // 8 * 8 if swiglu else f
     inventory = Inventory()
-    first = patches(inventory, h, patch, channels, bias=True)
-    inventory.vector("class_mask_and_positions", Part.EMBEDDING, 2 * h + ((side // patch) ** 2 + 1) * h)
-    blocks(inventory, h, f, layers, gated=swiglu, extra=2 * h)
-    inventory.vector("final_norm", Part.NORMS, 2 * h)
+    first = add_patch_embedding(inventory, h, patch, channels, bias=True)
+    inventory.add_vector("class_mask_and_positions", Part.EMBEDDING, 2 * h + ((side // patch) ** 2 + 1) * h)
+    add_blocks(inventory, h, f, layers, gated=swiglu, extra=2 * h)
+    inventory.add_vector("final_norm", Part.NORMS, 2 * h)
     macs = block_macs(h, f, layers, gated=swiglu) + first
-    law = image_law(side, patch, extra_positions=1, macs_per_position=macs, hidden_size=h, layers=layers)
+    law = build_image_law(side, patch, extra_positions=1, macs_per_position=macs, hidden_size=h, layers=layers)
     heads = reader.size("num_attention_heads")
-    return sample_model(name, "dinov2", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+    return build_sample_model(name, "dinov2", inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
 
 
 def read_clip(config: Config, name: str) -> ModelArchitecture:
     """CLIP: a tower for images, a tower for texts, and a projection from each. A sample is an image."""
-    return _two_towers(config, name, "clip")
+    return _read_two_towers(config, name, "clip")
 
 
 def read_siglip(config: Config, name: str) -> ModelArchitecture:
     """SigLIP: like CLIP, but with biases, a pooling head and no image projection."""
-    return _two_towers(config, name, "siglip")
+    return _read_two_towers(config, name, "siglip")
 
 
-def _two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
+def _read_two_towers(config: Config, name: str, family: str) -> ModelArchitecture:
     clip, outer = family == "clip", Reader(config, family)
-    text = outer.part("text_config", f"{family}_text_model")
-    vision = outer.part("vision_config", f"{family}_vision_model")
+    text = outer.nested_part("text_config", f"{family}_text_model")
+    vision = outer.nested_part("vision_config", f"{family}_vision_model")
     h, f, layers = vision.size("hidden_size"), vision.size("intermediate_size"), vision.size("num_hidden_layers")
     patch, side = vision.size("patch_size"), vision.size("image_size")
     inventory = Inventory()
-    first = patches(inventory, h, patch, vision.size("num_channels", 3), bias=not clip, part=Part.ENCODER_TOWER)
+    first = add_patch_embedding(inventory, h, patch, vision.size("num_channels", 3), bias=not clip, part=Part.ENCODER_TOWER)
     positions = (side // patch) ** 2
-    inventory.vector("positions", Part.ENCODER_TOWER, positions * h + (2 * h if clip else 0))
-    inventory.vector("outer_norms", Part.ENCODER_TOWER, 4 * h if clip else 2 * h)
-    blocks(inventory, h, f, layers, part=Part.ENCODER_TOWER)
+    inventory.add_vector("positions", Part.ENCODER_TOWER, positions * h + (2 * h if clip else 0))
+    inventory.add_vector("outer_norms", Part.ENCODER_TOWER, 4 * h if clip else 2 * h)
+    add_blocks(inventory, h, f, layers, part=Part.ENCODER_TOWER)
     if not clip:
-        attention_pool(inventory, h, f)
+        add_attention_pool(inventory, h, f)
     w, wide, deep = text.size("hidden_size"), text.size("intermediate_size"), text.size("num_hidden_layers")
-    inventory.table("embed_tokens", text.size("vocab_size"), w)
-    inventory.table("embed_positions", text.size("max_position_embeddings", 77 if clip else 64), w)
-    blocks(inventory, w, wide, deep)
-    inventory.vector("final_norm", Part.NORMS, 2 * w)
+    inventory.add_table("embed_tokens", text.size("vocab_size"), w)
+    inventory.add_table("embed_positions", text.size("max_position_embeddings", 77 if clip else 64), w)
+    add_blocks(inventory, w, wide, deep)
+    inventory.add_vector("final_norm", Part.NORMS, 2 * w)
     width = outer.size("projection_dim", 512) if clip else text.size("projection_size", w)
     if clip:
-        inventory.linear("visual_projection", Part.ENCODER_TOWER, h, width, ONCE, quantised=False, per=Per.NEVER)
-    inventory.linear("text_projection", Part.HEAD, w, width, ONCE, bias=not clip, quantised=False, per=Per.NEVER)
-    inventory.vector("logit_scale", Part.OTHER, 1 if clip else 2)
+        inventory.add_linear("visual_projection", Part.ENCODER_TOWER, h, width, ONCE, quantized=False, per=Per.NEVER)
+    inventory.add_linear("text_projection", Part.HEAD, w, width, ONCE, bias=not clip, quantized=False, per=Per.NEVER)
+    inventory.add_vector("logit_scale", Part.OTHER, 1 if clip else 2)
     pooled = 0.0 if clip else 2.0 * h * h  # keys and values of the pooling head
     macs = block_macs(h, f, layers) + first + pooled
-    law = image_law(side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers)
+    law = build_image_law(side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers)
     heads = vision.size("num_attention_heads")
-    return sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)
+    return build_sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)

@@ -50,32 +50,32 @@ class Side:
     crosses: bool
 
     @property
-    def every(self) -> Layers:
+    def layer_indices(self) -> Layers:
         return tuple(range(self.layers))
 
     @property
-    def per(self) -> Per:
+    def multiplied_per(self) -> Per:
         """Unit for which the matrices of this stack are multiplied."""
         return Per.TOKEN if self.crosses else Per.SOURCE
 
 
-def _block(inventory: Inventory, spec: PairFamily, side: Side) -> None:
+def _add_block(inventory: Inventory, spec: PairFamily, side: Side) -> None:
     """Add self-attention, cross-attention in the decoder, and a plain MLP.
 
     Keys and values of the encoder output are projected once per source position, not per token.
     """
-    h, every = side.hidden_size, side.every
+    h, every = side.hidden_size, side.layer_indices
     for prefix in ("", "decoder.cross.") if side.crosses else ("",):
         for role in ("q_proj", "k_proj", "v_proj", "o_proj"):
             bias = spec.bias and (role != "k_proj" or spec.key_bias)
-            per = Per.NEVER if prefix and role in ("k_proj", "v_proj") else side.per
-            inventory.linear(prefix + role, Part.ATTENTION, h, h, every, bias=bias, per=per)
-    inventory.linear("up_proj", Part.MLP, h, side.mlp_width, every, bias=spec.bias, per=side.per)
-    inventory.linear("down_proj", Part.MLP, side.mlp_width, h, every, bias=spec.bias, per=side.per)
-    inventory.vector("norms", Part.NORMS, (3 if side.crosses else 2) * spec.norm_vectors * h, every)
+            per = Per.NEVER if prefix and role in ("k_proj", "v_proj") else side.multiplied_per
+            inventory.add_linear(prefix + role, Part.ATTENTION, h, h, every, bias=bias, per=per)
+    inventory.add_linear("up_proj", Part.MLP, h, side.mlp_width, every, bias=spec.bias, per=side.multiplied_per)
+    inventory.add_linear("down_proj", Part.MLP, side.mlp_width, h, every, bias=spec.bias, per=side.multiplied_per)
+    inventory.add_vector("norms", Part.NORMS, (3 if side.crosses else 2) * spec.norm_vectors * h, every)
 
 
-def _pair(
+def _build_pair(
     name: str,
     family: str,
     inventory: Inventory,
@@ -123,28 +123,28 @@ def read_bart(config: Config, name: str) -> ModelArchitecture:
     speech = family == "whisper"
     inventory = Inventory()
     for side in (encoder, decoder):
-        _block(inventory, spec, side)
-    inventory.table("embed_tokens", vocabulary, h)
-    context = _positions(inventory, reader, spec, h, speech=speech)
-    inventory.vector("embedding_norms", Part.NORMS, 4 * h if spec.embedding_norm else 0)
-    inventory.vector("final_norms", Part.NORMS, 4 * h if spec.final_norms else 0)
+        _add_block(inventory, spec, side)
+    inventory.add_table("embed_tokens", vocabulary, h)
+    context = _add_positions(inventory, reader, spec, h, speech=speech)
+    inventory.add_vector("embedding_norms", Part.NORMS, 4 * h if spec.embedding_norm else 0)
+    inventory.add_vector("final_norms", Part.NORMS, 4 * h if spec.final_norms else 0)
     tied = reader.flag("tie_word_embeddings!")
-    inventory.head(h, vocabulary, tied=tied)
+    inventory.add_head(h, vocabulary, tied=tied)
     if not tied and not speech:  # each stack then has its own table in addition to the shared one
-        inventory.table("embed_tokens_encoder", vocabulary, h)
-        inventory.table("embed_tokens_decoder", vocabulary, h)
-    model = _pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
+        inventory.add_table("embed_tokens_encoder", vocabulary, h)
+        inventory.add_table("embed_tokens_decoder", vocabulary, h)
+    model = _build_pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
     model = replace(model, max_context_tokens=context)
-    return _whisper(replace(model, kind=ModelKind.SAMPLES), reader, h, encoder_layers) if speech else model
+    return _with_speech_law(replace(model, kind=ModelKind.SAMPLES), reader, h, encoder_layers) if speech else model
 
 
-def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, hidden_size: int, *, speech: bool) -> int:
+def _add_positions(inventory: Inventory, reader: Reader, spec: PairFamily, hidden_size: int, *, speech: bool) -> int:
     """Add the position tables of both stacks and the convolutions over speech; return the decoder's longest context."""
     if speech:
         mels, source = reader.size("num_mel_bins", 80), reader.size("max_source_positions", 1500)
         context = reader.size("max_target_positions", 448)
-        inventory.table("embed_positions", source + context, hidden_size)
-        inventory.vector(
+        inventory.add_table("embed_positions", source + context, hidden_size)
+        inventory.add_vector(
             "convolutions",
             Part.OTHER,
             mels * hidden_size * 3 + hidden_size + hidden_size * hidden_size * 3 + hidden_size,
@@ -152,11 +152,11 @@ def _positions(inventory: Inventory, reader: Reader, spec: PairFamily, hidden_si
         return context
     context = reader.size("max_position_embeddings", 1024)
     if spec.learned_positions:
-        inventory.table("embed_positions", 2 * (context + spec.extra_positions), hidden_size)
+        inventory.add_table("embed_positions", 2 * (context + spec.extra_positions), hidden_size)
     return context
 
 
-def _whisper(model: ModelArchitecture, reader: Reader, hidden_size: int, layers: int) -> ModelArchitecture:
+def _with_speech_law(model: ModelArchitecture, reader: Reader, hidden_size: int, layers: int) -> ModelArchitecture:
     """The model with the law of speech in windows of 30 s: one encoder pass per window, then one decoder pass per text
     token.
     """
@@ -167,14 +167,14 @@ def _whisper(model: ModelArchitecture, reader: Reader, hidden_size: int, layers:
     encoder = (
         positions * (2 * model.source_matmul_params + cross + convolutions) + 4 * hidden_size * layers * positions**2
     )
-    looked_back = 2.0 * model.num_layers * 2 * hidden_size * positions
+    cross_cache_flops = 2.0 * model.num_layers * 2 * hidden_size * positions
     return model.with_law(
         SampleLaw(
             unit="speech",
             audio_s=window,
             window_s=window,
             text_tokens=round(FIGURES.spoken_tokens_per_s * window),
-            flops_fixed=2 * model.matmul_params + looked_back,
+            flops_fixed=2 * model.matmul_params + cross_cache_flops,
             extra_flops_per_window=encoder,
             decodes=True,
             layers=model.num_layers,
@@ -202,26 +202,26 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
     wide, vocabulary, layers = reader.size("d_ff"), reader.size("vocab_size"), reader.size("num_layers")
     encoder = Side(layers, h, heads * size, wide, crosses=False)
     decoder = Side(reader.size("num_decoder_layers", layers), h, heads * size, wide, crosses=True)
-    gated = "gated" in str(reader.find("feed_forward_proj") or "")
+    gated = "gated" in str(reader.find_value("feed_forward_proj") or "")
     inventory = Inventory()
     for side in (encoder, decoder):
-        _t5_side(inventory, side, gated=gated)
-        inventory.table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
-    inventory.table("embed_tokens", vocabulary, h)
+        _add_t5_side(inventory, side, gated=gated)
+        inventory.add_table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
+    inventory.add_table("embed_tokens", vocabulary, h)
     tied = reader.flag("tie_word_embeddings", default=not gated)
-    inventory.head(h, vocabulary, tied=tied)
-    return _pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
+    inventory.add_head(h, vocabulary, tied=tied)
+    return _build_pair(name, family, inventory, encoder, decoder, heads=heads, vocabulary=vocabulary, tied=tied)
 
 
-def _t5_side(inventory: Inventory, side: Side, *, gated: bool) -> None:
+def _add_t5_side(inventory: Inventory, side: Side, *, gated: bool) -> None:
     """Add the layers of one stack. Decoder layers also attend to the encoder output."""
-    h, inner, every, per = side.hidden_size, side.heads_width, side.every, side.per
+    h, inner, every, per = side.hidden_size, side.heads_width, side.layer_indices, side.multiplied_per
     for prefix in ("", "cross.") if side.crosses else ("",):
         for role in ("q_proj", "k_proj", "v_proj"):
-            inventory.linear(prefix + role, Part.ATTENTION, h, inner, every, per=per)
-        inventory.linear(prefix + "o_proj", Part.ATTENTION, inner, h, every, per=per)
+            inventory.add_linear(prefix + role, Part.ATTENTION, h, inner, every, per=per)
+        inventory.add_linear(prefix + "o_proj", Part.ATTENTION, inner, h, every, per=per)
     for role in ("gate_proj", "up_proj") if gated else ("up_proj",):
-        inventory.linear(role, Part.MLP, h, side.mlp_width, every, per=per)
-    inventory.linear("down_proj", Part.MLP, side.mlp_width, h, every, per=per)
-    inventory.vector("norms", Part.NORMS, (3 if side.crosses else 2) * h, every)
-    inventory.vector("final_norm", Part.NORMS, h)
+        inventory.add_linear(role, Part.MLP, h, side.mlp_width, every, per=per)
+    inventory.add_linear("down_proj", Part.MLP, side.mlp_width, h, every, per=per)
+    inventory.add_vector("norms", Part.NORMS, (3 if side.crosses else 2) * h, every)
+    inventory.add_vector("final_norm", Part.NORMS, h)

@@ -13,10 +13,10 @@ from dataclasses import replace
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting import convolutional, denoisers, encoders, images, pairs, speech, stages
-from app.sizing.model.counting.configuration import Config, text_part
+from app.sizing.model.counting.configuration import Config, find_text_part
 from app.sizing.model.counting.decoder import read_decoder
 from app.sizing.model.counting.families import FAMILIES, TEXT_OF
-from app.sizing.model.counting.quantisation import native_quantisation
+from app.sizing.model.counting.quantisation import native_quantization
 from app.sizing.model.counting.towers import read_tower
 from app.sizing.model.tensors import Part, Per
 
@@ -40,8 +40,8 @@ _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
 MAX_PARAMETERS = 10**15
-MOST_KINDS = 8  # maximum kinds of attention layer, each evaluated for every plan; published models have up to 5
-MOST_TENSORS = 1024  # maximum kinds of tensor; published models have up to 60
+MAX_ATTENTION_KINDS = 8  # maximum kinds of attention layer, each evaluated for every plan; published models have up to 5
+MAX_TENSOR_KINDS = 1024  # maximum kinds of tensor; published models have up to 60
 
 
 def known_types() -> list[str]:
@@ -49,14 +49,14 @@ def known_types() -> list[str]:
     return sorted({*FAMILIES, *TEXT_OF, *READERS})
 
 
-def _type_of(config: Config) -> str | None:
+def _model_type(config: Config) -> str | None:
     stated = config.get("model_type", _CLASSES.get(str(config.get("_class_name"))))
     return stated if isinstance(stated, str) else None
 
 
-def is_known(config: Config) -> bool:
+def is_known_type(config: Config) -> bool:
     """Whether the blocks of a configuration's model type are known."""
-    return _type_of(config) in {*FAMILIES, *TEXT_OF, *READERS}
+    return _model_type(config) in {*FAMILIES, *TEXT_OF, *READERS}
 
 
 def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
@@ -72,10 +72,10 @@ def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
         70553706496
     """
     try:
-        model = _read(config, name)
+        model = _read_counts(config, name)
     except (TypeError, ValueError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
         raise UnreadableConfiguration(
-            f"The configuration has a value that is invalid for files of type {str(_type_of(config))[:60]!r} "
+            f"The configuration has a value that is invalid for files of type {str(_model_type(config))[:60]!r} "
             f"({type(error).__name__}: {str(error)[:80]}). Send the file exactly as published.",
             key="huggingface_config",
         ) from error
@@ -85,28 +85,28 @@ def read_architecture(config: Config, *, name: str) -> ModelArchitecture:
             f"{MAX_PARAMETERS:,} parameters can be sized.",
             key="huggingface_config",
         )
-    if len(model.attention) > MOST_KINDS or len(model.tensors) > MOST_TENSORS:
+    if len(model.attention) > MAX_ATTENTION_KINDS or len(model.tensors) > MAX_TENSOR_KINDS:
         raise UnreadableConfiguration(
             f"The configuration describes {len(model.attention):,} kinds of attention layer and "
-            f"{len(model.tensors):,} kinds of tensor. At most {MOST_KINDS} kinds of attention layer and "
-            f"{MOST_TENSORS:,} kinds of tensor can be sized.",
+            f"{len(model.tensors):,} kinds of tensor. At most {MAX_ATTENTION_KINDS} kinds of attention layer and "
+            f"{MAX_TENSOR_KINDS:,} kinds of tensor can be sized.",
             key="huggingface_config",
         )
-    return replace(model, reranks=True) if _scores_pairs(config) else model
+    return replace(model, reranks=True) if _is_reranker(config) else model
 
 
-def _scores_pairs(config: Config) -> bool:
+def _is_reranker(config: Config) -> bool:
     """Whether the file describes a reranker: a sequence classifier with a single class."""
     heads = config.get("architectures")
     named = isinstance(heads, list) and any("SequenceClassification" in str(head) for head in heads)
     return named and config.get("num_labels", 1) == 1
 
 
-def _read(config: Config, name: str) -> ModelArchitecture:
-    outer = _type_of(config)
+def _read_counts(config: Config, name: str) -> ModelArchitecture:
+    outer = _model_type(config)
     if outer is not None and outer in READERS:
         return READERS[outer](config, name)
-    text, nested = text_part(config)
+    text, nested = find_text_part(config)
     family = text.get("model_type", outer)
     if not isinstance(family, str):
         raise UnreadableConfiguration(
@@ -124,7 +124,7 @@ def _read(config: Config, name: str) -> ModelArchitecture:
     model = read_decoder(text, family, name, nested=nested)
     if isinstance(config.get("vision_config"), Mapping) or isinstance(config.get("img_processor"), Mapping):
         model = read_tower(config, model)
-    model = replace(model, native=native_quantisation(text))
+    model = replace(model, native=native_quantization(text))
     return model if model.head_matmul_params else without_generation(model)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.configuration import Config
-from app.sizing.model.counting.read import is_known, read_architecture, without_generation
+from app.sizing.model.counting.read import is_known_type, read_architecture, without_generation
 from app.sizing.model.counting.usual import (
     CELL_PIXELS,
     DENOISERS,
@@ -20,9 +20,9 @@ from app.sizing.model.counting.usual import (
     IMAGE_NETWORKS,
     IMAGE_SIDE,
     LATENT_PIXELS,
-    OTHER_DENOISER,
+    DEFAULT_DENOISER,
     TEXT_ENCODER_TOKENS,
-    Usual,
+    DefaultSettings,
 )
 from app.sizing.model.figures import FIGURES
 from app.sizing.model.footprint import Footprint
@@ -61,8 +61,8 @@ def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
         >>> registered("google-bert/bert-base-uncased").kind.value, registered("Qwen/Qwen3-32B").kind.value
         ('encoder', 'decoder')
     """
-    if not is_known(facts.config):
-        model = _counted(facts)
+    if not is_known_type(facts.config):
+        model = _network_from_facts(facts)
         return _with_components(model, facts.components) if facts.components else model
     model = read_architecture(facts.config, name=facts.name)
     if facts.modality == "reranker":
@@ -70,8 +70,8 @@ def registered_architecture(facts: RegisteredFacts) -> ModelArchitecture:
     if facts.modality in ("embedding", "reranker") and model.kind is ModelKind.DECODER:
         return without_generation(model)
     if facts.footprint is not None and model.law is not None:
-        flops = model.law.work(SampleShape()).forward_flops
-        model = model.with_law(replace(model.law, footprint=_footprint(facts, flops)))
+        flops = model.law.sample_work(SampleShape()).forward_flops
+        model = model.with_law(replace(model.law, footprint=_registered_footprint(facts, flops)))
     return _with_components(model, facts.components) if facts.components and model.law is not None else model
 
 
@@ -86,7 +86,7 @@ def _with_components(model: ModelArchitecture, components: Mapping[str, int]) ->
     return model.with_law(replace(model.law, extra_flops_fixed=2.0 * reads_text * tokens))
 
 
-def _counted(facts: RegisteredFacts) -> ModelArchitecture:
+def _network_from_facts(facts: RegisteredFacts) -> ModelArchitecture:
     """A network that is known by its registered parameters and FLOPs."""
     config = facts.config
     family = str(config.get("model_type", facts.family))
@@ -102,13 +102,13 @@ def _counted(facts: RegisteredFacts) -> ModelArchitecture:
         head_dim=wide,
         mlp_width=0.0,
         vocab_size=0,
-        tensors=(Tensor("network", Part.OTHER, 1, facts.total_params, ONCE, quantised=True, per=Per.NEVER),),
+        tensors=(Tensor("network", Part.OTHER, 1, facts.total_params, ONCE, quantized=True, per=Per.NEVER),),
         source=f"registered facts ({facts.counted_by})",
     )
-    return model.with_law(_denoiser(facts, family) if facts.modality == "diffusion" else _image_network(facts, family))
+    return model.with_law(_denoiser_law(facts, family) if facts.modality == "diffusion" else _image_network_law(facts, family))
 
 
-def _image_network(facts: RegisteredFacts, family: str) -> SampleLaw:
+def _image_network_law(facts: RegisteredFacts, family: str) -> SampleLaw:
     """The law of an image network: FLOPs are proportional to the pixels."""
     if facts.side is None or facts.image_flops is None:
         raise ValueError(f"{facts.name}: an image network needs a registered resolution and the FLOPs of an image")
@@ -124,23 +124,23 @@ def _image_network(facts: RegisteredFacts, family: str) -> SampleLaw:
         flops_per_position=facts.image_flops / facts.side**2,
         network=network,
         layers=depth * each,
-        footprint=_footprint(facts, facts.image_flops),
+        footprint=_registered_footprint(facts, facts.image_flops),
     )
 
 
-def _footprint(facts: RegisteredFacts, flops: float) -> Footprint | None:
+def _registered_footprint(facts: RegisteredFacts, flops: float) -> Footprint | None:
     """Training footprint of a sample of the usual size, or None if its operations were not counted."""
     if facts.footprint is None:
         return None
     return Footprint(flops=flops, **facts.footprint)
 
 
-def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
+def _denoiser_law(facts: RegisteredFacts, family: str) -> SampleLaw:
     """The law of a denoising step.
 
     FLOPs of a UNet are proportional to the pixels. Other denoisers have matrices and attention over positions.
     """
-    usual = DENOISERS.get(family, OTHER_DENOISER)
+    usual = DENOISERS.get(family, DEFAULT_DENOISER)
     side = facts.side or IMAGE_SIDE
     clip = usual.frames > 1
     law = SampleLaw(
@@ -158,11 +158,11 @@ def _denoiser(facts: RegisteredFacts, family: str) -> SampleLaw:
         cells = (side // LATENT_PIXELS) ** 2
         flops = facts.step_flops or 0.0
         law = replace(law, cell_pixels=LATENT_PIXELS, flops_per_position=flops / cells)
-        return replace(law, layers=int(FIGURES.unet_operations), footprint=_footprint(facts, flops))
-    return _transformer_denoiser(law, usual, facts)
+        return replace(law, layers=int(FIGURES.unet_operations), footprint=_registered_footprint(facts, flops))
+    return _transformer_denoiser_law(law, usual, facts)
 
 
-def _transformer_denoiser(law: SampleLaw, usual: Usual, facts: RegisteredFacts) -> SampleLaw:
+def _transformer_denoiser_law(law: SampleLaw, usual: DefaultSettings, facts: RegisteredFacts) -> SampleLaw:
     """The law of a step over latent positions and text tokens, with attention separate from the matrices.
 
     If no step was counted, a position passes attention and an MLP of four times the width: 12 times the squared

@@ -45,17 +45,17 @@ _NEMOTRON_WORDS = {"mamba": "M", "attention": "*", "mlp": "-", "moe": "E"}
 def window_tokens(reader: Reader, family: str) -> float | None:
     """Tokens that a windowed layer keeps, or None if it keeps all."""
     key = {"llama4_text": "attention_chunk_size", "gpt_neo": "window_size"}.get(family, "sliding_window")
-    window = reader.find(key)
+    window = reader.find_value(key)
     if window is None:
         window = {"llama4_text": 8192, "gpt_neo": 256}.get(family)
     if isinstance(window, bool) or not isinstance(window, int) or window <= 0:
         return None
-    if family == "qwen2" and not reader.find("use_sliding_window"):
+    if family == "qwen2" and not reader.find_value("use_sliding_window"):
         return None
     return float(window)
 
 
-def _mixer(reader: Reader, spec: Family, family: str, layers: int, linear: str) -> list[str]:
+def _layer_mixers(reader: Reader, spec: Family, family: str, layers: int, linear: str) -> list[str]:
     """Full, windowed or linear attention of each layer."""
     window = window_tokens(reader, family)
     types = reader.layer_list("layer_types", layers)
@@ -85,7 +85,7 @@ def _mixer(reader: Reader, spec: Family, family: str, layers: int, linear: str) 
     if family == "qwen2":
         first = reader.integer("max_window_layers", 0)
         return ["window" if i >= first else "full" for i in range(layers)]
-    pattern = reader.find("sliding_window_pattern")
+    pattern = reader.find_value("sliding_window_pattern")
     if isinstance(pattern, str) and pattern:
         return ["window" if pattern[i % len(pattern)] == "L" else "full" for i in range(layers)]
     every = pattern if isinstance(pattern, int) and not isinstance(pattern, bool) and pattern > 0 else spec.window_every
@@ -96,14 +96,14 @@ def _mixer(reader: Reader, spec: Family, family: str, layers: int, linear: str) 
     return ["window" if every and (i + 1) % every else "full" for i in range(layers)]
 
 
-def _routed(reader: Reader, family: str, layers: int) -> list[bool]:
+def _routing_layers(reader: Reader, family: str, layers: int) -> list[bool]:
     """For each layer, whether it routes to experts."""
     if not reader.integer("num_experts", 0) > 1:
         return [False] * layers
     words = reader.layer_list("mlp_layer_types", layers)
     if words is not None:
         return [w == "sparse" for w in words]
-    explicit = reader.find("moe_layers")
+    explicit = reader.find_value("moe_layers")
     if isinstance(explicit, list) and explicit:
         return [i in explicit for i in range(layers)]
     if family == "llama4_text":
@@ -115,18 +115,18 @@ def _routed(reader: Reader, family: str, layers: int) -> list[bool]:
         return [(i + 1) % every == 0 and first <= i <= last for i in range(layers)]
     if family == "lfm2_moe":
         return [i >= reader.integer("num_dense_layers", 0) for i in range(layers)]
-    frequency = reader.find("moe_layer_freq") or reader.find("moe_layer_frequency")
+    frequency = reader.find_value("moe_layer_freq") or reader.find_value("moe_layer_frequency")
     if isinstance(frequency, list):
         listed = reader.layer_list("moe_layer_freq", layers) or []
         return [bool(x) for x in listed]
     dense_first = reader.integer("first_k_dense_replace", 0)
     step = reader.size("decoder_sparse_step", 1)
     every = frequency if isinstance(frequency, int) and frequency > 0 else 1
-    only_dense = reader.find("mlp_only_layers") or []
+    only_dense = reader.find_value("mlp_only_layers") or []
     return [i >= dense_first and (i + 1) % step == 0 and i % every == 0 and i not in only_dense for i in range(layers)]
 
 
-def _jamba(reader: Reader, layers: int) -> list[Layer]:
+def _jamba_layers(reader: Reader, layers: int) -> list[Layer]:
     period, offset = reader.size("attn_layer_period", 8), reader.integer("attn_layer_offset", 4)
     every, first = reader.size("expert_layer_period", 2), reader.integer("expert_layer_offset", 1)
     routed = reader.integer("num_experts", 1) > 1
@@ -136,9 +136,9 @@ def _jamba(reader: Reader, layers: int) -> list[Layer]:
     ]
 
 
-def _nemotron_h(reader: Reader, layers: int) -> list[Layer]:
-    pattern: Any = reader.find("hybrid_override_pattern")
-    words = reader.find("layers_block_type")
+def _nemotron_h_layers(reader: Reader, layers: int) -> list[Layer]:
+    pattern: Any = reader.find_value("hybrid_override_pattern")
+    words = reader.find_value("layers_block_type")
     if pattern is None and isinstance(words, list):
         pattern = "".join(_NEMOTRON_WORDS.get(str(w), "?") for w in words)
     if not isinstance(pattern, str) or len(pattern) != layers or set(pattern) - _NEMOTRON.keys():
@@ -149,18 +149,18 @@ def _nemotron_h(reader: Reader, layers: int) -> list[Layer]:
     return [_NEMOTRON[c] for c in pattern]
 
 
-def _kimi_linear(reader: Reader, layers: int) -> list[Layer]:
-    linear = reader.find("linear_attn_config")
+def _kimi_linear_layers(reader: Reader, layers: int) -> list[Layer]:
+    linear = reader.find_value("linear_attn_config")
     full = linear.get("full_attn_layers") if isinstance(linear, Mapping) else None
     if not isinstance(full, list):
         raise UnreadableConfiguration(
             "kimi_linear needs 'linear_attn_config' with 'full_attn_layers'.", key="linear_attn_config"
         )
-    routed = _routed(reader, "kimi_linear", layers)
+    routed = _routing_layers(reader, "kimi_linear", layers)
     return [Layer("full" if i + 1 in full else "kimi_delta", "moe" if routed[i] else "mlp") for i in range(layers)]
 
 
-def _nas(reader: Reader, layers: int) -> list[Layer]:
+def _nas_layers(reader: Reader, layers: int) -> list[Layer]:
     """Layers of searched architectures: each has its own heads and width, or a single matrix, or nothing."""
     blocks = reader.layer_list("block_configs", layers)
     if blocks is None or not all(isinstance(b, Mapping) for b in blocks):
@@ -179,19 +179,19 @@ def _nas(reader: Reader, layers: int) -> list[Layer]:
     return layers_found
 
 
-def _mimo_v2(reader: Reader, layers: int) -> list[Layer]:
+def _mimo_v2_layers(reader: Reader, layers: int) -> list[Layer]:
     windowed = reader.layer_list("hybrid_layer_pattern", layers) or [0] * layers
-    routed = _routed(reader, "mimo_v2_flash", layers)
+    routed = _routing_layers(reader, "mimo_v2_flash", layers)
     return [Layer("window" if w else "full", "moe" if r else "mlp") for w, r in zip(windowed, routed, strict=True)]
 
 
-def _gemma4(reader: Reader, layers: int) -> list[Layer]:
+def _gemma4_layers(reader: Reader, layers: int) -> list[Layer]:
     """Layers of Gemma 4.
 
     The last layers may reuse earlier caches and then have an MLP of twice the width. Experts run in addition to the
     dense MLP.
     """
-    mixers = _mixer(reader, Family(window_every=6), "gemma4_text", layers, "")
+    mixers = _layer_mixers(reader, Family(window_every=6), "gemma4_text", layers, "")
     shared = reader.integer("num_kv_shared_layers", 0)
     after = "both" if reader.flag("enable_moe_block") else "mlp"
     double = 2 * reader.size("intermediate_size") if reader.flag("use_double_wide_mlp") else 0
@@ -199,20 +199,20 @@ def _gemma4(reader: Reader, layers: int) -> list[Layer]:
     return [Layer(f"reused_{m}" if r else m, after, 0, double if r else 0) for m, r in zip(mixers, reused, strict=True)]
 
 
-def _mllama(reader: Reader, layers: int) -> list[Layer]:
-    crossing = reader.find("cross_attention_layers") or list(range(3, layers, 5))
+def _mllama_layers(reader: Reader, layers: int) -> list[Layer]:
+    crossing = reader.find_value("cross_attention_layers") or list(range(3, layers, 5))
     return [Layer("cross" if i in crossing else "full") for i in range(layers)]
 
 
-def _sparse_m3(reader: Reader, layers: int) -> list[Layer]:
-    sparse = reader.find("sparse_attention_config") or {}
+def _minimax_m3_layers(reader: Reader, layers: int) -> list[Layer]:
+    sparse = reader.find_value("sparse_attention_config") or {}
     frequency = sparse.get("sparse_attention_freq") if isinstance(sparse, Mapping) else None
     on = frequency if isinstance(frequency, list) and len(frequency) == layers else [0] * layers
-    routed = _routed(reader, "minimax_m3", layers)
+    routed = _routing_layers(reader, "minimax_m3", layers)
     return [Layer("sparse" if s else "full", "moe" if r else "mlp") for s, r in zip(on, routed, strict=True)]
 
 
-def _minimax(reader: Reader, layers: int) -> list[Layer]:
+def _minimax_layers(reader: Reader, layers: int) -> list[Layer]:
     types = reader.layer_list("attn_type_list", layers)
     if types is not None:
         return [Layer("full" if t == 1 else "lightning", "moe") for t in types]
@@ -225,7 +225,7 @@ def _minimax(reader: Reader, layers: int) -> list[Layer]:
     return [Layer("lightning" if m == "linear" else m, "moe") for m in mixers]
 
 
-def _deepseek_v4(reader: Reader, layers: int) -> list[Layer]:
+def _deepseek_v4_layers(reader: Reader, layers: int) -> list[Layer]:
     ratios = reader.layer_list("compress_ratios", layers)
     if ratios is None:
         raise UnreadableConfiguration(
@@ -235,16 +235,16 @@ def _deepseek_v4(reader: Reader, layers: int) -> list[Layer]:
 
 
 _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
-    "jamba": _jamba,
-    "nemotron_h": _nemotron_h,
-    "kimi_linear": _kimi_linear,
-    "nemotron-nas": _nas,
-    "mimo_v2_flash": _mimo_v2,
-    "gemma4_text": _gemma4,
-    "mllama_text_model": _mllama,
-    "minimax_m3": _sparse_m3,
-    "minimax": _minimax,
-    "deepseek_v4": _deepseek_v4,
+    "jamba": _jamba_layers,
+    "nemotron_h": _nemotron_h_layers,
+    "kimi_linear": _kimi_linear_layers,
+    "nemotron-nas": _nas_layers,
+    "mimo_v2_flash": _mimo_v2_layers,
+    "gemma4_text": _gemma4_layers,
+    "mllama_text_model": _mllama_layers,
+    "minimax_m3": _minimax_m3_layers,
+    "minimax": _minimax_layers,
+    "deepseek_v4": _deepseek_v4_layers,
     "mamba": lambda _, layers: [Layer("mamba1", "")] * layers,
     "falcon_mamba": lambda _, layers: [Layer("mamba1", "")] * layers,
     "mamba2": lambda _, layers: [Layer("mamba2", "")] * layers,
@@ -252,7 +252,7 @@ _BY_FAMILY: Mapping[str, Callable[[Reader, int], list[Layer]]] = {
 _LINEAR = {"qwen3_next": "gated_delta", "qwen3_5_text": "gated_delta", "qwen3_5_moe_text": "gated_delta"}
 
 
-def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[Layer]:
+def read_layers(reader: Reader, spec: Family, family: str, layers: int) -> list[Layer]:
     """The layers of a model in order.
 
     Raises UnreadableConfiguration if a pattern does not fit the number of layers.
@@ -260,8 +260,8 @@ def layers_of(reader: Reader, spec: Family, family: str, layers: int) -> list[La
     own = _BY_FAMILY.get(family)
     if own is not None:
         return own(reader, layers)
-    mixers = _mixer(reader, spec, family, layers, _LINEAR.get(family, ""))
-    routed = _routed(reader, family, layers)
+    mixers = _layer_mixers(reader, spec, family, layers, _LINEAR.get(family, ""))
+    routed = _routing_layers(reader, family, layers)
     return [Layer(m, "moe" if r else "mlp") for m, r in zip(mixers, routed, strict=True)]
 
 

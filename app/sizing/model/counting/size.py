@@ -14,12 +14,12 @@ from app.sizing.words import percent
 
 # layers = 0.1113 N^0.2561 and hidden_size = 0.3206 N^0.4110: least squares on logarithms over the
 # catalog's distinct dense decoders of at least 0.1 billion parameters since July 2023; a test repeats the fit.
-LAYERS = (0.1113, 0.2561)
-HIDDEN_SIZE = (0.3206, 0.4110)
-VOCABULARY = 128_256  # tokens, the median of those models
+LAYER_LAW = (0.1113, 0.2561)
+HIDDEN_SIZE_LAW = (0.3206, 0.4110)
+VOCABULARY_SIZE = 128_256  # tokens, the median of those models
 KV_HEADS = 8  # key/value heads of two in three of those models
 # Errors of the rule over those models by quantity: median and 90th percentile of |ratio - 1|.
-ERROR = {"num_hidden_layers": (0.14, 0.36), "hidden_size": (0.11, 0.30), "kv_cache_bytes_per_token": (0.36, 1.28)}
+RULE_ERRORS = {"num_hidden_layers": (0.14, 0.36), "hidden_size": (0.11, 0.30), "kv_cache_bytes_per_token": (0.36, 1.28)}
 
 
 def assumed_architecture(parameters: float) -> ModelArchitecture:
@@ -37,19 +37,19 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
         (38, 3712)
     """
     tied = parameters < FIGURES.tied_below_params
-    layers: int = max(2, round(LAYERS[0] * parameters ** LAYERS[1]))
-    h: int = max(256, 128 * round(HIDDEN_SIZE[0] * parameters ** HIDDEN_SIZE[1] / 128))
+    layers: int = max(2, round(LAYER_LAW[0] * parameters ** LAYER_LAW[1]))
+    h: int = max(256, 128 * round(HIDDEN_SIZE_LAW[0] * parameters ** HIDDEN_SIZE_LAW[1] / 128))
     d = 64 if h < FIGURES.narrow_below_width else 128
     m = KV_HEADS
     n = m * max(1, round(h / d / m))
-    vocabulary = 64 * max(4, round(min(VOCABULARY, FIGURES.most_vocabulary_share * parameters / h) / 64))
+    vocabulary = 64 * max(4, round(min(VOCABULARY_SIZE, FIGURES.max_vocabulary_share * parameters / h) / 64))
 
-    def fixed(depth: int) -> float:
+    def params_outside_mlp(depth: int) -> float:
         return vocabulary * h * (1 if tied else 2) + depth * (2 * h * n * d + 2 * h * m * d + 2 * h) + h
 
-    while layers > 2 and fixed(layers) > FIGURES.most_share_beside_mlp * parameters:
+    while layers > 2 and params_outside_mlp(layers) > FIGURES.max_share_outside_mlp * parameters:
         layers -= 1
-    f = max(d, round((parameters - fixed(layers)) / (3 * h * layers)))
+    f = max(d, round((parameters - params_outside_mlp(layers)) / (3 * h * layers)))
     config = {
         "model_type": "llama",
         "hidden_size": h,
@@ -63,7 +63,7 @@ def assumed_architecture(parameters: float) -> ModelArchitecture:
         "max_position_embeddings": int(FIGURES.unstated_context_tokens),
     }
     model = read_architecture(config, name=f"{parameters / 1e9:g}B")
-    kv = ERROR["kv_cache_bytes_per_token"]
+    kv = RULE_ERRORS["kv_cache_bytes_per_token"]
     text = (
         f"only the size is known; assumed is a dense decoder with {layers} layers, hidden size {h:,}, "
         f"{m} key/value heads of {d} and {vocabulary:,} tokens in the vocabulary. Cache memory per token may be off "
@@ -92,7 +92,7 @@ def sample_architecture(
         head_dim=1,
         mlp_width=0.0,
         vocab_size=0,
-        tensors=(Tensor("network", Part.OTHER, 1, round(parameters), ONCE, quantised=True),),
+        tensors=(Tensor("network", Part.OTHER, 1, round(parameters), ONCE, quantized=True),),
         sample=SampleWork(
             flops=flops,
             moved_bytes=2 * activations,

@@ -27,35 +27,35 @@ class Tower:
     text_width: int
 
     @property
-    def outer(self) -> Reader:
+    def outer_reader(self) -> Reader:
         """Reader of the whole file."""
         return Reader(self.config)
 
     @property
-    def positions(self) -> int:
+    def patch_positions(self) -> int:
         """Patches of an image of the tower's own size."""
-        size = self.reader.find("image_size")
+        size = self.reader.find_value("image_size")
         side = size[0] if isinstance(size, list) and size else self.reader.size("image_size")
         return (int(side) // self.patch_pixels) ** 2
 
-    def matrix(self, role: str, inputs: int, outputs: int, *, bias: bool = True, copies: int = 1) -> None:
+    def add_projector_matrix(self, role: str, inputs: int, outputs: int, *, bias: bool = True, copies: int = 1) -> None:
         """Add a matrix of the projector, multiplied once per image token."""
-        self.inventory.linear(
-            role, PART, inputs, outputs, ONCE, bias=bias, quantised=False, per=Per.IMAGE_TOKEN, copies=copies
+        self.inventory.add_linear(
+            role, PART, inputs, outputs, ONCE, bias=bias, quantized=False, per=Per.IMAGE_TOKEN, copies=copies
         )
 
-    def small(self, role: str, size: int) -> None:
+    def add_vector(self, role: str, size: int) -> None:
         """Add learnable elements that nothing multiplies."""
-        self.inventory.vector(role, PART, size)
+        self.inventory.add_vector(role, PART, size)
 
-    def patches(self, *, bias: bool, frames: int = 1, channels: int = 3) -> None:
+    def add_patch_embedding(self, *, bias: bool, frames: int = 1, channels: int = 3) -> None:
         """Add the convolution that turns a patch into a vector."""
         size = channels * frames * self.patch_pixels**2
-        self.inventory.linear(
-            "patch_embedding", PART, size, self.width, ONCE, bias=bias, quantised=False, per=Per.NEVER
+        self.inventory.add_linear(
+            "patch_embedding", PART, size, self.width, ONCE, bias=bias, quantized=False, per=Per.NEVER
         )
 
-    def blocks(
+    def add_blocks(
         self,
         *,
         attention_bias: bool = True,
@@ -77,19 +77,19 @@ class Tower:
         h, f, inner = self.width, self.mlp_width, heads_width or self.width
         into = self.inventory
 
-        def block(role: str, inputs: int, outputs: int, bias: bool) -> None:
-            into.linear(role, PART, inputs, outputs, every, bias=bias, quantised=False, per=Per.SOURCE)
+        def add_matrix(role: str, inputs: int, outputs: int, bias: bool) -> None:
+            into.add_linear(role, PART, inputs, outputs, every, bias=bias, quantized=False, per=Per.SOURCE)
 
         for role in ("q", "k", "v"):
-            block(f"tower.{role}_proj", h, inner, attention_bias)
-        block("tower.o_proj", inner, h, out_bias)
+            add_matrix(f"tower.{role}_proj", h, inner, attention_bias)
+        add_matrix("tower.o_proj", inner, h, out_bias)
         for role in ("up", "gate")[: 2 if gated else 1]:
-            block(f"tower.{role}_proj", h, f, mlp_bias)
-        block("tower.down_proj", f, h, mlp_bias)
-        into.vector("tower.norms", PART, norms * h + extra, every)
+            add_matrix(f"tower.{role}_proj", h, f, mlp_bias)
+        add_matrix("tower.down_proj", f, h, mlp_bias)
+        into.add_vector("tower.norms", PART, norms * h + extra, every)
 
 
-def attention_pool(inventory: Inventory, hidden_size: int, mlp_width: int) -> None:
+def add_attention_pool(inventory: Inventory, hidden_size: int, mlp_width: int) -> None:
     """Add SigLIP's pooling head, in which one learned query attends to all patches."""
     h, f = hidden_size, mlp_width
-    inventory.vector("pool", PART, h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h)
+    inventory.add_vector("pool", PART, h + 4 * (h * h + h) + 2 * h + 2 * h * f + f + h)

@@ -15,7 +15,7 @@ IMAGE_SIDE = 1024  # pixels
 
 
 @dataclass(frozen=True, slots=True)
-class Usual:
+class DefaultSettings:
     """Usual denoising steps, guidance, text tokens and sample size of a family.
 
     With guidance above 1, the network is evaluated twice per step.
@@ -31,17 +31,17 @@ class Usual:
     frames: int = 1
 
 
-FLUX_DISTILLED, FLUX_FAST = Usual(28, 1.0), Usual(4, 1.0, text_tokens=256)
-SD3 = Usual(28, 2.0, text_tokens=333)
-DENOISERS: Mapping[str, Usual] = {
-    "unet2d_condition": Usual(30, 2.0, text_tokens=TEXT_ENCODER_TOKENS),
-    "flux2": Usual(28, 1.0),
-    "qwen_image": Usual(50, 2.0),
-    "z_image": Usual(8, 1.0),
-    "wan": Usual(50, 2.0, width=832, height=480, frames=81),
-    "hunyuan_video": Usual(50, 1.0, width=1280, height=720, frames=129),
+FLUX_DISTILLED, FLUX_FAST = DefaultSettings(28, 1.0), DefaultSettings(4, 1.0, text_tokens=256)
+SD3 = DefaultSettings(28, 2.0, text_tokens=333)
+DENOISERS: Mapping[str, DefaultSettings] = {
+    "unet2d_condition": DefaultSettings(30, 2.0, text_tokens=TEXT_ENCODER_TOKENS),
+    "flux2": DefaultSettings(28, 1.0),
+    "qwen_image": DefaultSettings(50, 2.0),
+    "z_image": DefaultSettings(8, 1.0),
+    "wan": DefaultSettings(50, 2.0, width=832, height=480, frames=81),
+    "hunyuan_video": DefaultSettings(50, 1.0, width=1280, height=720, frames=129),
 }
-OTHER_DENOISER = Usual(30, 1.0)
+DEFAULT_DENOISER = DefaultSettings(30, 1.0)
 
 IMAGE_NETWORKS: Mapping[str, Network] = {
     "efficientnet": Network.DEPTHWISE,

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from app.sizing.columns import Column, Columns, stacked
-from app.sizing.formula import unrecorded
+from app.sizing.columns import Column, Columns, concat_tables
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduler
 from app.sizing.model.architecture import ModelArchitecture
@@ -85,7 +85,7 @@ def context_breakpoints(model: ModelArchitecture) -> Column:
 def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encoder_flops: float = 0.0) -> ReplicaWork:
     """Work of one plan's replica; `plan` and `link` have one row."""
     contexts, grid, tp = context_breakpoints(model), prompt_grid(), plan.tensor_parallel
-    with unrecorded():
+    with suspend_recording():
         steps = [step_work(model, plan, link, context_tokens=float(c)) for c in contexts]
         held = [cache_bytes(model, float(c), plan) for c in contexts]
         one = prefill_work(model, plan, link, prompt_tokens=1.0)
@@ -95,7 +95,7 @@ def replica_work(model: ModelArchitecture, plan: Plans, link: LinkUse, *, encode
         ]
     scores = np.array([model.prefill_attention_flops(float(t)) for t in grid]) / tp
     prompts = replace(one.take(np.zeros(len(grid), np.int64)), score_flops=scores, prompt_tokens=grid, new_tokens=grid)
-    return ReplicaWork(contexts, stacked(steps), np.concatenate(held), prompts, stacked(pair), model)
+    return ReplicaWork(contexts, concat_tables(steps), np.concatenate(held), prompts, concat_tables(pair), model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def build_replica(
     """
     ranks = int(work.at_contexts.data_parallel[0])
     most = int(min(scheduler.max_sequences, MAX_SEQUENCES_PER_RANK)) * ranks
-    with unrecorded():
+    with suspend_recording():
         terms = speculating_terms(work, achieved, speculative, served)
         pair = prefill_terms(work.pair, repeat_coefficients(achieved, work.pair), served=served)
         scores_s = prompt_attention_s(work.prompts, work.prompts.rates, repeat_coefficients(achieved, work.prompts))

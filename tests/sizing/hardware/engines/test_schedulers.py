@@ -57,25 +57,25 @@ def test_vllm_by_version_device_and_use() -> None:
     first, second, today = (vllm.scheduling_at(v) for v in ("0.6.3", "0.11.0", "0.19.0"))
     assert (first.policy, first.chunked, first.prefix_cache) == (Policy.PREFILL_FIRST, False, False)
     assert (second.policy, second.planning_lag_steps, today.planning_lag_steps) == (Policy.MIXED, 0, 1)
-    served = today.on(H100_BYTES, "nvidia_hopper")
+    served = today.for_device(H100_BYTES, "nvidia_hopper")
     assert (served.max_batched_tokens, served.max_sequences) == (8192, 1024)
-    assert today.on(H100_BYTES, "nvidia_hopper", offline=True).max_batched_tokens == 16384
-    assert today.on(A100_BYTES, "nvidia_ampere") == today.on(CARD_BYTES, "nvidia_ada")
-    assert today.on(A100_BYTES, "nvidia_ampere", offline=True).max_batched_tokens == 8192
+    assert today.for_device(H100_BYTES, "nvidia_hopper", offline=True).max_batched_tokens == 16384
+    assert today.for_device(A100_BYTES, "nvidia_ampere") == today.for_device(CARD_BYTES, "nvidia_ada")
+    assert today.for_device(A100_BYTES, "nvidia_ampere", offline=True).max_batched_tokens == 8192
 
 
 def test_sglangs_chunks_grow_with_memory() -> None:
     sglang = engine_named("sglang")
-    chunks = [sglang.scheduling.on(b).max_batched_tokens for b in (CARD_BYTES, 44 * GIB, H100_BYTES, MI300_BYTES)]
+    chunks = [sglang.scheduling.for_device(b).max_batched_tokens for b in (CARD_BYTES, 44 * GIB, H100_BYTES, MI300_BYTES)]
     assert chunks == [2048, 4096, 8192, 16384]
-    assert sglang.scheduling_at("0.4.6").on(44 * GIB).max_batched_tokens == 8192
+    assert sglang.scheduling_at("0.4.6").for_device(44 * GIB).max_batched_tokens == 8192
     assert (sglang.scheduling.policy, sglang.scheduling.receive_interval_steps) == (Policy.PREFILL_FIRST, 1)
 
 
 def test_tensorrt_llm_batches_whole_prompts_with_decodes() -> None:
     trt = engine_named("tensorrt-llm").scheduling
     assert (trt.policy, trt.chunked, trt.preemption) == (Policy.MIXED, False, Preemption.NONE)
-    assert (trt.on(CARD_BYTES).max_batched_tokens, trt.on(CARD_BYTES).max_sequences) == (8192, 2048)
+    assert (trt.for_device(CARD_BYTES).max_batched_tokens, trt.for_device(CARD_BYTES).max_sequences) == (8192, 2048)
 
 
 def test_tgi_joins_prompts_to_the_batch_since_its_third_version() -> None:

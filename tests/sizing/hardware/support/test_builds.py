@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.builds import BUILDS, supports_work, formats_of, served
+from app.sizing.hardware.support.builds import BUILDS, supports_work, accepted_formats, covers_work
 from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.tasks import ModelTask
@@ -19,7 +19,7 @@ def test_what_builds_do() -> None:
     assert supports_work(cuda, Work("inference"))
     assert not supports_work(cuda, Work("sample_inference", task=ModelTask.DIFFUSION))
     assert not supports_work(cuda, Work("training", "full"))
-    assert not served("text-embeddings-inference", Work("inference"))
-    assert served("unlisted", Work("inference"))
-    assert "gguf-q4_k_m" in formats_of("llama.cpp", Work("inference"))
-    assert formats_of("vllm", Work("training", "full")) == ()
+    assert not covers_work("text-embeddings-inference", Work("inference"))
+    assert covers_work("unlisted", Work("inference"))
+    assert "gguf-q4_k_m" in accepted_formats("llama.cpp", Work("inference"))
+    assert accepted_formats("vllm", Work("training", "full")) == ()

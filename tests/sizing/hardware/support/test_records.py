@@ -17,6 +17,6 @@ def test_the_surer_comes_first_then_the_engine_that_is_listed_first() -> None:
         replace(SURE, engine="sglang"),
         SURE,
     ]
-    found = [(row.engine, row.tentative) for row in sorted(rows, key=lambda row: row.order)]
+    found = [(row.engine, row.tentative) for row in sorted(rows, key=lambda row: row.sort_key)]
     sure, tentative = ["vllm", "sglang", "alpha", "zeta"], ["vllm"]
     assert found == [*((name, False) for name in sure), *((name, True) for name in tentative)]

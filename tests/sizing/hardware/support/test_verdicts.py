@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from app.sizing.hardware.support.builds import BUILDS, formats_of, served
+from app.sizing.hardware.support.builds import BUILDS, accepted_formats, covers_work
 from app.sizing.hardware.support.records import EngineSupport, Level, Verdict, Work
-from app.sizing.hardware.support.verdicts import Documents, Measured, phases_of, verdict
+from app.sizing.hardware.support.verdicts import SupportEvidence, PublishedResult, evidence_phases, verdict
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import catalogued, support
 
-DOCUMENTS = Documents(support())
+DOCUMENTS = SupportEvidence(support())
 SERVING = Work("inference")
 FULL, QLORA = Work("training", "full"), Work("fine_tuning", "qlora", precision="bf16")
 
@@ -48,7 +48,7 @@ def test_a_refusal_says_which_rule_it_is(
     accelerator: str, engine: str, weight_format: str, work: Work, said: str
 ) -> None:
     found = asked(accelerator, engine, weight_format, work)
-    assert not found.runs
+    assert not found.is_supported
     assert said in found.rule
 
 
@@ -76,38 +76,38 @@ def test_evidence_documents_and_rules_expect() -> None:
 )
 def test_only_what_the_chip_multiplies_is_native(accelerator: str, weight_format: str, native: bool) -> None:
     found = asked(accelerator, "vllm", weight_format)
-    assert (found.runs, found.native) == (True, native)
+    assert (found.is_supported, found.native) == (True, native)
 
 
 def test_a_rule_that_forbids_holds_against_evidence_and_results() -> None:
     row = EngineSupport("vllm", "amd_rdna", "inference", {"fp8": True}, (), "a log")
-    documents = Documents([row], [Measured("vllm", "amd_rdna", "fp8", trains=False)])
+    documents = SupportEvidence([row], [PublishedResult("vllm", "amd_rdna", "fp8", trains=False)])
     old, new = (catalogued(slug) for slug in ("amd-rx-7900-xtx", "amd-rx-9070-xt"))
-    assert not verdict(old, "vllm", "fp8", SERVING, documents).runs
+    assert not verdict(old, "vllm", "fp8", SERVING, documents).is_supported
     assert verdict(new, "vllm", "fp8", SERVING, documents).level is Level.DOCUMENTED
 
 
 def test_one_unsure_source_is_no_document_until_somebody_measures() -> None:
     row = EngineSupport("acme", "nvidia_hopper", "inference", {"bf16": True}, (), "hearsay")
     chip = catalogued("nvidia-h100-sxm5-80gb")
-    measured = [Measured("acme", "nvidia_hopper", "16bit", trains=False)]
+    measured = [PublishedResult("acme", "nvidia_hopper", "16bit", trains=False)]
     unsure = replace(row, tentative=True)
-    assert verdict(chip, "acme", "bf16", SERVING, Documents([row])).level is Level.DOCUMENTED
-    assert verdict(chip, "acme", "bf16", SERVING, Documents([unsure])).level is Level.EXPECTED
-    assert verdict(chip, "acme", "bf16", SERVING, Documents([unsure], measured)).level is Level.DOCUMENTED
-    assert verdict(chip, "acme", "bf16", SERVING, Documents()).level is Level.REFUSED
+    assert verdict(chip, "acme", "bf16", SERVING, SupportEvidence([row])).level is Level.DOCUMENTED
+    assert verdict(chip, "acme", "bf16", SERVING, SupportEvidence([unsure])).level is Level.EXPECTED
+    assert verdict(chip, "acme", "bf16", SERVING, SupportEvidence([unsure], measured)).level is Level.DOCUMENTED
+    assert verdict(chip, "acme", "bf16", SERVING, SupportEvidence()).level is Level.REFUSED
 
 
 def test_evidence_of_one_kind_of_model_is_none_of_another() -> None:
-    assert not served("text-embeddings-inference", SERVING)
-    assert served("unlisted", SERVING)
-    assert "fp8" in formats_of("vllm", SERVING)
-    assert formats_of("vllm", FULL) == ()
+    assert not covers_work("text-embeddings-inference", SERVING)
+    assert covers_work("unlisted", SERVING)
+    assert "fp8" in accepted_formats("vllm", SERVING)
+    assert accepted_formats("vllm", FULL) == ()
 
 
 def test_who_trains_whole_models_goes_on_training_them() -> None:
-    assert phases_of(Work("fine_tuning", "full")) == ("training", "fine_tuning")
-    assert phases_of(Work("fine_tuning", "lora")) == ("fine_tuning",)
+    assert evidence_phases(Work("fine_tuning", "full")) == ("training", "fine_tuning")
+    assert evidence_phases(Work("fine_tuning", "lora")) == ("fine_tuning",)
 
 
 def test_every_build_says_what_it_does_and_where_it_is_from() -> None:
@@ -118,15 +118,15 @@ def test_every_build_says_what_it_does_and_where_it_is_from() -> None:
 
 
 def test_results_of_formats_that_are_computed_alike_document_none_that_no_row_names() -> None:
-    measured = [Measured("vllm", "nvidia_hopper", "weight_only", trains=False)]
-    chip, documents = catalogued("nvidia-h100-sxm5-80gb"), Documents([], measured)
+    measured = [PublishedResult("vllm", "nvidia_hopper", "weight_only", trains=False)]
+    chip, documents = catalogued("nvidia-h100-sxm5-80gb"), SupportEvidence([], measured)
     assert verdict(chip, "vllm", "nvfp4", SERVING, documents).level is Level.EXPECTED
     row = EngineSupport("vllm", "nvidia_hopper", "inference", {"int4-awq": False}, (), "a log", tentative=True)
-    assert verdict(chip, "vllm", "int4-awq", SERVING, Documents([row], measured)).level is Level.DOCUMENTED
+    assert verdict(chip, "vllm", "int4-awq", SERVING, SupportEvidence([row], measured)).level is Level.DOCUMENTED
 
 
 def test_results_of_whole_models_document_no_adapters() -> None:
-    documents = Documents([], [Measured("fsdp", "nvidia_ada", "16bit", trains=True)])
+    documents = SupportEvidence([], [PublishedResult("fsdp", "nvidia_ada", "16bit", trains=True)])
     chip = catalogued("nvidia-l40s")
     assert verdict(chip, "fsdp", "bf16", FULL, documents).level is Level.DOCUMENTED
     assert verdict(chip, "fsdp", "bf16", Work("fine_tuning", "lora"), documents).level is Level.EXPECTED
@@ -135,6 +135,6 @@ def test_results_of_whole_models_document_no_adapters() -> None:
 def test_results_of_one_kind_of_model_tell_of_no_other() -> None:
     """MaxText's results are of language models: they do not make it train encoders."""
     gh200 = catalogued("nvidia-gh200-96gb")
-    published = Documents(measured=[Measured("maxtext", gh200.family, "16bit", trains=True)])
+    published = SupportEvidence(measured=[PublishedResult("maxtext", gh200.family, "16bit", trains=True)])
     for task, level in ((ModelTask.DECODER, Level.DOCUMENTED), (ModelTask.EMBEDDING, Level.REFUSED)):
         assert verdict(gh200, "maxtext", "bf16", Work("training", "full", task), published).level is level

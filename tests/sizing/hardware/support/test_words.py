@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.sizing.hardware.support.records import Work
-from app.sizing.hardware.support.words import not_done, way
+from app.sizing.hardware.support.words import unsupported_text, work_name
 from app.sizing.model.tasks import ModelTask
 
 
@@ -19,9 +19,9 @@ from app.sizing.model.tasks import ModelTask
     ],
 )
 def test_ways_in_words(work: Work, words: str) -> None:
-    assert way(work) == words
+    assert work_name(work) == words
 
 
 def test_refusals_name_the_kind_of_model() -> None:
-    assert not_done("", Work("sample_inference", task=ModelTask.RERANKER)) == "No known engine serves rerankers"
-    assert not_done("megatron", Work("training", "full")).startswith("Megatron-LM does not support training of text")
+    assert unsupported_text("", Work("sample_inference", task=ModelTask.RERANKER)) == "No known engine serves rerankers"
+    assert unsupported_text("megatron", Work("training", "full")).startswith("Megatron-LM does not support training of text")

@@ -24,9 +24,9 @@ def test_image_tokens_follow_each_familys_rule(name: str) -> None:
     (width, height), tokens, patches = IMAGES[name]
     model = counted(name)
     assert model.images is not None
-    assert model.images.tokens(width, height) == tokens
-    assert model.images.patches(width, height) == patches
-    assert model.images.patches(4 * width, 4 * height) >= patches
+    assert model.images.token_count(width, height) == tokens
+    assert model.images.patch_count(width, height) == patches
+    assert model.images.patch_count(4 * width, 4 * height) >= patches
     assert model.image_flops(width, height) > 2 * model.source_matmul_params * patches
 
 

@@ -56,7 +56,7 @@ def test_stated_quantisation_is_honoured(stated: dict[str, Any], format_name: st
 
 def test_what_a_checkpoint_left_wide_stays_wide() -> None:
     model = counted("moonshotai/Kimi-K2.5")
-    whole = sum(t.params for t in model.tensors if t.quantised and t.part is not Part.ROUTED_EXPERTS)
+    whole = sum(t.params for t in model.tensors if t.quantized and t.part is not Part.ROUTED_EXPERTS)
     assert model.native_format == "int4-awq"
     assert model.published_bytes() == pytest.approx(
         (model.routed_params * 4.5 + (model.total_params - model.routed_params) * 16) / 8, rel=1e-6
@@ -66,7 +66,7 @@ def test_what_a_checkpoint_left_wide_stays_wide() -> None:
 
 def test_int8_keeps_a_scale_for_each_row() -> None:
     model = read_architecture(LLAMA_8B_CONFIG, name="x")
-    rows = sum(t.outputs * t.count for t in model.tensors if t.quantised)
+    rows = sum(t.outputs * t.count for t in model.tensors if t.quantized)
     wide = model.total_params - model.linear_params
     assert model.weights_bytes(WEIGHT_FORMATS["int8"]) == model.linear_params + 4 * rows + 2 * wide
     assert model.weights_bytes(WEIGHT_FORMATS["int8"]) / GIB == pytest.approx(8.4627, abs=1e-3)

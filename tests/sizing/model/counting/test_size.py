@@ -7,7 +7,7 @@ import pytest
 
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
-from app.sizing.model.counting.size import ERROR, HIDDEN_SIZE, LAYERS, assumed_architecture
+from app.sizing.model.counting.size import RULE_ERRORS, HIDDEN_SIZE_LAW, LAYER_LAW, assumed_architecture
 from tests.sizing.model.counting.bases import ENTRIES
 
 
@@ -28,7 +28,7 @@ def test_the_shape_rule_is_what_the_catalogue_says() -> None:
             shapes.setdefault((model.total_params, model.num_layers, model.hidden_size), model)
     models = list(shapes.values())
     size = np.log([m.total_params for m in models])
-    for (scale, exponent), attribute in ((LAYERS, "num_layers"), (HIDDEN_SIZE, "hidden_size")):
+    for (scale, exponent), attribute in ((LAYER_LAW, "num_layers"), (HIDDEN_SIZE_LAW, "hidden_size")):
         fitted = np.polyval(np.polyfit(size, np.log([getattr(m, attribute) for m in models]), 1), size)
         # another model or two may move the fit a little; the rule is fitted again where it is a tenth off
         assert np.abs(np.exp(fitted) / (scale * np.exp(exponent * size)) - 1).max() < 0.1
@@ -41,6 +41,6 @@ def test_the_shape_rule_is_what_the_catalogue_says() -> None:
             abs(a.kv_cache_bytes_per_token() / m.kv_cache_bytes_per_token() - 1) for a, m in pairs
         ],
     }
-    for name, (median, ninetieth) in ERROR.items():
+    for name, (median, ninetieth) in RULE_ERRORS.items():
         assert np.median(errors[name]) == pytest.approx(median, abs=0.03)
         assert np.quantile(errors[name], 0.9) == pytest.approx(ninetieth, abs=0.1)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from app.errors import UnreadableConfiguration
-from app.sizing.model.counting.convolutions import Counted, Signal
+from app.sizing.model.counting.convolutions import NetworkCounter, Signal
 from app.sizing.model.counting.read import read_architecture
-from app.sizing.model.counting.stages import BLOCKS, walk
+from app.sizing.model.counting.stages import BLOCKS, count_stages
 from app.sizing.model.sample import SampleShape
 from tests.sizing.model.counting.bases import counted
 
@@ -65,15 +65,15 @@ def test_parameters_and_multiply_adds_are_the_published_ones(name: str) -> None:
         assert model.sample.flops / 2e9 == pytest.approx(giga, rel=0.02)
 
 
-def net(*stages: dict[str, Any], size: tuple[int, ...] = (32, 32), channels: int = 8) -> Counted:
-    return walk(Counted(Signal(channels, size)), stages)
+def net(*stages: dict[str, Any], size: tuple[int, ...] = (32, 32), channels: int = 8) -> NetworkCounter:
+    return count_stages(NetworkCounter(Signal(channels, size)), stages)
 
 
 def test_a_convolution_keeps_its_input_its_norm_and_what_its_rectifier_leaves() -> None:
     found = net({"block": "conv", "out": 16, "stride": 2})
     assert found.macs == 8 * 16 * 9 * 16 * 16
     assert found.saved_elements == 8 * 32 * 32 + 2 * 16 * 16 * 16
-    assert (found.matrix, found.elementwise) == (8 * 1024 + 16 * 256, 4 * 16 * 256)
+    assert (found.matrix_elements, found.elementwise_elements) == (8 * 1024 + 16 * 256, 4 * 16 * 256)
     again = net({"block": "conv", "out": 16, "stride": 2}, {"block": "conv", "out": 16})
     assert again.saved_elements - found.saved_elements == 2 * 16 * 256  # its input is kept already
 
@@ -99,7 +99,7 @@ def test_a_volume_has_a_third_side_and_sound_only_one() -> None:
 def test_work_on_a_larger_picture_grows_with_it_but_for_the_head() -> None:
     model = counted("timm/resnext50_32x4d")
     assert model.law is not None
-    one, four = (model.law.work(SampleShape(width=side, height=side)) for side in (224, 448))
+    one, four = (model.law.sample_work(SampleShape(width=side, height=side)) for side in (224, 448))
     fixed = 2 * 2048 * 1000
     assert four.flops - fixed == pytest.approx(4 * (one.flops - fixed))
 

@@ -9,7 +9,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, at
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.formula import unrecorded
+from app.sizing.formula import suspend_recording
 from app.sizing.hardware.engines.scheduling import Policy, Preemption
 from app.sizing.hardware.tables import POLICIES, PREEMPTIONS, scheduler_at
 from app.sizing.question import Question
@@ -160,7 +160,7 @@ def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int
     warm = max(int(WARM_SHARE * REQUESTS), ROUNDS * in_flight)
     wanted = warm + max(int((1 - WARM_SHARE) * REQUESTS), 3 * in_flight)
     count = wanted + in_flight
-    prompts, answers = case.workload.drawn(draw_uniforms(1, PROMPTS, count), draw_uniforms(1, OUTPUTS, count))
+    prompts, answers = case.workload.draw_lengths(draw_uniforms(1, PROMPTS, count), draw_uniforms(1, OUTPUTS, count))
     answers = np.maximum(np.minimum(answers, MOST_TOKENS - prompts), 1)
     drawn = DrawnRequests(unit_gaps(1, count, 1.0), prompts, answers, np.zeros(count, np.int64))
     requests = drawn.in_flight(in_flight) if in_flight else drawn.at_rate(rate_per_s)
@@ -177,7 +177,7 @@ def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, St
 
 def compared(case: Case) -> Compared:
     """The closed form and the simulation compared."""
-    with unrecorded():
+    with suspend_recording():
         memory = AUTOREGRESSIVE.estimate_memory(case.workload, case.plans, ASSUMED, Settings())
         r = replica(case, memory)
         most, _ = simulated(case, r, in_flight=int(min(BEYOND_FULL * memory.sequences[0], MOST_IN_FLIGHT)))

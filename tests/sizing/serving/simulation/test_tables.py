@@ -8,7 +8,7 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.scheduling import Policy, Preemption, Scheduling
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.question import Drafting, Speculative
+from app.sizing.question import DraftMethod, Speculative
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.communication import link_use
 from app.sizing.serving.pace import idle_first_token_s
@@ -23,13 +23,13 @@ from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big
 from tests.sizing.serving.simulation.given import requests, simulated, ttft_s
 
-SCHEDULER = Scheduling().on(80 * GIB)
+SCHEDULER = Scheduling().for_device(80 * GIB)
 
 
 def made(model: ModelArchitecture, speculative: Speculative | None = None, **scheduled: object) -> Replica:
     plan = on_big(model)
     work = replica_work(model, plan, link_use(plan, Assumptions()))
-    scheduler = Scheduling(**scheduled).on(80 * GIB)  # type: ignore[arg-type]
+    scheduler = Scheduling(**scheduled).for_device(80 * GIB)  # type: ignore[arg-type]
     return build_replica(work, achieved(1), scheduler, pool_bytes=20 * GIB, speculative=speculative)
 
 
@@ -51,7 +51,7 @@ def test_a_step_of_decodes_takes_what_the_closed_form_says(batch: int) -> None:
     found = made(DENSE)
     said = found.decode_s[batch] + batch * found.attention_token_s * 500
     assert said == pytest.approx(step_s(terms, col(batch))[0], rel=1e-6)
-    drafting = Speculative(Drafting.NGRAM, 3, 0.5, 0.0)
+    drafting = Speculative(DraftMethod.NGRAM, 3, 0.5, 0.0)
     faster = made(DENSE, speculative=drafting)
     expected = step_s(with_speculative_decoding(terms, DENSE, drafting), col(batch))[0]
     assert faster.decode_s[batch] + batch * faster.attention_token_s * 500 == pytest.approx(expected, rel=1e-6)
