@@ -16,8 +16,8 @@ import typer
 from sqlalchemy.orm import Session, sessionmaker
 
 from app import server
-from app.api.problems import Invalid, Malformed
-from app.api.routes.recommendations import estimated
+from app.api.problems import InvalidBody, MalformedRequest
+from app.api.routes.recommendations import compute_estimate
 from app.calibration.report import DIMENSIONS, report_on
 from app.calibration.tracing.report import lines
 from app.calibration.tracing.requests import setup_of
@@ -107,10 +107,10 @@ def trace_memory(
     sessions = sessionmaker(engine)
     try:
         answer, setup = asked_to_trace(request.read_bytes(), sessions)
-    except (AppError, Malformed) as error:
+    except (AppError, MalformedRequest) as error:
         typer.echo(error.detail, err=True)
         raise typer.Exit(1) from error
-    except Invalid as error:
+    except InvalidBody as error:
         typer.echo(str(error.error), err=True)
         raise typer.Exit(1) from error
     finally:
@@ -123,7 +123,7 @@ def trace_memory(
 def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
     """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
     snapshots = CatalogStore(sessions, check_s=3600)
-    answer: dict[str, Any] = orjson.loads(estimated(raw, snapshots, datetime.now(UTC).date()).body)
+    answer: dict[str, Any] = orjson.loads(compute_estimate(raw, snapshots, datetime.now(UTC).date()).body)
     request = orjson.loads(raw)
     model = request["workload"]["model"]
     if isinstance(model, dict):

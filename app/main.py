@@ -94,7 +94,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.snapshots = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.admission, app.state.long_admission = admission(settings, "short"), admission(settings, "long")
-    app.state.traces = traces.provider_of()
+    app.state.traces = traces.build_provider()
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
     for router in ROUTERS:
@@ -104,7 +104,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     metrics.install(app, on=settings.metrics)
     mount.install(app, hosts=settings.mcp_hosts, public_url=settings.public_url)
     openapi.install(app)
-    front.install(app, access_log=settings.access_log, tracer=traces.tracer_of(app.state.traces))
+    front.install(app, access_log=settings.access_log, tracer=traces.build_tracer(app.state.traces))
     return app
 
 
@@ -149,7 +149,7 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(refresher.join)
         if courier is not None:
             await run_in_threadpool(courier.stop)
-        await run_in_threadpool(traces.end, app.state.traces)
+        await run_in_threadpool(traces.flush_traces, app.state.traces)
 
 
 def desk_of(settings: Settings, engine: Engine) -> Desk | None:

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from app.api.schemas.diagnose import EXAMPLE as DIAGNOSED
-from app.api.schemas.requests import example
+from app.api.schemas.requests import load_example
 from artefacts.service import service_client, bodies
 
 FILE = Path(__file__).resolve().parents[1] / "app" / "api" / "examples" / "schemas.json"
@@ -101,8 +101,8 @@ FURTHER: dict[str, Schema] = {
         },
         "limit": 1,
     },
-    "/compare options": example("compare-llama-70b"),
-    "/compare phases": example("compare-phases-8b"),
+    "/compare options": load_example("compare-llama-70b"),
+    "/compare phases": load_example("compare-phases-8b"),
     "/diagnose": DIAGNOSED,
     "/diagnose pasted": {
         **DIAGNOSED,

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import logs, telemetry
 from app.api import front, traces
-from app.api.front import Front
+from app.api.front import RequestMiddleware
 
 ROUNDS, EACH = 15, 2000
 PARENT = (b"traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
@@ -61,9 +61,9 @@ async def measured() -> dict[str, float]:
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     ways: dict[str, ASGIApp] = {
         "no middleware": answers,
-        "IDs and counts": Front(answers, access_log=front.OFF),
-        "plus a log line": Front(answers, access_log=front.ON),
-        "plus a span": Front(answers, access_log=front.ON, tracer=traces.tracer_of(provider)),
+        "IDs and counts": RequestMiddleware(answers, access_log=front.OFF),
+        "plus a log line": RequestMiddleware(answers, access_log=front.ON),
+        "plus a span": RequestMiddleware(answers, access_log=front.ON, tracer=traces.build_tracer(provider)),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):

@@ -26,8 +26,8 @@ Reader = Callable[[bytes], Any]
 
 def readers() -> dict[str, tuple[Reader, list[bytes]]]:
     """The parsers by name, each with seed inputs."""
-    from app.api.body import parsed  # noqa: PLC0415
-    from app.api.routes.catalog import after  # noqa: PLC0415
+    from app.api.body import parse_body  # noqa: PLC0415
+    from app.api.routes.catalog import decode_cursor  # noqa: PLC0415
     from app.api.schemas.requests import RecommendRequest  # noqa: PLC0415
     from app.catalog.seed import model_entries  # noqa: PLC0415
     from app.observed.figures import Runs  # noqa: PLC0415
@@ -48,14 +48,14 @@ def readers() -> dict[str, tuple[Reader, list[bytes]]]:
     configs = [json.dumps(entry["config"]).encode() for entry in model_entries()]
     return {
         "request": (
-            lambda raw: parsed(raw, RecommendRequest),
+            lambda raw: parse_body(raw, RecommendRequest),
             [path.read_bytes() for path in (ROOT / "tests/api/bodies").glob("recommend-*.json")],
         ),
         "configuration": (configuration, configs),
         "exposition": (lambda raw: metrics([(raw.decode(), 0.0)], runs), [vllm().encode()]),
         "log": (lambda raw: log(raw.decode(), runs), [TORCHTITAN.encode(), MEGATRON.encode()]),
         "cxml": (read_setup, [setup_request().encode()]),
-        "cursor": (lambda raw: after(raw.decode(), whole=len(raw) % 2 == 0), [b"MTI", b"cmVj"]),
+        "cursor": (lambda raw: decode_cursor(raw.decode(), whole=len(raw) % 2 == 0), [b"MTI", b"cmVj"]),
     }
 
 
@@ -63,13 +63,13 @@ def fuzz(name: str, folder: str, seconds: int) -> None:
     """Fuzzes one parser in this process until the time is up or an error occurs."""
     atheris = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["app"]):
-        from app.api.problems import Invalid, Malformed  # noqa: PLC0415
+        from app.api.problems import InvalidBody, MalformedRequest  # noqa: PLC0415
         from app.errors import AppError  # noqa: PLC0415
 
         read, _ = readers()[name]
 
     def run_input(raw: bytes) -> None:
-        with suppress(AppError, Malformed, Invalid, UnicodeDecodeError, json.JSONDecodeError):
+        with suppress(AppError, MalformedRequest, InvalidBody, UnicodeDecodeError, json.JSONDecodeError):
             read(raw)
 
     limits = [f"-max_total_time={seconds}", f"-max_len={MOST_BYTES}", f"-timeout={MOST_S}", "-verbosity=0"]

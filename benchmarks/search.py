@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy.orm import sessionmaker
 
-from app.api.questions import recommend_question
+from app.api.questions import build_recommend_question
 from app.api.schemas.requests import RecommendRequest
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
@@ -78,7 +78,7 @@ def questions(catalog_store: CatalogStore, count: int, seed: int) -> list[Questi
     directory, today = catalog_store.directory(), datetime.now(UTC).date()
     made = bodies(random.Random(seed))
     asked = [RecommendRequest.model_validate_json(json.dumps(next(made)), strict=True) for _ in range(count)]
-    return [replace(recommend_question(each, directory, catalog_store, today), briefly=True) for each in asked]
+    return [replace(build_recommend_question(each, directory, catalog_store, today), briefly=True) for each in asked]
 
 
 def answers(asked: list[Question], market: Catalog) -> list[SearchResult]:

@@ -12,7 +12,7 @@ import orjson
 
 from app.agents.parts import shortened
 from app.agents.tools import BY_NAME, FIRST, Tool
-from app.api.problems import unprocessable
+from app.api.problems import invalid_request_response
 from headroom_client import HeadroomError
 
 Json = dict[str, Any]
@@ -127,5 +127,5 @@ def wrong(problem: Json) -> Told:
 
 def refused(pointer: str, detail: str) -> Told:
     """Error result for an invalid argument of the tool itself, in the form of the service's own 422 problem."""
-    problem: Json = orjson.loads(unprocessable([{"pointer": pointer, "detail": detail}], 1).body)
+    problem: Json = orjson.loads(invalid_request_response([{"pointer": pointer, "detail": detail}], 1).body)
     return wrong(problem)

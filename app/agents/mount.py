@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.agents import llms
 from app.agents.asking import Service
 from app.api.body import JSON, read_raw
-from app.api.front import passed_on
+from app.api.front import forwarded_headers
 
 PATH = "/mcp"
 OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -38,7 +38,7 @@ def within(app: ASGIApp) -> Service:
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
 
     async def named(request: httpx2.Request) -> None:
-        request.headers.update(passed_on())
+        request.headers.update(forwarded_headers())
 
     return Service(httpx2.AsyncClient(transport=transport, base_url="http://localhost", event_hooks={"request": [named]}))
 

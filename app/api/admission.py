@@ -23,21 +23,21 @@ from fastapi import Request
 from fastapi.responses import Response
 
 from app import telemetry
-from app.api.front import route_of
-from app.api.problems import Malformed
-from app.api.traces import traced
+from app.api.front import route_template
+from app.api.problems import MalformedRequest
+from app.api.traces import with_stage_spans
 from app.errors import Overloaded, TooManyAtOnce
 from app.work import Abandoned, AwaitExternal, OutOfTime, heard_by, stage
 
 P = ParamSpec("P")
 
-OF_THE_LAST = 0.9  # weight of the previous mean in the moving average of seconds per answer
-REASONS: dict[type[Exception], telemetry.Shed] = {
+MEAN_DECAY = 0.9  # weight of the previous mean in the moving average of seconds per answer
+SHED_REASONS: dict[type[Exception], telemetry.Shed] = {
     Overloaded: "overloaded",
     TooManyAtOnce: "too-many-at-once",
     OutOfTime: "out-of-time",
 }
-LATE_S = 1.0  # seconds after the deadline that a job still has to reach its next stage and stop there
+DEADLINE_GRACE_S = 1.0  # seconds after the deadline that a job still has to reach its next stage and stop there
 
 
 class Clock:
@@ -72,10 +72,10 @@ class Job:
 
     def __init__(self, key: Hashable, request: Request, compute: Callable[[], Response], limit_s: float) -> None:
         self.key, self.compute = key, compute
-        self.address, self.route = address_of(request), route_of(request.scope)
+        self.address, self.route = client_address(request), route_template(request.scope)
         self.clock, self.since = Clock(limit_s), time.monotonic()
         self.context = copy_context()  # log context and trace of the request that asked first
-        self.listener = traced(self.clock)
+        self.listener = with_stage_spans(self.clock)
         self.future: Future[Response] = Future()
         self.waiters = 0
 
@@ -94,11 +94,11 @@ class Admission:
         self._mean_s = 0.1
 
     @property
-    def waiting(self) -> int:
+    def queue_length(self) -> int:
         """Number of requests in the queue."""
         return len(self._line)
 
-    async def answer(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
+    async def await_answer(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
         """Returns what `compute` returns, once a thread is free. Requests with the same key share one computation.
 
         A request that waits for another host waits outside the queue. Raises Overloaded, TooManyAtOnce, OutOfTime,
@@ -109,41 +109,41 @@ class Admission:
         try:
             while True:
                 try:
-                    return await self._answer(request, key, compute)
+                    return await self._answer_once(request, key, compute)
                 except AwaitExternal as wanted:
-                    await _there(wanted, until)
+                    await _await_external(wanted, until)
         except (Overloaded, TooManyAtOnce, OutOfTime) as error:
-            telemetry.shed(REASONS[type(error)])
+            telemetry.shed(SHED_REASONS[type(error)])
             raise
 
-    async def _answer(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
-        job = self._joined(key, request, compute)
+    async def _answer_once(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
+        job = self._join_or_add_job(key, request, compute)
         answer = asyncio.shield(asyncio.wrap_future(job.future))
-        gone = asyncio.ensure_future(_gone(request))
+        gone = asyncio.ensure_future(_await_disconnect(request))
         either: set[asyncio.Future[Any]] = {answer, gone}
         try:
-            await asyncio.wait(either, timeout=self._limit_s + LATE_S, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, timeout=self._limit_s + DEADLINE_GRACE_S, return_when=asyncio.FIRST_COMPLETED)
             if answer.done():
-                return _own(answer.result())
+                return _copy_response(answer.result())
             if gone.done():
                 telemetry.shed("client-gone")
-                raise Malformed(400, "client-disconnected", "The connection closed before the answer was ready.")
+                raise MalformedRequest(400, "client-disconnected", "The connection closed before the answer was ready.")
             raise OutOfTime
         finally:
             gone.cancel()
-            self._left(job)
+            self._remove_waiter(job)
             answer.cancel()
 
-    def _joined(self, key: Hashable, request: Request, compute: Callable[[], Response]) -> Job:
+    def _join_or_add_job(self, key: Hashable, request: Request, compute: Callable[[], Response]) -> Job:
         """Returns the running or queued job with this key, or adds a new one and starts it if a thread is free."""
         with self._lock:
             job = self._jobs.get(key)
             if job is None:
                 if self._is_full():
-                    self._make_room(address_of(request))
+                    self._evict_or_reject(client_address(request))
                 job = self._jobs[key] = Job(key, request, compute, self._limit_s)
                 self._line.append(job)
-                self._start()
+                self._start_jobs()
             else:
                 telemetry.record_joined_request()
             job.waiters += 1
@@ -153,9 +153,9 @@ class Admission:
         """True if the queue is full, or if a new request would wait longer than half of the time limit."""
         if self._running < self._at_once:
             return False
-        return len(self._line) >= self._most_waiting or self._clear_s(1) > self._limit_s / 2
+        return len(self._line) >= self._most_waiting or self._drain_time_s(1) > self._limit_s / 2
 
-    def _make_room(self, address: str) -> None:
+    def _evict_or_reject(self, address: str) -> None:
         """Rejects the newest job of the address with the most places in the queue, or the new request if none has
         more.
         """
@@ -164,7 +164,7 @@ class Admission:
         if most <= places[address] + 1:
             raise Overloaded(
                 "The service is at capacity. Retry after the time in Retry-After.",
-                retry_after_s=self._again_s(),
+                retry_after_s=self._retry_after_s(),
             )
         last = next(job for job in reversed(self._line) if job.address == greediest)
         self._line.remove(last)
@@ -172,26 +172,26 @@ class Admission:
         last.future.set_exception(
             TooManyAtOnce(
                 "Your address has the most waiting requests. Send fewer requests at a time.",
-                retry_after_s=self._again_s(),
+                retry_after_s=self._retry_after_s(),
             )
         )
 
-    def _clear_s(self, more: int = 0) -> float:
+    def _drain_time_s(self, more: int = 0) -> float:
         """Seconds until the queue, with `more` further jobs, has been answered."""
         return (len(self._line) + more) * self._mean_s / self._at_once
 
-    def _again_s(self) -> int:
+    def _retry_after_s(self) -> int:
         """Seconds after which the client may retry: the `Retry-After` value, at least 1."""
-        return max(1, math.ceil(self._clear_s()))
+        return max(1, math.ceil(self._drain_time_s()))
 
-    def _start(self) -> None:
+    def _start_jobs(self) -> None:
         while self._line and self._running < self._at_once:
             self._running += 1
             job = self._line.popleft()
-            self._threads.submit(job.context.run, self._compute, job)
+            self._threads.submit(job.context.run, self._run_job, job)
         telemetry.line(self._name, waiting=len(self._line), computing=self._running)
 
-    def _compute(self, job: Job) -> None:
+    def _run_job(self, job: Job) -> None:
         """Runs one job in a thread, then starts the next."""
         began, response, failed = time.monotonic(), None, None
         telemetry.waited(self._name, began - job.since)
@@ -204,14 +204,14 @@ class Admission:
         with self._lock:
             self._running -= 1
             self._jobs.pop(job.key, None)
-            self._mean_s += (1 - OF_THE_LAST) * (time.monotonic() - began - self._mean_s)
-            self._start()
+            self._mean_s += (1 - MEAN_DECAY) * (time.monotonic() - began - self._mean_s)
+            self._start_jobs()
         if failed is not None:
             job.future.set_exception(failed)
         elif response is not None:
             job.future.set_result(response)
 
-    def _left(self, job: Job) -> None:
+    def _remove_waiter(self, job: Job) -> None:
         """Counts out one waiting request. Abandons the job if it was the last one and no answer exists yet."""
         with self._lock:
             job.waiters -= 1
@@ -222,7 +222,7 @@ class Admission:
             if job in self._line:
                 self._line.remove(job)
                 job.future.cancel()
-                self._start()
+                self._start_jobs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,17 +232,17 @@ class RequestSlot:
     admission: Admission
     request: Request
 
-    async def shared(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
+    async def answer_shared(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
         """Computes an answer that depends on the arguments alone: equal questions are computed once."""
         key = (compute, args, tuple(kwargs.items()))
-        return await self.admission.answer(self.request, key, lambda: compute(*args, **kwargs))
+        return await self.admission.await_answer(self.request, key, lambda: compute(*args, **kwargs))
 
     async def answer_exclusively(self, compute: Callable[P, Response], *args: P.args, **kwargs: P.kwargs) -> Response:
         """Computes an answer for this request only, because the computation changes stored data."""
-        return await self.admission.answer(self.request, object(), lambda: compute(*args, **kwargs))
+        return await self.admission.await_answer(self.request, object(), lambda: compute(*args, **kwargs))
 
 
-async def _there(wanted: AwaitExternal, until: float) -> None:
+async def _await_external(wanted: AwaitExternal, until: float) -> None:
     """Waits for an answer from another host. Raises OutOfTime."""
     coming = asyncio.wrap_future(wanted.awaited)
     await asyncio.wait({coming}, timeout=max(0.0, until - time.monotonic()))
@@ -250,18 +250,18 @@ async def _there(wanted: AwaitExternal, until: float) -> None:
         raise OutOfTime from None
 
 
-async def _gone(request: Request) -> None:
+async def _await_disconnect(request: Request) -> None:
     """Returns when the client has closed its connection. The body must have been read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def address_of(request: Request) -> str:
+def client_address(request: Request) -> str:
     """Returns the client's IP address, or an empty string if it is unknown."""
     return request.client.host if request.client else ""
 
 
-def _own(answer: Response) -> Response:
+def _copy_response(answer: Response) -> Response:
     """Copies a response with its own headers, because each sender may add some."""
     own = copy.copy(answer)
     own.raw_headers = list(answer.raw_headers)

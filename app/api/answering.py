@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from app.api.doubts import doubts
-from app.api.questions import recommend_question
+from app.api.doubts import input_warnings
+from app.api.questions import build_recommend_question
 from app.api.schemas.conversion import answer_json, notice_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.supply import supply_json
-from app.api.sized import Document, json_bytes, within_size
+from app.api.sized import Document, json_bytes, fit_to_size
 from app.catalog.directory import CatalogIndex
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore, Kept
@@ -32,13 +32,13 @@ from app.work import stage
 NOT_STORED = {"Headroom-Stored": "false"}
 
 
-class NoLongerAsked(Unanswerable):
+class UnsupportedStoredRequest(Unanswerable):
     """Raised for a stored request that this version of the service no longer accepts."""
 
     code = "request-no-longer-taken"
 
 
-def identity_of(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
+def identify_request(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
     """Returns the id of a recommendation and the canonical request, as JSON bytes.
 
     The id is a digest of engine, catalog version, day and canonical request. The canonical request contains the
@@ -57,7 +57,7 @@ def identity_of(request: RecommendRequest, snapshot: str, today: date) -> tuple[
     return f"rec_{digest.hexdigest()[:28]}", canonical
 
 
-def request_of(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
+def load_stored_request(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
     """Returns the request of a stored answer, with `changes` applied; a change to None removes the field. Raises
     UnsupportedStoredRequest.
     """
@@ -65,28 +65,28 @@ def request_of(stored: Mapping[str, Any], **changes: Any) -> RecommendRequest:
     try:
         return RecommendRequest.model_validate_json(orjson.dumps(fields), strict=True)
     except ValidationError:
-        raise NoLongerAsked("This version of the service no longer accepts the stored request of this answer.") from None
+        raise UnsupportedStoredRequest("This version of the service no longer accepts the stored request of this answer.") from None
 
 
-def answer_to(
+def find_or_compute_answer(
     request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, answers: AnswerStore, today: date
 ) -> Kept:
     """Returns the stored answer to a request, or computes and stores a new one."""
     market = catalog_index.market
-    identity, canonical = identity_of(request, market.version, today)
+    identity, canonical = identify_request(request, market.version, today)
     known = answers.known(identity)
     if known is not None:
         return Kept(known, stored=True)
 
     with stage("read"):
-        question = recommend_question(request, catalog_index, catalog_store, today)
+        question = build_recommend_question(request, catalog_index, catalog_store, today)
 
     answer = recommend_hardware(question, market)
 
-    return kept_answer(request, identity, canonical, question, answer, catalog_index, answers)
+    return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
 
 
-def kept_answer(
+def store_answer(
     request: RecommendRequest,
     identity: str,
     canonical: bytes,
@@ -107,16 +107,16 @@ def kept_answer(
             request=request.model_dump(mode="json", exclude_unset=True),
             trace=request.trace,
         )
-        document = with_doubts(document, request)
+        document = with_input_warnings(document, request)
         by_default = request.rejected_limit is None and not request.trace
-        body = within_size(document) if by_default else json_bytes(document)
+        body = fit_to_size(document) if by_default else json_bytes(document)
         supply = supply_json(question, answer, market, catalog_index.purchasing)
     filing = Filing(
         label=request.label,
         reference=request.reference,
         cost_centre=request.cost_centre,
         model=question.workload.model.name,
-        **_first(supply),
+        **_first_rank_summary(supply),
     )
     with stage("store"):
         return answers.keep(
@@ -124,7 +124,7 @@ def kept_answer(
         )
 
 
-def _first(supply: Document) -> dict[str, str | None]:
+def _first_rank_summary(supply: Document) -> dict[str, str | None]:
     """Returns accelerators and title of the first-ranked option for the filing list; None where no option is
     feasible.
     """
@@ -138,7 +138,7 @@ def catalog_json(market: Catalog) -> dict[str, str]:
     return {"snapshot": market.version, "prices_as_of": market.prices_as_of}
 
 
-def with_doubts(document: Document, request: RecommendRequest | EstimateRequest) -> Document:
+def with_input_warnings(document: Document, request: RecommendRequest | EstimateRequest) -> Document:
     """Adds the warnings about suspicious input values before all other warnings of an answer."""
-    warnings = [notice_json(doubt) for doubt in doubts(request)]
+    warnings = [notice_json(doubt) for doubt in input_warnings(request)]
     return {**document, "warnings": [*warnings, *document.get("warnings", [])]} if warnings else document

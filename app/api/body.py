@@ -13,7 +13,7 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from app.api.problems import Invalid, Malformed
+from app.api.problems import InvalidBody, MalformedRequest
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -44,10 +44,10 @@ async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -
     deadline = request.app.state.settings.body_deadline_s
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind not in media_types and not (kind.startswith("application/") and kind.endswith(media_types)):
-        raise Malformed(415, "unsupported-media-type", f"Send the body as {media_types[0]}.")
+        raise MalformedRequest(415, "unsupported-media-type", f"Send the body as {media_types[0]}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise Malformed(415, "unsupported-encoding", "Send the body uncompressed, without a Content-Encoding header.")
-    too_large = Malformed(413, "body-too-large", f"The body exceeds the limit of {limit:,} bytes.")
+        raise MalformedRequest(415, "unsupported-encoding", "Send the body uncompressed, without a Content-Encoding header.")
+    too_large = MalformedRequest(413, "body-too-large", f"The body exceeds the limit of {limit:,} bytes.")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > limit:
         raise too_large
@@ -61,9 +61,9 @@ async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -
                     raise too_large
                 chunks.append(chunk)
     except TimeoutError:
-        raise Malformed(408, "body-too-slow", f"The body must arrive within {deadline:g} seconds.") from None
+        raise MalformedRequest(408, "body-too-slow", f"The body must arrive within {deadline:g} seconds.") from None
     except ClientDisconnect:
-        raise Malformed(400, "client-disconnected", "The connection closed before the body was complete.") from None
+        raise MalformedRequest(400, "client-disconnected", "The connection closed before the body was complete.") from None
     return b"".join(chunks)
 
 
@@ -73,45 +73,45 @@ async def read_form(request: Request) -> dict[str, str]:
     try:
         return dict(parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS))
     except ValueError:
-        raise Malformed(
+        raise MalformedRequest(
             400, "malformed-form", f"The form is not UTF-8 or has more than {MAX_FIELDS} fields."
         ) from None
 
 
-async def no_body(request: Request) -> None:
+async def reject_body(request: Request) -> None:
     """Rejects a body on calls that take none, so that no input is silently ignored."""
     async for chunk in request.stream():
         if chunk:
-            raise Malformed(
+            raise MalformedRequest(
                 400, "no-body-taken", "This call takes no body. Send its parameters in the query, such as ?rank=2."
             )
 
 
-def _refuse(detail: str) -> Malformed:
-    return Malformed(400, "malformed-json", detail)
+def _malformed_json(detail: str) -> MalformedRequest:
+    return MalformedRequest(400, "malformed-json", detail)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     keys = dict(pairs)
     if len(keys) != len(pairs):
-        raise _refuse("An object contains the same key twice. Send each key once.")
+        raise _malformed_json("An object contains the same key twice. Send each key once.")
     return keys
 
 
-def _constant(_: str) -> Any:
-    raise _refuse("NaN and Infinity are not valid JSON numbers. Send a finite number or omit the field.")
+def _reject_constant(_: str) -> Any:
+    raise _malformed_json("NaN and Infinity are not valid JSON numbers. Send a finite number or omit the field.")
 
 
-def _float(text: str) -> float:
+def _read_float(text: str) -> float:
     value = float(text)
     if len(text) > MAX_NUMBER_LENGTH or not math.isfinite(value):
-        raise _refuse("A number is out of range.")
+        raise _malformed_json("A number is out of range.")
     return value
 
 
-def _int(text: str) -> int:
+def _read_int(text: str) -> int:
     if len(text) > MAX_NUMBER_LENGTH:
-        raise _refuse("A number has too many digits.")
+        raise _malformed_json("A number has too many digits.")
     return int(text)
 
 
@@ -122,7 +122,7 @@ NOT_PLAIN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066
 NOT_TEXT = re.compile("[\ud800-\udfff]")
 
 
-def _check(value: Any, pasted: frozenset[str]) -> None:
+def _check_strings(value: Any, pasted: frozenset[str]) -> None:
     """Raises MalformedRequest if a string contains control characters or lone surrogates. Pasted fields may contain
     control characters.
     """
@@ -135,13 +135,13 @@ def _check(value: Any, pasted: frozenset[str]) -> None:
         elif isinstance(node, list):
             stack.extend((held, NOT_PLAIN) for held in node)
         elif isinstance(node, str) and refused.search(node):
-            raise _refuse(
+            raise _malformed_json(
                 "A string contains a control character, a bidirectional or line-break character, or a lone surrogate. "
                 "Send plain text."
             )
 
 
-def _depth(text: str) -> int:
+def _nesting_depth(text: str) -> int:
     """Returns the deepest nesting of brackets outside strings."""
     depth = deepest = 0
     for bracket in BRACKET.findall(STRING.sub("", text)):
@@ -150,34 +150,34 @@ def _depth(text: str) -> int:
     return deepest
 
 
-def document_of(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
+def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
     """Returns the body as a JSON document. `pasted` names the fields that may contain multi-line text. Raises
     MalformedRequest.
     """
     if not raw.strip():
-        raise _refuse("The body is empty. Send a JSON object.")
+        raise _malformed_json("The body is empty. Send a JSON object.")
     if raw[:3] == b"\xef\xbb\xbf" or b"\x00" in raw[:4]:
-        raise _refuse("The body must be UTF-8 without a byte-order mark.")
+        raise _malformed_json("The body must be UTF-8 without a byte-order mark.")
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise _refuse("The body is not UTF-8.") from None
-    if _depth(text) > MAX_DEPTH:
-        raise _refuse(f"The body is nested deeper than {MAX_DEPTH} levels.")
+        raise _malformed_json("The body is not UTF-8.") from None
+    if _nesting_depth(text) > MAX_DEPTH:
+        raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
     try:
         document = json.loads(
-            text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float, parse_int=_int
+            text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=_read_float, parse_int=_read_int
         )
     except json.JSONDecodeError as error:
-        raise _refuse(f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
-    _check(document, pasted)
+        raise _malformed_json(f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
+    _check_strings(document, pasted)
     return document
 
 
-def parsed(raw: bytes, model: type[M], pasted: frozenset[str] = frozenset()) -> M:
+def parse_body(raw: bytes, model: type[M], pasted: frozenset[str] = frozenset()) -> M:
     """Validates the body strictly against `model`. Raises MalformedRequest and InvalidBody."""
-    document = document_of(raw, pasted)
+    document = parse_document(raw, pasted)
     try:
         return model.model_validate_json(raw, strict=True)
     except ValidationError as error:
-        raise Invalid(error, document, model) from None
+        raise InvalidBody(error, document, model) from None

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from app.api.fields import UNKNOWN_FIELD
 from app.api.merging import apply_merge_patch
 from app.api.problems import validation_errors
-from app.api.questions import estimate_question, recommend_question
+from app.api.questions import build_estimate_question, build_recommend_question
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.directory import CatalogIndex
@@ -24,12 +24,12 @@ from app.export.lines import OWN_WORDS
 from app.sizing.comparing.outcomes import Option
 
 Part = dict[str, Any]
-SHARED = ("economics", "assumptions", "as_of")
+SHARED_FIELDS = ("economics", "assumptions", "as_of")
 PHASES, WORKLOAD = "#/phases/", "/workload"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestedOption:
     """One option of a comparison: its JSON pointer, the fields that it sets itself, the full request and the core's
     question.
     """
@@ -40,32 +40,32 @@ class Asked:
     option: Option
 
 
-def asked_options(
+def build_options(
     document: Part, request: CompareRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
-) -> list[Asked]:
+) -> list[RequestedOption]:
     """Returns every option as a complete question. Errors carry the pointer into the compare request."""
     options = []
-    for pointer, name, own, body in _bodies(document, request):
+    for pointer, name, own, body in _option_bodies(document, request):
         model = EstimateRequest if "deployment" in body else RecommendRequest
         try:
             whole = model.model_validate_json(orjson.dumps(body), strict=True)
             if isinstance(whole, EstimateRequest):
-                option = Option(name, *estimate_question(whole, catalog_index, catalog_store, today))
+                option = Option(name, *build_estimate_question(whole, catalog_index, catalog_store, today))
             else:
-                option = Option(name, recommend_question(whole, catalog_index, catalog_store, today))
+                option = Option(name, build_recommend_question(whole, catalog_index, catalog_store, today))
         except ValidationError as error:
-            errors = placed(validation_errors(error.errors(include_url=False), body, model), pointer, own)
+            errors = relocate_errors(validation_errors(error.errors(include_url=False), body, model), pointer, own)
             detail = f"{quoted(name)}: {errors[0]['detail']}"
             raise Unanswerable(detail, errors=errors) from None
         except AppError as error:
-            raise of_option(error, name, pointer, own) from None
-        options.append(Asked(pointer, own, whole, option))
+            raise option_error(error, name, pointer, own) from None
+        options.append(RequestedOption(pointer, own, whole, option))
     return options
 
 
-def _bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str, Part, Part]]:
+def _option_bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str, Part, Part]]:
     """Yields pointer, name, own fields and complete request body of each option."""
-    shared = {name: document[name] for name in SHARED if name in document}
+    shared = {name: document[name] for name in SHARED_FIELDS if name in document}
     limits = document.get("constraints", {})
     of_best = {"objective": document.get("objective", "cost")}
     of_best |= {name: document[name] for name in OWN_WORDS if name in document}
@@ -94,30 +94,30 @@ def _bodies(document: Part, request: CompareRequest) -> Iterator[tuple[str, str,
         yield f"#/options/{i}", own["name"], own, {**shared, **body, "workload": workload}
 
 
-def of_option(error: AppError, name: str, pointer: str, own: Mapping[str, Any]) -> AppError:
+def option_error(error: AppError, name: str, pointer: str, own: Mapping[str, Any]) -> AppError:
     """Returns an error of one option with its pointers rewritten to the compare request."""
-    errors = placed(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
+    errors = relocate_errors(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
     return type(error)(f"{quoted(name)}: {error.detail}", **{**error.facts, "errors": errors})
 
 
-def placed(errors: list[dict[str, str]], pointer: str, own: Mapping[str, Any]) -> list[dict[str, str]]:
+def relocate_errors(errors: list[dict[str, str]], pointer: str, own: Mapping[str, Any]) -> list[dict[str, str]]:
     """Rewrites error locations to where the caller wrote the value: in the option itself, or in the shared part."""
-    moved = [(e, _place(e["pointer"], pointer, own)) for e in errors]
+    moved = [(e, _relocate_pointer(e["pointer"], pointer, own)) for e in errors]
     return [
         {**e, "pointer": place, "detail": e["detail"].replace(f"{UNKNOWN_FIELD} {e['pointer']}", f"{UNKNOWN_FIELD} {place}")}
         for e, place in moved
     ]
 
 
-def _place(where: str, pointer: str, own: Mapping[str, Any]) -> str:
+def _relocate_pointer(where: str, pointer: str, own: Mapping[str, Any]) -> str:
     """Returns the pointer in the compare request that corresponds to a pointer in one option's question."""
     path = where.removeprefix("#")
     if pointer.startswith(PHASES):
         return f"{pointer}{path.removeprefix(WORKLOAD)}" if path.startswith(WORKLOAD) else where
-    return f"{pointer}{path}" if _said(own, path) else where
+    return f"{pointer}{path}" if _has_path(own, path) else where
 
 
-def _said(own: Mapping[str, Any], path: str) -> bool:
+def _has_path(own: Mapping[str, Any], path: str) -> bool:
     """True if the option itself contains the value at `path`."""
     node: Any = own
     for step in path.split("/")[1:]:

@@ -21,52 +21,52 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
 
 
-async def _sessions(request: Request) -> sessionmaker[Session]:
+async def _get_sessions(request: Request) -> sessionmaker[Session]:
     made: sessionmaker[Session] = request.app.state.sessions
     return made
 
 
-async def _store(request: Request) -> CatalogStore:
+async def _get_catalog_store(request: Request) -> CatalogStore:
     store: CatalogStore = request.app.state.snapshots
     return store
 
 
-async def _turn(request: Request) -> RequestSlot:
+async def _get_slot(request: Request) -> RequestSlot:
     return RequestSlot(request.app.state.admission, request)
 
 
-async def _long_turn(request: Request) -> RequestSlot:
+async def _get_long_slot(request: Request) -> RequestSlot:
     return RequestSlot(request.app.state.long_admission, request)
 
 
-async def _answers(request: Request) -> AnswerStore:
+async def _get_answers(request: Request) -> AnswerStore:
     answers: AnswerStore = request.app.state.answers
     return answers
 
 
-async def _desk(request: Request) -> Desk | None:
+async def _get_desk(request: Request) -> Desk | None:
     desk: Desk | None = request.app.state.desk
     return desk
 
 
-async def _outbox(request: Request) -> Outbox:
+async def _get_outbox(request: Request) -> Outbox:
     outbox: Outbox = request.app.state.outbox
     return outbox
 
 
-async def _today(request: Request) -> date:
+async def _get_today(request: Request) -> date:
     settled: date | None = request.app.state.today
     return settled or datetime.now(UTC).date()
 
 
-Sessions = Annotated[sessionmaker[Session], Depends(_sessions)]
-Snapshots = Annotated[CatalogStore, Depends(_store)]
-AtTurn = Annotated[RequestSlot, Depends(_turn)]
-AtLongTurn = Annotated[RequestSlot, Depends(_long_turn)]  # for answers that evaluate many questions or read long texts
-Answers = Annotated[AnswerStore, Depends(_answers)]
-Notices = Annotated[Outbox, Depends(_outbox)]
-AtDesk = Annotated[Desk | None, Depends(_desk)]
-Today = Annotated[date, Depends(_today)]
+Sessions = Annotated[sessionmaker[Session], Depends(_get_sessions)]
+Snapshots = Annotated[CatalogStore, Depends(_get_catalog_store)]
+ShortSlot = Annotated[RequestSlot, Depends(_get_slot)]
+LongSlot = Annotated[RequestSlot, Depends(_get_long_slot)]  # for answers that evaluate many questions or read long texts
+Answers = Annotated[AnswerStore, Depends(_get_answers)]
+EventOutbox = Annotated[Outbox, Depends(_get_outbox)]
+OptionalDesk = Annotated[Desk | None, Depends(_get_desk)]
+Today = Annotated[date, Depends(_get_today)]
 RawBody = Annotated[bytes, Depends(read_body)]
 RawPastedBody = Annotated[bytes, Depends(read_pasted_body)]
 

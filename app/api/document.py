@@ -15,11 +15,11 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from app.api.schemas.base import NAMED
+from app.api.schemas.base import COMPONENT_KEY
 
 Schema = dict[str, Any]
 REF = "#/components/schemas/"
-BESIDE = ("description", "default", "title")  # annotations of a field, next to its type
+ANNOTATION_KEYS = ("description", "default", "title")  # annotations of a field, next to its type
 # Pattern of a field's name, and the unit that it implies.
 UNITS: tuple[tuple[str, str], ...] = (
     (r"_gbit_per_s(_per_node)?$", "Gbit/s"),
@@ -55,7 +55,7 @@ UNITS: tuple[tuple[str, str], ...] = (
 
 
 @cache
-def texts() -> dict[str, dict[str, str]]:
+def field_texts() -> dict[str, dict[str, str]]:
     """Returns the field descriptions by schema name; `any` holds those shared by all schemas."""
     return tomllib.loads(resources.files("app.api.schemas").joinpath("fields.toml").read_text(encoding="utf-8"))
 
@@ -82,7 +82,7 @@ def describe_field(name: str, field: Schema, text: str | None, *, default: Any =
     return description
 
 
-def _below(schema: Schema) -> Iterator[tuple[Schema, Any]]:
+def _child_schemas(schema: Schema) -> Iterator[tuple[Schema, Any]]:
     """Yields each nested schema as (container, key)."""
     for key in ("items", "additionalProperties"):
         if isinstance(schema.get(key), dict):
@@ -95,19 +95,19 @@ def _below(schema: Schema) -> Iterator[tuple[Schema, Any]]:
             yield schema[key], i
 
 
-def name_parts(schema: Schema, definitions: dict[str, Schema]) -> Schema:
+def extract_named_schemas(schema: Schema, definitions: dict[str, Schema]) -> Schema:
     """Replaces named unions and enumerations in a schema by references and collects them in `definitions`."""
-    for holder, key in _below(schema):
-        holder[key] = name_parts(holder[key], definitions)
-    name = schema.pop(NAMED, None)
+    for holder, key in _child_schemas(schema):
+        holder[key] = extract_named_schemas(holder[key], definitions)
+    name = schema.pop(COMPONENT_KEY, None)
     if name is None:
         return schema
-    own = {key: schema.pop(key) for key in BESIDE if key in schema}
+    own = {key: schema.pop(key) for key in ANNOTATION_KEYS if key in schema}
     definitions.setdefault(name, {"title": name, **schema})
     return {"$ref": REF + name, **{key: value for key, value in own.items() if key != "title"}}
 
 
-def shown_example(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
+def pick_example(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
     """Returns an example of a named union or enumeration: its first value, or that of a part that has one."""
     if "enum" in schema:
         return schema["enum"][0]
@@ -118,11 +118,11 @@ def shown_example(schema: Schema, schemas: Mapping[str, Schema]) -> Any:
     return next((schemas[name]["examples"][0] for name in referred if schemas[name].get("examples")), None)
 
 
-def tidy(schema: Schema, *, open_: bool) -> None:
+def clean_schema(schema: Schema, *, open_: bool) -> None:
     """Removes generated titles and null defaults. With `open_`, allows additional properties."""
-    for holder, key in _below(schema):
+    for holder, key in _child_schemas(schema):
         holder[key].pop("title", None)
-        tidy(holder[key], open_=open_)
+        clean_schema(holder[key], open_=open_)
     schema.pop("default", None)
     if open_ and schema.get("additionalProperties") is False:
         del schema["additionalProperties"]
@@ -130,13 +130,13 @@ def tidy(schema: Schema, *, open_: bool) -> None:
 
 def describe_component(name: str, schema: Schema) -> None:
     """Adds a description to every field of a component."""
-    own, common, unit = texts().get(name, {}), texts()["any"], texts()["units"].get(name)
+    own, common, unit = field_texts().get(name, {}), field_texts()["any"], field_texts()["units"].get(name)
     for field, shape in schema.get("properties", {}).items():
         text = shape.get("description") or own.get(field) or common.get(field)
         shape["description"] = describe_field(field, shape, text, default=shape.get("default"), unit=unit)
 
 
-def reachable(node: Any, schemas: Mapping[str, Schema]) -> set[str]:
+def reachable_schemas(node: Any, schemas: Mapping[str, Schema]) -> set[str]:
     """Returns the names of all components that `node` refers to, directly or indirectly."""
     waiting, names = set(re.findall(rf'"{REF}([^"]+)"', json.dumps(node))), set()
     while waiting:
@@ -146,35 +146,35 @@ def reachable(node: Any, schemas: Mapping[str, Schema]) -> set[str]:
     return names
 
 
-def finished(document: Schema) -> Schema:
+def finish_document(document: Schema) -> Schema:
     """Returns the finished OpenAPI document for readers and client generators."""
     schemas: dict[str, Schema] = document["components"]["schemas"]
     definitions: dict[str, Schema] = {}
     for name, schema in list(schemas.items()):
-        schemas[name] = name_parts(schema, definitions)
+        schemas[name] = extract_named_schemas(schema, definitions)
     operations = [operation for path in document["paths"].values() for operation in path.values()]
     notices = [operation for path in document.get("webhooks", {}).values() for operation in path.values()]
     for operation in (*operations, *notices):
-        _tell_parameters(operation, definitions)
+        _describe_parameters(operation, definitions)
     schemas |= definitions
-    answers = reachable([*(operation["responses"] for operation in operations), *notices], schemas)
-    request_schemas = reachable([operation.get("requestBody", {}) for operation in operations], schemas)
+    answers = reachable_schemas([*(operation["responses"] for operation in operations), *notices], schemas)
+    request_schemas = reachable_schemas([operation.get("requestBody", {}) for operation in operations], schemas)
     for name, schema in schemas.items():
         describe_component(name, schema)
-        tidy(schema, open_=name in answers and name not in request_schemas)
+        clean_schema(schema, open_=name in answers and name not in request_schemas)
     for name in definitions:
-        schemas[name].setdefault("description", texts()["named"].get(name, ""))
-        schemas[name].setdefault("examples", [shown_example(schemas[name], schemas)])
+        schemas[name].setdefault("description", field_texts()["named"].get(name, ""))
+        schemas[name].setdefault("examples", [pick_example(schemas[name], schemas)])
     return document
 
 
-def _tell_parameters(operation: Schema, definitions: dict[str, Schema]) -> None:
+def _describe_parameters(operation: Schema, definitions: dict[str, Schema]) -> None:
     """Describes the parameters of an operation and replaces named parts of its body by references.
 
     Parameters keep their defaults, because generators treat them as optional.
     """
     for media in operation.get("requestBody", {}).get("content", {}).values():
-        media["schema"] = name_parts(media["schema"], definitions)
+        media["schema"] = extract_named_schemas(media["schema"], definitions)
     for parameter in operation.get("parameters", ()):
         schema = parameter["schema"]
         if {"type": "null"} in schema.get("anyOf", ()):  # an absent parameter is omitted, never null
@@ -182,8 +182,8 @@ def _tell_parameters(operation: Schema, definitions: dict[str, Schema]) -> None:
             schema |= only
             schema.pop("default", None)
         description = parameter.get("description") or schema.pop("description", None)
-        description = description or texts()["parameters"].get(parameter["name"])
+        description = description or field_texts()["parameters"].get(parameter["name"])
         parameter["description"] = describe_field(parameter["name"], schema, description, default=schema.get("default"))
         for key in ("title", "description"):
             schema.pop(key, None)
-        parameter["schema"] = name_parts(schema, definitions)
+        parameter["schema"] = extract_named_schemas(schema, definitions)

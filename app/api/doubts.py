@@ -14,10 +14,10 @@ from app.sizing.result import Notice
 from app.sizing.words import join_words
 from app.sizing.workload import MAX_P95_TO_MEAN
 
-CODE, TOO_WIDE, NO_HITS = "unit_looks_wrong", "spread_too_wide", "prefix_cache_off"
-MOST_PER_CENT = 100.0
+UNUSUAL_UNIT, TOO_WIDE, PREFIX_CACHE_OFF = "unit_looks_wrong", "spread_too_wide", "prefix_cache_off"
+MAX_PERCENT = 100.0
 # Hint on the unit of a field, for a value outside its range.
-COUNTED_IN: Mapping[str, str] = {
+UNIT_HINTS: Mapping[str, str] = {
     "parameters_billion": "The unit is billions: 70 for a 70B model",
     "draft_parameters_billion": "The unit is billions: 1 for a 1B model",
     "gflops_per_sample": "The unit is GFLOPs (10^9 operations)",
@@ -31,18 +31,18 @@ COUNTED_IN: Mapping[str, str] = {
 }
 
 
-def doubted(field: str, kind: str, value: Any, context: Mapping[str, Any]) -> str:
+def unit_hint(field: str, kind: str, value: Any, context: Mapping[str, Any]) -> str:
     """Returns a hint for an out-of-range number: a percentage, or another unit. Empty if there is no hint."""
     if kind not in ("less_than_equal", "less_than", "greater_than_equal", "greater_than"):
         return ""
     limit = context.get("le", context.get("lt"))
-    number = float(value) if isinstance(value, int | float) and abs(value) <= MOST_PER_CENT else None
+    number = float(value) if isinstance(value, int | float) and abs(value) <= MAX_PERCENT else None
     if limit is not None and number is not None and number > 1 >= limit:
         return f". This is a fraction from 0 to 1: {number:g} % is {number / 100:g}"
-    return f". {COUNTED_IN[field]}" if field in COUNTED_IN else ""
+    return f". {UNIT_HINTS[field]}" if field in UNIT_HINTS else ""
 
 
-def meant(value: str, expected: str) -> str:
+def accepted_names_hint(value: str, expected: str) -> str:
     """Returns the closest accepted names, followed by all accepted names."""
     names = re.findall(r"'([^']*)'", expected)
     spelling = value.strip().lower()
@@ -51,7 +51,7 @@ def meant(value: str, expected: str) -> str:
     return (f"Did you mean {join_words(close, 'or')}? " if close else "") + f"Accepted values: {', '.join(names)}"
 
 
-class Usual(NamedTuple):
+class TypicalRange(NamedTuple):
     """Typical range of a field, and the warning text for values outside of it."""
 
     path: tuple[str, ...]
@@ -60,43 +60,43 @@ class Usual(NamedTuple):
     text: str
 
 
-USUAL = (
-    Usual(
+TYPICAL_RANGES = (
+    TypicalRange(
         ("workload", "slo", "ttft_ms"), 5, 3.6e6, "a TTFT limit of {value:g} ms (if you meant s: {times_1000:g} ms)"
     ),
-    Usual(
+    TypicalRange(
         ("workload", "slo", "tpot_ms"), 0.5, 60_000, "a TPOT limit of {value:g} ms (if you meant s: {times_1000:g} ms)"
     ),
-    Usual(
+    TypicalRange(
         ("workload", "slo", "e2e_ms"),
         5,
         8.64e7,
         "an end-to-end limit of {value:g} ms (if you meant s: {times_1000:g} ms)",
     ),
-    Usual(("workload", "max_context_tokens"), 128, 1e8, "a context of {value:g} tokens (8k is 8192)"),
-    Usual(("workload", "training_tokens"), 1e5, 1e15, "{value:g} training tokens (15 trillion is 15e12)"),
-    Usual(
+    TypicalRange(("workload", "max_context_tokens"), 128, 1e8, "a context of {value:g} tokens (8k is 8192)"),
+    TypicalRange(("workload", "training_tokens"), 1e5, 1e15, "{value:g} training tokens (15 trillion is 15e12)"),
+    TypicalRange(
         ("workload", "model", "parameters_billion"), 0, 3000, "a model with {value:g} billion parameters (7B is 7)"
     ),
-    Usual(
+    TypicalRange(
         ("workload", "traffic", "users", "requests_per_hour_each"), 0, 1000, "{value:g} requests per hour from each user"
     ),
-    Usual(("economics", "electricity_usd_per_kwh"), 0, 1.5, "{value:g} USD per kWh (12 cents is 0.12)"),
-    Usual(("economics", "horizon_months"), 6, 1e9, "hardware paid off in {value:g} months (three years is 36)"),
-    Usual(("constraints", "max_power_kw"), 0.015, 1e9, "{value:g} kW, less than any computer draws"),
-    Usual(("constraints", "max_purchase_usd"), 100, 1e13, "a purchase budget of {value:g} USD"),
+    TypicalRange(("economics", "electricity_usd_per_kwh"), 0, 1.5, "{value:g} USD per kWh (12 cents is 0.12)"),
+    TypicalRange(("economics", "horizon_months"), 6, 1e9, "hardware paid off in {value:g} months (three years is 36)"),
+    TypicalRange(("constraints", "max_power_kw"), 0.015, 1e9, "{value:g} kW, less than any computer draws"),
+    TypicalRange(("constraints", "max_purchase_usd"), 100, 1e13, "a purchase budget of {value:g} USD"),
 )
 
 
-def doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
+def input_warnings(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
     """Yields warnings about values that were changed, ignored or probably given in another unit."""
-    yield from unit_doubts(request)
+    yield from unit_warnings(request)
     if isinstance(request.workload, InferenceSpec):
         traffic = request.workload.traffic
         launched = request.deployment.scheduler if isinstance(request, EstimateRequest) else None
         if launched is not None and launched.prefix_cache is False and traffic.has_hits:
             yield Notice(
-                NO_HITS,
+                PREFIX_CACHE_OFF,
                 "scheduler.prefix_cache is false, so the engine computes every prompt in full and the cached share of "
                 "the traffic has no effect.",
             )
@@ -109,12 +109,12 @@ def doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
                 yield Notice(TOO_WIDE, text)
 
 
-def unit_doubts(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
+def unit_warnings(request: RecommendRequest | EstimateRequest) -> Iterator[Notice]:
     """Yields warnings about values that were used as sent although another unit was probably meant."""
-    for usual in USUAL:
+    for usual in TYPICAL_RANGES:
         value: Any = request
         for step in usual.path:
             value = getattr(value, step, None)
         if isinstance(value, int | float) and not usual.low <= value <= usual.high:
             text = usual.text.format(value=value, times_1000=value * 1000)
-            yield Notice(CODE, f"{'.'.join(usual.path)} has an unusual value: {text}. Check its unit. It was used as sent.")
+            yield Notice(UNUSUAL_UNIT, f"{'.'.join(usual.path)} has an unusual value: {text}. Check its unit. It was used as sent.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.api.problems import Malformed, problem, unknown_cursor, unprocessable
+from app.api.problems import MalformedRequest, problem_response, unknown_cursor, invalid_request_response
 from app.catalog.filing import unknown
 from app.errors import (
     AppError,
@@ -22,12 +22,12 @@ Schema = dict[str, Any]
 REF = "#/components/schemas/"
 EXAMPLES = "#/components/examples/"
 STORED = "/recommendations/{id}"
-UNKNOWN: dict[str, AppError] = {
+NOT_FOUND_ERRORS: dict[str, AppError] = {
     "UnknownModel": UnknownModel("Unknown model 'gpt-9': it is not in the catalog. Did you mean gpt-j?", nearest=["gpt-j"]),
     "UnknownRecommendation": unknown(),
     "UnknownAccelerator": UnknownAccelerator("Unknown accelerator 'h900'.", nearest=[]),
 }
-STATES: dict[int, tuple[str, AppError]] = {
+STATE_ERRORS: dict[int, tuple[str, AppError]] = {
     409: (
         "NotAllowed",
         NotAllowed(
@@ -39,9 +39,9 @@ STATES: dict[int, tuple[str, AppError]] = {
     429: ("TooManyAtOnce", TooManyAtOnce("Your address has the most waiting requests. Send fewer requests at a time.")),
     428: ("Unguarded", Unguarded("Send If-Match with the ETag of the status that you read.")),
 }
-UNREAD: dict[int, tuple[str, Malformed]] = {
-    413: ("BodyTooLarge", Malformed(413, "body-too-large", "The body exceeds the limit of 65,536 bytes.")),
-    415: ("NotJson", Malformed(415, "unsupported-media-type", "Send the body as application/json.")),
+BODY_ERRORS: dict[int, tuple[str, MalformedRequest]] = {
+    413: ("BodyTooLarge", MalformedRequest(413, "body-too-large", "The body exceeds the limit of 65,536 bytes.")),
+    415: ("NotJson", MalformedRequest(415, "unsupported-media-type", "Send the body as application/json.")),
 }
 # First characters of responses that are not JSON, by media type.
 TEXTS = {
@@ -55,34 +55,34 @@ TEXTS = {
 }
 
 
-def _value(response: Any) -> Any:
+def _example_value(response: Any) -> Any:
     return {"value": orjson.loads(response.body)}
 
 
-def _of(error: AppError, status: int) -> Any:
-    return _value(problem(status, code=error.code, detail=error.detail, **error.facts))
+def _app_error_example(error: AppError, status: int) -> Any:
+    return _example_value(problem_response(status, code=error.code, detail=error.detail, **error.facts))
 
 
-def _unread(error: Malformed) -> Any:
-    return _value(problem(error.status, code=error.code, detail=error.detail))
+def _malformed_example(error: MalformedRequest) -> Any:
+    return _example_value(problem_response(error.status, code=error.code, detail=error.detail))
 
 
-def refusals() -> Schema:
+def problem_examples() -> Schema:
     """Returns every example of a problem response by its name."""
     invalid = [{"pointer": "#/limit", "detail": "Input should be greater than or equal to 1"}]
     return {
-        "MalformedJson": _unread(Malformed(400, "malformed-json", "The body is not JSON: unexpected end of data.")),
-        "NoBodyTaken": _unread(Malformed(400, "no-body-taken", "This call takes no body.")),
-        "UnknownCursor": _unread(unknown_cursor()),
-        "Invalid": _value(unprocessable(invalid, 1)),
-        "NotReady": _value(problem(503, code="not-ready", detail="The catalog is not loaded yet.")),
-        **{name: _of(error, 404) for name, error in UNKNOWN.items()},
-        **{name: _of(error, status) for status, (name, error) in STATES.items()},
-        **{name: _unread(error) for name, error in UNREAD.values()},
+        "MalformedJson": _malformed_example(MalformedRequest(400, "malformed-json", "The body is not JSON: unexpected end of data.")),
+        "NoBodyTaken": _malformed_example(MalformedRequest(400, "no-body-taken", "This call takes no body.")),
+        "UnknownCursor": _malformed_example(unknown_cursor()),
+        "Invalid": _example_value(invalid_request_response(invalid, 1)),
+        "NotReady": _example_value(problem_response(503, code="not-ready", detail="The catalog is not loaded yet.")),
+        **{name: _app_error_example(error, 404) for name, error in NOT_FOUND_ERRORS.items()},
+        **{name: _app_error_example(error, status) for status, (name, error) in STATE_ERRORS.items()},
+        **{name: _malformed_example(error) for name, error in BODY_ERRORS.values()},
     }
 
 
-def refusal_of(status: int, path: str, method: str) -> str:
+def problem_example_name(status: int, path: str, method: str) -> str:
     """Returns the name of the problem example for a status of an operation."""
     if status == 400:
         return "UnknownCursor" if method == "get" else "NoBodyTaken" if path.endswith("/reprice") else "MalformedJson"
@@ -95,22 +95,22 @@ def refusal_of(status: int, path: str, method: str) -> str:
             ),
             "UnknownModel",
         )
-    named = {422: "Invalid", 503: "NotReady"} | {s: name for s, (name, _) in (STATES | UNREAD).items()}
+    named = {422: "Invalid", 503: "NotReady"} | {s: name for s, (name, _) in (STATE_ERRORS | BODY_ERRORS).items()}
     return named[status]
 
 
-def show(document: Schema) -> None:
+def add_examples(document: Schema) -> None:
     """Adds an example to every response. Problem and schema examples are stored once, in the components."""
     components = document["components"]
     kept: Schema = components.setdefault("examples", {})
-    kept |= refusals()
+    kept |= problem_examples()
     for path, item in document["paths"].items():
         for method, operation in item.items():
             for status, answer in operation["responses"].items():
                 for kind, media in answer.get("content", {}).items():
                     name = media.get("schema", {}).get("$ref", "").removeprefix(REF)
                     if name == "Problem":
-                        media["examples"] = {"refused": {"$ref": EXAMPLES + refusal_of(int(status), path, method)}}
+                        media["examples"] = {"refused": {"$ref": EXAMPLES + problem_example_name(int(status), path, method)}}
                     elif name and components["schemas"][name].get("examples"):
                         kept[name] = {"value": components["schemas"][name]["examples"][0]}
                         media["examples"] = {"answer": {"$ref": EXAMPLES + name}}

@@ -14,8 +14,8 @@ from app.sizing.words import join_words
 Models = tuple[type[BaseModel], ...]
 UNKNOWN_FIELD = "Unknown field"
 TOP_LEVEL = "the request"  # stands for the empty path
-MOST_PLACES = 3
-LEAST_LIKENESS = 0.6
+MAX_PLACES = 3
+MIN_SIMILARITY = 0.6
 
 
 @cache
@@ -28,7 +28,7 @@ def models_in(annotation: Any) -> Models:
     return tuple(dict.fromkeys(model for part in get_args(annotation) for model in models_in(part)))
 
 
-def phase_of(model: type[BaseModel]) -> str | None:
+def model_phase(model: type[BaseModel]) -> str | None:
     """Returns the phase of a workload model, or None for other models."""
     field = model.model_fields.get("phase")
     return get_args(field.annotation)[0] if field is not None and get_origin(field.annotation) is Literal else None
@@ -42,47 +42,47 @@ def models_at(root: type[BaseModel], location: Sequence[Any]) -> Models:
     for step in location:
         annotations: list[Any] = [model.model_fields[step].annotation for model in models if step in model.model_fields]
         below = tuple(found for annotation in annotations for found in models_in(annotation))
-        models = below or tuple(m for m in models if phase_of(m) == step) or models
+        models = below or tuple(m for m in models if model_phase(m) == step) or models
     return models
 
 
 @cache
-def places(root: type[BaseModel]) -> dict[str, tuple[str, ...]]:
+def field_places(root: type[BaseModel]) -> dict[str, tuple[str, ...]]:
     """Maps every field name of a request to the dotted paths of its parents, marked with the phase where one
     applies.
     """
     paths_by_name: dict[str, dict[str, None]] = {}
-    for name, path in _walked(root, "", ()):
+    for name, path in _walk_fields(root, "", ()):
         paths_by_name.setdefault(name, {})[path] = None
     return {name: tuple(paths) for name, paths in paths_by_name.items()}
 
 
-def _walked(model: type[BaseModel], path: str, above: Models) -> Iterator[tuple[str, str]]:
-    phase = phase_of(model)
+def _walk_fields(model: type[BaseModel], path: str, above: Models) -> Iterator[tuple[str, str]]:
+    phase = model_phase(model)
     for name, field in model.model_fields.items():
         yield name, (path or TOP_LEVEL) + (f" of phase {phase}" if phase is not None else "")
         annotation: Any = field.annotation
         for below in models_in(annotation):
             if below not in above:
-                yield from _walked(below, f"{path}.{name}" if path else name, (*above, model))
+                yield from _walk_fields(below, f"{path}.{name}" if path else name, (*above, model))
 
 
-def misplaced(root: type[BaseModel], location: Sequence[Any]) -> str:
+def explain_unknown_field(root: type[BaseModel], location: Sequence[Any]) -> str:
     """Returns the error text for an unknown field: the closest accepted field, or the accepted fields."""
     name = str(location[-1])[:80]
     here = sorted({field for model in models_at(root, location[:-1]) for field in model.model_fields})
-    close = difflib.get_close_matches(name.lower(), here, n=1, cutoff=LEAST_LIKENESS)
+    close = difflib.get_close_matches(name.lower(), here, n=1, cutoff=MIN_SIMILARITY)
     if close and close[0].replace("_", "") == name.lower().replace("_", "").replace("-", ""):
         return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
-    elsewhere = places(root).get(name)
+    elsewhere = field_places(root).get(name)
     if elsewhere:
-        nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MOST_PLACES]
+        nearest = sorted(elsewhere, key=lambda place: place.count("."))[:MAX_PLACES]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words([_field_path(place, name) for place in nearest], 'or')}?"
     if close:
         return f"{UNKNOWN_FIELD}. Did you mean {close[0]}?"
-    near = difflib.get_close_matches(name.lower(), places(root), n=1, cutoff=LEAST_LIKENESS)
+    near = difflib.get_close_matches(name.lower(), field_places(root), n=1, cutoff=MIN_SIMILARITY)
     if near:
-        paths = [_field_path(place, near[0]) for place in places(root)[near[0]][:MOST_PLACES]]
+        paths = [_field_path(place, near[0]) for place in field_places(root)[near[0]][:MAX_PLACES]]
         return f"{UNKNOWN_FIELD}. Did you mean {join_words(paths, 'or')}?"
     return f"{UNKNOWN_FIELD}. Accepted fields: {', '.join(here)}" if here else UNKNOWN_FIELD
 

@@ -7,12 +7,12 @@ from app.catalog.filing import Sought
 from app.catalog.snapshot import CatalogStore
 from app.errors import Stale, Unguarded
 
-OF_LISTS = ("limit", "cursor", "model", "accelerator")
+LIST_PARAMETERS = ("limit", "cursor", "model", "accelerator")
 
 
-def sought(asked: RecommendationFilter, catalog_store: CatalogStore) -> Sought:
+def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> Sought:
     """Returns the search to run. Models and accelerators match under the name as typed and under their catalog name."""
-    criteria = asked.model_dump(exclude=set(OF_LISTS))
+    criteria = asked.model_dump(exclude=set(LIST_PARAMETERS))
     if asked.model is not None:
         criteria["models"] = {asked.model, catalog_store.identity(asked.model)}
     if asked.accelerator is not None:
@@ -20,7 +20,7 @@ def sought(asked: RecommendationFilter, catalog_store: CatalogStore) -> Sought:
     return Sought(**criteria)
 
 
-def check_guarded(if_match: str | None, tag: str) -> None:
+def check_if_match(if_match: str | None, tag: str) -> None:
     """Checks that a change applies to the version that the client read. Raises Unguarded and Stale."""
     if if_match is None:
         raise Unguarded(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy.orm import Session
 
-from app.api.naming import did_you_mean, listed
+from app.api.naming import did_you_mean, list_names
 from app.catalog.directory import WILD, CatalogIndex, close_to, machine_key, run_together
 from app.catalog.lists import column_values
 from app.catalog.names import engine_slug, quoted
@@ -15,32 +15,32 @@ from app.errors import UnknownName
 Values = tuple[str, ...]
 
 
-def values_of(
+def resolve_filters(
     session: Session, what: str, filters: Mapping[str, str | None], catalog_index: CatalogIndex
 ) -> dict[str, Values]:
     """Returns the matching row values for each filter that is set. Raises UnknownName if no row can match."""
     return {
-        name: _value_of(session, what, name, typed, catalog_index) for name, typed in filters.items() if typed is not None
+        name: _resolve_filter(session, what, name, typed, catalog_index) for name, typed in filters.items() if typed is not None
     }
 
 
-def _value_of(session: Session, what: str, name: str, typed: str, catalog_index: CatalogIndex) -> Values:
+def _resolve_filter(session: Session, what: str, name: str, typed: str, catalog_index: CatalogIndex) -> Values:
     if name == "accelerator":
         values = catalog_index.matching(typed) if WILD.search(typed) else catalog_index.named(typed).accelerators
         close = () if values else catalog_index.nearest(typed)
         known: Sequence[str] = ()
     else:
         known = column_values(session, what, name)
-        values = meant(name, typed, known, catalog_index)
+        values = matching_values(name, typed, known, catalog_index)
         close = () if values else close_to(typed, known)
     if not values:
-        hint = did_you_mean(close) if close else f" Accepted: {listed(known)}." if known else ""
+        hint = did_you_mean(close) if close else f" Accepted: {list_names(known)}." if known else ""
         detail = f"Unknown {name.replace('_', ' ')} {quoted(typed)}.{hint}"
         raise UnknownName(detail, errors=[{"pointer": f"query/{name}", "detail": detail}], nearest=list(close))
     return values
 
 
-def meant(name: str, typed: str, known: Sequence[str], catalog_index: CatalogIndex) -> Values:
+def matching_values(name: str, typed: str, known: Sequence[str], catalog_index: CatalogIndex) -> Values:
     """Returns the values of a column that a name matches: exactly, in another spelling, or by an alias.
 
     Check: "Reserved 1Y" matches reserved_1y, the provider "Amazon" matches aws, the engine "trt-llm" matches

@@ -28,7 +28,7 @@ PAGE = """<!doctype html>
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProblemKind:
     """One kind of problem: HTTP status, title, what happened and what to do."""
 
     status: int
@@ -38,13 +38,13 @@ class Kind:
 
 
 @cache
-def problem_kinds() -> dict[str, Kind]:
+def problem_kinds() -> dict[str, ProblemKind]:
     """Returns the kinds of problems by the last part of their type URI."""
     text = resources.files("app.api.schemas").joinpath("problems.toml").read_text(encoding="utf-8")
-    return {slug: Kind(**fields) for slug, fields in tomllib.loads(text).items()}
+    return {slug: ProblemKind(**fields) for slug, fields in tomllib.loads(text).items()}
 
 
-def page_of(slug: str) -> str:
+def problem_page(slug: str) -> str:
     """Returns the HTML page of one kind of problem. Raises KeyError if there is none."""
     kind = problem_kinds()[slug]
     body = (
@@ -55,7 +55,7 @@ def page_of(slug: str) -> str:
     return PAGE.format(title=escape(kind.title), body=body)
 
 
-def page_of_all() -> str:
+def problem_index_page() -> str:
     """Returns the HTML page that lists every kind of problem."""
     rows = "\n".join(
         f'<tr><td>{kind.status}</td><td><a href="/problems/{slug}">{slug}</a></td><td>{escape(kind.happened)}</td></tr>'

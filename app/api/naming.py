@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from app.api.doubts import doubted
-from app.api.problems import escaped
+from app.api.doubts import unit_hint
+from app.api.problems import escape_pointer_step
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
 from app.catalog.directory import WILD, CatalogIndex, Named, close_to, machine_key, run_together
@@ -19,14 +19,14 @@ from app.sizing.hardware.engines import ALIASES, ENGINES
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.words import join_words
 
-MOST_TOLD = 20
-MOST_CHOICES = 8
+MAX_ERRORS_SHOWN = 20
+MAX_CHOICES = 8
 
 
-def listed(names: Sequence[str]) -> str:
+def list_names(names: Sequence[str]) -> str:
     """Returns the first few names as text, with the number of further names."""
-    more = len(names) - MOST_CHOICES
-    return ", ".join(names[:MOST_CHOICES]) + (f" and {more} more" if more > 0 else "")
+    more = len(names) - MAX_CHOICES
+    return ", ".join(names[:MAX_CHOICES]) + (f" and {more} more" if more > 0 else "")
 
 
 def did_you_mean(close: Sequence[str]) -> str:
@@ -34,7 +34,7 @@ def did_you_mean(close: Sequence[str]) -> str:
     return f" Did you mean {join_words(close, 'or')}?" if close else ""
 
 
-def beginning(names: Sequence[str]) -> str:
+def common_prefix(names: Sequence[str]) -> str:
     """Returns the common prefix of several names.
 
     Check: for "nvidia-h100-nvl-94gb" and "nvidia-h100-pcie-80gb" it is "nvidia-h100-".
@@ -45,14 +45,14 @@ def beginning(names: Sequence[str]) -> str:
 
 
 @cache
-def engines_known(evident: tuple[str, ...]) -> Mapping[str, str]:
+def known_engines(evident: tuple[str, ...]) -> Mapping[str, str]:
     """Returns engines and frameworks with a record, a build or evidence, by their normalized spelling."""
     aliases = {run_together(alias): name for alias, name in ALIASES.items()}
     return aliases | {run_together(name): name for name in (*BUILDS, *ENGINES, *evident)}
 
 
 @dataclass(frozen=True, slots=True)
-class Misnamed:
+class NameProblem:
     """One name that matches nothing, or more than one entry."""
 
     error: type[AppError]
@@ -62,19 +62,19 @@ class Misnamed:
     choices: tuple[str, ...] = ()
 
 
-class Naming:
+class NameResolver:
     """Resolves names and collects the errors."""
 
     def __init__(self, catalog_index: CatalogIndex) -> None:
         self.directory = catalog_index
         self.market = catalog_index.market
-        self.engines = engines_known(self.market.engines)
-        self.problems: list[Misnamed] = []
+        self.engines = known_engines(self.market.engines)
+        self.problems: list[NameProblem] = []
 
     @property
-    def _enough(self) -> bool:
+    def _is_full(self) -> bool:
         """True if the response would not show any further errors."""
-        return len(self.problems) >= MOST_TOLD
+        return len(self.problems) >= MAX_ERRORS_SHOWN
 
     def raise_problems(self) -> None:
         """Raises the first error, with all errors in its facts."""
@@ -82,20 +82,20 @@ class Naming:
             return
         first, more = self.problems[0], len(self.problems) - 1
         facts: dict[str, Any] = {
-            "errors": [{"pointer": p.pointer, "detail": p.detail} for p in self.problems[:MOST_TOLD]]
+            "errors": [{"pointer": p.pointer, "detail": p.detail} for p in self.problems[:MAX_ERRORS_SHOWN]]
         }
         facts |= {"nearest": list(first.nearest)} if not first.choices else {"choices": list(first.choices)}
         count = f" ({more} more error{'s' if more > 1 else ''})" if more else ""
         raise first.error(first.detail + count, **facts)
 
-    def accelerator(self, name: str, pointer: str, *, how_many: str = "total_accelerators") -> Named | None:
+    def resolve_accelerator(self, name: str, pointer: str, *, how_many: str = "total_accelerators") -> Named | None:
         """Returns the one accelerator with this name, and the system if the name implies one. None after an error."""
         match = Named(self.directory.matching(name)) if WILD.search(name) else self.directory.named(name)
         if len(match.accelerators) != 1:
-            self._not_one(name, match.accelerators, pointer)
+            self._add_accelerator_problem(name, match.accelerators, pointer)
             return None
         if match.count not in (None, 1):
-            self.add(
+            self.add_problem(
                 UnknownName,
                 pointer,
                 f"{quoted(name)} includes a count. Send {match.accelerators[0]} and set the count in {how_many}.",
@@ -103,28 +103,28 @@ class Naming:
             )
         return match
 
-    def _not_one(self, name: str, matches: tuple[str, ...], pointer: str) -> None:
+    def _add_accelerator_problem(self, name: str, matches: tuple[str, ...], pointer: str) -> None:
         if matches:
-            together = beginning(matches) + "*"
+            together = common_prefix(matches) + "*"
             whole = self.directory.matching(together) == matches
-            self.add(
+            self.add_problem(
                 AmbiguousName,
                 pointer,
-                f"{quoted(name)} matches {len(matches)} accelerators: {listed(matches)}. Choose one."
+                f"{quoted(name)} matches {len(matches)} accelerators: {list_names(matches)}. Choose one."
                 + (f" In a list, {together} selects all of them." if whole else ""),
-                choices=matches[:MOST_CHOICES],
+                choices=matches[:MAX_CHOICES],
             )
             return
-        close = () if self._enough else self.directory.nearest(name)
+        close = () if self._is_full else self.directory.nearest(name)
         what = "No accelerator matches the pattern" if WILD.search(name) else "Unknown accelerator"
-        self.add(
+        self.add_problem(
             UnknownAccelerator,
             pointer,
             f"{what} {quoted(name)}.{did_you_mean(close)} GET /catalog/accelerators lists all.",
             nearest=close,
         )
 
-    def accelerators(self, names: Sequence[str], pointer: str) -> tuple[list[str], list[str]]:
+    def resolve_accelerators(self, names: Sequence[str], pointer: str) -> tuple[list[str], list[str]]:
         """Returns all accelerators that a list matches, and those named exactly. A pattern matches every name that fits
         it.
         """
@@ -133,35 +133,35 @@ class Naming:
         for i, name in enumerate(names):
             if WILD.search(name) and (fit := self.directory.matching(name)):
                 every |= dict.fromkeys(fit)
-            elif (match := self.accelerator(name, f"{pointer}/{i}", how_many="max_accelerators")) is not None:
+            elif (match := self.resolve_accelerator(name, f"{pointer}/{i}", how_many="max_accelerators")) is not None:
                 outright |= dict.fromkeys(match.accelerators)
         return [*(every | outright)], [*outright]
 
-    def one_of(self, what: str, name: str, known: Mapping[str, str], pointer: str, where: str) -> str:
+    def resolve_listed_name(self, what: str, name: str, known: Mapping[str, str], pointer: str, where: str) -> str:
         """Returns the entry of a closed list that matches a name in any spelling. Adds an error if there is none."""
         names = sorted({*known.values()})
         entry = name if name in names else known.get(run_together(name))
         if entry is None:
-            close = () if self._enough else close_to(name, names)
-            hint = did_you_mean(close) or f" Accepted: {listed(names)}."
-            self.add(UnknownName, pointer, f"Unknown {what} {quoted(name)}.{hint} {where}", nearest=close)
+            close = () if self._is_full else close_to(name, names)
+            hint = did_you_mean(close) or f" Accepted: {list_names(names)}."
+            self.add_problem(UnknownName, pointer, f"Unknown {what} {quoted(name)}.{hint} {where}", nearest=close)
         return entry or name
 
-    def provider(self, name: str, pointer: str) -> str:
-        return self.one_of("provider", name, self.directory.providers, pointer, "GET /catalog/providers lists all.")
+    def resolve_provider(self, name: str, pointer: str) -> str:
+        return self.resolve_listed_name("provider", name, self.directory.providers, pointer, "GET /catalog/providers lists all.")
 
-    def engine(self, name: str, pointer: str, what: str = "engine") -> str:
+    def resolve_engine(self, name: str, pointer: str, what: str = "engine") -> str:
         slug = engine_slug(name)
         where = "GET /catalog/engines and /catalog/frameworks list all."
-        return slug if slug in self.engines.values() else self.one_of(what, name, self.engines, pointer, where)
+        return slug if slug in self.engines.values() else self.resolve_listed_name(what, name, self.engines, pointer, where)
 
-    def regions(self, name: str, pointer: str) -> tuple[str, ...]:
+    def resolve_regions(self, name: str, pointer: str) -> tuple[str, ...]:
         """Returns the regions that a name, a pattern, a country or an area matches."""
         matches = self.directory.regions_named(name)
         if not matches:
-            close = () if self._enough else close_to(name, self.directory.regions)
+            close = () if self._is_full else close_to(name, self.directory.regions)
             what = "No region matches the pattern" if WILD.search(name) else "Unknown region"
-            self.add(
+            self.add_problem(
                 UnknownName,
                 pointer,
                 f"{what} {quoted(name)}.{did_you_mean(close)} Countries and areas (DE, EU, US, asia) are also "
@@ -170,13 +170,13 @@ class Naming:
             )
         return matches
 
-    def assumptions(self, overrides: Mapping[str, float]) -> None:
+    def check_assumptions(self, overrides: Mapping[str, float]) -> None:
         """Checks that every overridden assumption exists and that its value is within the allowed range."""
         for name, value in overrides.items():
-            pointer = f"#/assumptions/{escaped(name)}"
+            pointer = f"#/assumptions/{escape_pointer_step(name)}"
             if name not in BY_NAME:
                 close = close_to(name, BY_NAME)
-                self.add(
+                self.add_problem(
                     UnknownName,
                     pointer,
                     f"Unknown assumption {quoted(name)}.{did_you_mean(close)} GET /catalog/assumptions lists all.",
@@ -187,48 +187,48 @@ class Naming:
             if not low <= value <= high:
                 unit = BY_NAME[name].metadata["unit"]
                 unit_text = "" if unit == "1" else f" {unit}"
-                doubt = doubted(name, "less_than_equal" if value > high else "greater_than_equal", value, {"le": high})
-                self.add(Unanswerable, pointer, f"{name} must be between {low:g} and {high:g}{unit_text}{doubt}.")
+                doubt = unit_hint(name, "less_than_equal" if value > high else "greater_than_equal", value, {"le": high})
+                self.add_problem(Unanswerable, pointer, f"{name} must be between {low:g} and {high:g}{unit_text}{doubt}.")
 
-    def add(self, error: type[AppError], pointer: str, detail: str, **names: tuple[str, ...]) -> None:
+    def add_problem(self, error: type[AppError], pointer: str, detail: str, **names: tuple[str, ...]) -> None:
         """Adds an error; `nearest` or `choices` are the names that would be accepted instead."""
-        self.problems.append(Misnamed(error, pointer, detail, **names))
+        self.problems.append(NameProblem(error, pointer, detail, **names))
 
 
-def constraints_named(spec: ConstraintsSpec, naming: Naming, at: str) -> tuple[ConstraintsSpec, tuple[str, ...]]:
+def resolve_constraints(spec: ConstraintsSpec, naming: NameResolver, at: str) -> tuple[ConstraintsSpec, tuple[str, ...]]:
     """Returns constraints with catalog names, and the accelerators that only a pattern matched."""
-    every, outright = naming.accelerators(spec.accelerators, f"{at}/accelerators")
-    excluded, _ = naming.accelerators(spec.exclude_accelerators, f"{at}/exclude_accelerators")
+    every, outright = naming.resolve_accelerators(spec.accelerators, f"{at}/accelerators")
+    excluded, _ = naming.resolve_accelerators(spec.exclude_accelerators, f"{at}/exclude_accelerators")
     vendors, where = naming.directory.vendors, "GET /catalog/accelerators lists the vendors."
-    regions = [naming.regions(name, f"{at}/regions/{i}") for i, name in enumerate(spec.regions)]
+    regions = [naming.resolve_regions(name, f"{at}/regions/{i}") for i, name in enumerate(spec.regions)]
     changed = spec.model_copy(
         update={
             "accelerators": every,
             "exclude_accelerators": excluded,
-            "providers": [naming.provider(name, f"{at}/providers/{i}") for i, name in enumerate(spec.providers)],
+            "providers": [naming.resolve_provider(name, f"{at}/providers/{i}") for i, name in enumerate(spec.providers)],
             "vendors": [
-                naming.one_of("vendor", name, vendors, f"{at}/vendors/{i}", where)
+                naming.resolve_listed_name("vendor", name, vendors, f"{at}/vendors/{i}", where)
                 for i, name in enumerate(spec.vendors)
             ],
-            "engines": [naming.engine(name, f"{at}/engines/{i}") for i, name in enumerate(spec.engines)],
+            "engines": [naming.resolve_engine(name, f"{at}/engines/{i}") for i, name in enumerate(spec.engines)],
             "regions": [*dict.fromkeys(name for names in regions for name in names)],
         }
     )
     return changed, tuple(slug for slug in every if slug not in outright)
 
 
-def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> DeploymentSpec:
+def resolve_deployment(spec: DeploymentSpec, naming: NameResolver, at: str) -> DeploymentSpec:
     """Returns a deployment with catalog names. A machine given as the accelerator becomes the system."""
-    changed = placed(spec, spec.accelerator, naming, at)
+    changed = resolve_replica(spec, spec.accelerator, naming, at)
     if spec.engine is not None:
-        changed["engine"] = naming.engine(spec.engine, f"{at}/engine")
+        changed["engine"] = naming.resolve_engine(spec.engine, f"{at}/engine")
     if spec.framework is not None:
-        changed["framework"] = naming.engine(spec.framework, f"{at}/framework", "framework")
+        changed["framework"] = naming.resolve_engine(spec.framework, f"{at}/framework", "framework")
     if spec.pools is not None:
         pools = {name: getattr(spec.pools, name) for name in ("prefill", "decode")}
         named = {
             name: pool.model_copy(
-                update=placed(pool, pool.accelerator or spec.accelerator, naming, f"{at}/pools/{name}")
+                update=resolve_replica(pool, pool.accelerator or spec.accelerator, naming, f"{at}/pools/{name}")
             )
             for name, pool in pools.items()
         }
@@ -236,47 +236,47 @@ def deployment_named(spec: DeploymentSpec, naming: Naming, at: str) -> Deploymen
     return spec.model_copy(update=changed)
 
 
-def placed(spec: ReplicaSpec, accelerator: str, naming: Naming, at: str) -> dict[str, Any]:
+def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, at: str) -> dict[str, Any]:
     """Returns accelerator, system and offer of a replica with catalog names."""
-    match = naming.accelerator(accelerator, f"{at}/accelerator")
+    match = naming.resolve_accelerator(accelerator, f"{at}/accelerator")
     changed: dict[str, Any] = {}
     if match is not None:
         changed["accelerator"] = match.accelerators[0]
         if spec.system is not None:
-            changed["system"] = _system(spec.system, match.accelerators[0], naming, f"{at}/system")
+            changed["system"] = _resolve_system(spec.system, match.accelerators[0], naming, f"{at}/system")
         elif match.system is not None:
             changed["system"] = match.system
     if spec.offer is not None:
         offer: dict[str, Any] = {}
         if spec.offer.provider is not None:
-            offer["provider"] = naming.provider(spec.offer.provider, f"{at}/offer/provider")
+            offer["provider"] = naming.resolve_provider(spec.offer.provider, f"{at}/offer/provider")
         if spec.offer.region is not None:
-            offer["region"] = _one_region(spec.offer.region, naming, f"{at}/offer/region")
+            offer["region"] = _resolve_region(spec.offer.region, naming, f"{at}/offer/region")
         if spec.offer.instance_type is not None:
             types = naming.market.instance_types
             known = {run_together(n): n for n in types} | {n: n for n in types}
             where = "GET /catalog/offers lists all."
-            offer["instance_type"] = naming.one_of(
+            offer["instance_type"] = naming.resolve_listed_name(
                 "instance type", spec.offer.instance_type, known, f"{at}/offer/instance_type", where
             )
         changed["offer"] = spec.offer.model_copy(update=offer)
     return changed
 
 
-def _one_region(name: str, naming: Naming, pointer: str) -> str:
-    matches = naming.regions(name, pointer)
+def _resolve_region(name: str, naming: NameResolver, pointer: str) -> str:
+    matches = naming.resolve_regions(name, pointer)
     if len(matches) > 1:
-        naming.add(
+        naming.add_problem(
             AmbiguousName,
             pointer,
-            f"{quoted(name)} matches {len(matches)} regions: {listed(matches)}. A deployment runs in one region. "
+            f"{quoted(name)} matches {len(matches)} regions: {list_names(matches)}. A deployment runs in one region. "
             "Choose one.",
-            choices=matches[:MOST_CHOICES],
+            choices=matches[:MAX_CHOICES],
         )
     return matches[0] if matches else name
 
 
-def _system(name: str, accelerator: str, naming: Naming, pointer: str) -> str:
+def _resolve_system(name: str, accelerator: str, naming: NameResolver, pointer: str) -> str:
     """Returns the system with this name, which must contain the accelerator."""
     systems = naming.market.systems
     slug = name.lower() if name.lower() in systems else naming.directory.systems.get(machine_key(name), "")
@@ -289,42 +289,42 @@ def _system(name: str, accelerator: str, naming: Naming, pointer: str) -> str:
         if slug in systems
         else f"Unknown system {quoted(name)}"
     )
-    naming.add(
+    naming.add_problem(
         UnknownSystem,
         pointer,
-        f"{why}. Systems with {accelerator}: {listed(close)}. GET /catalog/systems lists all.",
+        f"{why}. Systems with {accelerator}: {list_names(close)}. GET /catalog/systems lists all.",
         nearest=close,
     )
     return name
 
 
-def economics_named(spec: EconomicsSpec, naming: Naming) -> EconomicsSpec:
+def resolve_economics(spec: EconomicsSpec, naming: NameResolver) -> EconomicsSpec:
     """Returns economics with catalog names in the discounts. An exact name overrides a pattern."""
     named: dict[str, float] = {}
     fitting: dict[str, float] = {}
     for name, share in spec.discounts.items():
         if WILD.search(name) and (fit := naming.directory.matching(name)):
             fitting |= dict.fromkeys(fit, share)
-        elif (match := naming.accelerator(name, f"#/economics/discounts/{escaped(name)}")) is not None:
+        elif (match := naming.resolve_accelerator(name, f"#/economics/discounts/{escape_pointer_step(name)}")) is not None:
             named |= dict.fromkeys(match.accelerators, share)
     return spec.model_copy(update={"discounts": fitting | named})
 
 
-def recommend_named(request: RecommendRequest, catalog_index: CatalogIndex) -> tuple[RecommendRequest, tuple[str, ...]]:
+def resolve_recommend_names(request: RecommendRequest, catalog_index: CatalogIndex) -> tuple[RecommendRequest, tuple[str, ...]]:
     """Returns the request with catalog names, and the accelerators that only a pattern matched."""
-    naming = Naming(catalog_index)
-    constraints, by_pattern = constraints_named(request.constraints, naming, "#/constraints")
-    economics = economics_named(request.economics, naming)
-    naming.assumptions(request.assumptions)
+    naming = NameResolver(catalog_index)
+    constraints, by_pattern = resolve_constraints(request.constraints, naming, "#/constraints")
+    economics = resolve_economics(request.economics, naming)
+    naming.check_assumptions(request.assumptions)
     naming.raise_problems()
     return request.model_copy(update={"constraints": constraints, "economics": economics}), by_pattern
 
 
-def estimate_named(request: EstimateRequest, catalog_index: CatalogIndex) -> EstimateRequest:
+def resolve_estimate_names(request: EstimateRequest, catalog_index: CatalogIndex) -> EstimateRequest:
     """Returns the request with catalog names."""
-    naming = Naming(catalog_index)
-    deployment = deployment_named(request.deployment, naming, "#/deployment")
-    economics = economics_named(request.economics, naming)
-    naming.assumptions(request.assumptions)
+    naming = NameResolver(catalog_index)
+    deployment = resolve_deployment(request.deployment, naming, "#/deployment")
+    economics = resolve_economics(request.economics, naming)
+    naming.check_assumptions(request.assumptions)
     naming.raise_problems()
     return request.model_copy(update={"deployment": deployment, "economics": economics})

@@ -12,13 +12,13 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from app.api.document import finished
-from app.api.exemplars import show
-from app.api.schemas.base import Shown
+from app.api.document import finish_document
+from app.api.exemplars import add_examples
+from app.api.schemas.base import ResponseModel
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.diagnose import DiagnoseRequest
 from app.api.schemas.filing import StatusChange
-from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, example
+from app.api.schemas.requests import EstimateRequest, InspectRequest, RecommendRequest, load_example
 
 REF = "#/components/schemas/{model}"
 BODIES: tuple[type[BaseModel], ...] = (
@@ -89,14 +89,14 @@ HEADERS: dict[str, dict[str, Any]] = {
 }
 
 
-class ProblemError(Shown):
+class ProblemError(ResponseModel):
     """Pointer to an invalid part of the request, and the reason."""
 
     pointer: str
     detail: str
 
 
-class Problem(Shown):
+class Problem(ResponseModel):
     """Error response after RFC 9457. Further members carry machine-readable facts."""
 
     model_config = {"extra": "allow"}
@@ -108,13 +108,13 @@ class Problem(Shown):
     errors: list[ProblemError] | None = None
 
 
-def body_of(model: type[BaseModel]) -> dict[str, Any]:
+def body_schema(model: type[BaseModel]) -> dict[str, Any]:
     """Returns the declared request body of a route that reads its body raw."""
     reference = {"$ref": REF.format(model=model.__name__)}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": reference}}}}
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def problem_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Returns the declared problem responses of a route."""
     content = {"application/problem+json": {"schema": {"$ref": REF.format(model="Problem")}}}
     texts = {
@@ -132,7 +132,7 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {s: {"description": texts[s], "content": content} for s in statuses}
 
 
-def _secure(document: dict[str, Any]) -> None:
+def _declare_security(document: dict[str, Any]) -> None:
     """Declares the security schemes: none by default, except for the operations in GUARDED and the signed webhooks."""
     document["components"]["securitySchemes"] = SCHEMES
     document["security"] = []
@@ -144,7 +144,7 @@ def _secure(document: dict[str, Any]) -> None:
                     operation["security"] = guard
 
 
-def _headed(document: dict[str, Any]) -> None:
+def _declare_headers(document: dict[str, Any]) -> None:
     """Declares the response headers that clients send back or store."""
     for item in document["paths"].values():
         for operation in item.values():
@@ -157,7 +157,7 @@ def _headed(document: dict[str, Any]) -> None:
 def install(app: FastAPI) -> None:
     """Builds and encodes the document once, with the schemas of raw bodies among its components."""
 
-    def document() -> dict[str, Any]:
+    def build_document() -> dict[str, Any]:
         if app.openapi_schema is None:
             made = get_openapi(
                 title=app.title,
@@ -175,25 +175,25 @@ def install(app: FastAPI) -> None:
             schemas = made.setdefault("components", {}).setdefault("schemas", {})
             for name, schema in extra.get("$defs", {}).items():
                 schemas.setdefault(name, schema)
-            for name, value in example("schemas").items():
+            for name, value in load_example("schemas").items():
                 schemas.get(name, {}).setdefault("examples", [value])
-            _secure(made)
-            _headed(made)
-            finished(made)
-            show(made)
+            _declare_security(made)
+            _declare_headers(made)
+            finish_document(made)
+            add_examples(made)
             app.openapi_schema = made
         return app.openapi_schema
 
-    app.openapi = document  # type: ignore[method-assign]
+    app.openapi = build_document  # type: ignore[method-assign]
     making = Lock()
 
     @cache
-    def encoded() -> bytes:
+    def encode_document() -> bytes:
         return orjson.dumps(app.openapi())
 
-    def sent(_: Request) -> Response:
+    def send_document(_: Request) -> Response:
         with making:
-            body = encoded()
+            body = encode_document()
         return Response(body, media_type="application/json")
 
-    app.add_route("/openapi.json", sent, include_in_schema=False)  # runs in a thread: the first call takes long
+    app.add_route("/openapi.json", send_document, include_in_schema=False)  # runs in a thread: the first call takes long

@@ -16,7 +16,7 @@ EXPOSED = ("ETag", "Location", "Retry-After", "X-Request-ID")  # headers that pa
 OF_A_BODY = ("content-length", "content-type", "content-encoding")
 
 
-class Headed:
+class HeadAsGet:
     """Answers HEAD like GET, without the body."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -37,7 +37,7 @@ class Headed:
             scope.update({**asked, "method": "HEAD"})  # includes the matched route
 
 
-class Conditional:
+class ConditionalGet:
     """Adds an ETag to GET responses and answers 304 if the client already has this version."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -46,11 +46,11 @@ class Conditional:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             known = Headers(scope=scope).get("if-none-match", "") if scope["method"] == "GET" else None
-            send = Answer(send, known)
+            send = ConditionalResponse(send, known)
         await self._app(scope, receive, send)
 
 
-class Answer:
+class ConditionalResponse:
     """One response. Its start is delayed until the first part of the body is available for the ETag.
 
     `known` are the ETags that the client sent; None if the method is not GET.
@@ -92,7 +92,7 @@ def install(app: FastAPI, origins: Sequence[str], compress_from_bytes: int) -> N
     """Compresses responses of at least `compress_from_bytes` for clients that accept gzip, and allows CORS calls from
     `origins`.
     """
-    app.add_middleware(Conditional)  # innermost: the ETag is that of the uncompressed body
+    app.add_middleware(ConditionalGet)  # innermost: the ETag is that of the uncompressed body
     app.add_middleware(GZipMiddleware, minimum_size=compress_from_bytes, compresslevel=COMPRESSION)
     if origins:
         app.add_middleware(
@@ -102,4 +102,4 @@ def install(app: FastAPI, origins: Sequence[str], compress_from_bytes: int) -> N
             allow_headers=["*"],
             expose_headers=EXPOSED,
         )
-    app.add_middleware(Headed)
+    app.add_middleware(HeadAsGet)

@@ -25,11 +25,11 @@ GROUPS: dict[str, type[BaseModel]] = {
     "training": TrainingObservedSpec,
     "devices": DevicesObservedSpec,
 }
-SAME = 0.1  # relative difference up to which two figures agree
+SAME_SHARE = 0.1  # relative difference up to which two figures agree
 
 
 @dataclass(frozen=True, slots=True)
-class Pasted:
+class ObservedText:
     """All observed figures, and what the pasted text contributed to them."""
 
     observed: Observations
@@ -37,35 +37,35 @@ class Pasted:
     notes: tuple[str, ...] = ()
 
     @property
-    def shown(self) -> dict[str, object]:
+    def response_fields(self) -> dict[str, object]:
         """Returns the fields of the response that describe the pasted text."""
         return {} if self.reading is None else reading_json(self.reading, self.notes, GROUPS)
 
 
-def observed_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Pasted:
+def read_observation(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> ObservedText:
     """Returns the figures given by the caller and those read from pasted text. Errors carry the location of the
     text.
     """
     explicit = spec.to_observed()
-    if not spec.scrapes and spec.log is None:
-        return Pasted(explicit)
+    if not spec.timed_scrapes and spec.log is None:
+        return ObservedText(explicit)
     reading = Reading()
-    runs = runs_of(spec, question, deployment, market)
-    if spec.scrapes:
+    runs = expected_runs(spec, question, deployment, market)
+    if spec.timed_scrapes:
         at = "exposition" if spec.exposition is not None else "expositions"
-        with_time = [at_s for _, at_s in spec.scrapes if at_s is not None]
-        if len(spec.scrapes) > 1 and len(with_time) < len(spec.scrapes):
-            raise refused("at_s", "Set at_s for every exposition if you send more than one.")
-        reading += read_at(at, lambda: metrics(spec.scrapes, runs))
+        with_time = [at_s for _, at_s in spec.timed_scrapes if at_s is not None]
+        if len(spec.timed_scrapes) > 1 and len(with_time) < len(spec.timed_scrapes):
+            raise observed_error("at_s", "Set at_s for every exposition if you send more than one.")
+        reading += read_text(at, lambda: metrics(spec.timed_scrapes, runs))
     if spec.log is not None:
         text = spec.log
-        reading += read_at("log", lambda: log(text, runs, spec.format))
-    check_phase_of(reading, question)
-    reading = possible(reading)
-    return Pasted(over(explicit, reading.observed()), reading, tuple(contradictions(explicit, reading)))
+        reading += read_text("log", lambda: log(text, runs, spec.format))
+    check_text_phase(reading, question)
+    reading = drop_impossible(reading)
+    return ObservedText(over(explicit, reading.observed()), reading, tuple(find_contradictions(explicit, reading)))
 
 
-def read_at(field: str, read: Callable[[], Reading]) -> Reading:
+def read_text(field: str, read: Callable[[], Reading]) -> Reading:
     """Returns what a text contains. Errors carry the location of the text."""
     try:
         return read()
@@ -74,22 +74,22 @@ def read_at(field: str, read: Callable[[], Reading]) -> Reading:
         raise
 
 
-def refused(field: str, detail: str) -> Unanswerable:
+def observed_error(field: str, detail: str) -> Unanswerable:
     """Returns an error for a field of `observed` that cannot be combined with the others."""
     return Unanswerable(detail, errors=[{"pointer": f"#/observed/{field}", "detail": detail}])
 
 
-def check_phase_of(reading: Reading, question: Question) -> None:
+def check_text_phase(reading: Reading, question: Question) -> None:
     """Rejects service metrics for a training run, and a training log for a service."""
     serves = isinstance(question.workload, InferenceWorkload)
     wrong = next((f for f in reading.figures if f.group == ("training" if serves else "service")), None)
     if wrong is not None:
         kind, other = ("service", "training run") if serves else ("training run", "service")
         field = "log" if serves or "log" in wrong.source else "exposition"
-        raise refused(field, f"The text describes a {other} ({wrong.source}), but the workload is a {kind}.")
+        raise observed_error(field, f"The text describes a {other} ({wrong.source}), but the workload is a {kind}.")
 
 
-def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Runs:
+def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Runs:
     """Returns the run that the text can describe: the complete deployment and one step of the workload."""
     result = estimate_deployment(question, deployment, market)
     d, p = result.deployment, result.performance
@@ -107,7 +107,7 @@ def runs_of(spec: ObservedSpec, question: Question, deployment: Deployment, mark
     )
 
 
-def possible(reading: Reading) -> Reading:
+def drop_impossible(reading: Reading) -> Reading:
     """Returns the reading without impossible figures; a note lists each omitted figure."""
     figures, notes = [], []
     for f in reading.figures:
@@ -122,11 +122,11 @@ def possible(reading: Reading) -> Reading:
     return replace(reading, figures=tuple(figures), notes=(*notes, *reading.notes))
 
 
-def contradictions(explicit: Observations, reading: Reading) -> Iterator[str]:
+def find_contradictions(explicit: Observations, reading: Reading) -> Iterator[str]:
     """Yields a note for each figure whose given value differs from the value read."""
     for f in reading.figures:
         sent = getattr(getattr(explicit, f.group), f.quantity)
-        if isinstance(sent, float | int) and abs(sent - f.value) > SAME * max(abs(sent), abs(f.value)):
+        if isinstance(sent, float | int) and abs(sent - f.value) > SAME_SHARE * max(abs(sent), abs(f.value)):
             name, times = wire_name(f, GROUPS[f.group])
             yield (
                 f"{f.group}.{name}: you sent {format_number(sent * times)}, but the text contains {format_number(f.value * times)} "

@@ -43,7 +43,7 @@ class Saving:
     saves_share: float
 
 
-def usd_of(answer: Answer) -> float | None:
+def first_cost_usd(answer: Answer) -> float | None:
     """Returns the cost of the first recommendation in USD: the total of a run, or the mean per hour of a service."""
     cost = answer.recommendations[0].estimate.cost if answer.recommendations else None
     if cost is None:
@@ -53,7 +53,7 @@ def usd_of(answer: Answer) -> float | None:
     return cost.usd_per_hour if cost.usd_per_day is None else cost.usd_per_day / 24
 
 
-def patterns_of(
+def open_patterns(
     request: RecommendRequest, question: Question, smaller: Callable[[str], str | None]
 ) -> Iterator[Pattern]:
     """Yields the patterns that a request left open. `smaller` returns the next smaller model of a family."""
@@ -63,7 +63,7 @@ def patterns_of(
     if less is not None and isinstance(body["workload"].get("model"), str):
         yield Pattern("smaller_model", f"Smaller model {less}", ACCURACY, {"workload": {"model": less}})
     serves = isinstance(workload, InferenceWorkload)
-    yield from _of_service(limits, workload) if isinstance(workload, InferenceWorkload) else _of_run(body["workload"])
+    yield from _service_patterns(limits, workload) if isinstance(workload, InferenceWorkload) else _run_patterns(body["workload"])
     if not limits.get("pricing_models"):
         spot = {"constraints": {"pricing_models": ["spot"]}}
         yield Pattern("spot", "Spot capacity", RESTARTS[serves], spot)
@@ -72,7 +72,7 @@ def patterns_of(
             yield Pattern("commit", "A commitment of up to three years", "payment for the full term, used or not", bound)
 
 
-def _of_service(limits: Part, workload: InferenceWorkload) -> Iterator[Pattern]:
+def _service_patterns(limits: Part, workload: InferenceWorkload) -> Iterator[Pattern]:
     """Yields lower-precision formats for weights and KV cache."""
     if not workload.model.attention:
         return
@@ -83,7 +83,7 @@ def _of_service(limits: Part, workload: InferenceWorkload) -> Iterator[Pattern]:
         yield Pattern("quantise_cache", text, owes, {"constraints": {"kv_formats": ["fp8"]}})
 
 
-def _of_run(workload: Part) -> Iterator[Pattern]:
+def _run_patterns(workload: Part) -> Iterator[Pattern]:
     """Yields fine-tuning methods that train fewer parameters."""
     if workload["phase"] != "fine_tuning":
         return
@@ -94,14 +94,14 @@ def _of_run(workload: Part) -> Iterator[Pattern]:
         yield Pattern(name, text, ACCURACY, {"workload": {"method": name}})
 
 
-def savings_of(
+def rank_savings(
     patterns: Iterable[Pattern], now_usd: float | None, answer: Callable[[Part], Answer | None], near_tie_share: float
 ) -> list[Saving]:
     """Returns the patterns that save more than a near tie, largest saving first."""
     savings = []
     for pattern in patterns if now_usd else ():
         then = answer(pattern.patch)
-        usd = None if then is None else usd_of(then)
+        usd = None if then is None else first_cost_usd(then)
         if then is not None and usd is not None and now_usd and usd < now_usd * (1 - near_tie_share):
             savings.append(Saving(pattern, then.recommendations[0].accelerator.slug, usd, 1 - usd / now_usd))
     return sorted(savings, key=lambda saving: -saving.saves_share)

@@ -41,14 +41,14 @@ OF_TRAINING = {
 CONSTRAINTS_OF_SERVING = {"kv_formats": "", "weight_formats": "workload.precision"}
 
 
-class Refused(NamedTuple):
+class FieldError(NamedTuple):
     """One field that does not apply, and the reason."""
 
     pointer: str
     detail: str
 
 
-def refuse(found: Iterable[Refused]) -> None:
+def raise_field_errors(found: Iterable[FieldError]) -> None:
     """Raises Unanswerable with every field that does not apply; returns if there is none."""
     every = list(found)
     if every:
@@ -66,39 +66,39 @@ def explicit_fields(spec: Any) -> set[str]:
 BATCHES = ("global_batch_tokens", "global_batch_sequences", "global_batch_samples")
 
 
-def _twice(workload: TrainingSpec | FineTuningSpec) -> Iterable[Refused]:
+def _duplicate_fields(workload: TrainingSpec | FineTuningSpec) -> Iterable[FieldError]:
     """Yields fields of a run that state the same quantity twice, so that one would be ignored."""
     names, at = explicit_fields(workload), "#/workload"
     batches = [name for name in BATCHES if name in names]
     if len(batches) > 1:
-        yield Refused(f"{at}/{batches[1]}", f"{batches[0]} and {batches[1]} both set the batch size. Omit one of them.")
+        yield FieldError(f"{at}/{batches[1]}", f"{batches[0]} and {batches[1]} both set the batch size. Omit one of them.")
     if not isinstance(workload, FineTuningSpec):
         return
     amount = next((name for name in ("training_tokens", "training_samples") if name in names), None)
     if "examples" in names and amount is not None:
-        yield Refused(f"{at}/examples", f"examples and {amount} both set the run size. Omit one of them.")
+        yield FieldError(f"{at}/examples", f"examples and {amount} both set the run size. Omit one of them.")
     elif "epochs" in names and amount is not None:
-        yield Refused(f"{at}/epochs", f"epochs requires examples. Omit it: {amount} already covers all epochs.")
+        yield FieldError(f"{at}/epochs", f"epochs requires examples. Omit it: {amount} already covers all epochs.")
     if workload.method == "full" and "lora" in names:
-        yield Refused(f"{at}/lora", "lora requires method lora or qlora; method full trains every parameter.")
+        yield FieldError(f"{at}/lora", "lora requires method lora or qlora; method full trains every parameter.")
 
 
 def check_phase(request: RecommendRequest | EstimateRequest) -> None:
     """Rejects serving fields on a training run and training fields on a service."""
     serving = request.workload.phase == "inference"
     phase = "serving" if serving else "training and fine-tuning"
-    errors = [] if isinstance(request.workload, InferenceSpec) else [*_twice(request.workload)]
+    errors = [] if isinstance(request.workload, InferenceSpec) else [*_duplicate_fields(request.workload)]
     if isinstance(request, EstimateRequest):
         names = explicit_fields(request.deployment)
-        errors += _of_other_phase(names, OF_TRAINING if serving else OF_SERVING, "deployment", phase)
+        errors += _wrong_phase_fields(names, OF_TRAINING if serving else OF_SERVING, "deployment", phase)
     elif not serving:
-        errors += _of_other_phase(explicit_fields(request.constraints), CONSTRAINTS_OF_SERVING, "constraints", phase)
-    refuse(errors)
+        errors += _wrong_phase_fields(explicit_fields(request.constraints), CONSTRAINTS_OF_SERVING, "constraints", phase)
+    raise_field_errors(errors)
 
 
-def _of_other_phase(names: set[str], others: dict[str, str], at: str, phase: str) -> list[Refused]:
+def _wrong_phase_fields(names: set[str], others: dict[str, str], at: str, phase: str) -> list[FieldError]:
     return [
-        Refused(
+        FieldError(
             f"#/{at}/{name}",
             f"{at}.{name} does not apply to {phase}. " + (f"Use {instead} instead." if instead else "Omit it."),
         )
@@ -119,17 +119,17 @@ def check_units(
     """
     if model.kind is ModelKind.SAMPLES and deployment is not None and deployment.recipe is not None:
         detail = f"recipe applies to models that process tokens; {model.name} processes samples. Omit it."
-        refuse([Refused("#/deployment/recipe", detail)])
+        raise_field_errors([FieldError("#/deployment/recipe", detail)])
     if model.kind is not ModelKind.DECODER and deployment is not None and deployment.scheduler is not None:
         detail = f"scheduler applies to models that generate tokens; {model.name} answers in one pass. Omit it."
-        refuse([Refused("#/deployment/scheduler", detail)])
+        raise_field_errors([FieldError("#/deployment/scheduler", detail)])
     if isinstance(workload, InferenceSpec):
-        refuse(_served(workload, model, at))
+        raise_field_errors(_serving_unit_errors(workload, model, at))
     else:
-        refuse(_trained(workload, model))
+        raise_field_errors(_training_unit_errors(workload, model))
 
 
-def _served(workload: InferenceSpec, model: ModelArchitecture, place: str) -> Iterable[Refused]:
+def _serving_unit_errors(workload: InferenceSpec, model: ModelArchitecture, place: str) -> Iterable[FieldError]:
     traffic, at = workload.traffic, f"{place}/traffic"
     if model.kind is ModelKind.SAMPLES:
         accepted = "; ".join(
@@ -140,31 +140,31 @@ def _served(workload: InferenceSpec, model: ModelArchitecture, place: str) -> It
         ).removesuffix("; ")
         why = f"{model.name} processes samples, not tokens. {accepted}."
         for name in ("input_tokens", "output_tokens", "images", "turn_gap_s", "trace"):
-            if name in explicit_fields(traffic) and _tokens(getattr(traffic, name)):
-                yield Refused(f"{at}/{name}", f"traffic.{name} does not apply. {why}")
+            if name in explicit_fields(traffic) and _is_positive(getattr(traffic, name)):
+                yield FieldError(f"{at}/{name}", f"traffic.{name} does not apply. {why}")
         if workload.max_context_tokens is not None:
-            yield Refused(f"{place}/max_context_tokens", f"max_context_tokens does not apply. {why}")
+            yield FieldError(f"{place}/max_context_tokens", f"max_context_tokens does not apply. {why}")
     if model.kind is not ModelKind.DECODER and workload.adapters is not None:
         detail = f"adapters apply to models that generate tokens; {model.name} answers in one pass. Omit them."
-        yield Refused(f"{place}/adapters", detail)
-    if model.kind is ModelKind.ENCODER and _tokens(traffic.output_tokens):
-        yield Refused(
+        yield FieldError(f"{place}/adapters", detail)
+    if model.kind is ModelKind.ENCODER and _is_positive(traffic.output_tokens):
+        yield FieldError(
             f"{at}/output_tokens",
             f"{model.name} does not generate tokens. Omit traffic.output_tokens or set it to 0.",
         )
     if model.kind is not ModelKind.DECODER and workload.slo is not None and workload.slo.tpot_ms is not None:
-        yield Refused(
+        yield FieldError(
             f"{place}/slo/tpot_ms",
             f"slo.tpot_ms does not apply: {model.name} answers in one pass. Use slo.e2e_ms instead.",
         )
 
 
-def _tokens(length: Any) -> bool:
+def _is_positive(length: Any) -> bool:
     """True if a length is more than zero."""
     return bool(length) if length is None or isinstance(length, int | float) else True
 
 
-def _trained(workload: TrainingSpec | FineTuningSpec, model: ModelArchitecture) -> Iterable[Refused]:
+def _training_unit_errors(workload: TrainingSpec | FineTuningSpec, model: ModelArchitecture) -> Iterable[FieldError]:
     names = explicit_fields(workload)
     in_samples = model.kind is ModelKind.SAMPLES
     for name, instead in (
@@ -174,8 +174,8 @@ def _trained(workload: TrainingSpec | FineTuningSpec, model: ModelArchitecture) 
     ):
         if name in names:
             works = "samples, not tokens" if in_samples else "tokens, not samples"
-            yield Refused(f"#/workload/{name}", f"{model.name} processes {works}. Use {instead} instead of {name}.")
+            yield FieldError(f"#/workload/{name}", f"{model.name} processes {works}. Use {instead} instead of {name}.")
     if in_samples and "sequence_length" in names:
-        yield Refused(
+        yield FieldError(
             "#/workload/sequence_length", f"sequence_length does not apply: {model.name} processes samples. Omit it."
         )

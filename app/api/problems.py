@@ -13,8 +13,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from app.api.doubts import doubted, meant
-from app.api.fields import UNKNOWN_FIELD, misplaced, models_in
+from app.api.doubts import unit_hint, accepted_names_hint
+from app.api.fields import UNKNOWN_FIELD, explain_unknown_field, models_in
 from app.api.kinds import problem_kinds
 from app.catalog.names import quoted
 from app.causes import cause
@@ -48,7 +48,7 @@ HTTP_CODES = {404: "not-found", 405: "method-not-allowed"}
 log = structlog.get_logger("headroom")
 
 
-class Malformed(Exception):
+class MalformedRequest(Exception):
     """A request that cannot be read, with its HTTP status and problem code."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -56,12 +56,12 @@ class Malformed(Exception):
         self.status, self.code, self.detail = status, code, detail
 
 
-def unknown_cursor() -> Malformed:
+def unknown_cursor() -> MalformedRequest:
     """Returns the error for a cursor that this service did not issue."""
-    return Malformed(400, "unknown-cursor", "Unknown cursor. Start without a cursor and follow next_cursor.")
+    return MalformedRequest(400, "unknown-cursor", "Unknown cursor. Start without a cursor and follow next_cursor.")
 
 
-class Invalid(Exception):
+class InvalidBody(Exception):
     """A body that was read but violates its schema."""
 
     def __init__(self, error: ValidationError, document: Any, model: type[BaseModel]) -> None:
@@ -69,7 +69,7 @@ class Invalid(Exception):
         self.error, self.document, self.model = error, document, model
 
 
-def problem(
+def problem_response(
     status: int,
     *,
     code: str,
@@ -88,12 +88,12 @@ def problem(
     return Response(orjson.dumps(body), status_code=status, media_type="application/problem+json", headers=headers)
 
 
-def escaped(step: Any) -> str:
+def escape_pointer_step(step: Any) -> str:
     """Escapes one step of a JSON pointer."""
     return str(step)[:80].replace("~", "~0").replace("/", "~1").encode("ascii", "replace").decode()
 
 
-def pointer(location: Sequence[Any], document: Any, *, missing: bool = True) -> str:
+def json_pointer(location: Sequence[Any], document: Any, *, missing: bool = True) -> str:
     """Returns the RFC 6901 pointer of a validation error.
 
     Location steps that are not in the document belong to the schema and are dropped, except for the last step of a
@@ -108,7 +108,7 @@ def pointer(location: Sequence[Any], document: Any, *, missing: bool = True) -> 
             node = node[step]
         elif not (missing and last and isinstance(node, dict)):
             continue
-        parts.append(escaped(step))
+        parts.append(escape_pointer_step(step))
     return "#/" + "/".join(parts) if parts else "#"
 
 
@@ -118,19 +118,19 @@ def validation_errors(errors: Sequence[Any], document: Any, model: type[BaseMode
     """
     shown = []
     for e in errors[:MAX_ERRORS]:
-        where = pointer(e["loc"], document, missing=e["type"] == "missing")
+        where = json_pointer(e["loc"], document, missing=e["type"] == "missing")
         if e["type"] == "union_tag_invalid":
             where += "/" + str(e["ctx"]["discriminator"]).strip("'")
-        shown.append({"pointer": where, "detail": located(sentence(e, model), where)})
+        shown.append({"pointer": where, "detail": with_location(error_message(e, model), where)})
     return shown
 
 
-def located(message: str, place: str) -> str:
+def with_location(message: str, place: str) -> str:
     """Returns the message with its location if it is about an unknown field: "Unknown field #/limt."."""
     return message.replace(UNKNOWN_FIELD, f"{UNKNOWN_FIELD} {place}", 1) if message.startswith(UNKNOWN_FIELD) else message
 
 
-def sentence(error: Any, model: type[BaseModel] | None = None) -> str:
+def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
     """Returns a validation message with a hint on what was probably meant. It repeats only a name or a fraction of the
     input.
     """
@@ -139,14 +139,14 @@ def sentence(error: Any, model: type[BaseModel] | None = None) -> str:
     if kind == "union_tag_invalid":
         return f"Accepted values for {context.get('discriminator', 'this field')}: {context.get('expected_tags')}"
     if kind == "extra_forbidden":
-        return misplaced(model, error["loc"]) if model is not None else UNKNOWN_FIELD
+        return explain_unknown_field(model, error["loc"]) if model is not None else UNKNOWN_FIELD
     said = str(error["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and isinstance(value, str):
-        return f"{quoted(value)} is not accepted. {meant(value, context['expected'])}"
-    return said + doubted(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
+        return f"{quoted(value)} is not accepted. {accepted_names_hint(value, context['expected'])}"
+    return said + unit_hint(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
 
 
-def parameters_of(request: Request) -> type[BaseModel] | None:
+def query_model(request: Request) -> type[BaseModel] | None:
     """Returns the query parameter model of a route, or None."""
     taken = request.scope["route"].dependant.query_params
     return next((model for p in taken for model in models_in(p.field_info.annotation)), None)
@@ -154,49 +154,49 @@ def parameters_of(request: Request) -> type[BaseModel] | None:
 
 def parameter_errors(errors: Sequence[Any], request: Request) -> list[dict[str, str]]:
     """Returns the errors of path and query parameters, with locations such as `query/limit`."""
-    model = parameters_of(request)
+    model = query_model(request)
     places = ["/".join(str(p)[:80] for p in e["loc"]) for e in errors[:MAX_ERRORS]]
     return [
-        {"pointer": place, "detail": located(sentence(e, model), place)}
+        {"pointer": place, "detail": with_location(error_message(e, model), place)}
         for e, place in zip(errors, places, strict=False)
     ]
 
 
-async def app_error(_: Request, error: AppError) -> Response:
+async def handle_app_error(_: Request, error: AppError) -> Response:
     status = next((s for family, s in STATUS if isinstance(error, family)), 400)
     headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Unavailable) else None
-    return problem(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
+    return problem_response(status, code=error.code, detail=error.detail, headers=headers, **error.facts)
 
 
-async def malformed(_: Request, error: Malformed) -> Response:
+async def handle_malformed(_: Request, error: MalformedRequest) -> Response:
     headers = {"Connection": "close"} if error.status in (408, 413) else None
-    return problem(error.status, code=error.code, detail=error.detail, headers=headers)
+    return problem_response(error.status, code=error.code, detail=error.detail, headers=headers)
 
 
-async def invalid(_: Request, error: Invalid) -> Response:
+async def handle_invalid_body(_: Request, error: InvalidBody) -> Response:
     raw = error.error.errors(include_url=False)
-    return unprocessable(validation_errors(raw, error.document, error.model), error.error.error_count())
+    return invalid_request_response(validation_errors(raw, error.document, error.model), error.error.error_count())
 
 
-async def invalid_parameters(request: Request, error: RequestValidationError) -> Response:
+async def handle_invalid_parameters(request: Request, error: RequestValidationError) -> Response:
     raw = error.errors()
     shown = parameter_errors(raw, request)
-    return unprocessable(shown, len(raw))
+    return invalid_request_response(shown, len(raw))
 
 
-async def http_error(request: Request, error: HTTPException) -> Response:
+async def handle_http_error(request: Request, error: HTTPException) -> Response:
     detail = {
         404: "Unknown path. /docs lists all paths.",
         405: f"This path does not support {request.method[:20]}. The Allow header lists the supported methods.",
     }.get(error.status_code, str(error.detail))
     headers = dict(error.headers) if error.headers else None
     if error.status_code == 405:
-        headers = {**(headers or {}), **allowed(request)}
+        headers = {**(headers or {}), **allow_header(request)}
     code = HTTP_CODES.get(error.status_code, "unanswerable")
-    return problem(error.status_code, code=code, detail=detail, headers=headers)
+    return problem_response(error.status_code, code=code, detail=detail, headers=headers)
 
 
-def allowed(request: Request) -> dict[str, str]:
+def allow_header(request: Request) -> dict[str, str]:
     """Returns the Allow header with every method of a path. The framework itself names only those of the first matching
     route.
     """
@@ -205,8 +205,8 @@ def allowed(request: Request) -> dict[str, str]:
     return {"Allow": ", ".join(sorted(m.upper() for m in methods))} if methods else {}
 
 
-async def out_of_time(_: Request, __: OutOfTime) -> Response:
-    return problem(
+async def handle_out_of_time(_: Request, __: OutOfTime) -> Response:
+    return problem_response(
         503,
         code="out-of-time",
         detail="The computation exceeded the time limit and was stopped. Retry later or send a smaller request.",
@@ -214,9 +214,9 @@ async def out_of_time(_: Request, __: OutOfTime) -> Response:
     )
 
 
-async def database_error(_: Request, error: DatabaseError) -> Response:
+async def handle_database_error(_: Request, error: DatabaseError) -> Response:
     log.error("database_unavailable", **cause(error))
-    return problem(
+    return problem_response(
         503,
         code="database-unavailable",
         detail="The catalog database is not available. Retry after the time in Retry-After.",
@@ -224,9 +224,9 @@ async def database_error(_: Request, error: DatabaseError) -> Response:
     )
 
 
-async def unexpected(request: Request, _: Exception) -> Response:
+async def handle_unexpected(request: Request, _: Exception) -> Response:
     """Returns a 500 response. RequestMiddleware logs the error."""
-    return problem(
+    return problem_response(
         500,
         code="internal-error",
         detail="An internal error occurred and was logged. Report it with its request_id if it persists.",
@@ -237,20 +237,20 @@ async def unexpected(request: Request, _: Exception) -> Response:
 def install(app: FastAPI) -> None:
     """Registers every handler. They are asynchronous because FastAPI runs synchronous handlers in a thread."""
     handlers: dict[type[Exception], Any] = {
-        AppError: app_error,
-        Malformed: malformed,
-        Invalid: invalid,
-        RequestValidationError: invalid_parameters,
-        HTTPException: http_error,
-        OutOfTime: out_of_time,
-        DatabaseError: database_error,
-        Exception: unexpected,
+        AppError: handle_app_error,
+        MalformedRequest: handle_malformed,
+        InvalidBody: handle_invalid_body,
+        RequestValidationError: handle_invalid_parameters,
+        HTTPException: handle_http_error,
+        OutOfTime: handle_out_of_time,
+        DatabaseError: handle_database_error,
+        Exception: handle_unexpected,
     }
     for family, handler in handlers.items():
         app.add_exception_handler(family, handler)
 
 
-def unprocessable(errors: list[dict[str, str]], count: int) -> Response:
+def invalid_request_response(errors: list[dict[str, str]], count: int) -> Response:
     """Returns a 422 response: the first error in the detail, all errors in `errors`."""
     first, more = errors[0], count - 1
     text = first["detail"]
@@ -258,4 +258,4 @@ def unprocessable(errors: list[dict[str, str]], count: int) -> Response:
     detail += "" if detail.endswith((".", "?")) else "."
     if more:
         detail += f" ({more:,} more error{'s' if more > 1 else ''})"
-    return problem(422, code="invalid-request", detail=detail, errors=errors)
+    return problem_response(422, code="invalid-request", detail=detail, errors=errors)

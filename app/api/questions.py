@@ -7,13 +7,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from app.api.contradictions import check_deployment, check_sets
+from app.api.contradictions import check_deployment, check_constraints
 from app.api.deps import resolve_model
-from app.api.naming import estimate_named, recommend_named
+from app.api.naming import resolve_estimate_names, resolve_recommend_names
 from app.api.phases import check_phase, check_units
 from app.api.recipes import check_recipe
 from app.api.schedulers import check_scheduler
-from app.api.schemas.requests import EstimateRequest, RecommendRequest, assumed_in
+from app.api.schemas.requests import EstimateRequest, RecommendRequest, requested_assumptions
 from app.api.schemas.workload import InferenceSpec
 from app.catalog.directory import CatalogIndex
 from app.catalog.names import formats_in, quoted
@@ -27,23 +27,23 @@ from app.sizing.workload import InferenceWorkload
 from app.sizing.workload.companions import Companion
 
 
-def recommend_question(
+def build_recommend_question(
     request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> Question:
     """Returns the question of a recommend request with catalog names. Raises every error of the request."""
     check_phase(request)
-    named, by_pattern = recommend_named(request, catalog_index)
-    check_sets(named.constraints, request.constraints, by_pattern, catalog_index)
-    assumed = assumed_in(named)
+    named, by_pattern = resolve_recommend_names(request, catalog_index)
+    check_constraints(named.constraints, request.constraints, by_pattern, catalog_index)
+    assumed = requested_assumptions(named)
     model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model)
     question = named.to_question(model, assumed, today)
     question = replace(question, constraints=replace(question.constraints, by_pattern=by_pattern))
-    question = replace(question, companions=companions_of(request, catalog_store, assumed))
-    return in_the_format_named(question, named)
+    question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
+    return with_format_from_name(question, named)
 
 
-def estimate_question(
+def build_estimate_question(
     request: EstimateRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> tuple[Question, Deployment]:
     """Returns the question and the deployment of an estimate request with catalog names. Raises every error of the
@@ -52,17 +52,17 @@ def estimate_question(
     check_phase(request)
     check_recipe(request)
     check_scheduler(request)
-    named = estimate_named(request, catalog_index)
+    named = resolve_estimate_names(request, catalog_index)
     check_deployment(named.deployment, catalog_index)
-    assumed = assumed_in(named)
+    assumed = requested_assumptions(named)
     model = resolve_model(named.workload.model, catalog_store, assumed)
     check_units(named.workload, model, named.deployment)
-    question = in_the_format_named(named.to_question(model, assumed, today), named)
-    question = replace(question, companions=companions_of(request, catalog_store, assumed))
+    question = with_format_from_name(named.to_question(model, assumed, today), named)
+    question = replace(question, companions=resolve_companions(request, catalog_store, assumed))
     return question, named.deployment.to_deployment()
 
 
-def companions_of(
+def resolve_companions(
     request: RecommendRequest | EstimateRequest, catalog_store: CatalogStore, assumed: Assumptions
 ) -> tuple[Companion, ...]:
     """Returns the models that share the accelerators with the main model, under unique names."""
@@ -81,7 +81,7 @@ def companions_of(
     return tuple(companions.values())
 
 
-def in_the_format_named(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
+def with_format_from_name(question: Question, request: RecommendRequest | EstimateRequest) -> Question:
     """Returns the question with the weight format that the model's name implies, unless the request sets one.
 
     "TheBloke/Llama-2-70B-AWQ" is served in int4-awq.

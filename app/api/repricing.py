@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from app.api.answering import NoLongerAsked, catalog_json
-from app.api.questions import estimate_question
+from app.api.answering import UnsupportedStoredRequest, catalog_json
+from app.api.questions import build_estimate_question
 from app.api.schemas.conversion import estimate_json
 from app.api.schemas.requests import EstimateRequest
 from app.api.schemas.supply import estimate_supply
@@ -44,19 +44,19 @@ def machines_today(
     """Returns today's price of the option at `rank`: with its original offer, or without it if the offer has ended."""
     deployment = stored["recommendations"][rank - 1]["deployment"]
     refused = ""
-    for which, listing in enumerate(listings(deployment)):
+    for which, listing in enumerate(relaxed_deployments(deployment)):
         try:
-            question, result = _judged(stored, listing, catalog_index, catalog_store, today)
+            question, result = _estimate_today(stored, listing, catalog_index, catalog_store, today)
         except AppError as error:
             refused = refused or error.detail
             continue
         if result.cost is not None and result.cost.usd_per_hour is not None:
             text = "" if which == 0 else "The original offer has ended. These are the cheapest equivalent machines."
-            return MachinesToday(_bill(stored, question, result, catalog_index, today), text)
+            return MachinesToday(_build_bill(stored, question, result, catalog_index, today), text)
     return MachinesToday(None, refused or "No current price exists for these machines.")
 
 
-def listings(deployment: Document) -> Iterator[dict[str, Any]]:
+def relaxed_deployments(deployment: Document) -> Iterator[dict[str, Any]]:
     """Yields a deployment with its original offer, then with any provider, then with any pricing model."""
     yield {**deployment}
     yield drop_offer_fields(deployment, LISTING)
@@ -73,7 +73,7 @@ def drop_offer_fields(deployment: Document, of_offer: tuple[str, ...]) -> dict[s
     return kept
 
 
-def _judged(
+def _estimate_today(
     stored: Document, deployment: Document, catalog_index: CatalogIndex, catalog_store: CatalogStore, today: date
 ) -> tuple[Question, Estimate]:
     stored_request = stored["request"]
@@ -83,12 +83,12 @@ def _judged(
         whole = {**body, "deployment": deployment, "constraints": sure}
         request = EstimateRequest.model_validate_json(orjson.dumps(whole), strict=True)
     except ValidationError:
-        raise NoLongerAsked("This version of the service no longer accepts the stored deployment.") from None
-    question, named = estimate_question(request, catalog_index, catalog_store, today)
+        raise UnsupportedStoredRequest("This version of the service no longer accepts the stored deployment.") from None
+    question, named = build_estimate_question(request, catalog_index, catalog_store, today)
     return question, estimate_deployment(question, named, catalog_index.market)
 
 
-def _bill(stored: Document, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date) -> Bill:
+def _build_bill(stored: Document, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date) -> Bill:
     """Returns the bill of a deployment as today's answer would show it."""
     market = catalog_index.market
     document = {

@@ -24,13 +24,13 @@ MAX_BYTES = 29_999
 # Bytes of the echoed request that count towards MAX_BYTES. A larger request, such as a pasted model configuration, and
 # the caller's own labels come on top.
 LARGEST_REQUEST_COUNTED = 2_000
-ROOM_TO_SAY_SO = len(b',"assumptions_omitted":100')
+OMITTED_COUNT_BYTES = len(b',"assumptions_omitted":100')
 WHOLE_RANKS = 3
-MISSES_TOLD, FEWER_MISSES, FEWEST_MISSES = 12, 10, 8
-PARTS_OF_A_LOSS = 6
-COMPARED = ("comparison", "near_tie")
-ALWAYS_TOLD = ("memory", *COMPARED)
-ROOMS = (
+REJECTIONS_SHOWN, FEWER_REJECTIONS, FEWEST_REJECTIONS = 12, 10, 8
+FAILURE_INTERVALS = 6
+COMPARISON_CODES = ("comparison", "near_tie")
+ALWAYS_KEPT_CODES = ("memory", *COMPARISON_CODES)
+ASSUMPTION_GROUPS = (
     AnswerAssumptions,
     DayAssumptions,
     HardwareAssumptions,
@@ -39,7 +39,7 @@ ROOMS = (
     TrainingAssumptions,
 )
 # Assumptions, least decisive first. GET /catalog/assumptions lists their default values.
-INNER = tuple(field.name for room in ROOMS for field in reversed(fields(room)))
+ASSUMPTION_ORDER = tuple(field.name for room in ASSUMPTION_GROUPS for field in reversed(fields(room)))
 
 Document = dict[str, Any]
 
@@ -48,7 +48,7 @@ def json_bytes(document: Any) -> bytes:
     return orjson.dumps(document)
 
 
-def within_size(document: Document) -> bytes:
+def fit_to_size(document: Document) -> bytes:
     """Returns the answer as JSON within 30 KB, reduced step by step until it fits."""
     counted = {name: value for name, value in document["request"].items() if name not in OWN_WORDS}
     words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
@@ -56,7 +56,7 @@ def within_size(document: Document) -> bytes:
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
     document = leaner[min(first, len(leaner) - 1)]
-    for step in (_without(_inner, room), *LAST_STEPS, _without(_last_misses, room), _ranked(_only_compared, after=1)):
+    for step in (_drop_entries(_default_assumptions, room), *LAST_STEPS, _drop_entries(_rejections_from_last, room), _for_ranks_after(_keep_comparison_reasons, after=1)):
         body = json_bytes(document)
         if len(body) <= room:
             return body
@@ -64,11 +64,11 @@ def within_size(document: Document) -> bytes:
     return json_bytes(document)
 
 
-def _without(droppable: Callable[[Document], list[Document]], room: int) -> Callable[[Document], Document]:
+def _drop_entries(droppable: Callable[[Document], list[Document]], room: int) -> Callable[[Document], Document]:
     """Returns a step that drops as many entries of a list as necessary."""
 
-    def step(document: Document) -> Document:
-        excess = len(json_bytes(document)) + ROOM_TO_SAY_SO - room
+    def drop_excess(document: Document) -> Document:
+        excess = len(json_bytes(document)) + OMITTED_COUNT_BYTES - room
         drop: list[Document] = []
         for entry in droppable(document):
             if excess <= 0:
@@ -79,43 +79,43 @@ def _without(droppable: Callable[[Document], list[Document]], room: int) -> Call
         omitted = len(document["assumptions"]) - len(kept["assumptions"])
         return {**document, **kept, **({"assumptions_omitted": omitted} if omitted else {})}
 
-    return step
+    return drop_excess
 
 
-def _inner(document: Document) -> list[Document]:
+def _default_assumptions(document: Document) -> list[Document]:
     usual = {a["name"]: a for a in document["assumptions"] if not a["asked"]}
-    return [usual[name] for name in INNER if name in usual]
+    return [usual[name] for name in ASSUMPTION_ORDER if name in usual]
 
 
-def _last_misses(document: Document) -> list[Document]:
+def _rejections_from_last(document: Document) -> list[Document]:
     return list(reversed(document["rejected"]))
 
 
-def _ranked(change: Callable[[Document], Document], *, after: int) -> Callable[[Document], Document]:
+def _for_ranks_after(change: Callable[[Document], Document], *, after: int) -> Callable[[Document], Document]:
     """Returns a step that changes every rank below the first `after` ranks."""
 
-    def step(document: Document) -> Document:
+    def change_ranks(document: Document) -> Document:
         ranks = document["recommendations"]
         return {**document, "recommendations": [*ranks[:after], *map(change, ranks[after:])]}
 
-    return step
+    return change_ranks
 
 
-def _misses(most: int) -> Callable[[Document], Document]:
+def _limit_rejections(most: int) -> Callable[[Document], Document]:
     return lambda document: {**document, "rejected": document["rejected"][:most]}
 
 
-def _briefly(option: Document) -> Document:
+def _keep_essential_reasons(option: Document) -> Document:
     """Keeps the reasons on memory and comparison; POST /estimate returns the rest."""
-    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_TOLD]}
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_KEPT_CODES]}
 
 
-def _without_standing(option: Document) -> Document:
+def _without_placement(option: Document) -> Document:
     """Removes the placement reason. The redundancy is the same for all ranks, and POST /estimate returns it."""
     return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] != "placement"]}
 
 
-def _without_neighbours(option: Document) -> Document:
+def _without_measurements(option: Document) -> Document:
     """Removes the published measurements nearest to the option; POST /estimate returns them."""
     return {**option, "nearest_measurements": []}
 
@@ -150,12 +150,12 @@ def _without_intervals(option: Document) -> Document:
     return {**option, "performance": speed} if speed else option
 
 
-def _only_compared(option: Document) -> Document:
+def _keep_comparison_reasons(option: Document) -> Document:
     """Keeps only the reasons that compare the option with the first; POST /estimate returns the others."""
-    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in COMPARED]}
+    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in COMPARISON_CODES]}
 
 
-def _with_minutes(parts: int) -> Callable[[Document], Document]:
+def _thin_failure_minutes(parts: int) -> Callable[[Document], Document]:
     """Returns a step that thins the minutes of each failure to about `parts` intervals, including both ends; POST
     /estimate returns all.
     """
@@ -163,17 +163,17 @@ def _with_minutes(parts: int) -> Callable[[Document], Document]:
     def thin_minutes(minutes: list[Document]) -> list[Document]:
         return [*minutes[: -1 : max(1, -(-len(minutes) // parts))], minutes[-1]]
 
-    def step(option: Document) -> Document:
+    def thin_failures(option: Document) -> Document:
         day = option.get("day")
         if day is None:
             return option
         losses = [{**loss, "minutes": thin_minutes(loss["minutes"])} for loss in day["failures"]]
         return {**option, "day": {**day, "failures": losses}}
 
-    return step
+    return thin_failures
 
 
-def _with_half_the_curve(option: Document) -> Document:
+def _halve_load_curve(option: Document) -> Document:
     """Keeps every other point of the load curve, including both ends; POST /estimate returns all."""
     speed = option.get("performance", {})
     curve = speed.get("load_curve")
@@ -189,37 +189,37 @@ def _without_metrics(document: Document) -> Document:
     return {k: v for k, v in document.items() if k != "metrics"}
 
 
-def _without_whys(document: Document) -> Document:
+def _without_assumption_reasons(document: Document) -> Document:
     """Removes the reasons of assumed values; GET /catalog/assumptions lists them."""
     shortened = [{**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]]
     return {**document, "assumptions": shortened}
 
 
 STEPS: tuple[Callable[[Document], Document], ...] = (
-    _ranked(_with_minutes(PARTS_OF_A_LOSS), after=0),
-    _misses(MISSES_TOLD),
-    _ranked(_without_neighbours, after=WHOLE_RANKS),
-    _ranked(_without_alternatives, after=WHOLE_RANKS),
-    _ranked(_without_bill, after=WHOLE_RANKS),
-    _ranked(_briefly, after=WHOLE_RANKS + 1),
-    _ranked(_briefly, after=WHOLE_RANKS),
-    _ranked(_without_standing, after=1),
-    _ranked(_without_means, after=1),
+    _for_ranks_after(_thin_failure_minutes(FAILURE_INTERVALS), after=0),
+    _limit_rejections(REJECTIONS_SHOWN),
+    _for_ranks_after(_without_measurements, after=WHOLE_RANKS),
+    _for_ranks_after(_without_alternatives, after=WHOLE_RANKS),
+    _for_ranks_after(_without_bill, after=WHOLE_RANKS),
+    _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS + 1),
+    _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS),
+    _for_ranks_after(_without_placement, after=1),
+    _for_ranks_after(_without_means, after=1),
     _without_metrics,
-    _misses(FEWER_MISSES),
-    _ranked(_without_other_levels, after=WHOLE_RANKS),
-    _ranked(_without_alternatives, after=1),
-    _without_whys,
-    _ranked(_without_neighbours, after=1),
-    _misses(FEWEST_MISSES),
-    _ranked(_with_half_the_curve, after=0),
-    _ranked(_without_means, after=0),
+    _limit_rejections(FEWER_REJECTIONS),
+    _for_ranks_after(_without_other_levels, after=WHOLE_RANKS),
+    _for_ranks_after(_without_alternatives, after=1),
+    _without_assumption_reasons,
+    _for_ranks_after(_without_measurements, after=1),
+    _limit_rejections(FEWEST_REJECTIONS),
+    _for_ranks_after(_halve_load_curve, after=0),
+    _for_ranks_after(_without_means, after=0),
 )
 LAST_STEPS = (
-    _ranked(_briefly, after=WHOLE_RANKS - 1),
-    _ranked(_without_bill, after=1),
-    _ranked(_briefly, after=1),
-    _ranked(_without_other_levels, after=1),
-    _ranked(_without_intervals, after=1),
-    _ranked(_with_minutes(1), after=0),
+    _for_ranks_after(_keep_essential_reasons, after=WHOLE_RANKS - 1),
+    _for_ranks_after(_without_bill, after=1),
+    _for_ranks_after(_keep_essential_reasons, after=1),
+    _for_ranks_after(_without_other_levels, after=1),
+    _for_ranks_after(_without_intervals, after=1),
+    _for_ranks_after(_thin_failure_minutes(1), after=0),
 )

@@ -23,13 +23,13 @@ from app.work import Listener
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
-LAST_S = 2.0  # seconds for the last export when the service stops
+SHUTDOWN_EXPORT_S = 2.0  # seconds for the last export when the service stops
 
 log = structlog.get_logger("headroom")
 _tracer: ContextVar[Tracer | None] = ContextVar("tracer", default=None)
 
 
-def provider_of(environment: Mapping[str, str] = os.environ) -> TracerProvider | None:
+def build_provider(environment: Mapping[str, str] = os.environ) -> TracerProvider | None:
     """Returns the provider that creates and exports spans; None if no collector is set or export is disabled."""
     off = (
         environment.get("OTEL_SDK_DISABLED", "").lower() == "true" or environment.get("OTEL_TRACES_EXPORTER") == "none"
@@ -37,17 +37,17 @@ def provider_of(environment: Mapping[str, str] = os.environ) -> TracerProvider |
     if off or not any(environment.get(name) for name in ENDPOINTS):
         return None
     try:
-        return _exporting()
+        return _build_exporting_provider()
     except Exception as error:
-        _failed(error)
+        _log_export_failure(error)
         return None
 
 
-def _failed(error: Exception) -> None:
+def _log_export_failure(error: Exception) -> None:
     log.error("traces_not_exported", **cause(error))
 
 
-def _exporting() -> TracerProvider:
+def _build_exporting_provider() -> TracerProvider:
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource  # noqa: PLC0415
     from opentelemetry.sdk.trace import TracerProvider as Provider  # noqa: PLC0415
@@ -60,15 +60,15 @@ def _exporting() -> TracerProvider:
     return provider
 
 
-def end(provider: TracerProvider | None) -> None:
+def flush_traces(provider: TracerProvider | None) -> None:
     """Exports the remaining spans within a short time limit."""
     if provider is not None:
         last = threading.Thread(target=provider.shutdown, daemon=True)  # type: ignore[attr-defined]
         last.start()
-        last.join(LAST_S)
+        last.join(SHUTDOWN_EXPORT_S)
 
 
-def tracer_of(provider: TracerProvider | None) -> Tracer | None:
+def build_tracer(provider: TracerProvider | None) -> Tracer | None:
     """Returns the tracer of this service, or None without a provider."""
     return None if provider is None else provider.get_tracer("headroom", version("headroom"))
 
@@ -78,7 +78,7 @@ def request_span(tracer: Tracer, parent: tuple[str, str, str] | None) -> Iterato
     """Runs the block inside the span of a request, as a child of the caller's span if there is one."""
     above = Context()
     if parent is not None:
-        of = SpanContext(int(parent[0], 16), int(parent[1], 16), is_remote=True, trace_flags=_flags(parent[2]))
+        of = SpanContext(int(parent[0], 16), int(parent[1], 16), is_remote=True, trace_flags=_parse_flags(parent[2]))
         above = trace.set_span_in_context(NonRecordingSpan(of), above)
     token = _tracer.set(tracer)
     span = tracer.start_span("request", context=above, kind=SpanKind.SERVER)
@@ -90,7 +90,7 @@ def request_span(tracer: Tracer, parent: tuple[str, str, str] | None) -> Iterato
         span.end()
 
 
-def _flags(sent: str) -> trace.TraceFlags:
+def _parse_flags(sent: str) -> trace.TraceFlags:
     return trace.TraceFlags(int(sent, 16))
 
 
@@ -109,7 +109,7 @@ def annotate_span(span: Span, *, method: str, route: str, status: int, request_i
         span.set_status(StatusCode.ERROR)
 
 
-class _Stages:
+class _StageSpans:
     """Listener that forwards the stages of a request to another listener and creates a span for each."""
 
     def __init__(self, listener: Listener, tracer: Tracer) -> None:
@@ -128,7 +128,7 @@ class _Stages:
         self._listener.leave(before)
 
 
-def traced(listener: Listener) -> Listener:
+def with_stage_spans(listener: Listener) -> Listener:
     """Returns the listener, extended by a span per stage if the current request is traced."""
     tracer = _tracer.get()
-    return listener if tracer is None else _Stages(listener, tracer)
+    return listener if tracer is None else _StageSpans(listener, tracer)

@@ -15,7 +15,7 @@ from fastapi.responses import Response
 from starlette.testclient import TestClient
 
 from app.api.admission import Admission, RequestSlot
-from app.api.problems import Malformed
+from app.api.problems import MalformedRequest
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
 from app.main import create_app
@@ -42,7 +42,7 @@ class Asker:
         return {"type": "http.disconnect"}
 
     def asks(self, admission: Admission, compute: Callable[..., Response], *args: Any) -> asyncio.Task[Response]:
-        return asyncio.ensure_future(RequestSlot(admission, self.request).shared(compute, *args))
+        return asyncio.ensure_future(RequestSlot(admission, self.request).answer_shared(compute, *args))
 
 
 class Held:
@@ -89,7 +89,7 @@ async def test_equal_questions_are_computed_once_and_each_has_headers_of_its_own
 async def test_a_full_line_turns_newcomers_away_at_once_with_when_to_come_back() -> None:
     admission, held = Admission(at_once=1, most_waiting=2, limit_s=5), Held()
     taken = [Asker(f"192.0.2.{i}").asks(admission, held, f"{i}") for i in range(3)]
-    await until(lambda: admission.waiting == 2)
+    await until(lambda: admission.queue_length == 2)
     with pytest.raises(Overloaded) as refused:
         await Asker("192.0.2.9").asks(admission, held, "late")
     assert refused.value.retry_after_s >= 1
@@ -101,7 +101,7 @@ async def test_a_full_line_turns_newcomers_away_at_once_with_when_to_come_back()
 async def test_an_address_that_fills_the_line_makes_room_for_others() -> None:
     admission, held = Admission(at_once=1, most_waiting=3, limit_s=5), Held()
     flood = [Asker().asks(admission, held, f"flood {i}") for i in range(4)]
-    await until(lambda: admission.waiting == 3)
+    await until(lambda: admission.queue_length == 3)
     other = Asker("198.51.100.7").asks(admission, held, "other")
     with pytest.raises(TooManyAtOnce):
         await flood[-1]
@@ -119,10 +119,10 @@ async def test_work_without_a_waiting_client_is_given_up() -> None:
     shared = third.asks(admission, held, "queued")
     await until(lambda: held.begun == ["running"])
     second.closed.set()
-    with pytest.raises(Malformed, match="closed"):
+    with pytest.raises(MalformedRequest, match="closed"):
         await queued
     first.closed.set()
-    with pytest.raises(Malformed, match="closed"):
+    with pytest.raises(MalformedRequest, match="closed"):
         await running
     await until(lambda: held.begun == ["running", "queued"])  # the first stopped at its next stage
     held.go.set()
@@ -134,11 +134,11 @@ async def test_requests_without_a_waiting_client_leave_the_queue() -> None:
     admission, held = Admission(at_once=1, most_waiting=1, limit_s=30), Held()
     running, gone = Asker().asks(admission, held, "running"), Asker()
     waiting = gone.asks(admission, held, "gone")
-    await until(lambda: admission.waiting == 1)
+    await until(lambda: admission.queue_length == 1)
     gone.closed.set()
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedRequest):
         await waiting
-    assert admission.waiting == 0
+    assert admission.queue_length == 0
     held.go.set()
     await running
     assert held.begun == ["running"]

@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from starlette.testclient import TestClient
 
-from app.api.document import REF, describe_field, texts, unit_of
-from app.api.schemas.base import NAMED
+from app.api.document import REF, describe_field, field_texts, unit_of
+from app.api.schemas.base import COMPONENT_KEY
 
 Schema = dict[str, Any]
 LEAST_WORDS = 3
@@ -96,7 +96,7 @@ def test_defaults_are_words_and_none_is_null(document: Schema) -> None:
 def test_every_union_and_object_has_a_name(document: Schema) -> None:
     components = set(document["components"]["schemas"])
     for path, schema in everywhere(document):
-        assert NAMED not in schema, path
+        assert COMPONENT_KEY not in schema, path
         if path in components:
             continue
         options = [o for o in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if o != {"type": "null"}]
@@ -125,7 +125,7 @@ def test_no_text_is_left_over(document: Schema) -> None:
     apart = ("any", "named", "parameters", "units")
     unused = [
         f"{section}.{field}"
-        for section, lines in texts().items()
+        for section, lines in field_texts().items()
         for field, text in lines.items()
         if section not in apart
         if text not in components.get(section, {}).get("properties", {}).get(field, {}).get("description", "")
@@ -137,13 +137,13 @@ def test_no_text_is_left_over(document: Schema) -> None:
     }
     unused += [
         field
-        for field, text in texts()["any"].items()
+        for field, text in field_texts()["any"].items()
         if not any(field == name and said.startswith(text) for name, said in fields)
     ]
     assert unused == []
-    assert set(texts()["named"]) <= set(components)
+    assert set(field_texts()["named"]) <= set(components)
     names = {p["name"] for _, operation in operations(document) for p in operation.get("parameters", ())}
-    assert set(texts()["parameters"]) <= names
+    assert set(field_texts()["parameters"]) <= names
 
 
 def test_every_example_is_something(document: Schema) -> None:

@@ -21,7 +21,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from app import logs, telemetry
 from app.api import front, problems
-from app.api.front import Front, parent_of
+from app.api.front import RequestMiddleware, parse_traceparent
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore
 from app.config import Settings
@@ -172,7 +172,7 @@ def test_a_trace_goes_on(asked: TestClient, sent: str, flags: str) -> None:
     ],
 )
 def test_an_invalid_trace_header_starts_a_new_trace(sent: str) -> None:
-    assert parent_of(sent.encode()) is None
+    assert parse_traceparent(sent.encode()) is None
 
 
 def test_a_request_is_a_line_without_its_query(asked: TestClient, capsys: pytest.CaptureFixture[str]) -> None:
@@ -251,7 +251,7 @@ def test_messages_other_than_requests_pass_untouched(kind: str) -> None:
     async def send(message: Message) -> None:
         sent.append(message)
 
-    asyncio.run(Front(app, access_log="all")({"type": kind}, receive, send))
+    asyncio.run(RequestMiddleware(app, access_log="all")({"type": kind}, receive, send))
     assert sent == [{"type": "there"}]
 
 

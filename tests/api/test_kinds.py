@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import app.main
-from app.api.kinds import problem_kinds, page_of, page_of_all
+from app.api.kinds import problem_kinds, problem_page, problem_index_page
 from app.api.problems import HTTP_CODES, STATUS
 from app.errors import AppError
 
@@ -47,8 +47,8 @@ def test_every_kind_is_raised_somewhere() -> None:
 def test_a_kind_says_what_happened_and_what_to_do() -> None:
     for slug, kind in problem_kinds().items():
         assert kind.happened.endswith(".") and kind.remedy.endswith("."), slug
-        assert kind.title in page_of(slug)
-        assert f"/problems/{slug}" in page_of_all()
+        assert kind.title in problem_page(slug)
+        assert f"/problems/{slug}" in problem_index_page()
 
 
 @pytest.mark.parametrize(

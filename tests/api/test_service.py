@@ -203,7 +203,7 @@ def test_every_example_is_an_instance_of_its_schema() -> None:
         for name, made in vars(module).items()
         if isinstance(made, type) and issubclass(made, BaseModel)
     }
-    for name, value in requests.example("schemas").items():
+    for name, value in requests.load_example("schemas").items():
         models[name].model_validate_json(json.dumps(value))
 
 

@@ -41,14 +41,14 @@ def app_with(provider: TracerProvider | None) -> FastAPI:
 
     @app.post("/asked/{id}")
     async def asked(request: Request) -> Response:
-        return await RequestSlot(admission, request).shared(staged)
+        return await RequestSlot(admission, request).answer_shared(staged)
 
     @app.get("/broken")
     async def broken() -> None:
         raise ValueError("in vain")
 
     problems.install(app)
-    front.install(app, access_log=front.OFF, tracer=traces.tracer_of(provider))
+    front.install(app, access_log=front.OFF, tracer=traces.build_tracer(provider))
     return app
 
 
@@ -124,7 +124,7 @@ def test_health_checks_and_scrapes_are_none(exported: tuple[TestClient, InMemory
     ],
 )
 def test_without_a_collector_nothing_is_traced(environment: dict[str, str]) -> None:
-    assert traces.provider_of(environment) is None and traces.tracer_of(None) is None
+    assert traces.build_provider(environment) is None and traces.build_tracer(None) is None
 
 
 def test_without_a_collector_nothing_of_it_is_imported() -> None:
@@ -148,10 +148,10 @@ def test_a_collector_gets_them_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
     with HTTPServer(("127.0.0.1", 0), Collector) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,)).start()
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
-        provider = traces.provider_of()
+        provider = traces.build_provider()
         assert isinstance(provider, TracerProvider)
         TestClient(app_with(provider)).post("/asked/7", headers=PARENT)
-        traces.end(provider)
+        traces.flush_traces(provider)
         server.shutdown()
     (path, body), *_ = Collector.taken
     (sent,) = ExportTraceServiceRequest.FromString(body).resource_spans
@@ -167,11 +167,11 @@ def test_an_absent_or_frozen_collector_delays_no_request(frozen: bool, monkeypat
         if frozen:
             silent.listen(1)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-        provider = traces.provider_of()
+        provider = traces.build_provider()
         assert isinstance(provider, TracerProvider)
         began = time.monotonic()
         assert TestClient(app_with(provider)).post("/asked/7").status_code == 200
-        traces.end(provider)
+        traces.flush_traces(provider)
         assert time.monotonic() - began < 1.5
 
 
@@ -180,5 +180,5 @@ def test_wrong_variables_are_reported_and_do_no_harm(
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1")
     monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "0")
-    assert traces.provider_of() is None
+    assert traces.build_provider() is None
     assert "traces_not_exported" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from app.api.deps import Snapshots
-from app.api.openapi import problems
+from app.api.openapi import problem_responses
 from app.api.schemas.accuracy import AccuracyResponse, accuracy_json
 from app.calibration.report import report_on
 from app.catalog.queries import calibration_notes
@@ -28,7 +28,7 @@ def accuracy_body(market: Catalog) -> bytes:
     "/accuracy",
     operation_id="accuracy",
     response_model=AccuracyResponse,
-    responses=problems(503),
+    responses=problem_responses(503),
     summary="Get prediction errors against published measurements",
 )
 def get_accuracy(catalog_store: Snapshots) -> Response:

@@ -13,13 +13,13 @@ import orjson
 from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
-from app.api.body import parsed
-from app.api.deps import AtTurn, RawBody, Sessions, Snapshots, resolve_model
-from app.api.filters import values_of
-from app.api.openapi import body_of, problems
+from app.api.body import parse_body
+from app.api.deps import ShortSlot, RawBody, Sessions, Snapshots, resolve_model
+from app.api.filters import resolve_filters
+from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
 from app.api.schemas import catalog as wire
-from app.api.schemas.inspect import InspectResponse, inspection
+from app.api.schemas.inspect import InspectResponse, inspection_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
 from app.catalog.lists import LISTS, page
@@ -29,10 +29,10 @@ from app.sizing.model.counts import example_contexts
 from app.sizing.workload import adapted_matrices
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
-LIST_PROBLEMS = problems(400, 422, 503)
+LIST_PROBLEMS = problem_responses(400, 422, 503)
 
 
-def after(cursor: str | None, *, whole: bool) -> Any:
+def decode_cursor(cursor: str | None, *, whole: bool) -> Any:
     """Returns the last key of the previous page. Raises MalformedRequest for a cursor that this service did not
     issue.
     """
@@ -48,7 +48,7 @@ def after(cursor: str | None, *, whole: bool) -> Any:
     return last
 
 
-def _listed(
+def _list_response(
     sessions: Sessions,
     catalog_store: Snapshots,
     filters: wire.Page,
@@ -59,17 +59,17 @@ def _listed(
     directory = catalog_store.directory()
     given = filters.model_dump(exclude={"limit", "cursor", "q"})
     search = getattr(filters, "q", None)
-    last = after(filters.cursor, whole=LISTS[what].counts)
+    last = decode_cursor(filters.cursor, whole=LISTS[what].counts)
     with sessions() as session:
-        among = values_of(session, what, given, directory)
+        among = resolve_filters(session, what, given, directory)
         if what == "accelerators" and search is not None:
             among["slug"], search = directory.searched(search), None
         rows, following = page(session, what, among=among, named=search, after=last, limit=filters.limit)
         items = [convert(r) for r in rows]
-    return page_of(items, following)
+    return page_response(items, following)
 
 
-def page_of(items: Sequence[Any], following: str | None) -> Response:
+def page_response(items: Sequence[Any], following: str | None) -> Response:
     """Returns items with the cursor of the next page. Clients must revalidate the response on each use."""
     cursor = None if following is None else base64.urlsafe_b64encode(following.encode()).decode().rstrip("=")
     body = orjson.dumps({"items": items, "next_cursor": cursor})
@@ -87,7 +87,7 @@ def list_accelerators(
     filters: Annotated[wire.AcceleratorFilter, Query()], sessions: Sessions, catalog_store: Snapshots
 ) -> Response:
     """Lists accelerator types with dense compute rates, usable memory, interconnect, power and price range."""
-    return _listed(sessions, catalog_store, filters, "accelerators", wire.accelerator_json)
+    return _list_response(sessions, catalog_store, filters, "accelerators", wire.accelerator_json)
 
 
 @router.get(
@@ -99,7 +99,7 @@ def list_accelerators(
 )
 def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists servers, workstations, instance types and pod slices that contain accelerators."""
-    return _listed(sessions, catalog_store, filters, "systems", wire.system_json)
+    return _list_response(sessions, catalog_store, filters, "systems", wire.system_json)
 
 
 @router.get(
@@ -111,7 +111,7 @@ def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessi
 )
 def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists current prices by provider, region, instance type and pricing model."""
-    return _listed(sessions, catalog_store, filters, "offers", wire.offer_json)
+    return _list_response(sessions, catalog_store, filters, "offers", wire.offer_json)
 
 
 @router.get(
@@ -123,7 +123,7 @@ def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Session
 )
 def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists earlier prices as observed at the time."""
-    return _listed(sessions, catalog_store, filters, "prices", wire.price_json)
+    return _list_response(sessions, catalog_store, filters, "prices", wire.price_json)
 
 
 @router.get(
@@ -135,7 +135,7 @@ def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Session
 )
 def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists models with their parameter counts and the aliases under which they can be requested."""
-    return _listed(sessions, catalog_store, filters, "models", wire.model_json)
+    return _list_response(sessions, catalog_store, filters, "models", wire.model_json)
 
 
 @router.get(
@@ -147,7 +147,7 @@ def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Session
 )
 def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
     """Lists engines and frameworks by accelerator family and phase, with the formats that they support end to end."""
-    return _listed(sessions, catalog_store, filters, "engines", wire.engine_json)
+    return _list_response(sessions, catalog_store, filters, "engines", wire.engine_json)
 
 
 @router.get(
@@ -155,17 +155,17 @@ def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessi
     operation_id="listAssumptions",
     summary="List all assumptions",
     response_model=wire.AssumptionList,
-    responses=problems(400, 422),
+    responses=problem_responses(400, 422),
 )
 def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     """Lists every assumed number with range, reason, source and date. To replace one in a request, set it by name in
     `assumptions`.
     """
-    last = after(page.cursor, whole=False) or ""
+    last = decode_cursor(page.cursor, whole=False) or ""
     items = [a for a in Assumptions.list_all() if str(a["name"]) > last]
     shown = items[: page.limit]
     more = len(items) > page.limit
-    return page_of(shown, str(shown[-1]["name"]) if more else None)
+    return page_response(shown, str(shown[-1]["name"]) if more else None)
 
 
 @router.post(
@@ -173,25 +173,25 @@ def list_assumptions(page: Annotated[wire.Page, Query()]) -> Response:
     operation_id="inspectModel",
     summary="Count parameters, memory and FLOPs of a model",
     response_model=InspectResponse,
-    openapi_extra=body_of(InspectRequest),
-    responses=problems(400, 404, 413, 415, 422, 429, 503),
+    openapi_extra=body_schema(InspectRequest),
+    responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
 )
-async def inspect_model(raw: RawBody, catalog_store: Snapshots, turn: AtTurn) -> Response:
+async def inspect_model(raw: RawBody, catalog_store: Snapshots, turn: ShortSlot) -> Response:
     """Returns all counts of a model given by name, by pasted configuration or by size."""
-    return await turn.shared(inspected, raw, catalog_store)
+    return await turn.answer_shared(compute_inspection, raw, catalog_store)
 
 
-def inspected(raw: bytes, catalog_store: CatalogStore) -> Response:
+def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
     """Computes the counts of a model."""
-    request = parsed(raw, InspectRequest)
+    request = parse_body(raw, InspectRequest)
     catalog_store.market()
     assumed = Assumptions()
     model = resolve_model(request.model, catalog_store, assumed, pointer="#/model")
     if request.sample is not None:
-        model = request.sample.applied_to(model)
+        model = request.sample.apply_to(model)
     targets = adapted_matrices(model, request.lora.target_modules)
     image = request.image or ImageSize(width=1024, height=1024)
-    shown = inspection(
+    shown = inspection_json(
         model,
         contexts=request.context_tokens or example_contexts(model),
         rank=request.lora.rank or int(assumed.default_lora_rank),

@@ -7,13 +7,13 @@ from datetime import date
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from app.api.body import parsed
-from app.api.deps import AtLongTurn, RawPastedBody, Snapshots, Today
-from app.api.openapi import body_of, problems
-from app.api.pasted import observed_of
-from app.api.questions import estimate_question
+from app.api.body import parse_body
+from app.api.deps import LongSlot, RawPastedBody, Snapshots, Today
+from app.api.openapi import body_schema, problem_responses
+from app.api.pasted import read_observation
+from app.api.questions import build_estimate_question
 from app.api.schemas.diagnose import DiagnoseRequest, DiagnoseResponse, diagnosis_json
-from app.api.schemas.pasted import PASTED
+from app.api.schemas.pasted import PASTED_FIELDS
 from app.api.sized import json_bytes
 from app.catalog.snapshot import CatalogStore
 from app.errors import Unanswerable
@@ -26,27 +26,27 @@ router = APIRouter(tags=["sizing"])
     "/diagnose",
     operation_id="diagnose",
     response_model=DiagnoseResponse,
-    openapi_extra=body_of(DiagnoseRequest),
-    responses=problems(400, 404, 413, 415, 422, 429, 503),
+    openapi_extra=body_schema(DiagnoseRequest),
+    responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
     summary="Diagnose a running service or training run",
 )
-async def post_diagnose(raw: RawPastedBody, catalog_store: Snapshots, turn: AtLongTurn, today: Today) -> Response:
+async def post_diagnose(raw: RawPastedBody, catalog_store: Snapshots, turn: LongSlot, today: Today) -> Response:
     """Compares observed figures of a service or training run with those expected of its hardware at the same load.
     Returns
     findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
     """
-    return await turn.shared(diagnosed, raw, catalog_store, today)
+    return await turn.answer_shared(compute_diagnosis, raw, catalog_store, today)
 
 
-def diagnosed(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
+def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> Response:
     """Computes the diagnosis of one deployment."""
-    request = parsed(raw, DiagnoseRequest, PASTED)
+    request = parse_body(raw, DiagnoseRequest, PASTED_FIELDS)
     check_observed(request)
     directory = catalog_store.directory()
-    question, deployment = estimate_question(request, directory, catalog_store, today)
-    pasted = observed_of(request.observed, question, deployment, directory.market)
+    question, deployment = build_estimate_question(request, directory, catalog_store, today)
+    pasted = read_observation(request.observed, question, deployment, directory.market)
     diagnosis = diagnose(question, deployment, directory.market, pasted.observed)
-    return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.shown}), media_type="application/json")
+    return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.response_fields}), media_type="application/json")
 
 
 def check_observed(request: DiagnoseRequest) -> None:

@@ -11,11 +11,11 @@ from fastapi import APIRouter, Header, Path, Query
 from fastapi.responses import Response
 
 from app.api import filing
-from app.api.body import parsed
-from app.api.deps import Notices, RawBody, Sessions, Snapshots
-from app.api.openapi import body_of, problems
+from app.api.body import parse_body
+from app.api.deps import EventOutbox, RawBody, Sessions, Snapshots
+from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
-from app.api.routes.catalog import after, page_of
+from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import filing as wire
 from app.api.sized import json_bytes
 from app.catalog.filing import FilingRow, change_status, get_filing, in_utc, list_changes, list_filings
@@ -31,7 +31,7 @@ IfMatch = Annotated[
     "/recommendations",
     operation_id="listRecommendations",
     response_model=wire.RecommendationList,
-    responses=problems(400, 422, 503),
+    responses=problem_responses(400, 422, 503),
     summary="List stored answers, newest first",
 )
 def list_recommendations(
@@ -41,24 +41,24 @@ def list_recommendations(
     storage.
     """
     with sessions() as session:
-        search = filing.sought(sought, catalog_store)
-        rows, more = list_filings(session, search, after=_after(sought.cursor), limit=sought.limit)
+        search = filing.build_search(sought, catalog_store)
+        rows, more = list_filings(session, search, after=_decode_position(sought.cursor), limit=sought.limit)
         items = [wire.filed_json(row) for row in rows]
-    return page_of(items, _key(rows[-1]) if more else None)
+    return page_response(items, _cursor_key(rows[-1]) if more else None)
 
 
 @router.get(
     "/recommendations/{id}/status",
     operation_id="getRecommendationStatus",
     response_model=wire.StatusShown,
-    responses=problems(404, 422, 503),
+    responses=problem_responses(404, 422, 503),
     summary="Get the approval status of a stored answer",
 )
 def get_status(id: AnswerId, sessions: Sessions) -> Response:
     """Returns the approval status, who changed it and when, and the ETag that a change must send as If-Match."""
     with sessions() as session:
         row = get_filing(session, id)
-        body, tag = wire.status_json(row, list_changes(session, id)), wire.tag_of(row)
+        body, tag = wire.status_json(row, list_changes(session, id)), wire.status_etag(row)
     return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag, "Cache-Control": "no-cache"})
 
 
@@ -66,37 +66,37 @@ def get_status(id: AnswerId, sessions: Sessions) -> Response:
     "/recommendations/{id}",
     operation_id="changeRecommendationStatus",
     response_model=wire.StatusShown,
-    openapi_extra=body_of(wire.StatusChange),
-    responses=problems(400, 404, 409, 412, 413, 415, 422, 428, 503),
+    openapi_extra=body_schema(wire.StatusChange),
+    responses=problem_responses(400, 404, 409, 412, 413, 415, 422, 428, 503),
     summary="Change the approval status of a stored answer",
 )
 def change_recommendation(
-    id: AnswerId, raw: RawBody, sessions: Sessions, outbox: Notices, if_match: IfMatch = None
+    id: AnswerId, raw: RawBody, sessions: Sessions, outbox: EventOutbox, if_match: IfMatch = None
 ) -> Response:
     """Changes the approval status: draft to approved, approved to ordered. You can withdraw an approval and supersede
     any
     answer. The stored answer and its exports do not change.
     """
-    change = parsed(raw, wire.StatusChange).to_change()
+    change = parse_body(raw, wire.StatusChange).to_change()
     with sessions() as session, session.begin():
         row = get_filing(session, id)
-        filing.check_guarded(if_match, wire.tag_of(row))
+        filing.check_if_match(if_match, wire.status_etag(row))
         change_status(session, row, change)
         session.refresh(row)
         outbox.note_status(session, row, change)
-        body, tag = wire.status_json(row, list_changes(session, id)), wire.tag_of(row)
+        body, tag = wire.status_json(row, list_changes(session, id)), wire.status_etag(row)
     return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag})
 
 
-def _key(row: FilingRow) -> str:
+def _cursor_key(row: FilingRow) -> str:
     return f"{in_utc(row.stored_at).isoformat()} {row.recommendation}"
 
 
-def _after(cursor: str | None) -> tuple[datetime, str] | None:
+def _decode_position(cursor: str | None) -> tuple[datetime, str] | None:
     """Returns the time of storage and the id of the previous page's last row. Raises MalformedRequest for an unknown
     cursor.
     """
-    last = after(cursor, whole=False)
+    last = decode_cursor(cursor, whole=False)
     if last is None:
         return None
     stored_at, _, identity = last.partition(" ")

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
 from app.api.deps import Answers
-from app.api.openapi import problems
+from app.api.openapi import problem_responses
 from app.api.schemas.handoff import HandoffQuery, HandoffShown, handoff_json
 from app.api.sized import json_bytes
 from app.errors import NotFound
@@ -30,7 +30,7 @@ class UnknownFile(NotFound):
     "/recommendations/{id}/deployment",
     operation_id="getDeployment",
     response_model=HandoffShown,
-    responses=problems(404, 422, 503),
+    responses=problem_responses(404, 422, 503),
     summary="Get deployment files for one ranked option",
 )
 def get_deployment(
@@ -47,7 +47,7 @@ def get_deployment(
     made = handoff(option, asked.target, asked.engine_version)
     if asked.file is None:
         return Response(json_bytes(handoff_json(made)), media_type="application/json")
-    file = file_of(made, asked.file)
+    file = find_file(made, asked.file)
     return Response(
         file.text,
         media_type=f"{file.media_type}; charset=utf-8",
@@ -55,7 +55,7 @@ def get_deployment(
     )
 
 
-def file_of(made: Handoff, name: str) -> File:
+def find_file(made: Handoff, name: str) -> File:
     """Returns one file of a deployment package. Raises UnknownFile."""
     for file in made.files:
         if file.name == name:

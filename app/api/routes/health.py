@@ -11,13 +11,13 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from app.api.deps import Snapshots
-from app.api.kinds import problem_kinds, page_of, page_of_all
-from app.api.openapi import problems
-from app.api.problems import problem
+from app.api.kinds import problem_kinds, problem_page, problem_index_page
+from app.api.openapi import problem_responses
+from app.api.problems import problem_response
 from app.api.schemas.health import AliveShown, ReadyShown
 from app.errors import NotFound
 
-FIRST_LOOKS, LOOK_S = 250, 0.02  # number and interval (in seconds) of checks for the first catalog
+STARTUP_CHECKS, STARTUP_CHECK_INTERVAL_S = 250, 0.02  # number and interval (in seconds) of checks for the first catalog
 
 router = APIRouter(tags=["operations"])
 log = structlog.get_logger("headroom")
@@ -40,23 +40,23 @@ async def livez() -> JSONResponse:
     "/readyz",
     operation_id="readyz",
     response_model=ReadyShown,
-    responses=problems(503),
+    responses=problem_responses(503),
     summary="Check service readiness",
 )
 async def readyz(request: Request, catalog_store: Snapshots) -> Response:
     """Returns ok if the process can take traffic: a catalog is loaded and its database answered the last query."""
     if getattr(request.state, "draining", False):
         detail = "This process is shutting down and accepts no new requests."
-        return problem(503, code="draining", detail=detail, headers={"Retry-After": "2"})
-    for _ in range(FIRST_LOOKS):
+        return problem_response(503, code="draining", detail=detail, headers={"Retry-After": "2"})
+    for _ in range(STARTUP_CHECKS):
         if not catalog_store.standing().loading:
             break
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(STARTUP_CHECK_INTERVAL_S)
     standing = catalog_store.standing()
     if standing.market is None or standing.why_not:
         log.warning("not_ready", cause=standing.why_not)
         detail = f"The catalog is not ready: {standing.why_not}."
-        return problem(503, code="not-ready", detail=detail, headers={"Retry-After": "2"})
+        return problem_response(503, code="not-ready", detail=detail, headers={"Retry-After": "2"})
     state = {"status": "ready", "snapshot": standing.market.version, "prices_as_of": standing.market.prices_as_of}
     return JSONResponse(state)
 
@@ -70,23 +70,23 @@ def install(app: FastAPI) -> None:
     app.mount("/static", StaticFiles(packages=[("app.api", "static")]), name="static")
     pages = {"/": static_text("index.html"), "/docs": static_text("docs.html")}
 
-    def page(text: str, policy: str) -> HTMLResponse:
+    def html_page(text: str, policy: str) -> HTMLResponse:
         return HTMLResponse(text, headers={"Content-Security-Policy": policy})
 
     @app.get("/", include_in_schema=False)
-    def index() -> HTMLResponse:
-        return page(pages["/"], CONTENT_POLICY)
+    def show_index() -> HTMLResponse:
+        return html_page(pages["/"], CONTENT_POLICY)
 
     @app.get("/docs", include_in_schema=False)
-    def docs() -> HTMLResponse:
-        return page(pages["/docs"], DOCS_POLICY)
+    def show_docs() -> HTMLResponse:
+        return html_page(pages["/docs"], DOCS_POLICY)
 
     @app.get("/problems", include_in_schema=False)
     def all_problems() -> HTMLResponse:
-        return page(page_of_all(), CONTENT_POLICY)
+        return html_page(problem_index_page(), CONTENT_POLICY)
 
     @app.get("/problems/{slug}", include_in_schema=False)
     def one_problem(slug: str) -> HTMLResponse:
         if slug not in problem_kinds():
             raise NotFound("Unknown problem type. /problems lists all types.")
-        return page(page_of(slug), CONTENT_POLICY)
+        return html_page(problem_page(slug), CONTENT_POLICY)

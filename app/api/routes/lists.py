@@ -9,23 +9,23 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.deps import Snapshots
-from app.api.openapi import problems
-from app.api.routes.catalog import after, page_of
+from app.api.openapi import problem_responses
+from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import lists as wire
 from app.api.schemas import schedulers
 from app.api.schemas.catalog import Page
 from app.catalog.directory import CatalogIndex
 
 router = APIRouter(prefix="/catalog", tags=["catalogue"])
-LIST_PROBLEMS = problems(400, 422, 503)
+LIST_PROBLEMS = problem_responses(400, 422, 503)
 
 
-def _page(page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], wire.Items]) -> Response:
+def _list_page(page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], wire.Items]) -> Response:
     """Returns one page of a list, ordered by `key`."""
-    last = after(page.cursor, whole=False)
+    last = decode_cursor(page.cursor, whole=False)
     rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]
     shown = rest[: page.limit]
-    return page_of(shown, str(shown[-1][key]) if len(rest) > page.limit else None)
+    return page_response(shown, str(shown[-1][key]) if len(rest) > page.limit else None)
 
 
 @router.get(
@@ -39,7 +39,7 @@ def list_providers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> 
     """Lists the providers that rent out or sell machines: the values of constraints.providers and of a deployment's
     offer.
     """
-    return _page(page, catalog_store.directory(), "provider", wire.providers_json)
+    return _list_page(page, catalog_store.directory(), "provider", wire.providers_json)
 
 
 @router.get(
@@ -51,7 +51,7 @@ def list_providers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> 
 )
 def list_regions(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the providers' regions with their country: the values of constraints.regions."""
-    return _page(page, catalog_store.directory(), "region", wire.regions_json)
+    return _list_page(page, catalog_store.directory(), "region", wire.regions_json)
 
 
 @router.get(
@@ -63,7 +63,7 @@ def list_regions(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Re
 )
 def list_frameworks(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists training frameworks with their methods, runtimes and supported kinds of model."""
-    return _page(page, catalog_store.directory(), "framework", wire.frameworks_json)
+    return _list_page(page, catalog_store.directory(), "framework", wire.frameworks_json)
 
 
 @router.get(
@@ -75,4 +75,4 @@ def list_frameworks(page: Annotated[Page, Query()], catalog_store: Snapshots) ->
 )
 def list_schedulers(page: Annotated[Page, Query()], catalog_store: Snapshots) -> Response:
     """Lists the default scheduler settings of each engine version: step sizes, policy, preemption and source."""
-    return _page(page, catalog_store.directory(), "engine", schedulers.schedulers_json)
+    return _list_page(page, catalog_store.directory(), "engine", schedulers.schedulers_json)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Query
 from fastapi.responses import Response
 
 from app.api.deps import Answers
-from app.api.openapi import problems
+from app.api.openapi import problem_responses
 from app.api.schemas.materials import MaterialsQuery, MaterialsShown, materials_json
 from app.api.sized import json_bytes
 from app.export.cxml import cxml_bytes
@@ -33,19 +33,19 @@ FORMATS: dict[str, tuple[str, str, Callable[[Bill], bytes]]] = {
     "ubl": ("application/xml", "xml", ubl_bytes),
     "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "xlsx", xlsx_bytes),
 }
-SHOWN = ("json", "html")  # formats that a browser displays; others download as files
+DISPLAYED_FORMATS = ("json", "html")  # formats that a browser displays; others download as files
 # A printable page needs only its inline styles.
-ALONE = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+PRINT_POLICY = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 TEXT = {"schema": {"type": "string"}}
-WRITTEN = {"content": {kind.partition(";")[0]: TEXT for kind, _, _ in FORMATS.values() if "json" not in kind}}
-WRITTEN["content"]["text/html"] = TEXT
+FILE_RESPONSE = {"content": {kind.partition(";")[0]: TEXT for kind, _, _ in FORMATS.values() if "json" not in kind}}
+FILE_RESPONSE["content"]["text/html"] = TEXT
 
 
 @router.get(
     "/recommendations/{id}/bill-of-materials",
     operation_id="getBillOfMaterials",
     response_model=MaterialsShown,
-    responses={**problems(404, 422, 503), 200: WRITTEN},
+    responses={**problem_responses(404, 422, 503), 200: FILE_RESPONSE},
     summary="Get the bill of materials of one ranked option",
 )
 def get_bill_of_materials(
@@ -60,20 +60,20 @@ def get_bill_of_materials(
     memo with a quote request. The bill is generated from the stored answer, so later price changes do not affect it.
     """
     body, supply = (orjson.loads(kept) for kept in answers.whole(id))
-    settlement = asked.settlement()
+    settlement = asked.to_settlement()
     bill = bill_of(body, supply, asked.rank, settlement)
     if asked.format == "html":
         others = [bill_of(body, supply, rank, settlement) for rank in options_shown(body, asked.rank)]
-        return _file(html_bytes(body, others, bill), bill, "html", "text/html", "html", ALONE)
+        return _file_response(html_bytes(body, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
     media_type, ending, written = FORMATS[asked.format]
-    return _file(written(bill), bill, asked.format, media_type, ending)
+    return _file_response(written(bill), bill, asked.format, media_type, ending)
 
 
-def _file(
+def _file_response(
     content: bytes, bill: Bill, kind: str, media_type: str, ending: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Returns a document with its file name."""
-    way = "inline" if kind in SHOWN else "attachment"
+    way = "inline" if kind in DISPLAYED_FORMATS else "attachment"
     name = f"bill-of-materials-{bill.answer}-{bill.rank}.{ending}"
     named = {"Content-Disposition": f'{way}; filename="{name}"', **(headers or {})}
     return Response(content, media_type=media_type, headers=named)

@@ -13,7 +13,7 @@ from app import telemetry
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 
-async def metrics() -> Response:
+async def get_metrics() -> Response:
     """Returns the metrics of all workers, whichever worker answers. A separate thread reads them, so requests do not
     wait.
     """
@@ -24,4 +24,4 @@ async def metrics() -> Response:
 def install(app: FastAPI, *, on: bool) -> None:
     """Serves /metrics if the settings enable it. It is for operators and not part of the API document."""
     if on:
-        app.get("/metrics", include_in_schema=False)(metrics)
+        app.get("/metrics", include_in_schema=False)(get_metrics)

@@ -12,11 +12,11 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
 from app.api.body import FORM, XML, read_form, read_raw
-from app.api.deps import AtDesk
-from app.api.front import broke
-from app.api.problems import Malformed
-from app.api.routes.sessions import PRIVATE, page_of
-from app.api.schemas.base import NAMED
+from app.api.deps import OptionalDesk
+from app.api.front import log_unexpected_error
+from app.api.problems import MalformedRequest
+from app.api.routes.sessions import PRIVATE, private_page
+from app.api.schemas.base import COMPONENT_KEY
 from app.db import DatabaseError
 from app.procurement.desk import Desk
 from app.procurement.pages import refused_page
@@ -38,7 +38,7 @@ HTML = {"text/html": {"schema": {"type": "string"}}}
     response_class=Response,
     summary="Open a punch-out session with a cXML PunchOutSetupRequest",
 )
-async def post_punchout(request: Request, desk: AtDesk) -> Response:
+async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
     """Opens a session if the shared secret matches the one set for the sender's identity. Returns a
     PunchOutSetupResponse with
     the session's start page, or a Status with the reason: 400 incomplete request, 401 wrong secret, 403 return
@@ -48,26 +48,26 @@ async def post_punchout(request: Request, desk: AtDesk) -> Response:
     now = datetime.now(UTC)
     try:
         raw = await read_raw(request, XML, request.app.state.settings.max_body_bytes)
-        reply = await run_in_threadpool(_there(desk).opened, raw, now=now)
+        reply = await run_in_threadpool(_require_desk(desk).opened, raw, now=now)
     except Refused as error:
-        reply = _status(error.status, error.detail, now)
-    except Malformed as error:
-        reply = _status(BAD_REQUEST, error.detail, now)
+        reply = _status_reply(error.status, error.detail, now)
+    except MalformedRequest as error:
+        reply = _status_reply(BAD_REQUEST, error.detail, now)
     except DatabaseError:
-        reply = _status(TEMPORARY_ERROR, "The database is not available. Retry shortly.", now)
+        reply = _status_reply(TEMPORARY_ERROR, "The database is not available. Retry shortly.", now)
     except Exception as error:
-        broke(request.scope, error)
-        reply = _status(INTERNAL_ERROR, "An internal error occurred and was logged.", now)
+        log_unexpected_error(request.scope, error)
+        reply = _status_reply(INTERNAL_ERROR, "An internal error occurred and was logged.", now)
     return Response(reply, media_type="text/xml; charset=utf-8", headers=PRIVATE)
 
 
-def _there(desk: Desk | None) -> Desk:
+def _require_desk(desk: Desk | None) -> Desk:
     if desk is None:
         raise Refused(NOT_IMPLEMENTED, "Punch-out is not configured: the settings contain no buyer or no public URL.")
     return desk
 
 
-def _status(status: int, detail: str, now: datetime) -> bytes:
+def _status_reply(status: int, detail: str, now: datetime) -> bytes:
     log.warning("punchout_refused", status=status, detail=detail)
     return status_bytes(f"{now.timestamp():.6f}", now.isoformat(timespec="seconds"), status, detail)
 
@@ -83,7 +83,7 @@ OCI = {
 }
 STRING = {"type": "string"}
 OCI_FORM = {
-    NAMED: "OciCall",
+    COMPONENT_KEY: "OciCall",
     "type": "object",
     "properties": {name: {**STRING, "description": said} for name, said in OCI.items()},
     "examples": [{"USERNAME": "buyer", "PASSWORD": "a shared secret", "HOOK_URL": "https://srm.example.com/basket"}],
@@ -107,11 +107,11 @@ ENTRY: dict[str, Any] = {
     },
     **ENTRY,
 )
-async def get_oci(request: Request, desk: AtDesk) -> Response:
+async def get_oci(request: Request, desk: OptionalDesk) -> Response:
     """Takes USERNAME, PASSWORD and HOOK_URL, as SAP sends them. Use POST where possible: passwords in URLs end up in
     logs.
     """
-    return await _entered(desk, request.query_params)
+    return await _open_oci_session(desk, request.query_params)
 
 
 @router.post(
@@ -123,22 +123,22 @@ async def get_oci(request: Request, desk: AtDesk) -> Response:
     },
     **ENTRY,
 )
-async def post_oci(request: Request, desk: AtDesk) -> Response:
+async def post_oci(request: Request, desk: OptionalDesk) -> Response:
     """Takes the same fields as a form in the body."""
     try:
         fields = await read_form(request)
-    except Malformed as error:
-        return page_of(refused_page("No session", error.detail), status=400)
-    return await _entered(desk, fields)
+    except MalformedRequest as error:
+        return private_page(refused_page("No session", error.detail), status=400)
+    return await _open_oci_session(desk, fields)
 
 
-async def _entered(desk: Desk | None, fields: Mapping[str, str]) -> Response:
+async def _open_oci_session(desk: Desk | None, fields: Mapping[str, str]) -> Response:
     try:
-        address = await run_in_threadpool(_there(desk).entered, fields, now=datetime.now(UTC))
+        address = await run_in_threadpool(_require_desk(desk).entered, fields, now=datetime.now(UTC))
     except Refused as error:
         log.warning("punchout_refused", status=error.status, detail=error.detail)
         status = 404 if error.status == NOT_IMPLEMENTED else error.status
-        return page_of(refused_page("No session", error.detail), status=status)
+        return private_page(refused_page("No session", error.detail), status=status)
     except DatabaseError:
-        return page_of(refused_page("No session", "The database is not available. Retry shortly."), status=503)
+        return private_page(refused_page("No session", "The database is not available. Retry shortly."), status=503)
     return Response(status_code=303, headers={"Location": address, **PRIVATE})

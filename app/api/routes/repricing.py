@@ -9,10 +9,10 @@ import orjson
 from fastapi import APIRouter, Depends, Path, Query
 from fastapi.responses import Response
 
-from app.api.answering import NOT_STORED, answer_to, request_of
-from app.api.body import no_body
-from app.api.deps import Answers, AtTurn, Snapshots, Today
-from app.api.openapi import problems
+from app.api.answering import NOT_STORED, find_or_compute_answer, load_stored_request
+from app.api.body import reject_body
+from app.api.deps import Answers, ShortSlot, Snapshots, Today
+from app.api.openapi import problem_responses
 from app.api.repricing import machines_today
 from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_json
 from app.api.sized import json_bytes
@@ -29,8 +29,8 @@ router = APIRouter(tags=["sizing"])
     "/recommendations/{id}/reprice",
     operation_id="repriceRecommendation",
     response_model=RepriceResponse,
-    responses=problems(400, 404, 422, 429, 503),
-    dependencies=[Depends(no_body)],
+    responses=problem_responses(400, 404, 422, 429, 503),
+    dependencies=[Depends(reject_body)],
     summary="Price a stored answer again",
 )
 async def post_reprice(
@@ -38,7 +38,7 @@ async def post_reprice(
     asked: Annotated[RepriceQuery, Query()],
     answers: Answers,
     catalog_store: Snapshots,
-    turn: AtTurn,
+    turn: ShortSlot,
     today: Today,
 ) -> Response:
     """Returns today's price of the stored option, line by line with the reason for each change, and today's answer to
@@ -46,10 +46,10 @@ async def post_reprice(
     request, which is stored. The old answer and its status do not change. Repeated calls on one day return the same
     result. The call takes no body.
     """
-    return await turn.shared(repriced, id, asked.rank, answers, catalog_store, today)
+    return await turn.answer_shared(compute_repricing, id, asked.rank, answers, catalog_store, today)
 
 
-def repriced(identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
+def compute_repricing(identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.whole(identity))
     directory = catalog_store.directory()
@@ -58,7 +58,7 @@ def repriced(identity: str, rank: int, answers: AnswerStore, catalog_store: Cata
         then = bill_of(stored, supply, rank, Settlement())
         machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
 
-    kept = answer_to(request_of(stored, as_of=None), directory, catalog_store, answers, today)
+    kept = find_or_compute_answer(load_stored_request(stored, as_of=None), directory, catalog_store, answers, today)
 
     now = orjson.loads(kept.body)
     names = {a.slug: a.name for a in directory.market.accelerators}

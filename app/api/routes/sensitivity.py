@@ -9,12 +9,12 @@ import orjson
 from fastapi import APIRouter, Path
 from fastapi.responses import Response
 
-from app.api.answering import catalog_json, request_of
-from app.api.deps import Answers, AtLongTurn, Snapshots
-from app.api.flips import RequestProbe, flips_of
-from app.api.openapi import problems
-from app.api.patterns import Saving, patterns_of, savings_of, usd_of
-from app.api.questions import recommend_question
+from app.api.answering import catalog_json, load_stored_request
+from app.api.deps import Answers, LongSlot, Snapshots
+from app.api.flips import RequestProbe, find_breakpoints
+from app.api.openapi import problem_responses
+from app.api.patterns import Saving, open_patterns, rank_savings, first_cost_usd
+from app.api.questions import build_recommend_question
 from app.api.schemas.flips import SensitivityShown, sensitivity_json
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
@@ -27,14 +27,14 @@ router = APIRouter(tags=["sizing"])
     "/recommendations/{id}/sensitivity",
     operation_id="getSensitivity",
     response_model=SensitivityShown,
-    responses=problems(404, 422, 429, 503),
+    responses=problem_responses(404, 422, 429, 503),
     summary="Find the changes that make another accelerator rank first",
 )
 async def get_sensitivity(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")],
     answers: Answers,
     catalog_store: Snapshots,
-    turn: AtLongTurn,
+    turn: LongSlot,
 ) -> Response:
     """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
     makes
@@ -42,28 +42,28 @@ async def get_sensitivity(
     seconds.
     Uses today's prices; their age counts to the date of the answer.
     """
-    return await turn.shared(moved, id, answers, catalog_store)
+    return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
 
 
 def cheaper_patterns(asker: RequestProbe) -> tuple[list[Saving], int]:
     """Returns the open patterns that save money, and the number of patterns tested."""
-    question = recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
-    patterns = list(patterns_of(asker.request, question, asker.catalog_store.smaller_model))
-    now = asker.answered({})
-    usd = None if now is None else usd_of(now)
-    return savings_of(patterns, usd, asker.answered, question.assumptions.near_tie_share), len(patterns)
+    question = build_recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
+    patterns = list(open_patterns(asker.request, question, asker.catalog_store.smaller_model))
+    now = asker.feasible_answer({})
+    usd = None if now is None else first_cost_usd(now)
+    return rank_savings(patterns, usd, asker.feasible_answer, question.assumptions.near_tie_share), len(patterns)
 
 
-def moved(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
+def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
     stored = orjson.loads(answers.get(identity)[0])
-    request = request_of(stored)
+    request = load_stored_request(stored)
     directory = catalog_store.directory()
     asker = RequestProbe(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
     names = {a.slug: a.name for a in directory.market.accelerators}
-    first, flips, holds = flips_of(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])
+    first, flips, holds = find_breakpoints(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])
     savings, tried = cheaper_patterns(asker)
     head = {"id": identity, "catalog": catalog_json(directory.market)}
-    shown = {**head, **sensitivity_json(first, flips, holds, savings), "asked": len(asker.known) + tried}
+    shown = {**head, **sensitivity_json(first, flips, holds, savings), "asked": len(asker.results) + tried}
     return Response(json_bytes(shown), media_type="application/json")

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.deps import Snapshots
-from app.api.naming import Naming
-from app.api.openapi import problems
+from app.api.naming import NameResolver
+from app.api.openapi import problem_responses
 from app.api.schemas.support import SupportAnswer, SupportQuery, support_json
 from app.sizing.hardware.answered import PairQuery, answer_pair
 from app.sizing.model.tasks import ModelTask
@@ -23,15 +23,15 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
     operation_id="support",
     summary="Check support of an engine on an accelerator",
     response_model=SupportAnswer,
-    responses=problems(404, 422, 503),
+    responses=problem_responses(404, 422, 503),
 )
 def get_support(query: Annotated[SupportQuery, Query()], catalog_store: Snapshots) -> Response:
     """Returns whether the software runs: `documented` (a source says so), `expected` (derived from rules) or `refused`
     (a rule
     forbids it). Omitted filters (format, phase, method, kind of model) return every value.
     """
-    naming = Naming(catalog_store.directory())
-    engine, named = naming.engine(query.engine, "engine"), naming.accelerator(query.accelerator, "accelerator")
+    naming = NameResolver(catalog_store.directory())
+    engine, named = naming.resolve_engine(query.engine, "engine"), naming.resolve_accelerator(query.accelerator, "accelerator")
     naming.raise_problems()
     assert named is not None
     market, (slug,) = naming.market, named.accelerators

@@ -25,7 +25,7 @@ ANSWERS: dict[int | str, dict[str, Any]] = {
 @router.post(
     STORED, operation_id="recommendationStored", status_code=204, responses=ANSWERS, summary="An answer was stored"
 )
-def stored(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
+def notify_stored(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
     """Sent after an answer was stored. Reply with a 2xx status within 10 s. Any other reply is retried, except 410."""
 
 
@@ -36,7 +36,7 @@ def stored(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -
     responses=ANSWERS,
     summary="An approval status changed",
 )
-def status(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
+def notify_status(notice: Notice, id: Id, timestamp: Timestamp, signature: Signature) -> None:
     """Sent after the status of an answer changed to approved, ordered or superseded. Replies as for the stored
     event.
     """

@@ -7,12 +7,12 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, rounded
+from app.api.schemas.base import ResponseModel, round_value
 from app.calibration.report import FAMILY_REASONS, Errors, Report, Slice, link_of
 from app.sizing.evidence import Compared
 
 
-class ErrorsShown(Shown):
+class ErrorsShown(ResponseModel):
     """Errors of predictions against measurements."""
 
     median: float = Field(description="Median absolute relative error.")
@@ -20,7 +20,7 @@ class ErrorsShown(Shown):
     bias: float = Field(description="Median of predicted over measured; above 1 is predicted too high.")
 
 
-class SliceShown(Shown):
+class SliceShown(ResponseModel):
     """Errors of one metric in one slice of the measurements."""
 
     metric: str
@@ -39,7 +39,7 @@ class SliceShown(Shown):
     kept: float = Field(description="Back-test: share of unseen results at least as good as the 80 % confidence plan.")
 
 
-class WorstShown(Shown):
+class WorstShown(ResponseModel):
     """One of the largest errors."""
 
     measurement: str
@@ -54,7 +54,7 @@ class WorstShown(Shown):
     unit: str
 
 
-class CacheShown(Shown):
+class CacheShown(ResponseModel):
     """Predicted sizes of KV caches against start-up logs."""
 
     logs: int
@@ -63,7 +63,7 @@ class CacheShown(Shown):
     left_out: dict[str, int]
 
 
-class ScaleUpsShown(Shown):
+class ScaleUpsShown(ResponseModel):
     """Errors of predicted scaling for runs published at several sizes, in percentage points of efficiency. Each
     prediction excludes its source.
     """
@@ -73,7 +73,7 @@ class ScaleUpsShown(Shown):
     p90_points: float
 
 
-class PeaksShown(Shown):
+class PeaksShown(ResponseModel):
     """Errors of predicted peak memory for one part of the published runs; each prediction excludes its source."""
 
     part: str = Field(description="Property that defines the slice.")
@@ -89,7 +89,7 @@ class PeaksShown(Shown):
     width: float = Field(description="Median ratio of the interval's upper to its lower end.")
 
 
-class RunsShown(Shown):
+class RunsShown(ResponseModel):
     """Published runs estimated by /estimate with their own layouts."""
 
     asked: int
@@ -97,7 +97,7 @@ class RunsShown(Shown):
     by_source: dict[str, list[int]] = Field(description="Misfits and estimated runs for each source with misfits.")
 
 
-class AccuracyResponse(Shown):
+class AccuracyResponse(ResponseModel):
     """Errors overall and by slice."""
 
     snapshot: str
@@ -138,26 +138,26 @@ DEFINITIONS = {
 }
 
 
-def _errors(e: Errors) -> dict[str, Any]:
-    return {"median": rounded(e.median, 4), "p90": rounded(e.p90, 4), "bias": rounded(e.bias, 4)}
+def _errors_json(e: Errors) -> dict[str, Any]:
+    return {"median": round_value(e.median, 4), "p90": round_value(e.p90, 4), "bias": round_value(e.bias, 4)}
 
 
-def _slice(s: Slice) -> dict[str, Any]:
+def _slice_json(s: Slice) -> dict[str, Any]:
     return {
         "metric": s.metric,
         "value": s.value,
         "rows": s.rows,
         "sources": s.sources,
-        "unseen_source": _errors(s.held_out),
-        "in_sample": _errors(s.in_sample),
-        "coverage": rounded(s.intervals.coverage, 4),
-        "width": rounded(s.intervals.width, 4),
-        "interval_score": rounded(s.intervals.score, 4),
-        "kept": rounded(s.intervals.kept, 4),
+        "unseen_source": _errors_json(s.held_out),
+        "in_sample": _errors_json(s.in_sample),
+        "coverage": round_value(s.intervals.coverage, 4),
+        "width": round_value(s.intervals.width, 4),
+        "interval_score": round_value(s.intervals.score, 4),
+        "kept": round_value(s.intervals.kept, 4),
     }
 
 
-def _worst(c: Compared) -> dict[str, Any]:
+def _worst_json(c: Compared) -> dict[str, Any]:
     return {
         "measurement": c.measurement,
         "source": c.reference,
@@ -166,8 +166,8 @@ def _worst(c: Compared) -> dict[str, Any]:
         "accelerator": c.setting.accelerator,
         "engine": c.setting.engine,
         "metric": c.metric,
-        "measured": rounded(c.measured),
-        "predicted": rounded(c.held_out),
+        "measured": round_value(c.measured),
+        "predicted": round_value(c.held_out),
         "unit": c.unit,
     }
 
@@ -178,13 +178,13 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
     return {
         "snapshot": snapshot,
         "definitions": DEFINITIONS,
-        "overall": [_slice(s) for s in report.overall],
-        "by": {name: [_slice(s) for s in slices] for name, slices in report.by.items()},
-        "worst": [_worst(c) for c in report.worst],
+        "overall": [_slice_json(s) for s in report.overall],
+        "by": {name: [_slice_json(s) for s in slices] for name, slices in report.by.items()},
+        "worst": [_worst_json(c) for c in report.worst],
         "kv_cache": {
             "logs": len(off),
-            "median": rounded(off[len(off) // 2], 4),
-            "p90": rounded(off[int(0.9 * (len(off) - 1))], 4),
+            "median": round_value(off[len(off) // 2], 4),
+            "p90": round_value(off[int(0.9 * (len(off) - 1))], 4),
             "left_out": notes["kv_cache_left_out"],
         },
         "left_out": notes["left_out"],

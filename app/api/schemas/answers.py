@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Component, Shown
+from app.api.schemas.base import Component, ResponseModel
 from app.api.schemas.bill import PartShown
 from app.api.schemas.classes import SharedShown
 from app.api.schemas.day import DayShown
@@ -30,7 +30,7 @@ from app.api.schemas.scaling import ScalingShown
 from app.api.schemas.ways import AlternativeShown, CheaperShown, HostedApiShown
 
 
-class SpeculativeShown(Shown):
+class SpeculativeShown(ResponseModel):
     """Speculative decoding, as requested."""
 
     method: DraftingName
@@ -60,7 +60,7 @@ class DeploymentShown(ReplicaShown):
     pools: PoolsShown | None = None
 
 
-class IntervalShown(Shown):
+class IntervalShown(ResponseModel):
     """The 80 % interval of one figure."""
 
     quantity: str
@@ -69,7 +69,7 @@ class IntervalShown(Shown):
     high: float
 
 
-class LevelShown(Shown):
+class LevelShown(ResponseModel):
     """Hardware needed to meet all requirements at one confidence level; null if no number of these accelerators is
     enough.
     """
@@ -80,7 +80,7 @@ class LevelShown(Shown):
     usd_total: float | None = Field(None, description="Cost of a run at the duration with this confidence.")
 
 
-class ConfidenceShown(Shown):
+class ConfidenceShown(ResponseModel):
     """Probability that this deployment meets the requirements."""
 
     asked: float
@@ -90,7 +90,7 @@ class ConfidenceShown(Shown):
     by_level: list[LevelShown]
 
 
-class VerificationShown(Shown):
+class VerificationShown(ResponseModel):
     """The one benchmark that would reduce the uncertainty most."""
 
     command: str
@@ -101,7 +101,7 @@ class VerificationShown(Shown):
     decides: str = Field(description="Which result would change the decision, and how much that saves.")
 
 
-class BreakdownShown(Shown):
+class BreakdownShown(ResponseModel):
     """Time of one optimizer step by component, in seconds; the components sum to the step time."""
 
     compute: float
@@ -111,7 +111,7 @@ class BreakdownShown(Shown):
     input: float
 
 
-class ClusterShown(Shown):
+class ClusterShown(ResponseModel):
     """What a cluster needs in addition to its accelerators and storage. The storage rates are required_storage and
     required_ingest.
     """
@@ -125,7 +125,7 @@ class ClusterShown(Shown):
     cooling_kw: float
 
 
-class MaximumShown(Shown):
+class MaximumShown(ResponseModel):
     """The largest value that fits, and the smallest tested value that does not."""
 
     quantity: str
@@ -134,7 +134,7 @@ class MaximumShown(Shown):
     unit: str
 
 
-class PerformanceShown(Shown):
+class PerformanceShown(ResponseModel):
     """Performance of the whole deployment with idle spares. For a request rate, throughputs are the capacity within the
     SLO.
 
@@ -186,7 +186,7 @@ class PerformanceShown(Shown):
     )
 
 
-class CostShown(Shown):
+class CostShown(ResponseModel):
     """Cost of renting the deployment, or of buying and running it."""
 
     usd_per_hour: float | None
@@ -213,7 +213,7 @@ class CostShown(Shown):
     )
 
 
-class EvidenceShown(Shown):
+class EvidenceShown(ResponseModel):
     """The number that supports a reason."""
 
     quantity: str
@@ -221,7 +221,7 @@ class EvidenceShown(Shown):
     unit: str
 
 
-class ReasonShown(Shown):
+class ReasonShown(ResponseModel):
     """One reason, in words and with its number."""
 
     code: str
@@ -229,7 +229,7 @@ class ReasonShown(Shown):
     evidence: EvidenceShown
 
 
-class StepShown(Shown):
+class StepShown(ResponseModel):
     """One evaluated formula with its inputs, so that readers can recompute it."""
 
     name: str
@@ -240,7 +240,7 @@ class StepShown(Shown):
     source: str
 
 
-class NearestShown(Shown):
+class NearestShown(ResponseModel):
     """A published result for a similar deployment, with the predicted value."""
 
     source: str
@@ -254,14 +254,14 @@ class NearestShown(Shown):
     unit: str
 
 
-class NoticeShown(Shown):
+class NoticeShown(ResponseModel):
     """A point to check before you buy."""
 
     code: str
     text: str
 
 
-class AssumedShown(Shown):
+class AssumedShown(ResponseModel):
     """A value that the answer is based on but the request did not have to set: assumed, derived, or set by the request
     instead of the default. GET /catalog/assumptions lists every number that a request may replace.
     """
@@ -275,7 +275,7 @@ class AssumedShown(Shown):
     range: list[float] | None = Field(description="Smallest and largest allowed value; null for text.")
 
 
-class EstimateShown(Shown):
+class EstimateShown(ResponseModel):
     """Predicted result of one deployment. If `fits` is false, it has a reason and, if known, the memory."""
 
     deployment: DeploymentShown
@@ -330,7 +330,7 @@ class RecommendationShown(EstimateShown):
     confidence: ConfidenceShown
 
 
-class RejectedShown(Shown):
+class RejectedShown(ResponseModel):
     """A rejected accelerator type, with the missed requirement."""
 
     accelerator: str
@@ -342,14 +342,14 @@ class RejectedShown(Shown):
     unit: str | None = None
 
 
-class CatalogShown(Shown):
+class CatalogShown(ResponseModel):
     """Version of the catalog and age of its prices."""
 
     snapshot: str
     prices_as_of: str
 
 
-class ConsideredShown(Shown):
+class ConsideredShown(ResponseModel):
     """Number of accelerator types and plans evaluated before the ranking."""
 
     accelerators: int
@@ -357,7 +357,7 @@ class ConsideredShown(Shown):
     feasible_accelerators: int
 
 
-class ChangeShown(Shown):
+class ChangeShown(ResponseModel):
     """A change to the request and its effect."""
 
     change: str
@@ -367,7 +367,7 @@ class ChangeShown(Shown):
     )
 
 
-class RecommendResponse(Shown):
+class RecommendResponse(ResponseModel):
     """Ranked hardware options with reasons. The same request on the same catalog version gives the same answer, byte
     for byte.
     """

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-NAMED = "x-named"  # schema key that marks a future named component
+COMPONENT_KEY = "x-named"  # schema key that marks a future named component
 
 
 @dataclass(frozen=True)
@@ -19,54 +19,54 @@ class Component:
     name: str
 
     def __get_pydantic_json_schema__(self, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {**handler(core_schema), NAMED: self.name}
+        return {**handler(core_schema), COMPONENT_KEY: self.name}
 
 
-def shown_as(*examples: dict[str, Any]) -> ConfigDict:
+def with_examples(*examples: dict[str, Any]) -> ConfigDict:
     """Model configuration with examples for the OpenAPI document."""
     return ConfigDict(json_schema_extra={"examples": [*examples]})
 
 
-class Wire(BaseModel):
+class RequestModel(BaseModel):
     """Base class of request schemas: strict, frozen, no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Shown(BaseModel):
+class ResponseModel(BaseModel):
     """Base class of response schemas: documents the response and lets tests validate it."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def _plain(text: str) -> str:
+def _require_text(text: str) -> str:
     if not text.strip():
         raise ValueError("must not be blank")
     return text
 
 
-def printable(text: str) -> str:
+def require_printable(text: str) -> str:
     """The text, if every document format can contain it. Raises ValueError for blank or non-printable text."""
     if not text.isprintable() or not text.strip():
         raise ValueError("must be printable text")
     return text
 
 
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_plain)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_require_text)]
 
 
-Words = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(printable)]
+PrintableText = Annotated[str, Field(min_length=1, max_length=120), AfterValidator(require_printable)]
 
 
-def _whole(value: Any) -> Any:
+def _to_integer(value: Any) -> Any:
     return int(value) if type(value) is float and value.is_integer() else value
 
 
 # Accepts floats without a fraction as integers, as JSON Schema does: 4.0 is 4.
-WHOLE = BeforeValidator(_whole)
+INTEGER_VALUED = BeforeValidator(_to_integer)
 
 
-def rounded(value: Any, digits: int = 6) -> Any:
+def round_value(value: Any, digits: int = 6) -> Any:
     """A number rounded to `digits` significant digits; any other value unchanged, and None for a number that is not
     finite.
     """
@@ -78,6 +78,6 @@ def rounded(value: Any, digits: int = 6) -> Any:
     return int(short) if short.is_integer() and abs(short) < 1e15 else short
 
 
-def present(**values: Any) -> dict[str, Any]:
+def rounded_fields(**values: Any) -> dict[str, Any]:
     """The values that are not None, rounded: the answer omits fields that do not apply."""
-    return {k: rounded(v) for k, v in values.items() if v is not None}
+    return {k: round_value(v) for k, v in values.items() if v is not None}

@@ -12,7 +12,7 @@ from app.api.schemas.ways import hosted_json
 from app.sizing.result import Estimate
 
 
-def beside_json(e: Estimate) -> dict[str, Any]:
+def ancillary_json(e: Estimate) -> dict[str, Any]:
     """The accompanying parts of an estimate that it has, as JSON."""
     hosted, packing, shared = e.hosted_api, e.packing, e.shared
     return {

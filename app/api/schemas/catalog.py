@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Shown, Words, rounded
+from app.api.schemas.base import ResponseModel, PrintableText, round_value
 from app.api.schemas.names import (
     CommitmentName,
     PhaseName,
@@ -31,48 +31,48 @@ class Page(BaseModel):
 
 
 class AcceleratorFilter(Page):
-    q: Words | None = Field(None, description="A name or part of a name: h100, RTX 4090, mi300.")
-    vendor: Words | None = None
-    kind: Words | None = None
-    family: Words | None = None
-    segment: Words | None = None
+    q: PrintableText | None = Field(None, description="A name or part of a name: h100, RTX 4090, mi300.")
+    vendor: PrintableText | None = None
+    kind: PrintableText | None = None
+    family: PrintableText | None = None
+    segment: PrintableText | None = None
 
 
 class SystemFilter(Page):
-    accelerator: Words | None = None
-    provider: Words | None = None
-    kind: Words | None = None
+    accelerator: PrintableText | None = None
+    provider: PrintableText | None = None
+    kind: PrintableText | None = None
 
 
 class OfferFilter(Page):
-    accelerator: Words | None = None
-    provider: Words | None = None
-    region: Words | None = None
-    pricing_model: Words | None = None
-    instance_type: Words | None = None
+    accelerator: PrintableText | None = None
+    provider: PrintableText | None = None
+    region: PrintableText | None = None
+    pricing_model: PrintableText | None = None
+    instance_type: PrintableText | None = None
 
 
 class ModelFilter(Page):
-    q: Words | None = Field(None, description="Words of a model id or alias, in any order.")
-    modality: Words | None = None
-    family: Words | None = None
+    q: PrintableText | None = Field(None, description="Words of a model id or alias, in any order.")
+    modality: PrintableText | None = None
+    family: PrintableText | None = None
 
 
 class EngineFilter(Page):
-    engine: Words | None = None
-    accelerator_family: Words | None = None
-    phase: Words | None = None
+    engine: PrintableText | None = None
+    accelerator_family: PrintableText | None = None
+    phase: PrintableText | None = None
 
 
 class PriceFilter(Page):
-    accelerator: Words | None = None
-    provider: Words | None = None
-    region: Words | None = None
-    instance_type: Words | None = None
-    pricing_model: Words | None = None
+    accelerator: PrintableText | None = None
+    provider: PrintableText | None = None
+    region: PrintableText | None = None
+    instance_type: PrintableText | None = None
+    pricing_model: PrintableText | None = None
 
 
-class Sourced(Shown):
+class Sourced(ResponseModel):
     source: str
     as_of: str
 
@@ -191,7 +191,7 @@ class EngineShown(Sourced):
     confidence: TrustName
 
 
-class PriceRowShown(Shown):
+class PriceRowShown(ResponseModel):
     """A price observed on a given day."""
 
     provider: str
@@ -205,86 +205,86 @@ class PriceRowShown(Shown):
     source: str
 
 
-class AcceleratorList(Shown):
+class AcceleratorList(ResponseModel):
     """Accelerator types, by slug."""
 
     items: list[AcceleratorShown]
     next_cursor: str | None
 
 
-class SystemList(Shown):
+class SystemList(ResponseModel):
     """Machines, by slug."""
 
     items: list[SystemShown]
     next_cursor: str | None
 
 
-class OfferList(Shown):
+class OfferList(ResponseModel):
     """Current hourly prices."""
 
     items: list[OfferRowShown]
     next_cursor: str | None
 
 
-class ModelList(Shown):
+class ModelList(ResponseModel):
     """Models, by name."""
 
     items: list[ModelShown]
     next_cursor: str | None
 
 
-class EngineList(Shown):
+class EngineList(ResponseModel):
     """Engines and frameworks by accelerator family."""
 
     items: list[EngineShown]
     next_cursor: str | None
 
 
-class PriceList(Shown):
+class PriceList(ResponseModel):
     """Price history: earlier observed prices."""
 
     items: list[PriceRowShown]
     next_cursor: str | None
 
 
-def _same(row: Any, shown: type[Shown]) -> dict[str, Any]:
+def _unchanged_fields(row: Any, shown: type[ResponseModel]) -> dict[str, Any]:
     """The fields of a catalog row that the response shows with the same name and unit."""
-    return {n: rounded(getattr(row, n)) for n in shown.model_fields if hasattr(row, n)}
+    return {n: round_value(getattr(row, n)) for n in shown.model_fields if hasattr(row, n)}
 
 
-def _per(value: float | None, unit: float) -> Any:
-    return None if value is None else rounded(value / unit)
+def _in_unit(value: float | None, unit: float) -> Any:
+    return None if value is None else round_value(value / unit)
 
 
 def accelerator_json(r: Any) -> dict[str, Any]:
     rates = {n: getattr(r, f"{n}_flops_per_s") for n in RATE_NAMES}
     prices = [r.list_price_usd_low, r.list_price_usd_high]
     return {
-        **_same(r, AcceleratorShown),
-        "memory_gib": _per(r.memory_bytes, GIB),
-        "memory_gb_per_s": _per(r.memory_bytes_per_s, GB),
-        "tflops": {k: rounded(v / TERA) for k, v in rates.items() if v is not None},
-        "scaleup_gb_per_s": _per(r.scaleup_bytes_per_s, GB),
+        **_unchanged_fields(r, AcceleratorShown),
+        "memory_gib": _in_unit(r.memory_bytes, GIB),
+        "memory_gb_per_s": _in_unit(r.memory_bytes_per_s, GB),
+        "tflops": {k: round_value(v / TERA) for k, v in rates.items() if v is not None},
+        "scaleup_gb_per_s": _in_unit(r.scaleup_bytes_per_s, GB),
         "list_price_usd": None if None in prices else prices,
     }
 
 
 def system_json(r: Any) -> dict[str, Any]:
     return {
-        **_same(r, SystemShown),
-        "ram_gib": _per(r.ram_bytes, GIB),
-        "network_gbit_per_s": None if r.network_bytes_per_s is None else rounded(r.network_bytes_per_s * 8 / GB),
-        "power_kw": _per(r.power_w, 1e3),
+        **_unchanged_fields(r, SystemShown),
+        "ram_gib": _in_unit(r.ram_bytes, GIB),
+        "network_gbit_per_s": None if r.network_bytes_per_s is None else round_value(r.network_bytes_per_s * 8 / GB),
+        "power_kw": _in_unit(r.power_w, 1e3),
     }
 
 
 def offer_json(r: Any) -> dict[str, Any]:
-    return {**_same(r, OfferRowShown), "commitment": PricingModel(r.pricing_model).commitment.value}
+    return {**_unchanged_fields(r, OfferRowShown), "commitment": PricingModel(r.pricing_model).commitment.value}
 
 
 def model_json(r: Any) -> dict[str, Any]:
     return {
-        **_same(r, ModelShown),
+        **_unchanged_fields(r, ModelShown),
         "parameters": int(r.total_params),
         "active_parameters": int(r.active_params),
         "aliases": list(r.facts.get("aliases", [])),
@@ -293,20 +293,20 @@ def model_json(r: Any) -> dict[str, Any]:
 
 def engine_json(r: Any) -> dict[str, Any]:
     return {
-        **_same(r, EngineShown),
+        **_unchanged_fields(r, EngineShown),
         "weight_formats": [f for f in r.weight_formats.split("|") if f],
         "kv_formats": [f for f in r.kv_formats.split("|") if f],
     }
 
 
 def price_json(r: Any) -> dict[str, Any]:
-    return _same(r, PriceRowShown)
+    return _unchanged_fields(r, PriceRowShown)
 
 
 RowJson = Callable[[Any], dict[str, Any]]
 
 
-class AssumptionShown(Shown):
+class AssumptionShown(ResponseModel):
     """A numeric assumption of the engine: its default value and the range that a request may set."""
 
     name: str
@@ -319,7 +319,7 @@ class AssumptionShown(Shown):
     as_of: str = Field(description="Year and month of the source or decision.")
 
 
-class AssumptionList(Shown):
+class AssumptionList(ResponseModel):
     """Assumptions, by name."""
 
     items: list[AssumptionShown]

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import Name, Shown, Wire, present, rounded, shown_as
+from app.api.schemas.base import Name, ResponseModel, RequestModel, rounded_fields, round_value, with_examples
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.slo import SloSpec
 from app.sizing.values.classes import SharedFleet
@@ -16,17 +16,17 @@ LENGTHS = "A number is a mean; the assumption length_p95_to_mean gives the sprea
 DIGITS = 4
 
 
-class Users(Wire):
+class Users(RequestModel):
     """A number of users instead of a rate; the busy-hour rule converts it to peak requests per second."""
 
     count: Annotated[float, Field(gt=0, le=1e9)]
     requests_per_hour_each: Annotated[float, Field(gt=0, le=1e5)]
 
 
-class TrafficClassSpec(Wire):
+class TrafficClassSpec(RequestModel):
     """One class of requests; its rate is peak_requests_per_s or users."""
 
-    model_config = shown_as(
+    model_config = with_examples(
         {
             "name": "interactive",
             "peak_requests_per_s": 8,
@@ -48,7 +48,7 @@ class TrafficClassSpec(Wire):
     slo: SloSpec | None = Field(None, description="Latency limits of this class. Default: typical limits for the task.")
 
     @model_validator(mode="after")
-    def _one_rate(self) -> TrafficClassSpec:
+    def _check_rate(self) -> TrafficClassSpec:
         if (self.peak_requests_per_s is None) == (self.users is None):
             raise ValueError("set exactly one of peak_requests_per_s and users in each class")
         peak, average = self.peak_requests_per_s, self.average_requests_per_s
@@ -56,19 +56,19 @@ class TrafficClassSpec(Wire):
             raise ValueError("average_requests_per_s must not exceed the peak")
         return self
 
-    def traffic(self) -> dict[str, Any]:
+    def traffic_fields(self) -> dict[str, Any]:
         """The fields that the request set for this class, without name and limits."""
         return {name: getattr(self, name) for name in self.model_fields_set - {"name", "slo"}}
 
 
-class TimesShown(Shown):
+class TimesShown(ResponseModel):
     """Latencies in milliseconds; null if the queue never empties."""
 
     p50: float | None
     p95: float | None
 
 
-class ClassShown(Shown):
+class ClassShown(ResponseModel):
     """One traffic class on the shared service."""
 
     name: str
@@ -83,7 +83,7 @@ class ClassShown(Shown):
     )
 
 
-class TogetherShown(Shown):
+class TogetherShown(ResponseModel):
     """This deployment: one shared service for all classes."""
 
     replicas: int
@@ -91,7 +91,7 @@ class TogetherShown(Shown):
     by_class: list[ClassShown]
 
 
-class ApartShown(Shown):
+class ApartShown(ResponseModel):
     """The best separate service for one class under the same constraints; null if there is none."""
 
     name: str
@@ -100,7 +100,7 @@ class ApartShown(Shown):
     usd_per_hour: float | None
 
 
-class SharedShown(Shown):
+class SharedShown(ResponseModel):
     """One shared service compared with a separate service per class."""
 
     together: TogetherShown
@@ -115,7 +115,7 @@ def shared_json(fleet: SharedFleet) -> dict[str, Any]:
     return {
         "together": {
             "replicas": fleet.replicas,
-            "usd_per_hour": rounded(fleet.usd_per_hour),
+            "usd_per_hour": round_value(fleet.usd_per_hour),
             "by_class": [_class_json(each, fleet.replicas) for each in fleet.by_class],
         },
         "apart": [
@@ -123,12 +123,12 @@ def shared_json(fleet: SharedFleet) -> dict[str, Any]:
                 "name": each.name,
                 "accelerator": each.accelerator,
                 "replicas": each.replicas,
-                "usd_per_hour": rounded(each.usd_per_hour),
+                "usd_per_hour": round_value(each.usd_per_hour),
             }
             for each in fleet.separate_services
         ],
         "cheaper": fleet.cheaper,
-        "saving_usd_per_hour": rounded(fleet.saving_usd_per_hour),
+        "saving_usd_per_hour": round_value(fleet.saving_usd_per_hour),
         "why": fleet.why,
     }
 
@@ -138,10 +138,10 @@ def _class_json(waits: ClassLatencies, replicas: int) -> dict[str, Any]:
         "name": waits.name,
         **{f"{name}_ms": _times_json(getattr(waits, name)) for name in ("ttft", "tpot", "e2e")},
         "limits_met": waits.limits_met,
-        **present(within_requests_per_s=replicas * waits.within_per_s),
+        **rounded_fields(within_requests_per_s=replicas * waits.within_per_s),
     }
 
 
 def _times_json(times: Percentiles) -> dict[str, float | None]:
     shown = {"p50": times.p50_s, "p95": times.p95_s}
-    return {name: None if s is None else rounded(s * 1e3, DIGITS) for name, s in shown.items()}
+    return {name: None if s is None else round_value(s * 1e3, DIGITS) for name, s in shown.items()}

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from app.api.schemas.answers import AssumedShown, DeploymentShown
-from app.api.schemas.base import Name, Shown, Wire, Words, present, rounded, shown_as
+from app.api.schemas.base import Name, ResponseModel, RequestModel, PrintableText, rounded_fields, round_value, with_examples
 from app.api.schemas.conversion import assumed_json, deployment_json
 from app.api.schemas.maps import WorkloadOfPhase
 from app.api.schemas.model import ModelReference
@@ -24,7 +24,7 @@ from app.api.schemas.requests import (
     DeploymentSpec,
     EconomicsSpec,
     Overrides,
-    example,
+    load_example,
 )
 from app.api.schemas.workload import WorkloadSpec
 from app.sizing.comparing.causes import Difference
@@ -33,12 +33,12 @@ from app.sizing.comparing.months import Spending
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.comparing.phases import OtherHardware, Priority
 
-MOST_OPTIONS = 8
+MAX_OPTIONS = 8
 SHOWN_EVERY_MONTHS = 3
 Part = dict[str, Any]
 
 
-class OptionSpec(Wire):
+class OptionSpec(RequestModel):
     """One option: a deployment to estimate, or constraints for a recommendation."""
 
     name: Annotated[Name, Field(max_length=60)]
@@ -52,7 +52,7 @@ class OptionSpec(Wire):
     objective: ObjectiveName | None = None
 
 
-class PhasesSpec(Wire):
+class PhasesSpec(RequestModel):
     """One model in several phases; each phase has its workload without phase and model."""
 
     training: WorkloadOfPhase | None = None
@@ -60,13 +60,13 @@ class PhasesSpec(Wire):
     inference: WorkloadOfPhase | None = None
 
 
-class CompareRequest(Wire):
+class CompareRequest(RequestModel):
     """Either `workload` and `options`, or `model` and `phases`."""
 
-    model_config = shown_as(example("compare-llama-70b"), example("compare-phases-8b"))
+    model_config = with_examples(load_example("compare-llama-70b"), load_example("compare-phases-8b"))
 
     workload: WorkloadSpec | None = None
-    options: Annotated[list[OptionSpec], Field(min_length=2, max_length=MOST_OPTIONS)] | None = None
+    options: Annotated[list[OptionSpec], Field(min_length=2, max_length=MAX_OPTIONS)] | None = None
     model: ModelReference | None = None
     phases: PhasesSpec | None = None
     constraints: ConstraintsSpec = Field(
@@ -76,14 +76,14 @@ class CompareRequest(Wire):
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
     as_of: AsOf | None = Field(None, description=AS_OF)
-    label: Words | None = Field(
+    label: PrintableText | None = Field(
         None, description=f"{LABEL} Label, reference and cost center apply to every stored option."
     )
-    reference: Words | None = Field(None, description=REFERENCE)
-    cost_centre: Words | None = None
+    reference: PrintableText | None = Field(None, description=REFERENCE)
+    cost_centre: PrintableText | None = None
 
     @model_validator(mode="after")
-    def _one_form(self) -> CompareRequest:
+    def _check_form(self) -> CompareRequest:
         by_options, by_phases = (self.workload, self.options), (self.model, self.phases)
         if None in by_options and None in by_phases:
             raise ValueError("set workload and options (two to eight), or model and phases (two or three)")
@@ -96,14 +96,14 @@ class CompareRequest(Wire):
         return self
 
 
-class ReserveShown(Shown):
+class ReserveShown(ResponseModel):
     """Accelerators and cost including the reserve."""
 
     total_accelerators: int
     usd_per_hour: float | None = None
 
 
-class OutcomeShown(Shown):
+class OutcomeShown(ResponseModel):
     """Result of one option."""
 
     name: str
@@ -119,7 +119,7 @@ class OutcomeShown(Shown):
     )
 
 
-class ComparedLineShown(Shown):
+class ComparedLineShown(ResponseModel):
     """One quantity for all options, in their order."""
 
     quantity: str
@@ -130,7 +130,7 @@ class ComparedLineShown(Shown):
     )
 
 
-class CauseShown(Shown):
+class CauseShown(ResponseModel):
     """One cause of a difference."""
 
     code: str = Field(description="Cause: price, speed, room, idle or work.")
@@ -138,7 +138,7 @@ class CauseShown(Shown):
     text: str
 
 
-class DifferenceShown(Shown):
+class DifferenceShown(ResponseModel):
     """Extra cost of an option over the cheapest option that meets the requirements."""
 
     name: str
@@ -148,14 +148,14 @@ class DifferenceShown(Shown):
     causes: list[CauseShown]
 
 
-class MonthShown(Shown):
+class MonthShown(ResponseModel):
     """Cumulative payments up to a month."""
 
     month: int
     usd: float
 
 
-class PathShown(Shown):
+class PathShown(ResponseModel):
     """One way to acquire the machines, month by month."""
 
     way: str = Field(description="Way to acquire: on_demand, committed_1y, committed_3y, spot, owned or hosted_api.")
@@ -166,7 +166,7 @@ class PathShown(Shown):
     net_usd: float = Field(description="Payments plus commitments, minus the resale value.")
 
 
-class OvertakingShown(Shown):
+class OvertakingShown(ResponseModel):
     """When one way to pay becomes cheaper than another."""
 
     way: str
@@ -174,7 +174,7 @@ class OvertakingShown(Shown):
     month: float = Field(description="Month from which it has cost less, excluding resale.")
 
 
-class SpendingShown(Shown):
+class SpendingShown(ResponseModel):
     """Cumulative cost of each way to acquire an option's machines, the cheapest at the end first."""
 
     name: str
@@ -182,7 +182,7 @@ class SpendingShown(Shown):
     overtakes: list[OvertakingShown]
 
 
-class PriorityShown(Shown):
+class PriorityShown(ResponseModel):
     """The resource that decides in one phase."""
 
     phase: str
@@ -191,7 +191,7 @@ class PriorityShown(Shown):
     text: str
 
 
-class ElsewhereShown(Shown):
+class ElsewhereShown(ResponseModel):
     """One phase on the accelerator that another phase uses."""
 
     phase: str
@@ -204,7 +204,7 @@ class ElsewhereShown(Shown):
     text: str
 
 
-class CompareResponse(Shown):
+class CompareResponse(ResponseModel):
     """Comparison of the options."""
 
     catalog: dict[str, str]
@@ -229,7 +229,7 @@ def comparison_json(c: Comparison, ids: dict[str, str]) -> Part:
         "summary": c.summary,
         "options": [_outcome_json(o, ids.get(o.name)) for o in c.outcomes],
         "table": [
-            {"quantity": i.quantity, "unit": i.unit, "values": [rounded(v) for v in i.values], "best": i.best}
+            {"quantity": i.quantity, "unit": i.unit, "values": [round_value(v) for v in i.values], "best": i.best}
             for i in c.table
         ],
         "differences": [_difference_json(d) for d in c.differences],
@@ -243,18 +243,18 @@ def comparison_json(c: Comparison, ids: dict[str, str]) -> Part:
 
 
 def _outcome_json(o: Outcome, identity: str | None) -> Part:
-    shown: Part = {"name": o.name, "does_it": o.meets_requirements, "fits": o.fits, **present(id=identity)}
+    shown: Part = {"name": o.name, "does_it": o.meets_requirements, "fits": o.fits, **rounded_fields(id=identity)}
     if o.accelerator is not None and o.estimate is not None:
-        shown |= present(accelerator=o.accelerator.slug, bottleneck=o.estimate.bottleneck)
+        shown |= rounded_fields(accelerator=o.accelerator.slug, bottleneck=o.estimate.bottleneck)
         shown["deployment"] = deployment_json(o.estimate.deployment)
     if (more := o.level_with_reserve) is not None:
-        shown["with_reserve"] = present(total_accelerators=more.total_accelerators, usd_per_hour=more.usd_per_hour)
-    return shown | present(why_not=o.why_not)
+        shown["with_reserve"] = rounded_fields(total_accelerators=more.total_accelerators, usd_per_hour=more.usd_per_hour)
+    return shown | rounded_fields(why_not=o.why_not)
 
 
 def _difference_json(d: Difference) -> Part:
-    causes = [{"code": c.code, "ratio": rounded(c.ratio), "text": c.text} for c in d.causes]
-    return {"name": d.name, "compared_with": d.baseline, "quantity": d.quantity, "ratio": rounded(d.ratio), "causes": causes}
+    causes = [{"code": c.code, "ratio": round_value(c.ratio), "text": c.text} for c in d.causes]
+    return {"name": d.name, "compared_with": d.baseline, "quantity": d.quantity, "ratio": round_value(d.ratio), "causes": causes}
 
 
 def _spending_json(s: Spending) -> Part:
@@ -265,11 +265,11 @@ def _spending_json(s: Spending) -> Part:
                 "way": p.way,
                 "provider": p.provider,
                 "months": [
-                    {"month": m, "usd": rounded(usd)}
+                    {"month": m, "usd": round_value(usd)}
                     for m, usd in enumerate(p.usd)
                     if m % SHOWN_EVERY_MONTHS == 0 or m == len(p.usd) - 1
                 ],
-                **present(left_usd=p.left_usd, committed_usd=p.committed_usd, net_usd=p.net_usd),
+                **rounded_fields(left_usd=p.left_usd, committed_usd=p.committed_usd, net_usd=p.net_usd),
             }
             for p in s.paths
         ],
@@ -278,7 +278,7 @@ def _spending_json(s: Spending) -> Part:
 
 
 def _priority_json(p: Priority) -> Part:
-    shares = {name: rounded(share, 3) for name, share in p.memory_shares.items()}
+    shares = {name: round_value(share, 3) for name, share in p.memory_shares.items()}
     return {"phase": p.name, "chosen_by": p.chosen_by, "memory_shares": shares, "text": p.text}
 
 
@@ -287,7 +287,7 @@ def _elsewhere_json(e: OtherHardware) -> Part:
         "phase": e.name,
         "on_that_of": e.on,
         "accelerator": e.accelerator,
-        "usd": rounded(e.usd),
-        "times": rounded(e.times),
+        "usd": round_value(e.usd),
+        "times": round_value(e.times),
         "text": e.text,
     }

@@ -11,8 +11,8 @@ from dataclasses import asdict
 from typing import Any
 
 from app.api.schemas.answers import DeploymentShown
-from app.api.schemas.base import present, rounded
-from app.api.schemas.beside import beside_json
+from app.api.schemas.base import rounded_fields, round_value
+from app.api.schemas.beside import ancillary_json
 from app.api.schemas.bill import part_json
 from app.api.schemas.day import day_json
 from app.api.schemas.latencies import load_curve_json, percentiles_json, simulation_json
@@ -42,7 +42,7 @@ from app.sizing.units import GB, GIB, MB
 from app.sizing.values.runs import ScalingCurve, MaximumThatFits
 
 # Deployment fields with the same name in the API and in the engine, in API order.
-SAME_IN_DEPLOYMENT = tuple(
+UNCHANGED_DEPLOYMENT_FIELDS = tuple(
     n for n in DeploymentShown.model_fields if n not in ("offer", "pools", "recipe", "scheduler", "speculative")
 )
 
@@ -56,7 +56,7 @@ METRICS = {
 }
 
 
-def metrics_of(e: Estimate) -> dict[str, str] | None:
+def metric_definitions(e: Estimate) -> dict[str, str] | None:
     """Definitions of the metrics as load testers use them, or None if the deployment generates no tokens."""
     return METRICS if e.performance is not None and e.performance.output_tokens_per_s is not None else None
 
@@ -64,19 +64,19 @@ def metrics_of(e: Estimate) -> dict[str, str] | None:
 def deployment_json(d: Deployment) -> dict[str, Any]:
     offer = None
     if d.provider is not None and d.region is not None and d.pricing_model is not None:
-        offer = present(
+        offer = rounded_fields(
             provider=d.provider, region=d.region, pricing_model=d.pricing_model.value, instance_type=d.instance_type
         )
-    values = {n: getattr(d, n) for n in SAME_IN_DEPLOYMENT}
+    values = {n: getattr(d, n) for n in UNCHANGED_DEPLOYMENT_FIELDS}
     drafting = None
     if (option := d.speculative) is not None:
-        drafting = present(
+        drafting = rounded_fields(
             method=option.method.value,
             draft_tokens=option.draft_tokens,
             acceptance_rate=option.acceptance_rate,
             draft_parameters_billion=option.draft_parameters / 1e9 or None,
         )
-    recipe = None if d.recipe is None else present(**asdict(d.recipe)) or None
+    recipe = None if d.recipe is None else rounded_fields(**asdict(d.recipe)) or None
     shown = {**values, "offer": offer, "speculative": drafting, "recipe": recipe}
     shown["scheduler"] = scheduler_json(d.scheduler)
     shown["pools"] = None if d.pools is None else pools_json(d.pools, deployment_json)
@@ -84,17 +84,17 @@ def deployment_json(d: Deployment) -> dict[str, Any]:
 
 
 # Ending of a quantity's name in the engine, its ending in the API, and the factor between their units.
-SHOWN_IN = (("_per_s", "_per_s", 1.0), ("_s", "_ms", 1e3), ("_bytes", "_gib", 1 / GIB))
+UNIT_CONVERSIONS = (("_per_s", "_per_s", 1.0), ("_s", "_ms", 1e3), ("_bytes", "_gib", 1 / GIB))
 
 
 def interval_json(i: Interval) -> dict[str, Any]:
     """An interval as JSON, with times in ms and sizes in GiB; other quantities keep their unit."""
     name, factor = i.quantity, 1.0
-    for ending, shown, times in SHOWN_IN:
+    for ending, shown, times in UNIT_CONVERSIONS:
         if name.endswith(ending):
             name, factor = name.removesuffix(ending) + shown, times
             break
-    bounds = {"low": rounded(i.low * factor), "high": rounded(i.high * factor)}
+    bounds = {"low": round_value(i.low * factor), "high": round_value(i.high * factor)}
     return {"quantity": name, **({} if i.statistic == "mean" else {"statistic": i.statistic}), **bounds}
 
 
@@ -103,12 +103,12 @@ def assurance_json(a: Assurance) -> dict[str, Any]:
     JSON.
     """
     return {
-        **present(asked=a.asked, meets_slo=a.meets_slo, meets_deadline=a.meets_deadline, fits=a.fits),
+        **rounded_fields(asked=a.asked, meets_slo=a.meets_slo, meets_deadline=a.meets_deadline, fits=a.fits),
         "by_level": [
             {
                 "confidence": level.confidence,
                 "total_accelerators": level.total_accelerators,
-                **present(usd_per_hour=level.usd_per_hour, usd_total=level.usd_total),
+                **rounded_fields(usd_per_hour=level.usd_per_hour, usd_total=level.usd_total),
             }
             for level in a.by_level
         ],
@@ -122,7 +122,7 @@ def verification_json(v: Verification) -> dict[str, Any]:
         "accelerator": v.accelerator,
         "accelerators": v.accelerators,
         "minutes": v.minutes,
-        "usd": rounded(v.usd),
+        "usd": round_value(v.usd),
         "decides": v.decides,
     }
 
@@ -134,7 +134,7 @@ def notice_json(n: Notice) -> dict[str, Any]:
 
 def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
     network = c.network_bytes_per_s_per_node
-    return present(
+    return rounded_fields(
         network_gbit_per_s_per_node=None if network is None else network * 8 / 1e9,
         checkpoint_capacity_tb=c.checkpoint_capacity_bytes / 1e12,
         host_memory_gib_per_node=c.host_memory_bytes_per_node / GIB,
@@ -146,7 +146,7 @@ def cluster_json(c: ClusterNeeds) -> dict[str, Any]:
 def scaling_json(c: ScalingCurve) -> dict[str, Any]:
     return {
         "points": [
-            present(
+            rounded_fields(
                 accelerators=p.accelerators,
                 days=p.days,
                 usd_total=p.usd_total,
@@ -162,7 +162,7 @@ def scaling_json(c: ScalingCurve) -> dict[str, Any]:
 
 
 def maximum_json(m: MaximumThatFits) -> dict[str, Any]:
-    return {"quantity": m.quantity, "value": rounded(m.value), "too_large": rounded(m.too_large), "unit": m.unit}
+    return {"quantity": m.quantity, "value": round_value(m.value), "too_large": round_value(m.too_large), "unit": m.unit}
 
 
 def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any
         "accelerator_hours",
         "expected_interruptions",
     )
-    shown = present(**{n: getattr(p, n) for n in same})
+    shown = rounded_fields(**{n: getattr(p, n) for n in same})
     if p.overloaded is not None:
         shown["overloaded"] = p.overloaded
     for name, value, unit in (
@@ -197,7 +197,7 @@ def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any
         ("checkpoint_stall_s", p.checkpoint_stall_s, 1.0),
     ):
         if value is not None:
-            shown[name] = rounded(value / unit)
+            shown[name] = round_value(value / unit)
     for name, percentiles in (("ttft_ms", p.ttft), ("tpot_ms", p.tpot), ("e2e_ms", p.e2e)):
         if percentiles is not None:
             shown[name] = percentiles_json(percentiles)
@@ -205,7 +205,7 @@ def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any
         shown["simulation"] = None if p.simulation is None else simulation_json(p.simulation)
         shown["load_curve"] = None if p.load_curve is None else load_curve_json(p.load_curve)
     if p.step_breakdown_s is not None:
-        shown["step_breakdown_s"] = {k: rounded(v) for k, v in p.step_breakdown_s.items()}
+        shown["step_breakdown_s"] = {k: round_value(v) for k, v in p.step_breakdown_s.items()}
     shown["interval"] = interval_json(p.interval)
     if p.intervals:
         shown["intervals"] = [interval_json(i) for i in p.intervals]
@@ -220,15 +220,15 @@ def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any
 def cost_json(c: CostSummary) -> dict[str, Any]:
     """Cost and energy as JSON."""
     return {
-        "usd_per_hour": rounded(c.usd_per_hour),
-        **present(usd_per_day=c.usd_per_day),
-        "usd_per_month": rounded(c.usd_per_month),
-        f"usd_per_million_{c.per_million}": rounded(c.usd_per_million),
-        "usd_total": rounded(c.usd_total),
-        "purchase_usd": rounded(c.purchase_usd),
-        "power_kw": rounded(c.power_w / 1e3),
-        f"kwh_per_million_{c.per_million}": rounded(c.kwh_per_million),
-        "tco_usd": rounded(c.tco_usd),
+        "usd_per_hour": round_value(c.usd_per_hour),
+        **rounded_fields(usd_per_day=c.usd_per_day),
+        "usd_per_month": round_value(c.usd_per_month),
+        f"usd_per_million_{c.per_million}": round_value(c.usd_per_million),
+        "usd_total": round_value(c.usd_total),
+        "purchase_usd": round_value(c.purchase_usd),
+        "power_kw": round_value(c.power_w / 1e3),
+        f"kwh_per_million_{c.per_million}": round_value(c.kwh_per_million),
+        "tco_usd": round_value(c.tco_usd),
         "price": None if c.price is None else price_json(c.price),
         "parts": [part_json(part) for part in c.parts],
     }
@@ -238,7 +238,7 @@ def reason_json(r: Reason) -> dict[str, Any]:
     return {
         "code": r.code,
         "text": r.text,
-        "evidence": {"quantity": r.quantity, "value": rounded(r.value), "unit": r.unit},
+        "evidence": {"quantity": r.quantity, "value": round_value(r.value), "unit": r.unit},
     }
 
 
@@ -246,8 +246,8 @@ def step_json(s: Step) -> dict[str, Any]:
     return {
         "name": s.name,
         "formula": s.formula,
-        "inputs": {k: rounded(float(v), 12) for k, v in s.inputs.items()},
-        "value": rounded(float(s.value), 12),
+        "inputs": {k: round_value(float(v), 12) for k, v in s.inputs.items()},
+        "value": round_value(float(s.value), 12),
         "unit": s.unit,
         "source": s.source,
     }
@@ -267,17 +267,17 @@ def neighbour_json(n: Neighbor) -> dict[str, Any]:
     scale, unit = {"s": (1e3, "ms"), "B": (1 / GIB, "GiB")}.get(c.unit, (1.0, c.unit))
     return {
         "source": c.reference,
-        "distance": rounded(n.distance, 3),
+        "distance": round_value(n.distance, 3),
         "quantity": metric_name(c.metric),
-        "measured": rounded(c.measured * scale),
-        "predicted": rounded(c.predicted * scale),
+        "measured": round_value(c.measured * scale),
+        "predicted": round_value(c.predicted * scale),
         "unit": unit,
     }
 
 
 def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: bool = True) -> dict[str, Any]:
     shown: dict[str, Any] = {"deployment": deployment_json(e.deployment), "fits": e.fits}
-    shown |= present(support=e.support, rule=e.rule or None)
+    shown |= rounded_fields(support=e.support, rule=e.rule or None)
     if e.memory is not None:
         shown["memory"] = memory_json(e.memory)
     if e.performance is not None:
@@ -297,9 +297,9 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: b
         shown["summary"] = e.summary
         shown["assumptions"] = [assumed_json(a) for a in e.assumptions]
         shown["warnings"] = [notice_json(n) for n in e.warnings]
-    shown |= present(day=day_json(e.day))
-    shown |= beside_json(e)
-    if neighbours > 1 and (metrics := metrics_of(e)) is not None:
+    shown |= rounded_fields(day=day_json(e.day))
+    shown |= ancillary_json(e)
+    if neighbours > 1 and (metrics := metric_definitions(e)) is not None:
         shown["metrics"] = metrics
     shown["nearest_measurements"] = [neighbour_json(n) for n in e.nearest[:neighbours]]
     if e.scaling is not None:
@@ -314,18 +314,18 @@ def estimate_json(e: Estimate, *, trace: bool, neighbours: int = 3, simulated: b
 def assumed_json(a: Assumed) -> dict[str, Any]:
     return {
         "name": a.name,
-        "value": rounded(a.value),
+        "value": round_value(a.value),
         "unit": a.unit,
         "reason": a.reason,
         "asked": a.asked,
         "source": "request" if a.asked else a.source,
-        "range": None if a.bounds is None else [rounded(float(bound)) for bound in a.bounds],
+        "range": None if a.bounds is None else [round_value(float(bound)) for bound in a.bounds],
     }
 
 
 def rejection_json(r: Rejection) -> dict[str, Any]:
     shown = {"accelerator": r.accelerator, "code": r.code, "text": r.text}
-    return {**shown, **present(rule=r.rule or None, needed=r.needed, available=r.available, unit=r.unit)}
+    return {**shown, **rounded_fields(rule=r.rule or None, needed=r.needed, available=r.available, unit=r.unit)}
 
 
 def answer_json(
@@ -339,7 +339,7 @@ def answer_json(
     trace: bool,
 ) -> dict[str, Any]:
     """A whole recommendation as it is sent and stored."""
-    metrics = metrics_of(answer.recommendations[0].estimate) if answer.recommendations else None
+    metrics = metric_definitions(answer.recommendations[0].estimate) if answer.recommendations else None
     return {
         "id": identity,
         "created_at": created_at,
@@ -352,7 +352,7 @@ def answer_json(
         "recommendations": [
             {
                 "rank": r.rank,
-                "score": rounded(r.score),
+                "score": round_value(r.score),
                 **estimate_json(r.estimate, trace=trace, neighbours=1, simulated=r.rank == 1),
             }
             for r in answer.recommendations
@@ -364,7 +364,7 @@ def answer_json(
             "feasible_accelerators": answer.considered.feasible_accelerators,
         },
         "rejected_by_code": dict(answer.rejected_by_code),
-        "sensitivity": [present(change=c.change, effect=c.effect, request=c.request) for c in answer.sensitivity],
+        "sensitivity": [rounded_fields(change=c.change, effect=c.effect, request=c.request) for c in answer.sensitivity],
         **({} if answer.verification is None else {"verification": verification_json(answer.verification)}),
         **({"cheaper_if": [cheaper_json(c) for c in answer.cheaper_if]} if answer.cheaper_if else {}),
         **({} if answer.hosted_api is None else {"hosted_api": hosted_json(answer.hosted_api)}),

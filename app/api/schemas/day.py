@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, present, rounded
+from app.api.schemas.base import ResponseModel, rounded_fields, round_value
 from app.sizing.values.day import Day, Failure, FleetDay
 
 
-class HourShown(Shown):
+class HourShown(ResponseModel):
     """One hour of the day."""
 
     requests_per_s: float
@@ -19,7 +19,7 @@ class HourShown(Shown):
     )
 
 
-class FixedShown(Shown):
+class FixedShown(ResponseModel):
     """A fleet of constant size all day."""
 
     replica_hours: float
@@ -48,7 +48,7 @@ class ScaleToZeroShown(FixedShown):
     )
 
 
-class StartPartsShown(Shown):
+class StartPartsShown(ResponseModel):
     """Start time of a replica by component, in seconds."""
 
     machine: float
@@ -58,7 +58,7 @@ class StartPartsShown(Shown):
     engine_start: float
 
 
-class ColdStartShown(Shown):
+class ColdStartShown(ResponseModel):
     """Time from the order of a replica to its first request."""
 
     seconds: float
@@ -66,7 +66,7 @@ class ColdStartShown(Shown):
     parts_s: StartPartsShown
 
 
-class ScaleOutShown(Shown):
+class ScaleOutShown(ResponseModel):
     """Whether replicas start as fast as the load rises."""
 
     fast_enough: bool = Field(
@@ -77,7 +77,7 @@ class ScaleOutShown(Shown):
     why: str
 
 
-class FailureMinuteShown(Shown):
+class FailureMinuteShown(ResponseModel):
     """One minute after a failure."""
 
     minute: int
@@ -89,7 +89,7 @@ class FailureMinuteShown(Shown):
     )
 
 
-class FailureShown(Shown):
+class FailureShown(ResponseModel):
     """A failure at the peak, minute by minute; an omitted minute equals the previous one."""
 
     what: str = Field(
@@ -104,7 +104,7 @@ class FailureShown(Shown):
     )
 
 
-class DayShown(Shown):
+class DayShown(ResponseModel):
     """A fixed fleet compared with an autoscaled fleet, hour by hour, and how replicas start."""
 
     hours: list[HourShown]
@@ -118,12 +118,12 @@ class DayShown(Shown):
 
 
 def _fleet_json(fleet: FleetDay) -> dict[str, Any]:
-    return {"replica_hours": round(fleet.replica_hours, 2), "usd_per_day": rounded(fleet.usd_per_day)}
+    return {"replica_hours": round(fleet.replica_hours, 2), "usd_per_day": round_value(fleet.usd_per_day)}
 
 
 def _failure_json(failure: Failure) -> dict[str, Any]:
     minutes = [
-        present(
+        rounded_fields(
             minute=m.minute,
             capacity_share=round(m.capacity_share, 4),
             backlog_requests=round(m.backlog_requests),
@@ -147,7 +147,7 @@ def day_json(day: Day | None) -> dict[str, Any] | None:
     follows, zero, start, out = day.autoscaled, day.scale_to_zero, day.cold_start, day.scale_out
     return {
         "hours": [
-            {"requests_per_s": rounded(round(h.requests_per_s, 9), 4), "replicas": h.replicas} for h in day.hours
+            {"requests_per_s": round_value(round(h.requests_per_s, 9), 4), "replicas": h.replicas} for h in day.hours
         ],
         "fixed": _fleet_json(day.fixed),
         "autoscaled": {
@@ -160,7 +160,7 @@ def day_json(day: Day | None) -> dict[str, Any] | None:
         "scale_to_zero": {
             **_fleet_json(zero),
             "idle_hours": round(zero.idle_hours, 2),
-            "first_request_ms": rounded(zero.first_request_s * 1e3),
+            "first_request_ms": round_value(zero.first_request_s * 1e3),
         },
         "cold_start": {
             "seconds": round(start.seconds, 1),
@@ -169,7 +169,7 @@ def day_json(day: Day | None) -> dict[str, Any] | None:
         },
         "scale_out": {
             "fast_enough": out.fast_enough,
-            **present(
+            **rounded_fields(
                 steepest_requests_per_s_per_minute=out.steepest_per_s_per_minute,
                 replicas_per_minute=out.replicas_per_minute,
                 why=out.why,

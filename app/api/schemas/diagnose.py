@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.api.schemas.answers import AssumedShown
-from app.api.schemas.base import Shown, Wire, present, rounded, shown_as
+from app.api.schemas.base import ResponseModel, RequestModel, rounded_fields, round_value, with_examples
 from app.api.schemas.conversion import assumed_json, estimate_json
 from app.api.schemas.maps import DeploymentPatch
 from app.api.schemas.pasted import NotReadShown, PastedSpec, ReadShown
@@ -30,7 +30,7 @@ Positive = Annotated[float, Field(gt=0, le=1e12)]
 BASE_UNITS = {"_ms": ("_s", 1e-3), "_gib": ("_bytes", float(GIB))}
 
 
-class LoadSeenSpec(Wire):
+class LoadSeenSpec(RequestModel):
     """Latencies observed at one load of the whole deployment."""
 
     requests_per_s: Positive
@@ -41,11 +41,11 @@ class LoadSeenSpec(Wire):
     tpot_p95_ms: Positive | None = None
     tpot_p99_ms: Positive | None = None
 
-    def to_seen(self) -> LoadObservation:
+    def to_load_seen(self) -> LoadObservation:
         return LoadObservation(**_in_base_units(self.model_dump()))
 
 
-class ServiceObservedSpec(Wire):
+class ServiceObservedSpec(RequestModel):
     """Observations of the whole deployment; `running` and `waiting` are per replica. Omit what you do not know."""
 
     requests_per_s: Positive | None = None
@@ -76,17 +76,17 @@ class ServiceObservedSpec(Wire):
 
     def to_observed(self) -> ServiceObservation:
         values = _in_base_units(self.model_dump(exclude={"by_load"}))
-        return ServiceObservation(**values, by_load=tuple(point.to_seen() for point in self.by_load))
+        return ServiceObservation(**values, by_load=tuple(point.to_load_seen() for point in self.by_load))
 
 
-class ScaleSpec(Wire):
+class ScaleSpec(RequestModel):
     """Throughput of a run at one size."""
 
     accelerators: Positive
     tokens_per_s: Positive
 
 
-class TrainingObservedSpec(Wire):
+class TrainingObservedSpec(RequestModel):
     """Observations of a training run; components of a step are in seconds."""
 
     step_time_s: Positive | None = None
@@ -117,7 +117,7 @@ class TrainingObservedSpec(Wire):
         return TrainingObservation(**values, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales))
 
 
-class DevicesObservedSpec(Wire):
+class DevicesObservedSpec(RequestModel):
     """Averages over the accelerators; errors are summed over all of them."""
 
     utilization: Share | None = None
@@ -180,12 +180,12 @@ EXAMPLE: dict[str, Any] = {
 class DiagnoseRequest(EstimateRequest):
     """A workload, the deployment it runs on, and observations of that deployment."""
 
-    model_config = shown_as(EXAMPLE)
+    model_config = with_examples(EXAMPLE)
 
     observed: ObservedSpec
 
 
-class ObservationShown(Shown):
+class ObservationShown(ResponseModel):
     """An observed value with the expected one."""
 
     quantity: str
@@ -194,14 +194,14 @@ class ObservationShown(Shown):
     unit: str
 
 
-class CostsShown(Shown):
+class CostsShown(ResponseModel):
     """Cost of a finding until it is fixed."""
 
     share: float | None = Field(description="Share of time, requests or money; null if unknown.")
     usd_per_month: float | None = None
 
 
-class ChangeOfFindingShown(Shown):
+class ChangeOfFindingShown(ResponseModel):
     """The change that fixes the finding."""
 
     text: str
@@ -211,7 +211,7 @@ class ChangeOfFindingShown(Shown):
     )
 
 
-class FindingShown(Shown):
+class FindingShown(ResponseModel):
     """A problem, its cost and the change that fixes it."""
 
     rank: int
@@ -224,7 +224,7 @@ class FindingShown(Shown):
     do_not_buy: str | None = None
 
 
-class DiagnoseResponse(Shown):
+class DiagnoseResponse(ResponseModel):
     """Findings, most expensive first."""
 
     healthy: bool
@@ -263,23 +263,23 @@ def _finding_json(f: Finding, rank: int, usd: float | None) -> dict[str, Any]:
         "text": f.text,
         "costs": costs_json(f, usd),
         "evidence": [
-            {"quantity": e.quantity, "observed": rounded(e.observed), "expected": rounded(e.expected), "unit": e.unit}
+            {"quantity": e.quantity, "observed": round_value(e.observed), "expected": round_value(e.expected), "unit": e.unit}
             for e in f.evidence
         ],
         "cause": f.cause,
         "change": {
             "text": f.change,
-            "gain_share": rounded(f.gain),
+            "gain_share": round_value(f.gain),
             **({"settings": dict(f.settings)} if f.settings else {}),
         },
-        **present(do_not_buy=f.do_not_buy),
+        **rounded_fields(do_not_buy=f.do_not_buy),
     }
 
 
 def costs_json(f: Finding, usd: float | None) -> dict[str, Any]:
     """Cost of a finding as JSON: its share, and that share of the monthly bill `usd`."""
     money = None if usd is None or f.share is None else usd * f.share
-    return {"share": rounded(f.share), **present(usd_per_month=money)}
+    return {"share": round_value(f.share), **rounded_fields(usd_per_month=money)}
 
 
 def _in_base_units(values: dict[str, Any]) -> dict[str, Any]:

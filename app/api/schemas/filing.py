@@ -8,14 +8,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from app.api.schemas.base import Component, Shown, Wire, Words, printable, shown_as
+from app.api.schemas.base import Component, ResponseModel, RequestModel, PrintableText, require_printable, with_examples
 from app.api.schemas.catalog import Page
 from app.catalog.filing import NEXT, Change, FilingRow, Status, StatusChangeRow, in_utc
 
 StatusName = Annotated[Literal["draft", "approved", "ordered", "superseded"], Component("Status")]
-Note = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(printable)]
+Note = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(require_printable)]
 Identity = Annotated[str, Field(pattern=r"^rec_[0-9a-f]{28}$")]
-FILED: dict[str, Any] = {
+FILED_EXAMPLE: dict[str, Any] = {
     "id": "rec_0123456789abcdef0123456789ab",
     "stored_at": "2026-11-20T08:00:00Z",
     "status": "approved",
@@ -27,10 +27,10 @@ FILED: dict[str, Any] = {
     "accelerators": ["nvidia-h200-sxm-141gb"],
     "option": "8 x NVIDIA H200 SXM 141GB",
 }
-CHANGED = {"status": "approved", "at": "2026-11-21T09:30:00Z", "by": "J. Doe", "note": "Board of 20 November."}
+CHANGE_EXAMPLE = {"status": "approved", "at": "2026-11-21T09:30:00Z", "by": "J. Doe", "note": "Board of 20 November."}
 
 
-def _moment(text: Any) -> Any:
+def _parse_time(text: Any) -> Any:
     """Parses a date or time in ISO 8601. A date means midnight; a time without a zone is UTC."""
     try:
         return in_utc(datetime.fromisoformat(text))
@@ -38,26 +38,26 @@ def _moment(text: Any) -> Any:
         raise ValueError("must be a date or time, such as 2026-11-20 or 2026-11-20T08:00:00Z") from None
 
 
-Moment = Annotated[datetime, BeforeValidator(_moment)]
+Moment = Annotated[datetime, BeforeValidator(_parse_time)]
 
 
 class RecommendationFilter(Page):
     """Filters of the list of stored answers."""
 
-    label: Words | None = Field(None, description="Words of the label, in any order.")
-    reference: Words | None = Field(None, description="Exact value from the request.")
-    cost_centre: Words | None = Field(None, description="Exact value from the request.")
+    label: PrintableText | None = Field(None, description="Words of the label, in any order.")
+    reference: PrintableText | None = Field(None, description="Exact value from the request.")
+    cost_centre: PrintableText | None = Field(None, description="Exact value from the request.")
     status: StatusName | None = None
-    model: Words | None = Field(None, description="Model name, alias or the name in the request.")
-    accelerator: Words | None = Field(None, description="Accelerator of the first rank, by slug or common name.")
+    model: PrintableText | None = Field(None, description="Model name, alias or the name in the request.")
+    accelerator: PrintableText | None = Field(None, description="Accelerator of the first rank, by slug or common name.")
     created_after: Moment | None = Field(None, description="First stored at this time or later; a date or time in UTC.")
     created_before: Moment | None = Field(None, description="First stored before this date or time in UTC.")
 
 
-class FiledShown(Shown):
+class FiledShown(ResponseModel):
     """A stored answer in a list."""
 
-    model_config = shown_as(FILED)
+    model_config = with_examples(FILED_EXAMPLE)
 
     id: str
     stored_at: str = Field(description="Time when the answer was first stored.")
@@ -72,19 +72,19 @@ class FiledShown(Shown):
     option: str | None = Field(None, description="The first rank in words.")
 
 
-class RecommendationList(Shown):
+class RecommendationList(ResponseModel):
     """Stored answers, newest first."""
 
-    model_config = shown_as({"items": [FILED], "next_cursor": "MjAyNi0xMS0yMFQwODowMDowMCswMDowMA"})
+    model_config = with_examples({"items": [FILED_EXAMPLE], "next_cursor": "MjAyNi0xMS0yMFQwODowMDowMCswMDowMA"})
 
     items: list[FiledShown]
     next_cursor: str | None
 
 
-class StatusChangeShown(Shown):
+class StatusChangeShown(ResponseModel):
     """A change of status: who made it and when."""
 
-    model_config = shown_as(CHANGED)
+    model_config = with_examples(CHANGE_EXAMPLE)
 
     status: StatusName
     at: str
@@ -96,26 +96,26 @@ class StatusChangeShown(Shown):
 class StatusShown(FiledShown):
     """Approval status of a stored answer, the allowed next statuses and the history."""
 
-    model_config = shown_as({**FILED, "next": ["draft", "ordered", "superseded"], "history": [CHANGED]})
+    model_config = with_examples({**FILED_EXAMPLE, "next": ["draft", "ordered", "superseded"], "history": [CHANGE_EXAMPLE]})
 
     next: list[StatusName] = Field(description="Allowed next statuses.")
     history: list[StatusChangeShown] = Field(description="Every change, oldest first.")
 
 
-class StatusChange(Wire):
+class StatusChange(RequestModel):
     """A change of status. The answer itself does not change."""
 
-    model_config = shown_as({"status": "approved", "by": "J. Doe", "note": "Board of 20 November."})
+    model_config = with_examples({"status": "approved", "by": "J. Doe", "note": "Board of 20 November."})
 
     status: StatusName
-    by: Words = Field(description="Who makes the change; it is stored, not verified.")
+    by: PrintableText = Field(description="Who makes the change; it is stored, not verified.")
     note: Note | None = None
     superseded_by: Identity | None = Field(
         None, description="ID of the stored recommendation that replaces this one; requires status superseded."
     )
 
     @model_validator(mode="after")
-    def _only_what_is_superseded_has_a_successor(self) -> StatusChange:
+    def _check_successor(self) -> StatusChange:
         if self.superseded_by is not None and self.status != "superseded":
             raise ValueError("superseded_by requires status superseded")
         return self
@@ -124,7 +124,7 @@ class StatusChange(Wire):
         return Change(Status(self.status), self.by, self.note, self.superseded_by)
 
 
-def tag_of(row: FilingRow) -> str:
+def status_etag(row: FilingRow) -> str:
     """The ETag of an answer's status."""
     return f'"status-{row.version}"'
 
@@ -133,9 +133,9 @@ def filed_json(row: FilingRow) -> dict[str, Any]:
     """A stored answer in a list as JSON; fields without a value are omitted."""
     values = {
         "id": row.recommendation,
-        "stored_at": _shown(row.stored_at),
+        "stored_at": _format_time(row.stored_at),
         "status": row.status,
-        "etag": tag_of(row),
+        "etag": status_etag(row),
         "superseded_by": row.superseded_by,
         "label": row.label,
         "reference": row.reference,
@@ -150,12 +150,12 @@ def filed_json(row: FilingRow) -> dict[str, Any]:
 def status_json(row: FilingRow, changes: Sequence[StatusChangeRow]) -> dict[str, Any]:
     """A stored answer as JSON with the history of its status."""
     history = [
-        {"status": c.status, "at": _shown(c.changed_at), "by": c.changed_by}
+        {"status": c.status, "at": _format_time(c.changed_at), "by": c.changed_by}
         | {name: value for name in ("note", "superseded_by") if (value := getattr(c, name)) is not None}
         for c in changes
     ]
     return {**filed_json(row), "next": list(NEXT[Status(row.status)]), "history": history}
 
 
-def _shown(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     return in_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")

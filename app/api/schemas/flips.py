@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.flips import First, Flip, Hold
+from app.api.flips import TopOption, Breakpoint, StableRange
 from app.api.patterns import Saving
-from app.api.schemas.base import Shown, present
+from app.api.schemas.base import ResponseModel, rounded_fields
 from app.sizing.words import percent
 
 
-class FlipShown(Shown):
+class FlipShown(ResponseModel):
     """A change that ranks another accelerator type first. The service computed an answer for each change."""
 
     knob: str = Field(
@@ -27,7 +27,7 @@ class FlipShown(Shown):
     unit: str | None = None
 
 
-class HoldShown(Shown):
+class HoldShown(ResponseModel):
     """A number that was varied from low to high in a few steps while the same type stayed first."""
 
     knob: str
@@ -36,7 +36,7 @@ class HoldShown(Shown):
     high: float
 
 
-class SavingShown(Shown):
+class SavingShown(ResponseModel):
     """A cheaper option that the request left open. The service computed an answer for each option."""
 
     pattern: str = Field(
@@ -50,7 +50,7 @@ class SavingShown(Shown):
     request: dict[str, Any] = Field(description="Merge this into the request (RFC 7396) to get that answer.")
 
 
-class SensitivityShown(Shown):
+class SensitivityShown(ResponseModel):
     """Changes that would rank another accelerator type first, and options that would cost less, in today's catalog."""
 
     id: str
@@ -62,17 +62,17 @@ class SensitivityShown(Shown):
     asked: int = Field(description="Number of requests that the service computed for this.")
 
 
-def sensitivity_json(first: First, flips: list[Flip], holds: list[Hold], savings: list[Saving]) -> dict[str, Any]:
+def sensitivity_json(first: TopOption, flips: list[Breakpoint], holds: list[StableRange], savings: list[Saving]) -> dict[str, Any]:
     """Changes that alter the first rank, ranges that do not, and savings, as JSON."""
     return {
         "first": first.type,
         "flips": [
             {
-                "knob": f.knob,
+                "knob": f.parameter,
                 "text": f.text,
                 "first": f.first,
                 "request": f.request,
-                **present(now=f.now, value=f.value, unit=f.unit or None),
+                **rounded_fields(now=f.now, value=f.value, unit=f.unit or None),
             }
             for f in flips
         ],
@@ -82,10 +82,10 @@ def sensitivity_json(first: First, flips: list[Flip], holds: list[Hold], savings
                 "text": f"{s.pattern.text}: saves {percent(s.saves_share)}. Trade-off: {s.pattern.owes}.",
                 "owes": s.pattern.owes,
                 "first": s.first,
-                **present(usd=s.usd, saves_share=s.saves_share),
+                **rounded_fields(usd=s.usd, saves_share=s.saves_share),
                 "request": s.pattern.patch,
             }
             for s in savings
         ],
-        "holds": [{"knob": h.knob, "text": h.text, **present(low=h.low, high=h.high)} for h in holds],
+        "holds": [{"knob": h.parameter, "text": h.text, **rounded_fields(low=h.low, high=h.high)} for h in holds],
     }

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Component, Shown, shown_as
+from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.export.handoff.files import Handoff
 
 FILE: dict[str, Any] = {
@@ -62,20 +62,20 @@ class HandoffQuery(BaseModel):
     )
 
 
-class FileShown(Shown):
+class FileShown(ResponseModel):
     """A file with its name."""
 
-    model_config = shown_as(FILE)
+    model_config = with_examples(FILE)
 
     name: str
     media_type: str
     text: str
 
 
-class HandoffShown(Shown):
+class HandoffShown(ResponseModel):
     """Files that start and benchmark one ranked option, and notes for the operator."""
 
-    model_config = shown_as(HANDOFF)
+    model_config = with_examples(HANDOFF)
 
     target: TargetName
     rank: int
@@ -83,11 +83,11 @@ class HandoffShown(Shown):
     notes: list[str]
 
 
-def handoff_json(made: Handoff) -> dict[str, Any]:
+def handoff_json(handoff: Handoff) -> dict[str, Any]:
     """A hand-off as JSON."""
     return {
-        "target": made.target,
-        "rank": made.rank,
-        "files": [asdict(file) for file in made.files],
-        "notes": list(made.notes),
+        "target": handoff.target,
+        "rank": handoff.rank,
+        "files": [asdict(file) for file in handoff.files],
+        "notes": list(handoff.notes),
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, rounded
+from app.api.schemas.base import ResponseModel, round_value
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counts import (
     describe_sample,
@@ -22,7 +22,7 @@ from app.sizing.model.sample import SampleWork
 from app.sizing.units import GIB, MIB
 
 
-class ShapeShown(Shown):
+class ShapeShown(ResponseModel):
     """The shape that the engine calculates with; `mlp_width` is the width one token passes through, including
     experts.
     """
@@ -39,7 +39,7 @@ class ShapeShown(Shown):
     max_context_tokens: int | None
 
 
-class ContextShown(Shown):
+class ContextShown(ResponseModel):
     """Cost of one sequence at a context length: cache and state in 16 bit, FLOPs of one more token, training FLOPs per
     token.
     """
@@ -50,7 +50,7 @@ class ContextShown(Shown):
     training_flops_per_token: float
 
 
-class ActivationsShown(Shown):
+class ActivationsShown(ResponseModel):
     """Bytes that one token keeps for the backward pass in an average layer, in 16 bit, without a materialized attention
     matrix.
     """
@@ -59,7 +59,7 @@ class ActivationsShown(Shown):
     eager: float
 
 
-class LogitsShown(Shown):
+class LogitsShown(ResponseModel):
     """Logits memory in bytes per token of a batch: FP32 logits when sampling tokens, and the peak of the loss in
     training.
 
@@ -72,14 +72,14 @@ class LogitsShown(Shown):
     training_bytes_per_token: float
 
 
-class LoraShown(Shown):
+class LoraShown(ResponseModel):
     """Trainable parameters of adapters at a rank, by target matrix."""
 
     rank: int
     parameters: dict[str, int]
 
 
-class NativeShown(Shown):
+class NativeShown(ResponseModel):
     """The published checkpoint: format of its quantized matrices, and its size including scales and unquantized
     tensors.
     """
@@ -88,7 +88,7 @@ class NativeShown(Shown):
     checkpoint_gib: float
 
 
-class ImageShown(Shown):
+class ImageShown(ResponseModel):
     """An image in the vision tower."""
 
     width: int
@@ -98,7 +98,7 @@ class ImageShown(Shown):
     tower_flops: float
 
 
-class SampleShown(Shown):
+class SampleShown(ResponseModel):
     """One sample: passes through the network, each of `flops_per_pass`, plus work that runs once."""
 
     unit: str
@@ -110,7 +110,7 @@ class SampleShown(Shown):
     sized_by: list[str] = Field(description="Fields of `sample` that determine its work.")
 
 
-class InspectResponse(Shown):
+class InspectResponse(ResponseModel):
     """Counts of a model. `flops_per_token` is one forward pass per token, excluding attention over the context."""
 
     name: str
@@ -146,7 +146,7 @@ class InspectResponse(Shown):
     assumed: list[str]
 
 
-def inspection(
+def inspection_json(
     model: ModelArchitecture,
     *,
     contexts: Sequence[int],
@@ -163,72 +163,72 @@ def inspection(
         "parameters": model.total_params,
         "active_parameters": model.active_params,
         "parts": model.parts,
-        "kv_cache_bytes_per_token": _exact(model.kv_cache_bytes_per_token()),
-        "state_bytes_per_sequence": _exact(model.state_bytes_per_sequence),
-        "weights_gib": {f.name: _gib(model.weights_bytes(f)) for f in WEIGHT_FORMATS.values()},
-        "native": {"format": model.native_format, "checkpoint_gib": _gib(model.published_bytes())},
+        "kv_cache_bytes_per_token": _to_exact(model.kv_cache_bytes_per_token()),
+        "state_bytes_per_sequence": _to_exact(model.state_bytes_per_sequence),
+        "weights_gib": {f.name: _to_gib(model.weights_bytes(f)) for f in WEIGHT_FORMATS.values()},
+        "native": {"format": model.native_format, "checkpoint_gib": _to_gib(model.published_bytes())},
         "assumed": list(model.assumed),
     }
     if model.sample is not None:
-        return shown | _of_samples(model, model.sample)
-    return shown | _of_tokens(model, contexts, rank, targets, image)
+        return shown | _sample_counts_json(model, model.sample)
+    return shown | _token_counts_json(model, contexts, rank, targets, image)
 
 
-def _exact(value: float) -> Any:
-    return rounded(float(value), 15)
+def _to_exact(value: float) -> Any:
+    return round_value(float(value), 15)
 
 
-def _gib(value_bytes: float) -> Any:
-    return rounded(value_bytes / GIB)
+def _to_gib(value_bytes: float) -> Any:
+    return round_value(value_bytes / GIB)
 
 
-def _of_samples(model: ModelArchitecture, work: SampleWork) -> dict[str, Any]:
+def _sample_counts_json(model: ModelArchitecture, work: SampleWork) -> dict[str, Any]:
     return {
-        "flops_per_sample": rounded(work.total_flops),
+        "flops_per_sample": round_value(work.total_flops),
         "sample": {
             "unit": work.unit,
             "described": describe_sample(model),
-            "passes": rounded(work.passes),
-            "flops_per_pass": rounded(work.flops),
-            "flops_once": rounded(work.extra_flops),
-            "activation_mib": rounded(work.live_bytes / MIB),
+            "passes": round_value(work.passes),
+            "flops_per_pass": round_value(work.flops),
+            "flops_once": round_value(work.extra_flops),
+            "activation_mib": round_value(work.live_bytes / MIB),
             "sized_by": list(model.law.size_fields) if model.law is not None else [],
         },
     }
 
 
-def _of_tokens(
+def _token_counts_json(
     model: ModelArchitecture, contexts: Sequence[int], rank: int, targets: str | tuple[str, ...], image: tuple[int, int]
 ) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "mtp_parameters": model.mtp_params,
-        "shape": _shape(model),
-        "kv_cache_bytes_per_token_beyond_window": _exact(model.kv_cache_bytes_per_token_beyond_window),
-        "cross_kv_bytes_per_source_token": _exact(model.cross_kv_bytes_per_source_token),
-        "flops_per_token": _exact(matrix_flops_per_token(model)),
+        "shape": _shape_json(model),
+        "kv_cache_bytes_per_token_beyond_window": _to_exact(model.kv_cache_bytes_per_token_beyond_window),
+        "cross_kv_bytes_per_source_token": _to_exact(model.cross_kv_bytes_per_source_token),
+        "flops_per_token": _to_exact(matrix_flops_per_token(model)),
         "by_context": [
             {
                 "context_tokens": c,
-                "kv_cache_gib": _gib(model.cache_bytes(c)),
-                "forward_flops_per_token": rounded(model.flops_per_token(c)),
-                "training_flops_per_token": rounded(model.training_flops_per_token(c)),
+                "kv_cache_gib": _to_gib(model.cache_bytes(c)),
+                "forward_flops_per_token": round_value(model.flops_per_token(c)),
+                "training_flops_per_token": round_value(model.training_flops_per_token(c)),
             }
             for c in contexts
         ],
         "activation_bytes_per_token_and_layer": {
-            "fused": _exact(model.activation_bytes_per_layer()),
-            "eager": _exact(model.activation_bytes_per_layer(fused=False)),
+            "fused": _to_exact(model.activation_bytes_per_layer()),
+            "eager": _to_exact(model.activation_bytes_per_layer(fused=False)),
         },
         "lora": {"rank": rank, "parameters": lora_params_by_target(model, rank, targets)},
     }
     if model.kind is ModelKind.DECODER:
         shown["logits"] = {
-            "vocabulary_gib": _gib(vocabulary_bytes(model)),
+            "vocabulary_gib": _to_gib(vocabulary_bytes(model)),
             "serving_bytes_per_token": sampled_logits_bytes(model),
-            "training_bytes_per_token": _exact(model.logits_bytes(1)),
+            "training_bytes_per_token": _to_exact(model.logits_bytes(1)),
         }
     if model.source_matmul_params:
-        shown["flops_per_source_token"] = _exact(matrix_flops_per_source_token(model))
+        shown["flops_per_source_token"] = _to_exact(matrix_flops_per_source_token(model))
     if model.images is not None:
         width, height = image
         shown["image"] = {
@@ -236,19 +236,19 @@ def _of_tokens(
             "height": height,
             "tokens": model.images.token_count(width, height),
             "patches": model.images.patch_count(width, height),
-            "tower_flops": rounded(model.image_flops(width, height)),
+            "tower_flops": round_value(model.image_flops(width, height)),
         }
     return shown
 
 
-def _shape(model: ModelArchitecture) -> dict[str, Any]:
+def _shape_json(model: ModelArchitecture) -> dict[str, Any]:
     return {
         "num_layers": model.num_layers,
         "hidden_size": model.hidden_size,
         "num_attention_heads": model.num_heads,
         "num_key_value_heads": model.kv_heads,
         "head_dim": model.head_dim,
-        "mlp_width": _exact(model.mlp_width),
+        "mlp_width": _to_exact(model.mlp_width),
         "vocab_size": model.vocab_size,
         "num_experts": model.num_experts,
         "experts_per_token": model.experts_per_token,

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, rounded, shown_as
+from app.api.schemas.base import ResponseModel, round_value, with_examples
 from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
 
 POINT_DIGITS = 4
@@ -33,7 +33,7 @@ SIMULATED = {
 }
 
 
-class PercentilesShown(Shown):
+class PercentilesShown(ResponseModel):
     """Latencies in milliseconds; null if the queue never empties."""
 
     mean: float | None
@@ -42,10 +42,10 @@ class PercentilesShown(Shown):
     p99: float | None
 
 
-class SimulationShown(Shown):
+class SimulationShown(ResponseModel):
     """Simulation of one replica's scheduler at the peak load."""
 
-    model_config = shown_as(SIMULATED)
+    model_config = with_examples(SIMULATED)
 
     requests: int = Field(description="Simulated requests at each load of the curve.")
     seed: int
@@ -65,19 +65,19 @@ class SimulationShown(Shown):
     goodput_share: float = Field(description="Share of requests that meet every limit.")
 
 
-class MedianShown(Shown):
+class MedianShown(ResponseModel):
     """Median and 95th percentile, in milliseconds."""
 
-    model_config = shown_as({"p50": 212, "p95": 640.2})
+    model_config = with_examples({"p50": 212, "p95": 640.2})
 
     p50: float
     p95: float
 
 
-class LoadPointShown(Shown):
+class LoadPointShown(ResponseModel):
     """Behavior of the whole deployment at one load."""
 
-    model_config = shown_as(POINT)
+    model_config = with_examples(POINT)
 
     requests_per_s: float
     in_flight: float | None = Field(None, description="Requests in flight, for fixed concurrency.")
@@ -87,10 +87,10 @@ class LoadPointShown(Shown):
     goodput_share: float
 
 
-class LoadCurveShown(Shown):
+class LoadCurveShown(ResponseModel):
     """Behavior of this deployment from light load to overload."""
 
-    model_config = shown_as({"points": [POINT], "knee_requests_per_s": 14.2})
+    model_config = with_examples({"points": [POINT], "knee_requests_per_s": 14.2})
 
     points: list[LoadPointShown]
     knee_requests_per_s: float = Field(description="Load above which p95 latency grows faster than throughput.")
@@ -98,7 +98,7 @@ class LoadCurveShown(Shown):
 
 def percentiles_json(p: Percentiles) -> dict[str, Any]:
     values = {"mean": p.mean_s, "p50": p.p50_s, "p95": p.p95_s, "p99": p.p99_s}
-    return {k: None if v is None else rounded(v * 1e3) for k, v in values.items()}
+    return {k: None if v is None else round_value(v * 1e3) for k, v in values.items()}
 
 
 def simulation_json(s: Simulation) -> dict[str, Any]:
@@ -109,29 +109,29 @@ def simulation_json(s: Simulation) -> dict[str, Any]:
         "policy": s.policy,
         "inter_token_ms": percentiles_json(s.inter_token),
         "queue_ms": percentiles_json(s.queue),
-        "mean_batch": rounded(s.mean_batch),
-        "cache_occupancy": rounded(s.cache_occupancy),
-        "preemptions_per_request": rounded(s.preemptions_per_request),
-        "goodput_requests_per_s": rounded(s.goodput_per_s),
-        "goodput_share": rounded(s.goodput_share),
+        "mean_batch": round_value(s.mean_batch),
+        "cache_occupancy": round_value(s.cache_occupancy),
+        "preemptions_per_request": round_value(s.preemptions_per_request),
+        "goodput_requests_per_s": round_value(s.goodput_per_s),
+        "goodput_share": round_value(s.goodput_share),
     }
 
 
 def point_json(p: LoadPoint) -> dict[str, Any]:
     """A point of the load curve as JSON, rounded to four significant digits."""
 
-    def shown(value: float) -> Any:
-        return rounded(value, POINT_DIGITS)
+    def to_shown(value: float) -> Any:
+        return round_value(value, POINT_DIGITS)
 
     return {
-        "requests_per_s": shown(p.requests_per_s),
-        **({} if p.in_flight is None else {"in_flight": shown(p.in_flight)}),
-        "ttft_ms": {"p50": shown(p.ttft_p50_s * 1e3), "p95": shown(p.ttft_p95_s * 1e3)},
-        "tpot_ms": {"p50": shown(p.tpot_p50_s * 1e3), "p95": shown(p.tpot_p95_s * 1e3)},
-        "output_tokens_per_s": shown(p.output_tokens_per_s),
-        "goodput_share": shown(p.goodput_share),
+        "requests_per_s": to_shown(p.requests_per_s),
+        **({} if p.in_flight is None else {"in_flight": to_shown(p.in_flight)}),
+        "ttft_ms": {"p50": to_shown(p.ttft_p50_s * 1e3), "p95": to_shown(p.ttft_p95_s * 1e3)},
+        "tpot_ms": {"p50": to_shown(p.tpot_p50_s * 1e3), "p95": to_shown(p.tpot_p95_s * 1e3)},
+        "output_tokens_per_s": to_shown(p.output_tokens_per_s),
+        "goodput_share": to_shown(p.goodput_share),
     }
 
 
 def load_curve_json(c: LoadCurve) -> dict[str, Any]:
-    return {"points": [point_json(p) for p in c.points], "knee_requests_per_s": rounded(c.knee_per_s)}
+    return {"points": [point_json(p) for p in c.points], "knee_requests_per_s": round_value(c.knee_per_s)}

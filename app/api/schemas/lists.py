@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown
+from app.api.schemas.base import ResponseModel
 from app.api.schemas.names import PriceKindName, PricingName
 from app.api.schemas.recipe import RecipeListed, listed_json
 from app.catalog.directory import CatalogIndex
@@ -18,7 +18,7 @@ from app.sizing.hardware.recipes import recipes_of_framework
 from app.sizing.hardware.support.builds import BUILDS
 
 
-class ProviderShown(Shown):
+class ProviderShown(ResponseModel):
     """A company that rents out or sells machines."""
 
     provider: str
@@ -32,7 +32,7 @@ class ProviderShown(Shown):
     offers: int
 
 
-class RegionShown(Shown):
+class RegionShown(ResponseModel):
     """A region in which machines are for rent, named as its providers name it."""
 
     region: str
@@ -42,7 +42,7 @@ class RegionShown(Shown):
     offers: int
 
 
-class FrameworkShown(Shown):
+class FrameworkShown(ResponseModel):
     """A training framework with its methods and runtimes; `judged_as` names the underlying framework."""
 
     framework: str
@@ -56,21 +56,21 @@ class FrameworkShown(Shown):
     as_of: str
 
 
-class ProviderList(Shown):
+class ProviderList(ResponseModel):
     """Providers, by name."""
 
     items: list[ProviderShown]
     next_cursor: str | None
 
 
-class RegionList(Shown):
+class RegionList(ResponseModel):
     """Regions, by name."""
 
     items: list[RegionShown]
     next_cursor: str | None
 
 
-class FrameworkList(Shown):
+class FrameworkList(ResponseModel):
     """Training frameworks, by name."""
 
     items: list[FrameworkShown]
@@ -87,7 +87,7 @@ def providers_json(catalog_index: CatalogIndex) -> Items:
     for offer in market.offers:
         offers[offer.provider].append(offer)
     sells = {s.provider for s in market.systems.values() if s.environment is Environment.ON_PREM}
-    aliases = _also_called(catalog_index.providers)
+    aliases = _other_names(catalog_index.providers)
     return [
         {
             "provider": name,
@@ -145,7 +145,7 @@ def frameworks_json(_: CatalogIndex) -> Items:
     return items
 
 
-def _also_called(names: Mapping[str, str]) -> dict[str, list[str]]:
+def _other_names(names: Mapping[str, str]) -> dict[str, list[str]]:
     """The other accepted spellings of each name."""
     aliases: dict[str, list[str]] = defaultdict(list)
     for key, name in names.items():

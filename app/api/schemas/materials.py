@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.base import Component, Shown, present, printable, shown_as
+from app.api.schemas.base import Component, ResponseModel, rounded_fields, require_printable, with_examples
 from app.api.schemas.names import TrustName
 from app.errors import Unanswerable
 from app.export.lines import Bill, Line
@@ -60,10 +60,10 @@ class MaterialsQuery(BaseModel):
         None, gt=0, le=100_000_000, max_digits=18, description="Exchange rate: units of the currency for one USD."
     )
     rate_date: date | None = Field(None, description="Day of the exchange rate.")
-    tax_name: Annotated[str, Field(min_length=1, max_length=40), AfterValidator(printable)] | None = None
+    tax_name: Annotated[str, Field(min_length=1, max_length=40), AfterValidator(require_printable)] | None = None
     tax_percent: Exact | None = Field(None, ge=0, le=100, max_digits=8)
 
-    def settlement(self) -> Settlement:
+    def to_settlement(self) -> Settlement:
         """The currency and the tax. Raises Unanswerable if either is only partly specified."""
         foreign = self.currency != "USD"
         if foreign != (self.usd_rate is not None) or foreign != (self.rate_date is not None):
@@ -78,10 +78,10 @@ class MaterialsQuery(BaseModel):
         )
 
 
-class PriceSourceShown(Shown):
+class PriceSourceShown(ResponseModel):
     """Kind and source of a price, and its age on the day of the answer."""
 
-    model_config = shown_as(LINE["price"])
+    model_config = with_examples(LINE["price"])
 
     kind: str = Field(
         description="As in cost.price; estimate if it is calculated with an assumption of this service, asked if with "
@@ -93,10 +93,10 @@ class PriceSourceShown(Shown):
     age_days: int | None = None
 
 
-class BillLineShown(Shown):
+class BillLineShown(ResponseModel):
     """A quantity of one item; without `unit_price` it must be quoted. `paid` is once or over_term."""
 
-    model_config = shown_as(LINE)
+    model_config = with_examples(LINE)
 
     line_no: int
     kind: str
@@ -120,10 +120,10 @@ class BillLineShown(Shown):
     notes: str | None = None
 
 
-class MaterialsTotalsShown(Shown):
+class MaterialsTotalsShown(ResponseModel):
     """Totals of all lines, rounded to cents."""
 
-    model_config = shown_as(TOTALS)
+    model_config = with_examples(TOTALS)
 
     once: float
     over_term: float
@@ -132,10 +132,10 @@ class MaterialsTotalsShown(Shown):
     total: float
 
 
-class MaterialsShown(Shown):
+class MaterialsShown(ResponseModel):
     """Bill of materials of one ranked option, at the prices of the answer."""
 
-    model_config = shown_as(BILL)
+    model_config = with_examples(BILL)
 
     recommendation: str
     rank: int
@@ -193,7 +193,7 @@ def line_json(line: Line) -> dict[str, Any]:
         "line_total": total,
         "paid": line.paid,
         "term_months": months,
-        "price": None if price is None else present(**asdict(price)),
+        "price": None if price is None else rounded_fields(**asdict(price)),
         "manufacturer": line.manufacturer,
         "part_number": line.part_number,
         "supplier": line.supplier,

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, rounded, shown_as
+from app.api.schemas.base import ResponseModel, round_value, with_examples
 from app.api.schemas.names import PeakMomentName
 from app.sizing.result import DeviceMemory
 from app.sizing.units import GIB
 
 
-class MemoryPartsShown(Shown):
+class MemoryPartsShown(ResponseModel):
     """Memory of the fullest accelerator in GiB; the components sum to the total."""
 
     weights: float
@@ -26,10 +26,10 @@ class MemoryPartsShown(Shown):
     usable: float
 
 
-class HostMemoryShown(Shown):
+class HostMemoryShown(ResponseModel):
     """Host memory of one replica in GiB."""
 
-    model_config = shown_as({"weights": 18.2936, "cache": 0.1129, "usable": 153.6})
+    model_config = with_examples({"weights": 18.2936, "cache": 0.1129, "usable": 153.6})
 
     weights: float
     cache: float = Field(
@@ -38,10 +38,10 @@ class HostMemoryShown(Shown):
     usable: float
 
 
-class MomentsShown(Shown):
+class MomentsShown(ResponseModel):
     """Memory of the fullest accelerator in GiB at each moment of a training step; the highest is the total."""
 
-    model_config = shown_as({"loss": 60.1, "backward": 58.7, "gradients": 43.9, "update": 43.8})
+    model_config = with_examples({"loss": 60.1, "backward": 58.7, "gradients": 43.9, "update": 43.8})
 
     loss: float = Field(description="End of the forward pass: every activation, and the logits.")
     backward: float = Field(
@@ -51,10 +51,10 @@ class MomentsShown(Shown):
     update: float = Field(description="Optimizer step: update of the weights.")
 
 
-class ActivationPartsShown(Shown):
+class ActivationPartsShown(ResponseModel):
     """Components of the activations in GiB at the peak of a training step; they sum to the activations."""
 
-    model_config = shown_as({"kept": 17.1, "working": 0.1, "logits": 5.9, "gathered": 2.4, "update": 0.0})
+    model_config = with_examples({"kept": 17.1, "working": 0.1, "logits": 5.9, "gathered": 2.4, "update": 0.0})
 
     kept: float = Field(description="Kept for the backward pass, for all micro-batches in flight.")
     working: float = Field(description="Working memory of the current layer, or of the last norm.")
@@ -63,7 +63,7 @@ class ActivationPartsShown(Shown):
     update: float = Field(description="Temporary tensors of the optimizer.")
 
 
-class MemoryShown(Shown):
+class MemoryShown(ResponseModel):
     """Memory use of the fullest accelerator and of the host."""
 
     per_accelerator_gib: MemoryPartsShown
@@ -104,7 +104,7 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
     counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
     values: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
     if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
-        values |= {"prefix_cache_gib": rounded(m.prefix_cache_bytes / GIB), "idle_sessions": rounded(m.idle_sessions)}
+        values |= {"prefix_cache_gib": round_value(m.prefix_cache_bytes / GIB), "idle_sessions": round_value(m.idle_sessions)}
     if m.moments_bytes is not None:
         values["peak_moment"] = max(m.moments_bytes, key=m.moments_bytes.__getitem__)
         for name, parts_of in (("moments", m.moments_bytes), ("activation_parts", m.activation_parts_bytes or {})):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, Discriminator, Field, Tag
 
-from app.api.schemas.base import WHOLE, Component, Name, Wire
+from app.api.schemas.base import INTEGER_VALUED, Component, Name, RequestModel
 from app.api.schemas.names import LoraPreset
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
@@ -25,14 +25,14 @@ def within_64_bits(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**63 else value
 
 
-class ConfigModel(Wire):
+class ConfigModel(RequestModel):
     """Any pasted config.json."""
 
     huggingface_config: Annotated[dict[str, Any], AfterValidator(within_64_bits)]
     name: Name = "own-model"
 
 
-class SizedModel(Wire):
+class SizedModel(RequestModel):
     """A model of which only the size is known. With gflops_per_sample it processes samples instead of tokens."""
 
     parameters_billion: Annotated[float, Field(ge=0.001, le=20000)]
@@ -67,11 +67,11 @@ ModelReference = Annotated[
 ]
 
 
-class ImageSize(Wire):
+class ImageSize(RequestModel):
     """Size of an image in pixels."""
 
-    width: Annotated[int, Field(ge=1, le=32768), WHOLE]
-    height: Annotated[int, Field(ge=1, le=32768), WHOLE]
+    width: Annotated[int, Field(ge=1, le=32768), INTEGER_VALUED]
+    height: Annotated[int, Field(ge=1, le=32768), INTEGER_VALUED]
 
 
 class Images(ImageSize):
@@ -83,17 +83,17 @@ class Images(ImageSize):
         return PromptImages(self.width, self.height, self.per_request)
 
 
-class SampleSpec(Wire):
+class SampleSpec(RequestModel):
     """Size of one sample, for a model that processes samples. Omitted fields use the model's usual size."""
 
-    width: Annotated[int, Field(ge=8, le=32768), WHOLE] | None = None
-    height: Annotated[int, Field(ge=8, le=32768), WHOLE] | None = None
-    frames: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
+    width: Annotated[int, Field(ge=8, le=32768), INTEGER_VALUED] | None = None
+    height: Annotated[int, Field(ge=8, le=32768), INTEGER_VALUED] | None = None
+    frames: Annotated[int, Field(ge=1, le=100_000), INTEGER_VALUED] | None = None
     audio_s: Annotated[float, Field(gt=0, le=100_000)] | None = None
-    steps: Annotated[int, Field(ge=1, le=10_000), WHOLE] | None = None
-    text_tokens: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
+    steps: Annotated[int, Field(ge=1, le=10_000), INTEGER_VALUED] | None = None
+    text_tokens: Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED] | None = None
 
-    def applied_to(self, model: ModelArchitecture) -> ModelArchitecture:
+    def apply_to(self, model: ModelArchitecture) -> ModelArchitecture:
         """The model with samples of this size. Raises Unanswerable for a size field that does not apply to the
         model.
         """
@@ -105,10 +105,10 @@ LoraTargets = Annotated[
 ]
 
 
-class LoraSpec(Wire):
+class LoraSpec(RequestModel):
     """Adapters: their rank and target matrices."""
 
-    rank: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
+    rank: Annotated[int, Field(ge=1, le=4096), INTEGER_VALUED] | None = Field(
         None, description="Rank of the adapters. Default: the assumption default_lora_rank, 16."
     )
     target_modules: LoraTargets = Field(

@@ -24,11 +24,11 @@ from app.sizing.values.ways import AcquisitionOption
 from app.sizing.workload import REDUNDANCIES, FailureDomain, Method
 
 
-def _folded(value: Any) -> Any:
+def _fold_format(value: Any) -> Any:
     return format_slug(value) if isinstance(value, str) else value
 
 
-FOLDED = BeforeValidator(_folded)  # accepts common spellings: BF16, AWQ, Q4_K_M
+FOLD_FORMAT = BeforeValidator(_fold_format)  # accepts common spellings: BF16, AWQ, Q4_K_M
 
 if TYPE_CHECKING:
     ActivationCheckpointingName = str
@@ -78,7 +78,7 @@ else:
     FailureDomainName = Annotated[Literal[tuple(d.value for d in FailureDomain)], Component("FailureDomain")]
     GradientsName = Annotated[Literal[VOCABULARIES["gradients"]], Component("GradientKeeping")]
     KernelsName = Annotated[Literal[VOCABULARIES["kernels"]], Component("Kernels")]
-    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLDED, Component("KvFormat")]
+    KvFormatName = Annotated[Literal[tuple(KV_FORMATS)], FOLD_FORMAT, Component("KvFormat")]
     LoraPreset = Annotated[Literal[LORA_TARGET_NAMES[::-1]], Component("LoraPreset")]
     LossName = Annotated[Literal[VOCABULARIES["loss"]], Component("LossComputation")]
     MaximizedName = Annotated[Literal[tuple(QUANTITY_UNITS)], Component("Maximized")]
@@ -104,5 +104,5 @@ else:
     SystemKindName = Annotated[Literal[tuple(k.value for k in SystemKind)], Component("SystemKind")]
     TrustName = Annotated[Literal["high", "medium", "low"], Component("Trust")]
     WayName = Annotated[Literal[tuple(w.value for w in AcquisitionOption)], Component("Way")]
-    WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLDED, Component("WeightFormat")]
+    WeightFormatName = Annotated[Literal[tuple(WEIGHT_FORMATS)], FOLD_FORMAT, Component("WeightFormat")]
     WeightsName = Annotated[Literal[VOCABULARIES["weights"]], Component("WeightKeeping")]

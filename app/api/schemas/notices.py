@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from app.api.schemas.base import Component, Shown, shown_as
+from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.api.schemas.filing import StatusName
 from app.catalog.outbox import STATUS
 
@@ -24,10 +24,10 @@ DATA = {
 }
 
 
-class NoticeData(Shown):
+class NoticeData(ResponseModel):
     """A stored answer at the time of the event; fields without a value are omitted."""
 
-    model_config = shown_as(DATA)
+    model_config = with_examples(DATA)
 
     id: str = Field(description="ID of the recommendation; GET /recommendations/{id} returns the answer.")
     status: StatusName = Field(description="Approval status after the event.")
@@ -42,10 +42,10 @@ class NoticeData(Shown):
     superseded_by: str | None = Field(None, description="ID of the recommendation that replaced this one.")
 
 
-class Notice(Shown):
+class Notice(ResponseModel):
     """One event as posted to a webhook, signed with the headers of Standard Webhooks."""
 
-    model_config = shown_as({"type": STATUS, "timestamp": "2026-11-21T09:30:00.123456+00:00", "data": DATA})
+    model_config = with_examples({"type": STATUS, "timestamp": "2026-11-21T09:30:00.123456+00:00", "data": DATA})
 
     type: Annotated[Literal["recommendation.stored", "recommendation.status"], Component("EventType")] = Field(
         description="The kind of event that happened."

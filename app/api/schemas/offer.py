@@ -6,16 +6,16 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.schemas.base import WHOLE, Name, Shown, Wire
+from app.api.schemas.base import INTEGER_VALUED, Name, ResponseModel, RequestModel
 from app.api.schemas.names import PricingName
 
-Degree = Annotated[int, Field(ge=1, le=1_000_000), WHOLE]
+Degree = Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED]
 # Far above any real fleet: a count given in replicas is returned in accelerators and must be accepted again.
-MOST_COUNTED = 10**12
-Count = Annotated[int, Field(ge=1, le=MOST_COUNTED), WHOLE]
+MAX_COUNT = 10**12
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT), INTEGER_VALUED]
 
 
-class OfferSpec(Wire):
+class OfferSpec(RequestModel):
     """The catalog price to use."""
 
     provider: Name | None = None
@@ -24,7 +24,7 @@ class OfferSpec(Wire):
     instance_type: Annotated[str, Field(min_length=1, max_length=120)] | None = None
 
 
-class OfferShown(Shown):
+class OfferShown(ResponseModel):
     """The catalog price that was used."""
 
     provider: str

@@ -6,15 +6,15 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, present, rounded, shown_as
+from app.api.schemas.base import ResponseModel, rounded_fields, round_value, with_examples
 from app.api.schemas.names import WeightFormatName
 from app.sizing.values.packing import Packing
 
 
-class PlacedShown(Shown):
+class PlacedShown(ResponseModel):
     """A model's share of a card, and of the following cards with the same division."""
 
-    model_config = shown_as({"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7})
+    model_config = with_examples({"card": 1, "name": "chat", "share_memory": 0.6, "share_time": 0.7})
 
     card: int
     cards: int | None = Field(
@@ -28,10 +28,10 @@ class PlacedShown(Shown):
     slice: str | None = Field(None, description="MIG profile, if the card is partitioned.")
 
 
-class PackedShown(Shown):
+class PackedShown(ResponseModel):
     """How a model runs in its shares."""
 
-    model_config = shown_as(
+    model_config = with_examples(
         {
             "name": "embeddings",
             "engine": "vllm",
@@ -46,10 +46,10 @@ class PackedShown(Shown):
     replicas: int = Field(description="Replicas including spares, at most one per card.")
 
 
-class PackingShown(Shown):
+class PackingShown(ResponseModel):
     """The model and its companions on shared cards, compared with each on its own cheapest machines."""
 
-    model_config = shown_as(
+    model_config = with_examples(
         {
             "cards": 1,
             "machines": 1,
@@ -77,15 +77,15 @@ class PackingShown(Shown):
 def packing_json(packing: Packing) -> dict[str, Any]:
     """A packing as JSON."""
     return {
-        **present(cards=packing.cards, machines=packing.machines, usd_per_hour=packing.usd_per_hour),
+        **rounded_fields(cards=packing.cards, machines=packing.machines, usd_per_hour=packing.usd_per_hour),
         "on": [
             {
                 "card": p.card,
                 **({"cards": p.cards} if p.cards > 1 else {}),
                 "name": p.name,
-                "share_memory": rounded(p.share_memory),
-                "share_time": rounded(p.share_time),
-                **present(slice=p.slice),
+                "share_memory": round_value(p.share_memory),
+                "share_time": round_value(p.share_time),
+                **rounded_fields(slice=p.slice),
             }
             for p in packing.on
         ],
@@ -98,6 +98,6 @@ def packing_json(packing: Packing) -> dict[str, Any]:
             }
             for m in packing.models
         ],
-        **present(apart_usd_per_hour=packing.apart_usd_per_hour, cheaper=packing.cheaper),
+        **rounded_fields(apart_usd_per_hour=packing.apart_usd_per_hour, cheaper=packing.cheaper),
         "why": packing.why,
     }

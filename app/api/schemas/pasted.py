@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.schemas.base import Component, Shown, Wire, present, rounded
+from app.api.schemas.base import Component, ResponseModel, RequestModel, rounded_fields, round_value
 from app.observed.figures import SHOWN, Figure, Reading
 from app.sizing.units import GIB
 
 # Fields whose strings may contain line breaks.
-PASTED = frozenset({"exposition", "text", "log"})
+PASTED_FIELDS = frozenset({"exposition", "text", "log"})
 Text = Annotated[str, Field(min_length=1, max_length=2_000_000)]
 LogFormat = Annotated[
     Literal["torchtitan", "megatron", "nemo", "maxtext", "deepspeed", "lightning", "huggingface", "vllm", "sglang"],
@@ -32,14 +32,14 @@ SIMPLE_UNITS = {
 UNITS = (("_ms", "ms"), ("_per_day", "1/day"), ("_s", "s"), ("_c", "C"), ("_w", "W"), ("_gib", "GiB"))
 
 
-class ScrapeSpec(Wire):
+class ScrapeSpec(RequestModel):
     """Metrics scraped at one time; scrapes with the same time are from several replicas."""
 
     text: Text = Field(description="Prometheus or OpenMetrics text.")
     at_s: Moment = Field(description="Time of the scrape in seconds since 1970, or since any common start.")
 
 
-class PastedSpec(Wire):
+class PastedSpec(RequestModel):
     """Text instead of explicit values."""
 
     exposition: Text | None = Field(
@@ -63,13 +63,13 @@ class PastedSpec(Wire):
     format: LogFormat | None = Field(None, description="Format of the log. Default: detected.")
 
     @property
-    def scrapes(self) -> list[tuple[str, float | None]]:
+    def timed_scrapes(self) -> list[tuple[str, float | None]]:
         """Pasted metrics with their times; the time is None if unknown."""
         single = [] if self.exposition is None else [(self.exposition, self.at_s)]
         return [*single, *((s.text, s.at_s) for s in self.expositions)]
 
 
-class ReadShown(Shown):
+class ReadShown(ResponseModel):
     """A value read from the pasted text."""
 
     quantity: str = Field(description="Name of the value in `observed`.")
@@ -80,7 +80,7 @@ class ReadShown(Shown):
     high: float | None = Field(None, description="Upper end of the histogram bucket.")
 
 
-class NotReadShown(Shown):
+class NotReadShown(ResponseModel):
     """Pasted text that was not used."""
 
     metrics: int = Field(description="Number of unused metrics.")
@@ -126,13 +126,13 @@ def figure_json(f: Figure, spec: type[BaseModel], within: str = "") -> dict[str,
     name, times = wire_name(f, spec)
     return {
         "quantity": f"{f.group}.{within}{name}",
-        "value": rounded(f.value * times),
-        "unit": unit_of(name),
+        "value": round_value(f.value * times),
+        "unit": unit_from_name(name),
         "from": f.source,
-        **present(low=None if f.low is None else f.low * times, high=None if f.high is None else f.high * times),
+        **rounded_fields(low=None if f.low is None else f.low * times, high=None if f.high is None else f.high * times),
     }
 
 
-def unit_of(name: str) -> str:
+def unit_from_name(name: str) -> str:
     """The unit that a field's name implies."""
     return SIMPLE_UNITS.get(name) or next((unit for end, unit in UNITS if name.endswith(end)), "1")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, Wire, present, shown_as
+from app.api.schemas.base import ResponseModel, RequestModel, rounded_fields, with_examples
 from app.api.schemas.names import KvFormatName
 from app.api.schemas.replica import ReplicaShown, ReplicaSpec
 from app.sizing.question import Deployment, Pools
@@ -31,7 +31,7 @@ TRANSFER = {
 class PoolSpec(ReplicaSpec):
     """One pool. By default it uses the deployment's accelerator and as many replicas as the load requires."""
 
-    model_config = shown_as(POOL)
+    model_config = with_examples(POOL)
 
     kv_format: KvFormatName | None = Field(
         None, description="KV cache format; the same in both pools, because the cache is sent without conversion."
@@ -42,10 +42,10 @@ class PoolSpec(ReplicaSpec):
         return Deployment(**{**self.explicit_fields(), "accelerator": self.accelerator or accelerator})
 
 
-class PoolsSpec(Wire):
+class PoolsSpec(RequestModel):
     """Prefill replicas that read prompts, and decode replicas that generate tokens from the transferred KV caches."""
 
-    model_config = shown_as(POOLS)
+    model_config = with_examples(POOLS)
 
     prefill: PoolSpec
     decode: PoolSpec
@@ -57,31 +57,31 @@ class PoolsSpec(Wire):
 class PoolShown(ReplicaShown):
     """One complete pool."""
 
-    model_config = shown_as({**POOL, "accelerator": "nvidia-h100-sxm5-80gb"})
+    model_config = with_examples({**POOL, "accelerator": "nvidia-h100-sxm5-80gb"})
 
 
-class PoolsShown(Shown):
+class PoolsShown(ResponseModel):
     """Both complete pools."""
 
-    model_config = shown_as({name: {**pool, "accelerator": "nvidia-h100-sxm5-80gb"} for name, pool in POOLS.items()})
+    model_config = with_examples({name: {**pool, "accelerator": "nvidia-h100-sxm5-80gb"} for name, pool in POOLS.items()})
 
     prefill: PoolShown
     decode: PoolShown
 
 
-class PoolLoadShown(Shown):
+class PoolLoadShown(ResponseModel):
     """Utilization of a pool, and its capacity within its part of the limits."""
 
-    model_config = shown_as(LOAD)
+    model_config = with_examples(LOAD)
 
     utilization: float | None = None
     requests_per_s_capacity: float
 
 
-class TransferShown(Shown):
+class TransferShown(ResponseModel):
     """Transfer of an average prompt's KV cache between the pools."""
 
-    model_config = shown_as(TRANSFER)
+    model_config = with_examples(TRANSFER)
 
     mib_per_request: float
     ms: float = Field(description="Transfer time; included in every time to first token.")
@@ -91,10 +91,10 @@ class TransferShown(Shown):
     utilization: float | None = None
 
 
-class SplitShown(Shown):
+class SplitShown(ResponseModel):
     """Load of both pools and of the transfer between them."""
 
-    model_config = shown_as({"prefill": LOAD, "decode": LOAD, "transfer": TRANSFER})
+    model_config = with_examples({"prefill": LOAD, "decode": LOAD, "transfer": TRANSFER})
 
     prefill: PoolLoadShown
     decode: PoolLoadShown
@@ -115,14 +115,14 @@ def split_json(split: PoolSplit) -> dict[str, Any]:
     """Load of both pools and of the transfer between them as JSON."""
     pools: dict[str, PoolLoad] = {"prefill": split.prefill, "decode": split.decode}
     return {
-        **{name: present(**asdict(load)) for name, load in pools.items()},
+        **{name: rounded_fields(**asdict(load)) for name, load in pools.items()},
         "transfer": transfer_json(split.transfer),
     }
 
 
 def transfer_json(transfer: Transfer) -> dict[str, Any]:
     """The transfer between the pools as JSON."""
-    return present(
+    return rounded_fields(
         mib_per_request=transfer.request_bytes / MIB,
         ms=transfer.seconds * 1e3,
         link=transfer.link,

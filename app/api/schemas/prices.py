@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, present
+from app.api.schemas.base import ResponseModel, rounded_fields
 from app.api.schemas.names import CommitmentName, PriceKindName, PricingName, TrustName
 from app.sizing.result import Price
 
 
-class PriceShown(Shown):
+class PriceShown(ResponseModel):
     """Kind, source, age and terms of the price that is paid."""
 
     kind: PriceKindName = Field(
@@ -39,10 +39,10 @@ def price_json(p: Price) -> dict[str, Any]:
         "source": terms.source.split(";")[0],
         "observed": terms.observed,
         "as_of": terms.observed,
-        **present(age_days=p.age_days),
+        **rounded_fields(age_days=p.age_days),
         "confidence": terms.confidence,
-        **present(min_quantity=terms.min_quantity, max_quantity=terms.max_quantity),
+        **rounded_fields(min_quantity=terms.min_quantity, max_quantity=terms.max_quantity),
         "pricing_model": p.pricing_model,
         "commitment": terms.commitment.value,
-        **present(upfront_usd=p.upfront_usd, discount=p.discount or None),
+        **rounded_fields(upfront_usd=p.upfront_usd, discount=p.discount or None),
     }

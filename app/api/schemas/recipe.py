@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, Wire, shown_as
+from app.api.schemas.base import ResponseModel, RequestModel, with_examples
 from app.api.schemas.names import (
     AdapterPrecisionName,
     GradientsName,
@@ -20,13 +20,13 @@ from app.api.schemas.names import (
 from app.sizing.hardware.recipes import RecipeSettings, TrainingRecipe
 
 
-class RecipeSpec(Wire):
+class RecipeSpec(RequestModel):
     """Differences from the framework's own recipe, which GET /catalog/frameworks shows.
 
     `name` and `source` are accepted because answers contain them; they have no effect.
     """
 
-    model_config = shown_as({"loss": "chunked", "recomputation": "full"})
+    model_config = with_examples({"loss": "chunked", "recomputation": "full"})
 
     loss: LossName | None = None
     kernels: KernelsName | None = None
@@ -51,7 +51,7 @@ class RecipeSpec(Wire):
         return RecipeSettings(**self.model_dump(exclude={"name", "source"}))
 
 
-class RecipeListed(Shown):
+class RecipeListed(ResponseModel):
     """A framework's default recipe from one version on."""
 
     name: str = Field(description="Name of the framework and the version that it was read from.")
@@ -84,7 +84,7 @@ def listed_json(recipe: TrainingRecipe) -> dict[str, Any]:
     return values | {"since": since, "methods": list(recipe.methods), "sources": dict(recipe.sources)}
 
 
-class RecipeShown(Shown):
+class RecipeShown(ResponseModel):
     """The complete recipe for which memory was calculated, with its framework and source. A rejected recipe is shown as
     requested.
     """

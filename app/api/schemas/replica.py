@@ -6,14 +6,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import WHOLE, Name, Shown, Wire
+from app.api.schemas.base import INTEGER_VALUED, Name, ResponseModel, RequestModel
 from app.api.schemas.names import KvFormatName, WeightFormatName
-from app.api.schemas.offer import MOST_COUNTED, Count, Degree, OfferShown, OfferSpec
+from app.api.schemas.offer import MAX_COUNT, Count, Degree, OfferShown, OfferSpec
 from app.api.schemas.scheduler import SchedulerShown, SchedulerSpec
 from app.sizing.hardware.parts import PricingModel
 
 
-class ReplicaSpec(Wire):
+class ReplicaSpec(RequestModel):
     """Identical replicas; omitted fields are chosen by the service and shown in the answer."""
 
     accelerator: Name | None = None
@@ -21,7 +21,7 @@ class ReplicaSpec(Wire):
     offer: OfferSpec | None = None
     accelerators_per_replica: Degree | None = None
     replicas: Count | None = None
-    spare_replicas: Annotated[int, Field(ge=0, le=MOST_COUNTED), WHOLE] | None = None
+    spare_replicas: Annotated[int, Field(ge=0, le=MAX_COUNT), INTEGER_VALUED] | None = None
     nodes: Count | None = None
     total_accelerators: Count | None = None
     tensor_parallel: Degree | None = None
@@ -32,7 +32,7 @@ class ReplicaSpec(Wire):
     weight_format: WeightFormatName | None = None
     kv_format: KvFormatName | None = None
     max_batch: Degree | None = None
-    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = None
+    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), INTEGER_VALUED] | None = None
     scheduler: SchedulerSpec | None = None
     memory_fraction: Annotated[float, Field(gt=0.05, le=1)] | None = None
 
@@ -50,7 +50,7 @@ class ReplicaSpec(Wire):
         return fields
 
 
-class ReplicaShown(Shown):
+class ReplicaShown(ResponseModel):
     """Identical replicas, complete."""
 
     accelerator: str

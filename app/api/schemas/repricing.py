@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.repricing import MachinesToday
 from app.api.schemas.answers import CatalogShown
-from app.api.schemas.base import Component, Shown, shown_as
+from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
 from app.export.lines import Bill, Line
 from app.export.repricing import Cause, Moved, difference, line_by_line
@@ -41,10 +41,10 @@ class RepriceQuery(BaseModel):
     rank: int = Field(1, ge=1, le=1000)
 
 
-class MovedCauseShown(Shown):
+class MovedCauseShown(ResponseModel):
     """Cause of a price difference."""
 
-    model_config = shown_as(CAUSE)
+    model_config = with_examples(CAUSE)
 
     cause: Annotated[
         Literal["price", "seller", "estimate", "quantity", "added", "gone", "unpriced", "priced"],
@@ -59,10 +59,10 @@ class MovedCauseShown(Shown):
     text: str
 
 
-class RepricedLineShown(Shown):
+class RepricedLineShown(ResponseModel):
     """A line of the stored bill with the same line today; absent if that bill does not have it."""
 
-    model_config = shown_as(REPRICED)
+    model_config = with_examples(REPRICED)
 
     goods: str
     then: BillLineShown | None = None
@@ -73,10 +73,10 @@ class RepricedLineShown(Shown):
     causes: list[MovedCauseShown] = Field(description="Causes that add up to the difference; empty if nothing changed.")
 
 
-class RepricedShown(Shown):
+class RepricedShown(ResponseModel):
     """The machines of the stored answer at today's prices."""
 
-    model_config = shown_as(MACHINES)
+    model_config = with_examples(MACHINES)
 
     rank: int
     option: str
@@ -91,20 +91,20 @@ class RepricedShown(Shown):
     )
 
 
-class RecommendedTodayShown(Shown):
+class RecommendedTodayShown(ResponseModel):
     """Today's answer to the same request, stored like an answer of /recommend."""
 
-    model_config = shown_as(TODAY)
+    model_config = with_examples(TODAY)
 
     id: str = Field(description="ID of today's answer; the id of the stored answer if nothing changed.")
     changed: bool = Field(description="True if other accelerator types rank first.")
     why: list[str]
 
 
-class RepriceResponse(Shown):
+class RepriceResponse(ResponseModel):
     """A stored answer compared with today's catalog."""
 
-    model_config = shown_as(
+    model_config = with_examples(
         {
             "id": "rec_0123456789abcdef0123456789ab",
             "as_of": {"then": "2026-08-25", "now": "2026-11-20"},
@@ -125,20 +125,20 @@ def repriced_json(then: Bill, today: MachinesToday) -> dict[str, Any]:
     """The stored bill and today's bill, line by line, as JSON."""
     values: dict[str, Any] = {"rank": then.rank, "option": then.title}
     if today.bill is None:
-        return {**values, "text": today.text, "lines": [], "then": _totals(then)}
+        return {**values, "text": today.text, "lines": [], "then": _totals_json(then)}
     moved = line_by_line(then, today.bill)
     by = difference(moved)
     return {
         **values,
-        "text": f"{_said(then, today.bill, by)} {today.text}".rstrip(),
-        "lines": [_line(pair) for pair in moved],
-        "then": _totals(then),
-        "now": _totals(today.bill),
+        "text": f"{_difference_text(then, today.bill, by)} {today.text}".rstrip(),
+        "lines": [_line_json(pair) for pair in moved],
+        "then": _totals_json(then),
+        "now": _totals_json(today.bill),
         **({} if by is None else {"difference": float(by)}),
     }
 
 
-def _said(then: Bill, now: Bill, by: Decimal | None) -> str:
+def _difference_text(then: Bill, now: Bill, by: Decimal | None) -> str:
     if by is None:
         return "Some lines lack a price on one of the two days, so the totals are not comparable."
     if not by:
@@ -147,21 +147,21 @@ def _said(then: Bill, now: Bill, by: Decimal | None) -> str:
     return f"{now.total:,.2f} USD today, {then.total:,.2f} USD then{share}."
 
 
-def _line(pair: Moved) -> dict[str, Any]:
+def _line_json(pair: Moved) -> dict[str, Any]:
     lines: dict[str, Line | None] = {"then": pair.then, "now": pair.now}
     line = pair.then or pair.now
     return {
         "goods": "" if line is None else line.goods,
         **{when: line_json(shown) for when, shown in lines.items() if shown is not None},
         **({} if pair.difference is None else {"difference": float(pair.difference)}),
-        "causes": [_cause(cause) for cause in pair.causes],
+        "causes": [_cause_json(cause) for cause in pair.causes],
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause_json(cause: Cause) -> dict[str, Any]:
     amount = {} if cause.amount is None else {"usd": float(cause.amount)}
     return {"cause": cause.cause, **amount, "text": cause.text}
 
 
-def _totals(bill: Bill) -> dict[str, float]:
+def _totals_json(bill: Bill) -> dict[str, float]:
     return {name: float(getattr(bill, name)) for name in MaterialsTotalsShown.model_fields}

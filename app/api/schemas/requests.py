@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from app.api.schemas.base import WHOLE, Name, Wire, Words, shown_as
+from app.api.schemas.base import INTEGER_VALUED, Name, RequestModel, PrintableText, with_examples
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
     ActivationCheckpointingName,
@@ -49,7 +49,7 @@ Names = Annotated[list[Name], Field(max_length=200)]
 AcceptedPriceKind = Annotated[PriceKindName, BeforeValidator(current_kind)]  # deprecated spellings too
 
 
-def example(name: str) -> dict[str, Any]:
+def load_example(name: str) -> dict[str, Any]:
     """A sample request body from the package."""
     value: dict[str, Any] = json.loads(resources.files("app.api").joinpath("examples", f"{name}.json").read_text())
     return value
@@ -62,7 +62,7 @@ CONFIDENCE = (
 Confidence = Annotated[float, Field(ge=0.5, le=0.95)]
 
 
-class ConstraintsSpec(Wire):
+class ConstraintsSpec(RequestModel):
     """Constraints on the hardware, software and offers to consider; everything you omit is allowed."""
 
     environments: Annotated[list[EnvironmentName], Field(max_length=2)] = []
@@ -109,7 +109,7 @@ class ConstraintsSpec(Wire):
     engines: Names = Field([], description="Serving engines and training frameworks to consider. Default: all.")
     max_usd_per_hour: Annotated[float, Field(gt=0, le=1e9)] | None = None
     max_purchase_usd: Annotated[float, Field(gt=0, le=1e12)] | None = None
-    max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
+    max_accelerators: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
     max_power_kw: Annotated[float, Field(gt=0, le=1e7)] | None = None
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
 
@@ -137,7 +137,7 @@ class ConstraintsSpec(Wire):
         )
 
 
-class EconomicsSpec(Wire):
+class EconomicsSpec(RequestModel):
     """Payment horizon of the hardware, energy price and discounts."""
 
     horizon_months: Annotated[float, Field(ge=1, le=240)] | None = Field(
@@ -179,25 +179,25 @@ Overrides = Annotated[
 ]
 
 
-class RecommendRequest(Wire):
+class RecommendRequest(RequestModel):
     """A workload, and how to choose between plans."""
 
-    model_config = shown_as(example("recommend-chat-70b"), example("recommend-training-7b"))
+    model_config = with_examples(load_example("recommend-chat-70b"), load_example("recommend-training-7b"))
 
     workload: WorkloadSpec
     constraints: ConstraintsSpec = ConstraintsSpec()
     objective: ObjectiveName = "cost"
     economics: EconomicsSpec = EconomicsSpec()
     assumptions: Overrides = {}
-    limit: Annotated[int, Field(ge=1, le=50), WHOLE] = DEFAULT_RANKED
-    rejected_limit: Annotated[int, Field(ge=0, le=200), WHOLE] | None = Field(
+    limit: Annotated[int, Field(ge=1, le=50), INTEGER_VALUED] = DEFAULT_RANKED
+    rejected_limit: Annotated[int, Field(ge=0, le=200), INTEGER_VALUED] | None = Field(
         None, description="Maximum number of rejected types. Default: 20, or as many as keep the answer under 30 KB."
     )
     trace: bool = False
     as_of: AsOf | None = Field(None, description=AS_OF)
-    label: Words | None = Field(None, description=LABEL)
-    reference: Words | None = Field(None, description=REFERENCE)
-    cost_centre: Words | None = None
+    label: PrintableText | None = Field(None, description=LABEL)
+    reference: PrintableText | None = Field(None, description=REFERENCE)
+    cost_centre: PrintableText | None = None
 
     def to_question(self, model: ModelArchitecture, assumed: Assumptions, today: date) -> Question:
         """The request in the engine's units on a given day. Raises Unanswerable if its parts contradict each other."""
@@ -214,18 +214,18 @@ class RecommendRequest(Wire):
         )
 
 
-class SpeculativeSpec(Wire):
+class SpeculativeSpec(RequestModel):
     """Speculative decoding, off by default. The acceptance rate depends on the text: measure yours."""
 
     method: DraftingName
-    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), WHOLE]
+    draft_tokens: Annotated[int, Field(ge=1, le=32, description="Tokens drafted per step."), INTEGER_VALUED]
     acceptance_rate: Annotated[
         float, Field(gt=0, lt=1, description="Probability that the model accepts a drafted token.")
     ]
     draft_parameters_billion: Annotated[float, Field(gt=0, le=1000)] | None = None
 
     @model_validator(mode="after")
-    def _draft_model_has_a_size(self) -> SpeculativeSpec:
+    def _check_draft_size(self) -> SpeculativeSpec:
         if (self.method == "draft_model") != (self.draft_parameters_billion is not None):
             raise ValueError("set draft_parameters_billion if and only if method is draft_model")
         return self
@@ -252,7 +252,7 @@ class DeploymentSpec(ReplicaSpec):
         "experts first, then layers. Default: as much as needed if nothing fits otherwise; 0: none.",
     )
     speculative: SpeculativeSpec | None = None
-    zero_stage: Annotated[int, Field(ge=0, le=3), WHOLE] | None = None
+    zero_stage: Annotated[int, Field(ge=0, le=3), INTEGER_VALUED] | None = None
     micro_batch_sequences: Degree | None = None
     activation_checkpointing: ActivationCheckpointingName | None = None
     optimizer_offload: bool | None = None
@@ -286,18 +286,18 @@ class DeploymentSpec(ReplicaSpec):
         )
 
 
-class EstimateConstraintsSpec(Wire):
+class EstimateConstraintsSpec(RequestModel):
     """Limits that a deployment must meet where it is left open."""
 
-    model_config = shown_as({"confidence": 0.9})
+    model_config = with_examples({"confidence": 0.9})
 
     confidence: Confidence | None = Field(None, description=CONFIDENCE)
 
 
-class EstimateRequest(Wire):
+class EstimateRequest(RequestModel):
     """A workload on one deployment."""
 
-    model_config = shown_as(example("estimate-70b-8xh100"))
+    model_config = with_examples(load_example("estimate-70b-8xh100"))
 
     workload: WorkloadSpec
     deployment: DeploymentSpec
@@ -324,7 +324,7 @@ class EstimateRequest(Wire):
         )
 
     @model_validator(mode="after")
-    def _runs_are_maximized(self) -> EstimateRequest:
+    def _check_maximize(self) -> EstimateRequest:
         if self.maximize is not None and self.workload.phase == "inference":
             raise ValueError(
                 "maximize requires phase training or fine_tuning; for serving, omit it and read "
@@ -333,7 +333,7 @@ class EstimateRequest(Wire):
         return self
 
 
-def assumed_in(request: RecommendRequest | EstimateRequest) -> RecordingAssumptions:
+def requested_assumptions(request: RecommendRequest | EstimateRequest) -> RecordingAssumptions:
     """The assumptions of a request: defaults, replaced by name or by a field with the same meaning."""
     values = {**request.economics.model_dump(exclude={"discounts"}), "confidence": request.constraints.confidence}
     if isinstance(request.workload, InferenceSpec):
@@ -342,13 +342,13 @@ def assumed_in(request: RecommendRequest | EstimateRequest) -> RecordingAssumpti
     return Assumptions().with_recording({**request.assumptions, **fields})
 
 
-class InspectRequest(Wire):
+class InspectRequest(RequestModel):
     """A model to inspect."""
 
     model: ModelReference
     sample: SampleSpec | None = None
     context_tokens: (
-        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000), WHOLE]], Field(min_length=1, max_length=20)] | None
+        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED]], Field(min_length=1, max_length=20)] | None
     ) = Field(
         None,
         description="Context lengths for which cache and FLOPs are shown. Default: 1024, 8192, 32768 and 131072, up to "

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown
+from app.api.schemas.base import ResponseModel
 
 
-class PointShown(Shown):
+class PointShown(ResponseModel):
     """The run at one size."""
 
     accelerators: int
@@ -19,7 +19,7 @@ class PointShown(Shown):
     efficiency: float = Field(description="Throughput per accelerator relative to the smallest size.")
 
 
-class ScalingShown(Shown):
+class ScalingShown(ResponseModel):
     """The fastest layout that fits at each size, with the same global batch."""
 
     points: list[PointShown]

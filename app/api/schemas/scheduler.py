@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import WHOLE, Shown, Wire, present, shown_as
+from app.api.schemas.base import INTEGER_VALUED, ResponseModel, RequestModel, rounded_fields, with_examples
 from app.api.schemas.names import PolicyName
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 
-Steps = Annotated[int, Field(ge=0, le=100_000), WHOLE]
+Steps = Annotated[int, Field(ge=0, le=100_000), INTEGER_VALUED]
 EXAMPLE: dict[str, Any] = {"max_batched_tokens": 8192, "max_sequences": 256, "policy": "mixed", "prefix_cache": True}
 WHOLE_EXAMPLE: dict[str, Any] = {
     **EXAMPLE,
@@ -24,18 +24,18 @@ WHOLE_EXAMPLE: dict[str, Any] = {
 }
 
 
-class SchedulerSpec(Wire):
+class SchedulerSpec(RequestModel):
     """Launch settings of the engine's scheduler. Omitted fields use the defaults of the engine's version on this
     device.
     """
 
-    model_config = shown_as(EXAMPLE)
+    model_config = with_examples(EXAMPLE)
 
-    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), WHOLE] | None = Field(
+    max_batched_tokens: Annotated[int, Field(ge=16, le=10_000_000), INTEGER_VALUED] | None = Field(
         None,
         description="Maximum tokens per step (prefill plus decode); same as the deployment's max_batched_tokens.",
     )
-    max_sequences: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
+    max_sequences: Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED] | None = Field(
         None, description="Maximum number of concurrent sequences (max_num_seqs in vLLM); same as max_batch."
     )
     policy: PolicyName | None = Field(
@@ -48,14 +48,14 @@ class SchedulerSpec(Wire):
         description="Whether prompts reuse cached prefixes of earlier ones. false: cached_prefix_fraction has no "
         "effect.",
     )
-    receive_interval_steps: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = Field(
+    receive_interval_steps: Annotated[int, Field(ge=1, le=100_000), INTEGER_VALUED] | None = Field(
         None, description="Decode steps between two checks for new requests."
     )
     batch_wait_steps: Steps | None = Field(None, description="Steps that prompts wait for a batch to fill; 0: none.")
     batch_wait_share: Annotated[float, Field(ge=0, le=1)] | None = Field(
         None, description="Share of a full step's tokens at which prompts stop waiting."
     )
-    planning_lag_steps: Annotated[int, Field(ge=0, le=16), WHOLE] | None = Field(
+    planning_lag_steps: Annotated[int, Field(ge=0, le=16), INTEGER_VALUED] | None = Field(
         None, description="Steps that are planned ahead of the running step."
     )
 
@@ -64,12 +64,12 @@ class SchedulerSpec(Wire):
         return SchedulerSettings(policy=None if self.policy is None else Policy(self.policy), **fields)
 
 
-class SchedulerShown(Shown):
+class SchedulerShown(ResponseModel):
     """Scheduler settings, complete together with max_batch and max_batched_tokens; engine defaults where nothing was
     set.
     """
 
-    model_config = shown_as(WHOLE_EXAMPLE)
+    model_config = with_examples(WHOLE_EXAMPLE)
 
     max_batched_tokens: int | None = None
     max_sequences: int | None = None
@@ -86,4 +86,4 @@ def scheduler_json(s: SchedulerSettings | None) -> dict[str, Any] | None:
     if s is None:
         return None
     policy = None if s.policy is None else s.policy.value
-    return present(**{**asdict(s), "policy": policy}) or None
+    return rounded_fields(**{**asdict(s), "policy": policy}) or None

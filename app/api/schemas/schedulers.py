@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown
+from app.api.schemas.base import ResponseModel
 from app.api.schemas.names import PolicyName
 from app.catalog.directory import CatalogIndex
 from app.sizing.hardware.engines import ENGINES
@@ -16,7 +16,7 @@ from app.sizing.hardware.engines.record import Engine
 from app.sizing.hardware.engines.scheduling import Scheduling, StepSize
 
 
-class StepSizeListed(Shown):
+class StepSizeListed(ResponseModel):
     """The largest step on devices with at least this much memory."""
 
     from_gib: float
@@ -27,7 +27,7 @@ class StepSizeListed(Shown):
     max_sequences: int
 
 
-class SchedulingListed(Shown):
+class SchedulingListed(ResponseModel):
     """An engine's default scheduling from one version on."""
 
     since: str | None = Field(description="First version that it applies to; null: every known earlier version.")
@@ -53,7 +53,7 @@ class SchedulingListed(Shown):
     read: str = Field(description="Day on which these files were read.")
 
 
-class SchedulerListed(Shown):
+class SchedulerListed(ResponseModel):
     """An engine with known scheduler defaults. The service assumes the scheduler of vLLM V1 for engines that are not
     listed.
     """
@@ -64,7 +64,7 @@ class SchedulerListed(Shown):
     versions: list[SchedulingListed] = Field(description="Scheduling rules by version, oldest first.")
 
 
-class SchedulerList(Shown):
+class SchedulerList(ResponseModel):
     """Engines with known scheduler defaults, by name."""
 
     items: list[SchedulerListed]

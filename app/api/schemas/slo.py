@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.schemas.base import Wire
+from app.api.schemas.base import RequestModel
 from app.sizing.workload import Limits
 
 
-class SloSpec(Wire):
+class SloSpec(RequestModel):
     """Limits that `percentile` percent of the requests must meet; null or absent means no limit of that kind."""
 
     ttft_ms: Annotated[float, Field(gt=0, le=1e8)] | None = None
@@ -22,7 +22,7 @@ class SloSpec(Wire):
     )
 
     def to_limits(self) -> Limits:
-        def seconds(ms: float | None) -> float | None:
+        def to_seconds(ms: float | None) -> float | None:
             return None if ms is None else ms / 1e3
 
-        return Limits(seconds(self.ttft_ms), seconds(self.tpot_ms), seconds(self.e2e_ms), self.percentile)
+        return Limits(to_seconds(self.ttft_ms), to_seconds(self.tpot_ms), to_seconds(self.e2e_ms), self.percentile)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from app.api.schemas.base import present
+from app.api.schemas.base import rounded_fields
 from app.catalog.purchasing import Purchasing
 from app.sizing.answer.started import LaunchSpec, launch_specs
 from app.sizing.assumptions import BY_NAME, Assumed
@@ -36,7 +36,7 @@ DERIVED_WITH = {
     "floor_kw": ("facility_usd_per_kw_month",),
     "power_kw": ("electricity_usd_per_kwh",),
 }
-LAST_OF_A_BILL = "horizon_hours"
+LAST_BILL_LINE = "horizon_hours"
 
 Document = dict[str, Any]
 
@@ -46,18 +46,18 @@ def supply_json(question: Question, answer: Answer, market: Catalog, purchasing:
     goods.
     """
     return {
-        "ranks": [lots(ranked.estimate, question, market, purchasing) for ranked in answer.recommendations],
+        "ranks": [lots_json(ranked.estimate, question, market, purchasing) for ranked in answer.recommendations],
         "starts": [[start_json(start) for start in launch_specs(question, r.estimate)] for r in answer.recommendations],
-        **_behind(answer.assumptions, purchasing),
+        **_shared_sources(answer.assumptions, purchasing),
     }
 
 
 def estimate_supply(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> Document:
     """The export data of one deployment in the format of an answer with one rank, without launch configurations."""
-    return {"ranks": [lots(estimate, question, market, purchasing)], **_behind(estimate.assumptions, purchasing)}
+    return {"ranks": [lots_json(estimate, question, market, purchasing)], **_shared_sources(estimate.assumptions, purchasing)}
 
 
-def _behind(assumptions: Sequence[Assumed], purchasing: Purchasing) -> Document:
+def _shared_sources(assumptions: Sequence[Assumed], purchasing: Purchasing) -> Document:
     """Sources of assumed prices and codes of goods, shared by the lines of every rank."""
     asked = frozenset(a.name for a in assumptions if a.asked)
     return {
@@ -71,7 +71,7 @@ def start_json(start: LaunchSpec) -> Document:
     return {
         "role": start.role,
         "software": start.software,
-        **present(version=start.version),
+        **rounded_fields(version=start.version),
         "replicas": start.replicas,
         "machines": start.machines,
         **({} if start.benchmark.server is None else {"server": asdict(start.benchmark.server)}),
@@ -80,76 +80,76 @@ def start_json(start: LaunchSpec) -> Document:
     }
 
 
-def lots(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> list[Document]:
+def lots_json(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> list[Document]:
     """The lots to buy: the whole deployment, or one lot per pool."""
     discounts = dict(question.economics.discounts)
     return [
-        {**sold, **present(discount=discounts.get(d.accelerator), licence=engine_named(d.engine or "").licence or None)}
-        for d, sold in _sold(estimate, market, purchasing)
+        {**sold, **rounded_fields(discount=discounts.get(d.accelerator), licence=engine_named(d.engine or "").licence or None)}
+        for d, sold in _lots_by_deployment(estimate, market, purchasing)
     ]
 
 
-def _sold(estimate: Estimate, market: Catalog, purchasing: Purchasing) -> list[tuple[Deployment, Document]]:
+def _lots_by_deployment(estimate: Estimate, market: Catalog, purchasing: Purchasing) -> list[tuple[Deployment, Document]]:
     """Each lot with the deployment or pool that it is for."""
     whole, cost = estimate.deployment, estimate.cost
-    parts = bills(() if cost is None else cost.parts)
+    parts = split_bills(() if cost is None else cost.parts)
     if whole.pools is None:
         own = None if cost is None or cost.price is None else cost.price.terms
-        return [(whole, lot(whole, parts[0] if parts else (), market, purchasing, own))]
+        return [(whole, lot_json(whole, parts[0] if parts else (), market, purchasing, own))]
     pools = {"prefill": whole.pools.prefill, "decode": whole.pools.decode}
     return [
         (
             replace(pool, engine=whole.engine),
-            {"pool": name, **lot(pool, bill, market, purchasing, _terms(pool, market))},
+            {"pool": name, **lot_json(pool, bill, market, purchasing, _price_terms(pool, market))},
         )
         for (name, pool), bill in zip(pools.items(), parts or [(), ()], strict=False)
     ]
 
 
-def bills(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
+def split_bills(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
     """The bill lines of each pool; a bill ends with the line of the hours it is paid over."""
     pool_bills: list[tuple[Part, ...]] = []
     first = 0
     for place, part in enumerate(parts):
-        if part.what == LAST_OF_A_BILL:
+        if part.what == LAST_BILL_LINE:
             pool_bills.append(parts[first : place + 1])
             first = place + 1
     return pool_bills
 
 
-def lot(
+def lot_json(
     d: Deployment, parts: tuple[Part, ...], market: Catalog, purchasing: Purchasing, terms: Terms | None
 ) -> Document:
     """A number of identical machines, their components, and the amount of each bill line."""
     accelerator = market.accelerators[market.accelerator_index[d.accelerator]]
     system = market.systems.get(d.system or "")
     return {
-        "accelerator": _accelerator(accelerator, purchasing),
-        **present(accelerators=d.total_accelerators, machines=d.nodes),
-        **({} if system is None else {"machine": _machine(system, purchasing)}),
-        **present(
+        "accelerator": _accelerator_json(accelerator, purchasing),
+        **rounded_fields(accelerators=d.total_accelerators, machines=d.nodes),
+        **({} if system is None else {"machine": _machine_json(system, purchasing)}),
+        **rounded_fields(
             seller=d.provider and purchasing.names.get(d.provider, d.provider),
             region=d.region,
             pricing_model=d.pricing_model and d.pricing_model.value,
             instance_type=d.instance_type,
         ),
-        **({} if terms is None else {"price": _price(terms)}),
-        "parts": [_part(part) for part in parts],
+        **({} if terms is None else {"price": _price_json(terms)}),
+        "parts": [_part_json(part) for part in parts],
     }
 
 
-def _part(part: Part) -> Document:
+def _part_json(part: Part) -> Document:
     figures = {"quantity": part.quantity, "unit_usd": part.unit_usd, "usd_per_hour": part.usd_per_hour}
     return {"what": part.what} | {k: float(f"{v:.{DIGITS}g}") for k, v in figures.items() if v is not None}
 
 
-def _accelerator(a: Accelerator, purchasing: Purchasing) -> Document:
+def _accelerator_json(a: Accelerator, purchasing: Purchasing) -> Document:
     listed = a.estimated_terms
     return {
         "sku": a.slug,
         "name": a.name,
         "maker": a.vendor,
-        **present(part_number=purchasing.part_numbers.get(a.slug)),
+        **rounded_fields(part_number=purchasing.part_numbers.get(a.slug)),
         "price": {
             "kind": "list",
             "source": listed.source,
@@ -159,28 +159,28 @@ def _accelerator(a: Accelerator, purchasing: Purchasing) -> Document:
     }
 
 
-def _machine(s: System, purchasing: Purchasing) -> Document:
+def _machine_json(s: System, purchasing: Purchasing) -> Document:
     network = s.network_bytes_per_s
     return {
         "sku": s.slug,
         "name": s.name,
-        **present(maker=None if s.provider == GENERIC_PROVIDER else purchasing.names.get(s.provider, s.provider)),
-        **present(part_number=purchasing.part_numbers.get(s.slug), processors=s.cpu_model),
-        **present(memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT),
+        **rounded_fields(maker=None if s.provider == GENERIC_PROVIDER else purchasing.names.get(s.provider, s.provider)),
+        **rounded_fields(part_number=purchasing.part_numbers.get(s.slug), processors=s.cpu_model),
+        **rounded_fields(memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT),
     }
 
 
-def _price(t: Terms) -> Document:
+def _price_json(t: Terms) -> Document:
     return {
         "kind": t.kind.value,
         "source": t.source,
         "observed": t.observed,
         "confidence": t.confidence,
-        **present(min_quantity=t.min_quantity, commitment=t.commitment.value, upfront_usd=t.upfront_usd),
+        **rounded_fields(min_quantity=t.min_quantity, commitment=t.commitment.value, upfront_usd=t.upfront_usd),
     }
 
 
-def _terms(pool: Deployment, market: Catalog) -> Terms | None:
+def _price_terms(pool: Deployment, market: Catalog) -> Terms | None:
     """Price terms of a pool's machines, or None if the catalog has none."""
     system = market.systems.get(pool.system or "")
     if pool.instance_type is None:

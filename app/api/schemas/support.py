@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Component, Shown, Words, shown_as
+from app.api.schemas.base import Component, ResponseModel, PrintableText, with_examples
 from app.api.schemas.names import KvFormatName, MethodName, PhaseName
 from app.sizing.hardware.answered import PairVerdict
 from app.sizing.hardware.support.records import LEVELS
@@ -31,8 +31,8 @@ class SupportQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    accelerator: Words
-    engine: Words
+    accelerator: PrintableText
+    engine: PrintableText
     format: FormatName | None = Field(None, description="Number format of the weights; for training, the precision.")
     phase: PhaseName | None = None
     method: MethodName | None = Field(None, description="Training only: fine-tuning method.")
@@ -52,13 +52,13 @@ _EXAMPLE: dict[str, Any] = {
 }
 
 
-class SupportShown(Shown):
+class SupportShown(ResponseModel):
     """One format and kind of work.
 
     `native`: the hardware multiplies the format directly; otherwise it is converted to 16 bit first.
     """
 
-    model_config = shown_as(_EXAMPLE)
+    model_config = with_examples(_EXAMPLE)
 
     format: FormatName
     phase: PhaseName
@@ -71,10 +71,10 @@ class SupportShown(Shown):
     kv_formats: list[KvFormatName]
 
 
-class SupportAnswer(Shown):
+class SupportAnswer(ResponseModel):
     """The accelerator and engine, with a verdict for each format and kind of work."""
 
-    model_config = shown_as({"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]})
+    model_config = with_examples({"accelerator": "nvidia-t4", "engine": "vllm", "items": [_EXAMPLE]})
 
     accelerator: str
     engine: str

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from app.api.schemas.base import WHOLE, Wire, shown_as
+from app.api.schemas.base import INTEGER_VALUED, RequestModel, with_examples
 from app.api.schemas.classes import LENGTHS, TrafficClassSpec, Users
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.model import Images
@@ -19,63 +19,63 @@ from app.sizing.units import SECONDS_PER_HOUR
 from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_from_users, derive_peak_per_s, normalize_hours, smooth_day
 
 
-class TracedRequest(Wire):
+class TracedRequest(RequestModel):
     """One recorded request."""
 
-    model_config = shown_as({"at_s": 12.5, "input_tokens": 900, "output_tokens": 210, "prefix_tokens": 600})
+    model_config = with_examples({"at_s": 12.5, "input_tokens": 900, "output_tokens": 210, "prefix_tokens": 600})
 
     at_s: Annotated[float, Field(ge=0, le=31_622_400, description="Arrival time, from any common start.")]
-    input_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE]
-    output_tokens: Annotated[int, Field(ge=0, le=100_000_000), WHOLE]
-    prefix_tokens: Annotated[int, Field(ge=0, le=100_000_000), WHOLE] = Field(
+    input_tokens: Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED]
+    output_tokens: Annotated[int, Field(ge=0, le=100_000_000), INTEGER_VALUED]
+    prefix_tokens: Annotated[int, Field(ge=0, le=100_000_000), INTEGER_VALUED] = Field(
         0, description="Prompt tokens that match the start of an earlier request and are found in the prefix cache."
     )
 
     @model_validator(mode="after")
-    def _some_is_new(self) -> TracedRequest:
+    def _check_prefix(self) -> TracedRequest:
         if self.prefix_tokens >= self.input_tokens:
             raise ValueError("prefix_tokens must be less than input_tokens: the end of a prompt is always computed")
         return self
 
 
-def _in_order(trace: list[TracedRequest]) -> list[TracedRequest]:
+def _check_order(trace: list[TracedRequest]) -> list[TracedRequest]:
     early = next((i for i, (a, b) in enumerate(pairwise(trace), 1) if b.at_s < a.at_s), None)
     if early is not None:
         raise ValueError(f"must be in order of arrival: at_s of entry {early} is before that of entry {early - 1}")
     return trace
 
 
-def _some_load(factors: list[float]) -> list[float]:
+def _check_load(factors: list[float]) -> list[float]:
     if max(factors) <= 0:
         raise ValueError("must not all be 0: at least one hour has load")
     return factors
 
 
-def _named_once(classes: list[TrafficClassSpec]) -> list[TrafficClassSpec]:
+def _check_names(classes: list[TrafficClassSpec]) -> list[TrafficClassSpec]:
     if len({c.name for c in classes}) < len(classes):
         raise ValueError("use a unique name for every class")
     return classes
 
 
-Classes = Annotated[list[TrafficClassSpec], Field(min_length=2, max_length=4), AfterValidator(_named_once)]
+Classes = Annotated[list[TrafficClassSpec], Field(min_length=2, max_length=4), AfterValidator(_check_names)]
 Factor = Annotated[float, Field(ge=0, le=1e9)]
-Hourly = Annotated[list[Factor], Field(min_length=HOURS, max_length=HOURS), AfterValidator(_some_load)]
-Recorded = Annotated[list[TracedRequest], Field(min_length=2, max_length=20_000), AfterValidator(_in_order)]
+Hourly = Annotated[list[Factor], Field(min_length=HOURS, max_length=HOURS), AfterValidator(_check_load)]
+Recorded = Annotated[list[TracedRequest], Field(min_length=2, max_length=20_000), AfterValidator(_check_order)]
 KINDS = ("peak_requests_per_s", "concurrent_requests", "users", "batch", "offline", "samples_per_s", "trace", "classes")
 RATES = ("peak_requests_per_s", "samples_per_s", "users")
 IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fraction", "shared_prefix_fraction", "images")
 
 
-class Traffic(Wire):
+class Traffic(RequestModel):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
     samples_per_s, trace
     and classes. With a daily profile, average_requests_per_s may replace it.
     """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
-    concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = None
+    concurrent_requests: Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED] | None = None
     users: Users | None = None
-    batch: Annotated[int, Field(ge=1, le=100_000), WHOLE] | None = None
+    batch: Annotated[int, Field(ge=1, le=100_000), INTEGER_VALUED] | None = None
     offline: Literal[True] | None = None
     samples_per_s: Annotated[float, Field(gt=0, le=1e7)] | None = None
     trace: Recorded | None = Field(
@@ -88,7 +88,7 @@ class Traffic(Wire):
         description="2 to 4 classes of requests on one service, each with its own rate, lengths and slo. The answer's "
         "`classes` compares one shared service with one service per class.",
     )
-    requests: Annotated[int, Field(ge=1, le=1_000_000), WHOLE] | None = Field(
+    requests: Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED] | None = Field(
         None,
         description="Total number of requests of a finite run; requires concurrent_requests. The run starts at full "
         "concurrency. Default: the service runs indefinitely.",
@@ -134,7 +134,7 @@ class Traffic(Wire):
     )
 
     @model_validator(mode="after")
-    def _prefixes(self) -> Traffic:
+    def _check_prefixes(self) -> Traffic:
         shared, cached = self.shared_prefix_fraction or 0.0, self.cached_prefix_fraction
         if shared > cached:
             raise ValueError("shared_prefix_fraction must not exceed cached_prefix_fraction, which includes it")
@@ -145,7 +145,7 @@ class Traffic(Wire):
         return self
 
     @model_validator(mode="after")
-    def _one_load(self) -> Traffic:
+    def _check_single_load(self) -> Traffic:
         given = [k for k in KINDS if getattr(self, k) is not None]
         if len(given) != 1 and not (self.has_day and not given and self.average_requests_per_s is not None):
             raise ValueError(f"set exactly one of {', '.join(KINDS)}; {len(given)} are set")
@@ -159,7 +159,7 @@ class Traffic(Wire):
         return self
 
     @model_validator(mode="after")
-    def _day(self) -> Traffic:
+    def _check_day(self) -> Traffic:
         if not self.has_day:
             return self
         if self.hourly_factors is not None and self.peak_to_average is not None:
@@ -171,14 +171,14 @@ class Traffic(Wire):
         return self
 
     @model_validator(mode="after")
-    def _said_by_class(self) -> Traffic:
+    def _check_classes(self) -> Traffic:
         extra = sorted(self.model_fields_set - {"classes"})
         if self.classes is not None and extra:
             raise ValueError(f"with classes, set every field in each class; omit {', '.join(extra)}")
         return self
 
     @model_validator(mode="after")
-    def _run(self) -> Traffic:
+    def _check_finite_run(self) -> Traffic:
         if self.requests is None:
             return self
         if self.concurrent_requests is None:
@@ -188,7 +188,7 @@ class Traffic(Wire):
         return self
 
     @model_validator(mode="after")
-    def _recorded(self) -> Traffic:
+    def _check_trace(self) -> Traffic:
         if self.trace is None:
             return self
         extra = [name for name in IN_TRACE if name in self.model_fields_set and getattr(self, name) is not None]

@@ -6,13 +6,13 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import Shown, present
+from app.api.schemas.base import ResponseModel, rounded_fields
 from app.api.schemas.names import PriceKindName, WayName
 from app.sizing.values.hosted import HostedApi, HostedCost
 from app.sizing.values.ways import Alternative, Cheaper
 
 
-class AlternativeShown(Shown):
+class AlternativeShown(ResponseModel):
     """The same number of the same accelerators, acquired in another way."""
 
     way: WayName = Field(description="How it is acquired: on_demand, committed_1y, committed_3y, spot or owned.")
@@ -30,7 +30,7 @@ class AlternativeShown(Shown):
     risk: str | None = None
 
 
-class CheaperShown(Shown):
+class CheaperShown(ResponseModel):
     """An option that would cost less than the first recommendation if you accept one more condition."""
 
     if_: str = Field(alias="if")
@@ -45,7 +45,7 @@ class CheaperShown(Shown):
     risk: str
 
 
-class HostShown(Shown):
+class HostShown(ResponseModel):
     """An API provider that hosts the model and charges by the token."""
 
     provider: str
@@ -59,7 +59,7 @@ class HostShown(Shown):
     usd_total: float | None = Field(None, description="Total cost of finite work.")
 
 
-class HostedApiShown(Shown):
+class HostedApiShown(ResponseModel):
     """Cost of the same traffic at the cheapest API providers of the model, which charge by the token."""
 
     text: str
@@ -76,7 +76,7 @@ def hosted_json(api: HostedApi) -> dict[str, Any]:
     return {
         "text": api.text,
         "hosts": [_host_json(host) for host in api.hosts],
-        **present(pays_from_requests_per_s=api.pays_from_requests_per_s),
+        **rounded_fields(pays_from_requests_per_s=api.pays_from_requests_per_s),
         "source": api.hosts[0].price.source.split(" ")[0],
         "observed": api.hosts[0].price.observed,
     }
@@ -84,7 +84,7 @@ def hosted_json(api: HostedApi) -> dict[str, Any]:
 
 def _host_json(host: HostedCost) -> dict[str, Any]:
     price = host.price
-    return present(
+    return rounded_fields(
         provider=price.provider,
         usd_per_million_input=price.usd_per_million_input,
         usd_per_million_output=price.usd_per_million_output,
@@ -97,7 +97,7 @@ def _host_json(host: HostedCost) -> dict[str, Any]:
 
 def alternative_json(a: Alternative) -> dict[str, Any]:
     """Another way to acquire the same accelerators as JSON."""
-    shown = present(
+    shown = rounded_fields(
         way=a.way.value,
         provider=a.provider,
         region=a.region,
@@ -108,14 +108,14 @@ def alternative_json(a: Alternative) -> dict[str, Any]:
     )
     if a.ownable:
         shown["break_even_month"] = None if a.break_even_month is None else round(a.break_even_month, 1)
-    return {**shown, **present(risk=a.risk or None)}
+    return {**shown, **rounded_fields(risk=a.risk or None)}
 
 
 def cheaper_json(c: Cheaper) -> dict[str, Any]:
     """A cheaper option and its condition as JSON."""
     return {
         "if": c.accepting,
-        **present(
+        **rounded_fields(
             accelerator=c.accelerator,
             total_accelerators=c.total_accelerators,
             provider=c.provider,

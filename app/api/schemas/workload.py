@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Required, TypedDict, Unpack
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import WHOLE, Component, Name, Wire, shown_as
+from app.api.schemas.base import INTEGER_VALUED, Component, Name, RequestModel, with_examples
 from app.api.schemas.classes import TrafficClassSpec
 from app.api.schemas.lengths import to_lengths
 from app.api.schemas.model import LoraSpec, ModelReference, SampleSpec
@@ -34,7 +34,7 @@ from app.sizing.workload import (
 AtLeastOne = Annotated[float, Field(ge=1, le=1e18)]
 
 
-class Availability(Wire):
+class Availability(RequestModel):
     """Failures that the service survives: after losing this many failure domains, the rest still carries the peak
     load.
     """
@@ -42,7 +42,7 @@ class Availability(Wire):
     redundancy: RedundancyName | None = Field(
         None, description="Spare capacity: n+1, n+2 or twice the capacity for the peak (2n). Default: none."
     )
-    zones: Annotated[int, Field(ge=1, le=8), WHOLE] = Field(
+    zones: Annotated[int, Field(ge=1, le=8), INTEGER_VALUED] = Field(
         1,
         description="Number of zones with machines. With redundancy, any one zone may fail, whatever the failure "
         "domain.",
@@ -61,21 +61,21 @@ class Availability(Wire):
         return Redundancy.from_label(self.redundancy or "none", zones=self.zones, domain=self.failure_domain)
 
 
-class AdaptersSpec(Wire):
+class AdaptersSpec(RequestModel):
     """Adapters on a shared base model; each request of a batch may use its own adapter."""
 
-    model_config = shown_as({"count": 40, "rank": 16, "active": 12})
+    model_config = with_examples({"count": 40, "rank": 16, "active": 12})
 
-    count: Annotated[int, Field(ge=1, le=100_000), WHOLE]
-    rank: Annotated[int, Field(ge=1, le=1024), WHOLE]
-    active: Annotated[int, Field(ge=1, le=4096), WHOLE] | None = Field(
+    count: Annotated[int, Field(ge=1, le=100_000), INTEGER_VALUED]
+    rank: Annotated[int, Field(ge=1, le=1024), INTEGER_VALUED]
+    active: Annotated[int, Field(ge=1, le=4096), INTEGER_VALUED] | None = Field(
         None,
         description="Adapters that stay loaded on every replica and can serve requests concurrently. Default: all, at "
         "most the assumption default_loaded_adapters, 8.",
     )
 
     @model_validator(mode="after")
-    def _no_more_than_there_are(self) -> AdaptersSpec:
+    def _check_active(self) -> AdaptersSpec:
         if self.active is not None and self.active > self.count:
             raise ValueError("active must be at most count")
         return self
@@ -86,10 +86,10 @@ class AdaptersSpec(Wire):
         return with_adapters(model, rank=self.rank, loaded=usual)
 
 
-class CompanionSpec(Wire):
+class CompanionSpec(RequestModel):
     """A small model on the same cards, with its own traffic and limits."""
 
-    model_config = shown_as({"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 20, "input_tokens": 300}})
+    model_config = with_examples({"model": "BAAI/bge-m3", "traffic": {"peak_requests_per_s": 20, "input_tokens": 300}})
 
     model: ModelReference
     traffic: Traffic
@@ -97,7 +97,7 @@ class CompanionSpec(Wire):
     name: Name | None = Field(None, description="Name of the companion in the answer. Default: the model's name.")
 
     @model_validator(mode="after")
-    def _comes_by_itself(self) -> CompanionSpec:
+    def _check_traffic(self) -> CompanionSpec:
         t = self.traffic
         if any(load is not None for load in (t.trace, t.batch, t.offline, t.requests, t.classes)):
             raise ValueError("a companion's traffic must be a rate, users or concurrent_requests")
@@ -109,7 +109,7 @@ class CompanionSpec(Wire):
         return InferenceSpec(phase="inference", model=self.model, traffic=self.traffic, slo=self.slo)
 
 
-class InferenceSpec(Wire):
+class InferenceSpec(RequestModel):
     """Traffic for a model, with latency limits."""
 
     phase: Literal["inference"]
@@ -117,7 +117,7 @@ class InferenceSpec(Wire):
     traffic: Traffic
     sample: SampleSpec | None = None
     slo: SloSpec | None = None
-    max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000), WHOLE] | None = None
+    max_context_tokens: Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED] | None = None
     availability: Availability = Availability()
     target_utilization: Annotated[float, Field(ge=0.05, le=1)] | None = None
     adapters: AdaptersSpec | None = Field(None, description="LoRA adapters served on this model as their base.")
@@ -126,7 +126,7 @@ class InferenceSpec(Wire):
     )
 
     @model_validator(mode="after")
-    def _limits_of_classes(self) -> InferenceSpec:
+    def _check_classes(self) -> InferenceSpec:
         if self.traffic.classes is not None and self.companions:
             raise ValueError("companions require a single class of traffic; omit companions or traffic.classes")
         if self.traffic.classes is not None and self.slo is not None:
@@ -135,12 +135,12 @@ class InferenceSpec(Wire):
 
     def for_class(self, traffic_class: TrafficClassSpec) -> InferenceSpec:
         """The workload with only one class of the traffic."""
-        return self.model_copy(update={"traffic": Traffic(**traffic_class.traffic()), "sample": None, "slo": traffic_class.slo})
+        return self.model_copy(update={"traffic": Traffic(**traffic_class.traffic_fields()), "sample": None, "slo": traffic_class.slo})
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
         t, trace = self.traffic, self.traffic.to_trace()
-        model = self.sample.applied_to(model) if self.sample is not None else model
+        model = self.sample.apply_to(model) if self.sample is not None else model
         model = self.adapters.apply_adapters(model, assumed) if self.adapters is not None else model
         limits = None if self.slo is None else self.slo.to_limits()
         redundancy, available = self.availability.to_redundancy(), self.availability.explicit_fields
@@ -187,19 +187,19 @@ class OfPhase(TypedDict, total=False):
     lora_targets: str | list[str]
 
 
-class _RunSpec(Wire):
+class _RunSpec(RequestModel):
     """Fields shared by training and fine-tuning."""
 
     model: ModelReference
     sample: SampleSpec | None = None
     training_tokens: AtLeastOne | None = None
     training_samples: AtLeastOne | None = None
-    sequence_length: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = Field(
+    sequence_length: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = Field(
         None, description="Tokens per sequence. Default: the assumption default_sequence_tokens, 4096."
     )
     global_batch_tokens: Annotated[float, Field(ge=1, le=1e12)] | None = None
-    global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
-    global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000), WHOLE] | None = None
+    global_batch_sequences: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
+    global_batch_samples: Annotated[int, Field(ge=1, le=10_000_000), INTEGER_VALUED] | None = None
     precision: PrecisionName | None = Field(
         None,
         description="Precision of matrix operations. Default: bf16. All except fp32, tf32 and bf16-true keep a 32-bit "
@@ -219,21 +219,21 @@ class _RunSpec(Wire):
     experiment_overhead: Annotated[float, Field(ge=0, le=10)] = 0.0
 
     @model_validator(mode="after")
-    def _one_deadline(self) -> _RunSpec:
+    def _check_deadline(self) -> _RunSpec:
         if self.deadline_days is not None and self.deadline_hours is not None:
             raise ValueError("set deadline_days or deadline_hours, not both")
         if self.training_tokens is not None and self.training_samples is not None:
             raise ValueError("set training_tokens or training_samples, not both")
         return self
 
-    def run(
+    def to_training_workload(
         self, model: ModelArchitecture, assumed: Assumptions, amount: Amount, **of_phase: Unpack[OfPhase]
     ) -> TrainingWorkload:
         """The run in the engine's units. Raises Unanswerable if its parts contradict each other."""
         days, hours, interval = self.deadline_days, self.deadline_hours, self.checkpoint_interval_minutes
         deadline = None if days is None else days * SECONDS_PER_DAY
         return build_training_workload(
-            self.sample.applied_to(model) if self.sample is not None else model,
+            self.sample.apply_to(model) if self.sample is not None else model,
             assumed,
             amount=amount,
             batch=GlobalBatch(self.global_batch_tokens, self.global_batch_sequences, self.global_batch_samples),
@@ -255,7 +255,7 @@ class TrainingSpec(_RunSpec):
     phase: Literal["training"]
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
-        return self.run(model, assumed, Amount(self.training_tokens, self.training_samples), phase="training")
+        return self.to_training_workload(model, assumed, Amount(self.training_tokens, self.training_samples), phase="training")
 
 
 class FineTuningSpec(_RunSpec):
@@ -268,7 +268,7 @@ class FineTuningSpec(_RunSpec):
     epochs: Annotated[float, Field(gt=0, le=1e4)] = Field(1.0, description="Number of passes over the examples.")
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
-        return self.run(
+        return self.to_training_workload(
             model,
             assumed,
             Amount(self.training_tokens, self.training_samples, self.examples, self.epochs),

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from app.api.questions import estimate_question
+from app.api.questions import build_estimate_question
 from app.api.schemas.requests import EstimateRequest
 from app.calibration.tracing.requests import body_of, can_be_asked
 from app.calibration.tracing.rows import Case, rows_in
@@ -44,7 +44,7 @@ def memory_of(case: Case, snapshots: CatalogStore) -> DeviceMemory:
     """The memory that /estimate answers for a case."""
     request = EstimateRequest.model_validate(body_of(case))
     directory = snapshots.directory()
-    question, deployment = estimate_question(request, directory, snapshots, DAY)
+    question, deployment = build_estimate_question(request, directory, snapshots, DAY)
     memory = estimate_deployment(question, deployment, directory.market).memory
     assert memory is not None, case
     return memory

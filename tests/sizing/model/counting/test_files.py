@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.api.schemas.inspect import inspection
+from app.api.schemas.inspect import inspection_json
 from app.errors import UnreadableConfiguration
 from app.sizing.model.counting.read import known_types, read_architecture
 from app.sizing.model.counts import example_contexts
@@ -222,6 +222,6 @@ def test_a_spoiled_file_is_counted_or_refused_and_never_breaks(name: str, data: 
         model = read_architecture(config, name=name)
     except UnreadableConfiguration:
         return
-    shown = inspection(model, contexts=example_contexts(model), rank=16, targets="all-linear", image=(1024, 1024))
+    shown = inspection_json(model, contexts=example_contexts(model), rank=16, targets="all-linear", image=(1024, 1024))
     assert orjson.loads(orjson.dumps(shown))["parameters"] == sum(model.parts.values())
     assert 0 < model.active_params <= model.total_params
