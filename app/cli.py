@@ -130,7 +130,7 @@ def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[st
         config = model.get("huggingface_config", {})
     else:
         with sessions() as session:
-            row = session.get(ModelRow, snapshots.model(model).name)
+            row = session.get(ModelRow, snapshots.find_model(model).name)
             config = {} if row is None else row.facts["config"]
     return answer, setup_of({**request, "deployment": answer["deployment"]}, config)
 
@@ -144,9 +144,9 @@ def deliver(
     engine = make_engine(configured.database_url)
     store = DeliveryStore(engine)
     if dead:
-        store.revive(now=datetime.now(UTC))
+        store.revive_dead(now=datetime.now(UTC))
     delivered, down = Courier(configured.webhooks, store).deliver_due()
-    waiting, given_up = store.waiting()
+    waiting, given_up = store.count_pending()
     engine.dispose()
     typer.echo(f"{delivered} delivered, {waiting} waiting, {given_up} given up. {down} endpoints failed.")
     if down:

@@ -39,7 +39,7 @@ from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
-from app.catalog.retention import Keeping, Pruner
+from app.catalog.retention import RetentionPolicy, Pruner
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation, engine_version
 from app.config import Settings
@@ -89,7 +89,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
     app.state.courier = Courier(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox)
-    app.state.pruner = Pruner(engine, Keeping(settings.keep_days, settings.keep_bytes))
+    app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
     app.state.desk = desk_of(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.snapshots = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
@@ -136,7 +136,7 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
     """
     courier: Courier | None = app.state.courier
     snapshots: CatalogStore = app.state.snapshots
-    refresher = threading.Thread(target=snapshots.keep, name="catalogue", daemon=True)
+    refresher = threading.Thread(target=snapshots.refresh_periodically, name="catalogue", daemon=True)
     refresher.start()
     app.state.pruner.start()
     if courier is not None:
@@ -144,7 +144,7 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        snapshots.end()
+        snapshots.stop_refreshing()
         await run_in_threadpool(app.state.pruner.stop)
         await run_in_threadpool(refresher.join)
         if courier is not None:

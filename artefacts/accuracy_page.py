@@ -28,7 +28,7 @@ from app.calibration.report import (
     unsure,
 )
 from app.catalog.queries import calibration_notes, list_compared
-from app.catalog.seed import seed
+from app.catalog.seed import seed_catalog
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
@@ -43,7 +43,7 @@ def comparisons() -> list[Compared]:
     engine = make_engine("sqlite://")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seed(session)
+        seed_catalog(session)
         return list_compared(session)
 
 

@@ -18,8 +18,8 @@ from app.calibration.memory_logs import read_logs
 from app.calibration.serving.cases import ServingCases
 from app.calibration.serving.problem import published
 from app.calibration.training.cases import read_training_cases
-from app.catalog.files import rows_of
-from app.catalog.seed import seed
+from app.catalog.files import read_rows
+from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.sizing.snapshot import Catalog
@@ -41,8 +41,8 @@ ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, 
 
 def behaviour(market: Catalog, store: CatalogStore) -> Iterator[str]:
     """Everything that the fit depends on: every case, and its predictions at two settings of all factors."""
-    serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
-    training, training_left_out = read_training_cases(list(rows_of("measurements_training.csv")), market, store.model)
+    serving, left_out = published(list(read_rows("measurements_inference.csv")), market, store.find_model)
+    training, training_left_out = read_training_cases(list(read_rows("measurements_training.csv")), market, store.find_model)
     yield f"{sorted(left_out.items())} {sorted(training_left_out.items())}"
     for name, problem in PROBLEMS.items():
         cases = serving if name == "serving" else [c for c in training if c.group == name]
@@ -55,7 +55,7 @@ def behaviour(market: Catalog, store: CatalogStore) -> Iterator[str]:
             case = cases[point.case]
             said = (case.id, case.source, case.reference, case.model, case.stack, case.setting, case.set_aside)
             yield f"{said} {point.metric} {point.measured:.9g} {' '.join(f'{v:.9g}' for v in found)}"
-    logs, logs_left_out = read_logs(ServingCases(market, store.model), list(rows_of("measurements_kv_cache.csv")))
+    logs, logs_left_out = read_logs(ServingCases(market, store.find_model), list(read_rows("measurements_kv_cache.csv")))
     yield from (f"{log.id} {log.measured_bytes:.9g} {log.predicted_bytes:.9g}" for log in logs)
     yield str(sorted(logs_left_out.items()))
 
@@ -66,7 +66,7 @@ def fingerprint() -> str:
         engine = make_engine(f"sqlite:///{folder}/fit.sqlite3")
         Base.metadata.create_all(engine)
         with Session(engine) as session:
-            seed(session)
+            seed_catalog(session)
         store = CatalogStore(sessionmaker(engine), check_s=3600)
         with np.errstate(all="ignore"):
             found = "\n".join(behaviour(store.market(), store))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from app.catalog.names import folded
+from app.catalog.names import fold_name
 from app.code_digest import ROOT, CodeBase
 from artefacts.blocks import asks, shown, written_by_hand
 
@@ -66,7 +66,7 @@ def fit_data() -> Digests:
     """
     measured = [row for name in MEASURED for row in rows(name)]
     accelerators = {row["accelerator"] for row in measured}
-    models = {folded(row["model"]) for row in measured}
+    models = {fold_name(row["model"]) for row in measured}
     devices = [row for row in rows("accelerators.csv") if row["slug"] in accelerators]
     families = {row["family"] for row in devices}
     listed = [json.loads(line) for line in (DATA / "models.jsonl").read_text().splitlines()]
@@ -77,7 +77,7 @@ def fit_data() -> Digests:
         "their offers": chosen(row for row in rows("offers.csv") if row["accelerator"] in accelerators),
         "their engines": chosen(row for row in rows("engine_support.csv") if row["accelerator_family"] in families),
         "models that were measured": chosen(
-            m for m in listed if models & {folded(name) for name in (m["hf_id"], *(m["aliases"] or ()))}
+            m for m in listed if models & {fold_name(name) for name in (m["hf_id"], *(m["aliases"] or ()))}
         ),
     }
 

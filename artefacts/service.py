@@ -14,7 +14,7 @@ from alembic import command
 from sqlalchemy.orm import Session
 from starlette.testclient import TestClient
 
-from app.catalog.seed import seed
+from app.catalog.seed import seed_catalog
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
@@ -36,7 +36,7 @@ def service_client() -> Iterator[TestClient]:
         command.upgrade(config, "head")
         engine = make_engine(url)
         with Session(engine) as session:
-            seed(session)
+            seed_catalog(session)
         engine.dispose()
         with TestClient(create_app(Settings(database_url=url, today=DAY, access_log="off"))) as client:
             yield client

@@ -26,7 +26,7 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.calibration.case import NotCompared, figure
 from app.calibration.serving.runs import LOADS, Start
 from app.calibration.training.cases import TrainingCases
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
@@ -42,7 +42,7 @@ from app.sizing.workload import InferenceWorkload, Lengths, Load, Redundancy, Sl
 @cache
 def published_runs() -> dict[str, Mapping[str, str]]:
     """The published training results by ID, with the columns that the database does not store."""
-    return {r["id"]: r for r in rows_of("measurements_training.csv")}
+    return {r["id"]: r for r in read_rows("measurements_training.csv")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ def compared(row: MeasurementRow, store: CatalogStore, builder: TrainingCases) -
 def sample_figures(row: MeasurementRow, store: CatalogStore, market: Catalog) -> list[Compared]:
     """Figures of a serving row for encoders, images and speech."""
     try:
-        model = store.model(row.model or "")
+        model = store.find_model(row.model or "")
     except AppError:
         raise NotCompared("model is not in the catalog under that name") from None
     if model.kind == "decoder":
@@ -225,7 +225,7 @@ def compare_all(rows: list[MeasurementRow], store: CatalogStore) -> tuple[list[C
     """The figures of all rows, and the rows left out by (kind, reason)."""
     found: list[Compared] = []
     left_out: Counter[tuple[str, str]] = Counter()
-    builder = TrainingCases(store.market(), store.model)
+    builder = TrainingCases(store.market(), store.find_model)
     for row in rows:
         try:
             found.extend(compared(row, store, builder))

@@ -7,9 +7,9 @@ from dataclasses import fields
 from functools import cache
 from types import MappingProxyType
 
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.priced import accelerator_values
-from app.catalog.queries import support_of
+from app.catalog.queries import make_support
 from app.catalog.seed import support_values
 from app.catalog.tables import EngineSupportRow
 from app.sizing.hardware.parts import RATE_NAMES, Accelerator, Link, Segment
@@ -18,7 +18,7 @@ from app.sizing.hardware.support.records import EngineSupport
 
 def rows(name: str) -> list[Mapping[str, str]]:
     """Rows of a table as it is published."""
-    return list(rows_of(name))
+    return list(read_rows(name))
 
 
 @cache
@@ -43,4 +43,4 @@ def catalogued(slug: str) -> Accelerator:
 @cache
 def support() -> tuple[EngineSupport, ...]:
     """Evidence of what runs where."""
-    return tuple(support_of(EngineSupportRow(**support_values(row))) for row in rows("engine_support.csv"))
+    return tuple(make_support(EngineSupportRow(**support_values(row))) for row in rows("engine_support.csv"))

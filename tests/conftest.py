@@ -18,7 +18,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.orm import Session, sessionmaker
 from starlette.testclient import TestClient
 
-from app.catalog.seed import seed
+from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation
 from app.config import Settings
@@ -59,7 +59,7 @@ def prepare(url: str) -> str:
     command.upgrade(migrations_for(url), "head")
     engine = make_engine(url)
     with Session(engine) as session:
-        seed(session)
+        seed_catalog(session)
     engine.dispose()
     return url
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from app.catalog.architectures import architecture_of
-from app.catalog.files import data_text, rows_of
+from app.catalog.architectures import entry_architecture
+from app.catalog.files import read_data_file, read_rows
 from app.catalog.seed import model_entries
 from app.sizing.columns import Column, column
 from app.sizing.model.architecture import ModelArchitecture
@@ -104,13 +104,13 @@ PRETRAIN = TrainingWorkload(
 def registered(hf_id: str) -> ModelArchitecture:
     """A model of the catalogue, read from its configuration."""
     (entry,) = (e for e in model_entries() if e["hf_id"] == hf_id)
-    return architecture_of(entry)
+    return entry_architecture(entry)
 
 
 def rows_in(file: str) -> int:
     """Rows of a data file of the catalogue."""
     return (
-        sum(1 for line in data_text(file).splitlines() if line) if file.endswith(".jsonl") else len(list(rows_of(file)))
+        sum(1 for line in read_data_file(file).splitlines() if line) if file.endswith(".jsonl") else len(list(read_rows(file)))
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
-from app.catalog.queries import count
+from app.catalog.queries import count_rows
 from app.causes import cause, redacted
 
 
@@ -52,6 +52,6 @@ def test_underlying_causes_and_single_errors_of_a_group_are_reported() -> None:
 
 def test_places_are_those_of_our_own_innermost_first() -> None:
     try:
-        count(None, None)  # type: ignore[arg-type]
+        count_rows(None, None)  # type: ignore[arg-type]
     except AttributeError as error:
         assert cause(error)["at"].split(":")[0] == "app/catalog/queries.py"

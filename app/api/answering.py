@@ -18,7 +18,7 @@ from app.api.schemas.supply import supply_json
 from app.api.sized import Document, json_bytes, fit_to_size
 from app.catalog.directory import CatalogIndex
 from app.catalog.filing import Filing
-from app.catalog.recommendations import AnswerStore, Kept
+from app.catalog.recommendations import AnswerStore, StoredAnswer
 from app.catalog.snapshot import CatalogStore
 from app.compiled import engine_version
 from app.errors import Unanswerable
@@ -70,13 +70,13 @@ def load_stored_request(stored: Mapping[str, Any], **changes: Any) -> RecommendR
 
 def find_or_compute_answer(
     request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, answers: AnswerStore, today: date
-) -> Kept:
+) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
     market = catalog_index.market
     identity, canonical = identify_request(request, market.version, today)
-    known = answers.known(identity)
+    known = answers.find_answer(identity)
     if known is not None:
-        return Kept(known, stored=True)
+        return StoredAnswer(known, stored=True)
 
     with stage("read"):
         question = build_recommend_question(request, catalog_index, catalog_store, today)
@@ -94,7 +94,7 @@ def store_answer(
     answer: Answer,
     catalog_index: CatalogIndex,
     answers: AnswerStore,
-) -> Kept:
+) -> StoredAnswer:
     """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
     market = catalog_index.market
     with stage("words"):
@@ -119,7 +119,7 @@ def store_answer(
         **_first_rank_summary(supply),
     )
     with stage("store"):
-        return answers.keep(
+        return answers.store_answer(
             identity, snapshot=market.version, request=canonical, body=body, supply=json_bytes(supply), filing=filing
         )
 

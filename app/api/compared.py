@@ -17,7 +17,7 @@ from app.api.questions import build_estimate_question, build_recommend_question
 from app.api.schemas.compare import CompareRequest
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.catalog.directory import CatalogIndex
-from app.catalog.names import quoted
+from app.catalog.names import quote_name
 from app.catalog.snapshot import CatalogStore
 from app.errors import AppError, Unanswerable
 from app.export.lines import OWN_WORDS
@@ -55,7 +55,7 @@ def build_options(
                 option = Option(name, build_recommend_question(whole, catalog_index, catalog_store, today))
         except ValidationError as error:
             errors = relocate_errors(validation_errors(error.errors(include_url=False), body, model), pointer, own)
-            detail = f"{quoted(name)}: {errors[0]['detail']}"
+            detail = f"{quote_name(name)}: {errors[0]['detail']}"
             raise Unanswerable(detail, errors=errors) from None
         except AppError as error:
             raise option_error(error, name, pointer, own) from None
@@ -97,7 +97,7 @@ def _option_bodies(document: Part, request: CompareRequest) -> Iterator[tuple[st
 def option_error(error: AppError, name: str, pointer: str, own: Mapping[str, Any]) -> AppError:
     """Returns an error of one option with its pointers rewritten to the compare request."""
     errors = relocate_errors(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
-    return type(error)(f"{quoted(name)}: {error.detail}", **{**error.facts, "errors": errors})
+    return type(error)(f"{quote_name(name)}: {error.detail}", **{**error.facts, "errors": errors})
 
 
 def relocate_errors(errors: list[dict[str, str]], pointer: str, own: Mapping[str, Any]) -> list[dict[str, str]]:

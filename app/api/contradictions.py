@@ -21,7 +21,7 @@ def check_constraints(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: 
     _check_accelerators(c, written, by_pattern, catalog_index)
     _check_acquisition(c, catalog_index)
     if c.providers and c.regions and (c.environments == [CLOUD] or _sells_no_machines(c.providers, catalog_index)):
-        served = {region for provider in c.providers for region in catalog_index.sold_in.get(provider, ())}
+        served = {region for provider in c.providers for region in catalog_index.regions_by_provider.get(provider, ())}
         if served and served.isdisjoint(c.regions):
             raise conflict_at(
                 "#/constraints/regions",
@@ -84,7 +84,7 @@ def _check_acquisition(c: ConstraintsSpec, catalog_index: CatalogIndex) -> None:
         )
     if not c.providers:
         return
-    rents = any(provider in catalog_index.sold_in for provider in c.providers)
+    rents = any(provider in catalog_index.regions_by_provider for provider in c.providers)
     if c.environments == [CLOUD] and not rents:
         raise conflict_at(
             "#/constraints/providers",
@@ -109,8 +109,8 @@ def check_deployment(d: DeploymentSpec, catalog_index: CatalogIndex) -> None:
             f"{at}/pricing_model",
             f"{provider} does not sell machines. For pricing_model owned, name a seller or omit the provider.",
         )
-    if provider is not None and provider in catalog_index.sold_in and not owned and offer.region is not None:
-        served = catalog_index.sold_in[provider]
+    if provider is not None and provider in catalog_index.regions_by_provider and not owned and offer.region is not None:
+        served = catalog_index.regions_by_provider[provider]
         if offer.region not in (ON_PREM, *served):
             raise conflict_at(
                 f"{at}/region",

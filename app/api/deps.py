@@ -83,7 +83,7 @@ def resolve_model(
     """
     if isinstance(reference, str):
         try:
-            return catalog_store.model(reference)
+            return catalog_store.find_model(reference)
         except (NotFound, Conflict) as error:
             error.facts.setdefault("errors", [{"pointer": pointer, "detail": error.detail}])
             raise

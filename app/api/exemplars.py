@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from app.api.problems import MalformedRequest, problem_response, unknown_cursor, invalid_request_response
-from app.catalog.filing import unknown
+from app.catalog.filing import unknown_recommendation
 from app.errors import (
     AppError,
     NotAllowed,
@@ -24,7 +24,7 @@ EXAMPLES = "#/components/examples/"
 STORED = "/recommendations/{id}"
 NOT_FOUND_ERRORS: dict[str, AppError] = {
     "UnknownModel": UnknownModel("Unknown model 'gpt-9': it is not in the catalog. Did you mean gpt-j?", nearest=["gpt-j"]),
-    "UnknownRecommendation": unknown(),
+    "UnknownRecommendation": unknown_recommendation(),
     "UnknownAccelerator": UnknownAccelerator("Unknown accelerator 'h900'.", nearest=[]),
 }
 STATE_ERRORS: dict[int, tuple[str, AppError]] = {

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from app.api.schemas.filing import RecommendationFilter
-from app.catalog.filing import Sought
+from app.catalog.filing import FilingFilter
 from app.catalog.snapshot import CatalogStore
 from app.errors import Stale, Unguarded
 
 LIST_PARAMETERS = ("limit", "cursor", "model", "accelerator")
 
 
-def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> Sought:
+def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> FilingFilter:
     """Returns the search to run. Models and accelerators match under the name as typed and under their catalog name."""
     criteria = asked.model_dump(exclude=set(LIST_PARAMETERS))
     if asked.model is not None:
-        criteria["models"] = {asked.model, catalog_store.identity(asked.model)}
+        criteria["models"] = {asked.model, catalog_store.model_identity(asked.model)}
     if asked.accelerator is not None:
-        criteria["accelerators"] = {asked.accelerator, *catalog_store.directory().named(asked.accelerator).accelerators}
-    return Sought(**criteria)
+        criteria["accelerators"] = {asked.accelerator, *catalog_store.directory().resolve_name(asked.accelerator).accelerators}
+    return FilingFilter(**criteria)
 
 
 def check_if_match(if_match: str | None, tag: str) -> None:

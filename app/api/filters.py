@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from app.api.naming import did_you_mean, list_names
-from app.catalog.directory import WILD, CatalogIndex, close_to, machine_key, run_together
+from app.catalog.directory import WILDCARD, CatalogIndex, closest_names, machine_key, compact_name
 from app.catalog.lists import column_values
-from app.catalog.names import engine_slug, quoted
+from app.catalog.names import engine_slug, quote_name
 from app.errors import UnknownName
 
 Values = tuple[str, ...]
@@ -26,16 +26,16 @@ def resolve_filters(
 
 def _resolve_filter(session: Session, what: str, name: str, typed: str, catalog_index: CatalogIndex) -> Values:
     if name == "accelerator":
-        values = catalog_index.matching(typed) if WILD.search(typed) else catalog_index.named(typed).accelerators
-        close = () if values else catalog_index.nearest(typed)
+        values = catalog_index.match_pattern(typed) if WILDCARD.search(typed) else catalog_index.resolve_name(typed).accelerators
+        close = () if values else catalog_index.nearest_accelerators(typed)
         known: Sequence[str] = ()
     else:
         known = column_values(session, what, name)
         values = matching_values(name, typed, known, catalog_index)
-        close = () if values else close_to(typed, known)
+        close = () if values else closest_names(typed, known)
     if not values:
         hint = did_you_mean(close) if close else f" Accepted: {list_names(known)}." if known else ""
-        detail = f"Unknown {name.replace('_', ' ')} {quoted(typed)}.{hint}"
+        detail = f"Unknown {name.replace('_', ' ')} {quote_name(typed)}.{hint}"
         raise UnknownName(detail, errors=[{"pointer": f"query/{name}", "detail": detail}], nearest=list(close))
     return values
 
@@ -48,9 +48,9 @@ def matching_values(name: str, typed: str, known: Sequence[str], catalog_index: 
     """
     if typed in known:
         return (typed,)
-    if name == "region" and (regions := catalog_index.regions_named(typed)):
+    if name == "region" and (regions := catalog_index.find_regions(typed)):
         return regions
     also = {"provider": catalog_index.providers, "vendor": catalog_index.vendors}.get(name, {})
-    aliased = engine_slug(typed) if name == "engine" else also.get(run_together(typed), typed)
-    key = machine_key if name == "instance_type" else run_together
+    aliased = engine_slug(typed) if name == "engine" else also.get(compact_name(typed), typed)
+    key = machine_key if name == "instance_type" else compact_name
     return tuple(value for value in known if key(value) == key(aliased)) if key(aliased) else ()

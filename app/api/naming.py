@@ -11,8 +11,8 @@ from app.api.doubts import unit_hint
 from app.api.problems import escape_pointer_step
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
-from app.catalog.directory import WILD, CatalogIndex, Named, close_to, machine_key, run_together
-from app.catalog.names import engine_slug, quoted
+from app.catalog.directory import WILDCARD, CatalogIndex, HardwareMatch, closest_names, machine_key, compact_name
+from app.catalog.names import engine_slug, quote_name
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
 from app.sizing.hardware.engines import ALIASES, ENGINES
@@ -47,8 +47,8 @@ def common_prefix(names: Sequence[str]) -> str:
 @cache
 def known_engines(evident: tuple[str, ...]) -> Mapping[str, str]:
     """Returns engines and frameworks with a record, a build or evidence, by their normalized spelling."""
-    aliases = {run_together(alias): name for alias, name in ALIASES.items()}
-    return aliases | {run_together(name): name for name in (*BUILDS, *ENGINES, *evident)}
+    aliases = {compact_name(alias): name for alias, name in ALIASES.items()}
+    return aliases | {compact_name(name): name for name in (*BUILDS, *ENGINES, *evident)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ class NameResolver:
         count = f" ({more} more error{'s' if more > 1 else ''})" if more else ""
         raise first.error(first.detail + count, **facts)
 
-    def resolve_accelerator(self, name: str, pointer: str, *, how_many: str = "total_accelerators") -> Named | None:
+    def resolve_accelerator(self, name: str, pointer: str, *, how_many: str = "total_accelerators") -> HardwareMatch | None:
         """Returns the one accelerator with this name, and the system if the name implies one. None after an error."""
-        match = Named(self.directory.matching(name)) if WILD.search(name) else self.directory.named(name)
+        match = HardwareMatch(self.directory.match_pattern(name)) if WILDCARD.search(name) else self.directory.resolve_name(name)
         if len(match.accelerators) != 1:
             self._add_accelerator_problem(name, match.accelerators, pointer)
             return None
@@ -98,7 +98,7 @@ class NameResolver:
             self.add_problem(
                 UnknownName,
                 pointer,
-                f"{quoted(name)} includes a count. Send {match.accelerators[0]} and set the count in {how_many}.",
+                f"{quote_name(name)} includes a count. Send {match.accelerators[0]} and set the count in {how_many}.",
                 nearest=match.accelerators,
             )
         return match
@@ -106,21 +106,21 @@ class NameResolver:
     def _add_accelerator_problem(self, name: str, matches: tuple[str, ...], pointer: str) -> None:
         if matches:
             together = common_prefix(matches) + "*"
-            whole = self.directory.matching(together) == matches
+            whole = self.directory.match_pattern(together) == matches
             self.add_problem(
                 AmbiguousName,
                 pointer,
-                f"{quoted(name)} matches {len(matches)} accelerators: {list_names(matches)}. Choose one."
+                f"{quote_name(name)} matches {len(matches)} accelerators: {list_names(matches)}. Choose one."
                 + (f" In a list, {together} selects all of them." if whole else ""),
                 choices=matches[:MAX_CHOICES],
             )
             return
-        close = () if self._is_full else self.directory.nearest(name)
-        what = "No accelerator matches the pattern" if WILD.search(name) else "Unknown accelerator"
+        close = () if self._is_full else self.directory.nearest_accelerators(name)
+        what = "No accelerator matches the pattern" if WILDCARD.search(name) else "Unknown accelerator"
         self.add_problem(
             UnknownAccelerator,
             pointer,
-            f"{what} {quoted(name)}.{did_you_mean(close)} GET /catalog/accelerators lists all.",
+            f"{what} {quote_name(name)}.{did_you_mean(close)} GET /catalog/accelerators lists all.",
             nearest=close,
         )
 
@@ -131,7 +131,7 @@ class NameResolver:
         every: dict[str, None] = {}
         outright: dict[str, None] = {}
         for i, name in enumerate(names):
-            if WILD.search(name) and (fit := self.directory.matching(name)):
+            if WILDCARD.search(name) and (fit := self.directory.match_pattern(name)):
                 every |= dict.fromkeys(fit)
             elif (match := self.resolve_accelerator(name, f"{pointer}/{i}", how_many="max_accelerators")) is not None:
                 outright |= dict.fromkeys(match.accelerators)
@@ -140,11 +140,11 @@ class NameResolver:
     def resolve_listed_name(self, what: str, name: str, known: Mapping[str, str], pointer: str, where: str) -> str:
         """Returns the entry of a closed list that matches a name in any spelling. Adds an error if there is none."""
         names = sorted({*known.values()})
-        entry = name if name in names else known.get(run_together(name))
+        entry = name if name in names else known.get(compact_name(name))
         if entry is None:
-            close = () if self._is_full else close_to(name, names)
+            close = () if self._is_full else closest_names(name, names)
             hint = did_you_mean(close) or f" Accepted: {list_names(names)}."
-            self.add_problem(UnknownName, pointer, f"Unknown {what} {quoted(name)}.{hint} {where}", nearest=close)
+            self.add_problem(UnknownName, pointer, f"Unknown {what} {quote_name(name)}.{hint} {where}", nearest=close)
         return entry or name
 
     def resolve_provider(self, name: str, pointer: str) -> str:
@@ -157,14 +157,14 @@ class NameResolver:
 
     def resolve_regions(self, name: str, pointer: str) -> tuple[str, ...]:
         """Returns the regions that a name, a pattern, a country or an area matches."""
-        matches = self.directory.regions_named(name)
+        matches = self.directory.find_regions(name)
         if not matches:
-            close = () if self._is_full else close_to(name, self.directory.regions)
-            what = "No region matches the pattern" if WILD.search(name) else "Unknown region"
+            close = () if self._is_full else closest_names(name, self.directory.regions)
+            what = "No region matches the pattern" if WILDCARD.search(name) else "Unknown region"
             self.add_problem(
                 UnknownName,
                 pointer,
-                f"{what} {quoted(name)}.{did_you_mean(close)} Countries and areas (DE, EU, US, asia) are also "
+                f"{what} {quote_name(name)}.{did_you_mean(close)} Countries and areas (DE, EU, US, asia) are also "
                 "accepted. GET /catalog/regions lists all.",
                 nearest=close,
             )
@@ -175,11 +175,11 @@ class NameResolver:
         for name, value in overrides.items():
             pointer = f"#/assumptions/{escape_pointer_step(name)}"
             if name not in BY_NAME:
-                close = close_to(name, BY_NAME)
+                close = closest_names(name, BY_NAME)
                 self.add_problem(
                     UnknownName,
                     pointer,
-                    f"Unknown assumption {quoted(name)}.{did_you_mean(close)} GET /catalog/assumptions lists all.",
+                    f"Unknown assumption {quote_name(name)}.{did_you_mean(close)} GET /catalog/assumptions lists all.",
                     nearest=close,
                 )
                 continue
@@ -254,7 +254,7 @@ def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, a
             offer["region"] = _resolve_region(spec.offer.region, naming, f"{at}/offer/region")
         if spec.offer.instance_type is not None:
             types = naming.market.instance_types
-            known = {run_together(n): n for n in types} | {n: n for n in types}
+            known = {compact_name(n): n for n in types} | {n: n for n in types}
             where = "GET /catalog/offers lists all."
             offer["instance_type"] = naming.resolve_listed_name(
                 "instance type", spec.offer.instance_type, known, f"{at}/offer/instance_type", where
@@ -269,7 +269,7 @@ def _resolve_region(name: str, naming: NameResolver, pointer: str) -> str:
         naming.add_problem(
             AmbiguousName,
             pointer,
-            f"{quoted(name)} matches {len(matches)} regions: {list_names(matches)}. A deployment runs in one region. "
+            f"{quote_name(name)} matches {len(matches)} regions: {list_names(matches)}. A deployment runs in one region. "
             "Choose one.",
             choices=matches[:MAX_CHOICES],
         )
@@ -283,11 +283,11 @@ def _resolve_system(name: str, accelerator: str, naming: NameResolver, pointer: 
     if slug in systems and systems[slug].accelerator == accelerator:
         return slug
     carriers = [s.slug for s in systems.values() if s.accelerator == accelerator]
-    close = close_to(name, carriers) or tuple(carriers[:5])
+    close = closest_names(name, carriers) or tuple(carriers[:5])
     why = (
-        f"System {quoted(name)} contains {systems[slug].accelerator}, not {accelerator}"
+        f"System {quote_name(name)} contains {systems[slug].accelerator}, not {accelerator}"
         if slug in systems
-        else f"Unknown system {quoted(name)}"
+        else f"Unknown system {quote_name(name)}"
     )
     naming.add_problem(
         UnknownSystem,
@@ -303,7 +303,7 @@ def resolve_economics(spec: EconomicsSpec, naming: NameResolver) -> EconomicsSpe
     named: dict[str, float] = {}
     fitting: dict[str, float] = {}
     for name, share in spec.discounts.items():
-        if WILD.search(name) and (fit := naming.directory.matching(name)):
+        if WILDCARD.search(name) and (fit := naming.directory.match_pattern(name)):
             fitting |= dict.fromkeys(fit, share)
         elif (match := naming.resolve_accelerator(name, f"#/economics/discounts/{escape_pointer_step(name)}")) is not None:
             named |= dict.fromkeys(match.accelerators, share)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from app.api.doubts import unit_hint, accepted_names_hint
 from app.api.fields import UNKNOWN_FIELD, explain_unknown_field, models_in
 from app.api.kinds import problem_kinds
-from app.catalog.names import quoted
+from app.catalog.names import quote_name
 from app.causes import cause
 from app.db import DatabaseError
 from app.errors import (
@@ -142,7 +142,7 @@ def error_message(error: Any, model: type[BaseModel] | None = None) -> str:
         return explain_unknown_field(model, error["loc"]) if model is not None else UNKNOWN_FIELD
     said = str(error["msg"]).removeprefix("Value error, ")
     if kind == "literal_error" and isinstance(value, str):
-        return f"{quoted(value)} is not accepted. {accepted_names_hint(value, context['expected'])}"
+        return f"{quote_name(value)} is not accepted. {accepted_names_hint(value, context['expected'])}"
     return said + unit_hint(str(error["loc"][-1]) if error["loc"] else "", kind, value, context)
 
 

@@ -16,7 +16,7 @@ from app.api.schedulers import check_scheduler
 from app.api.schemas.requests import EstimateRequest, RecommendRequest, requested_assumptions
 from app.api.schemas.workload import InferenceSpec
 from app.catalog.directory import CatalogIndex
-from app.catalog.names import formats_in, quoted
+from app.catalog.names import formats_in_name, quote_name
 from app.catalog.snapshot import CatalogStore
 from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
@@ -75,7 +75,7 @@ def resolve_companions(
         check_units(spec.to_inference_spec, model, at=pointer)
         name = spec.name or model.name
         if name in companions:
-            detail = f"Two companions have the name {quoted(name)}. Give each a unique name."
+            detail = f"Two companions have the name {quote_name(name)}. Give each a unique name."
             raise Unanswerable(detail, errors=[{"pointer": f"{pointer}/name", "detail": detail}])
         companions[name] = Companion(name, spec.to_inference_spec.to_workload(model, assumed))
     return tuple(companions.values())
@@ -94,7 +94,7 @@ def with_format_from_name(question: Question, request: RecommendRequest | Estima
     )
     if named or workload.model.kind is ModelKind.SAMPLES:
         return question
-    formats = formats_in(name)
+    formats = formats_in_name(name)
     if not formats:
         return question
     note = f"weight format {' or '.join(map(format_name, formats))} taken from the model name"

@@ -33,8 +33,8 @@ from app.calibration.training.answered import Answered, every_answer
 from app.calibration.training.cases import TrainingCases, read_training_cases
 from app.calibration.training.peaks import Peaks, every_peak, every_run
 from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
-from app.catalog.files import rows_of
-from app.catalog.seed import seed
+from app.catalog.files import read_rows
+from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.sizing.evidence import Compared, stack_familiarity
@@ -118,9 +118,9 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
 
 def calibrate(market: Catalog, store: CatalogStore) -> Calibration:
     """Fits and compares serving, training and training memory, and compares the memory logs."""
-    serving, left_out = published(list(rows_of("measurements_inference.csv")), market, store.model)
-    trained = list(rows_of("measurements_training.csv"))
-    training, training_left_out = read_training_cases(trained, market, store.model)
+    serving, left_out = published(list(read_rows("measurements_inference.csv")), market, store.find_model)
+    trained = list(read_rows("measurements_training.csv"))
+    training, training_left_out = read_training_cases(trained, market, store.find_model)
     factors: list[Factor] = []
     compared: list[Compared] = []
     for name in PROBLEMS:
@@ -129,7 +129,7 @@ def calibrate(market: Catalog, store: CatalogStore) -> Calibration:
         factors.extend(fitted)
         compared.extend(found)
     compared = with_intervals(compared)
-    logs, logs_left_out = read_logs(ServingCases(market, store.model), list(rows_of("measurements_kv_cache.csv")))
+    logs, logs_left_out = read_logs(ServingCases(market, store.find_model), list(read_rows("measurements_kv_cache.csv")))
     return Calibration(
         factors,
         [*spreads_of(compared).values()],
@@ -140,7 +140,7 @@ def calibrate(market: Catalog, store: CatalogStore) -> Calibration:
         logs_left_out,
         scale_ups(trained, compared),
         every_peak(compared, trained),
-        every_answer(trained, TrainingCases(market, store.model))[0],
+        every_answer(trained, TrainingCases(market, store.find_model))[0],
         by_layout(serving, compared),
     )
 
@@ -239,7 +239,7 @@ def calibrated() -> Calibration:
         engine = make_engine(f"sqlite:///{folder}/calibration.sqlite3")
         Base.metadata.create_all(engine)
         with Session(engine) as session:
-            seed(session)
+            seed_catalog(session)
         store = CatalogStore(sessionmaker(engine), check_s=3600)
         found = calibrate(store.market(), store)
         engine.dispose()
@@ -248,7 +248,7 @@ def calibrated() -> Calibration:
 
 def write_files(found: Calibration) -> None:
     """Writes the four files of a calibration."""
-    as_of = max(row["source_date"] for row in rows_of("measurements_inference.csv"))
+    as_of = max(row["source_date"] for row in read_rows("measurements_inference.csv"))
     write_rows(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
     write_rows(DATA / "spreads.csv", spread_rows(found.spreads, as_of[:10]))
     write_rows(DATA / "predictions.csv", prediction_rows(found.compared))

@@ -13,8 +13,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Network = IPv4Network | IPv6Network
 
-GIVEN_OUT_6 = IPv6Network("2000::/3")
-SPECIAL: tuple[Network, ...] = tuple(
+GLOBAL_UNICAST_V6 = IPv6Network("2000::/3")
+SPECIAL_PURPOSE_NETWORKS: tuple[Network, ...] = tuple(
     ip_network(block)
     for block in (
         "0.0.0.0/8",  # this network
@@ -52,19 +52,19 @@ def is_public(address: str) -> bool:
         >>> [is_public(a) for a in ("8.8.8.8", "127.0.0.1", "::ffff:8.8.8.8", "64:ff9b::808:808", "2606:4700::1111")]
         [True, False, False, False, True]
     """
-    parsed = _read(address)
-    if parsed is None or (isinstance(parsed, IPv6Address) and parsed not in GIVEN_OUT_6):
+    parsed = _parse_address(address)
+    if parsed is None or (isinstance(parsed, IPv6Address) and parsed not in GLOBAL_UNICAST_V6):
         return False
-    return not is_within(address, SPECIAL)
+    return not is_within(address, SPECIAL_PURPOSE_NETWORKS)
 
 
 def is_within(address: str, networks: Sequence[Network]) -> bool:
     """Whether one of the networks contains an address."""
-    parsed = _read(address)
+    parsed = _parse_address(address)
     return parsed is not None and any(parsed in network for network in networks if network.version == parsed.version)
 
 
-def _read(address: str) -> IPv4Address | IPv6Address | None:
+def _parse_address(address: str) -> IPv4Address | IPv6Address | None:
     try:
         return None if "%" in address else ip_address(address)
     except ValueError:

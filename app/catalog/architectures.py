@@ -9,7 +9,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.registered import RegisteredFacts, registered_architecture
 
 
-def facts_of(entry: Mapping[str, Any]) -> RegisteredFacts:
+def entry_facts(entry: Mapping[str, Any]) -> RegisteredFacts:
     """Returns the registered facts of a registry entry."""
     flops = entry.get("flops") or {}
     return RegisteredFacts(
@@ -27,6 +27,6 @@ def facts_of(entry: Mapping[str, Any]) -> RegisteredFacts:
     )
 
 
-def architecture_of(entry: Mapping[str, Any]) -> ModelArchitecture:
+def entry_architecture(entry: Mapping[str, Any]) -> ModelArchitecture:
     """Returns the parameter and operation counts of a registry entry."""
-    return registered_architecture(facts_of(entry))
+    return registered_architecture(entry_facts(entry))

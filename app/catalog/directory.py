@@ -10,16 +10,16 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from types import MappingProxyType
 
-from app.catalog.names import folded, likest
+from app.catalog.names import fold_name, most_similar
 from app.catalog.places import COUNTRIES, countries_named
 from app.catalog.purchasing import Purchasing
-from app.catalog.spellings import ALSO, MODIFIERS, NOISE, OF_VENDOR, PROVIDERS, RESPELT, TITLES, VENDORS
+from app.catalog.spellings import EXTRA_WORDS, MODIFIERS, NOISE_WORDS, VENDOR_WORDS, PROVIDERS, RESPELLINGS, TITLES, VENDORS
 from app.sizing.hardware.parts import PROCESSORS, Accelerator
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GB, GIB
 
-LONGEST_NAME = 120
-WILD = re.compile(r"[*?]")
+MAX_NAME_CHARS = 120
+WILDCARD = re.compile(r"[*?]")
 _ATOM = re.compile(r"[a-z0-9]+")
 _TRADEMARK = re.compile(r"\((?:r|tm|c)\)|[®™©]")
 _MEMORY = re.compile(r"(?<![a-z0-9.])(\d+)[\s_-]*(?:gib|gb|g)(?![a-z0-9])")
@@ -30,7 +30,7 @@ _PARENTHESES = re.compile(r"\([^)]*\)")
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class HardwareMatch:
     """Accelerators that a hardware name matches: one, several or none; plus the machine and the count that it
     states.
     """
@@ -41,7 +41,7 @@ class Named:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class AcceleratorWords:
     """Words that identify one accelerator. `modifiers` are words such as "Ti" that match only if the name contains
     them.
     """
@@ -51,41 +51,41 @@ class Known:
     modifiers: frozenset[str]
 
 
-def plain(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Returns a name in lower case without trademark signs; memory sizes become "80gb", core counts "40c".
 
     Check: "Intel(R) Arc(TM) 16 GB" is "intel arc 16gb".
     """
-    text = _TRADEMARK.sub("", name[:LONGEST_NAME].lower()).replace("+", " plus ")
+    text = _TRADEMARK.sub("", name[:MAX_NAME_CHARS].lower()).replace("+", " plus ")
     return " ".join(_CORES.sub(r"\1c", _MEMORY.sub(r"\1gb", text)).split())
 
 
-def atoms(name: str) -> list[str]:
+def split_atoms(name: str) -> list[str]:
     """Returns the runs of letters and digits in a name."""
-    return _ATOM.findall(plain(name))
+    return _ATOM.findall(normalize_name(name))
 
 
-def run_together(name: str) -> str:
+def compact_name(name: str) -> str:
     """Returns the letters and digits of a name without anything between them.
 
     Check: "p5.48xlarge" and "P5 48xlarge" are equal.
     """
-    return "".join(_ATOM.findall(name[:LONGEST_NAME].lower()))
+    return "".join(_ATOM.findall(name[:MAX_NAME_CHARS].lower()))
 
 
-def respelt(text: str) -> str:
+def apply_respellings(text: str) -> str:
     """Replaces alternative spellings in a compacted name.
 
     Check: "v5litepod-8" is the slice "v5e-8".
     """
-    for typed, stands_for in RESPELT:
+    for typed, stands_for in RESPELLINGS:
         text = text.replace(typed, stands_for)
     return text
 
 
 def machine_key(name: str) -> str:
     """Returns the compacted name of a machine. "Standard_ND96isr_H100_v5" and "nd96isr h100 v5" have the same key."""
-    return respelt(run_together(name)).removeprefix("standard")
+    return apply_respellings(compact_name(name)).removeprefix("standard")
 
 
 class CatalogIndex:
@@ -102,59 +102,59 @@ class CatalogIndex:
             if system.ram_bytes:
                 memory[system.accelerator].add(f"{round(system.ram_bytes / GIB)}gb")
         self.slugs = frozenset(market.accelerator_index)
-        self.own_names = {folded(a.name): a.slug for a in market.accelerators} | {slug: slug for slug in self.slugs}
-        self.known = tuple(_known(a, memory[a.slug]) for a in market.accelerators)
-        self.vocabulary = frozenset().union(NOISE, *(k.words for k in self.known))
+        self.exact_names = {fold_name(a.name): a.slug for a in market.accelerators} | {slug: slug for slug in self.slugs}
+        self.accelerator_words = tuple(_make_accelerator_words(a, memory[a.slug]) for a in market.accelerators)
+        self.vocabulary = frozenset().union(NOISE_WORDS, *(k.words for k in self.accelerator_words))
         self.longest_word = max(map(len, self.vocabulary))
-        self.titles = _titles(market.accelerators)
-        self.forms = {form: a.slug for a in reversed(market.accelerators) for form in _forms(a)}
-        self.machines, self.families = _machines(market)
+        self.titles = _unique_titles(market.accelerators)
+        self.forms = {form: a.slug for a in reversed(market.accelerators) for form in _searchable_forms(a)}
+        self.machines, self.families = _index_machines(market)
         sold = market.systems.values()
         self.systems = {machine_key(s.name): s.slug for s in sold} | {machine_key(s.slug): s.slug for s in sold}
 
         self.market = market
-        self.providers = _by_key(market.providers, PROVIDERS)
-        self.vendors = _by_key(market.vendors, VENDORS)
+        self.providers = _index_by_key(market.providers, PROVIDERS)
+        self.vendors = _index_by_key(market.vendors, VENDORS)
         self.regions = tuple(market.regions)
-        self._region_keys = {region: run_together(region) for region in self.regions}
+        self._region_keys = {region: compact_name(region) for region in self.regions}
         self._countries = MappingProxyType(dict(countries or {}))
-        self.sold_in: Mapping[str, frozenset[str]] = _sold_in(market)
-        self.named = lru_cache(maxsize=4096)(self._named)
+        self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(market)
+        self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
 
-    def _named(self, name: str) -> Named:
+    def _resolve_name(self, name: str) -> HardwareMatch:
         """Resolves a name: a slug, a title, words in any order, a machine that contains the accelerator, or the part in
         brackets.
         """
-        own = self.own_names.get(name.strip().lower()) or self.own_names.get(folded(name))
+        own = self.exact_names.get(name.strip().lower()) or self.exact_names.get(fold_name(name))
         if own is not None:
-            return Named((own,))
+            return HardwareMatch((own,))
         counted = _COUNTED.search(name)
         bare = name if counted is None else _COUNTED.sub(" ", name)
-        match = self._by_words(bare) or self._by_machine(name)
+        match = self._match_words(bare) or self._match_machine(name)
         if match is None and (inside := _BRACKETS.search(bare)) is not None:
-            match = self._by_words(inside[1]) or self._by_words(_BRACKETS.sub(" ", bare))
+            match = self._match_words(inside[1]) or self._match_words(_BRACKETS.sub(" ", bare))
         if match is None:
-            return Named(())
+            return HardwareMatch(())
         if counted is None or match.system is not None:
             return match
-        return Named(match.accelerators, count=int(counted[1] or counted[2]))
+        return HardwareMatch(match.accelerators, count=int(counted[1] or counted[2]))
 
-    def _by_words(self, name: str) -> Named | None:
-        significant = _said(name)
+    def _match_words(self, name: str) -> HardwareMatch | None:
+        significant = _significant_words(name)
         if significant and (title := self.titles.get(frozenset(significant))) is not None:
-            return Named((title,))
-        typed = frozenset(self._segmented(name) or ()) - NOISE
+            return HardwareMatch((title,))
+        typed = frozenset(self._split_words(name) or ()) - NOISE_WORDS
         if not typed:
             return None
         if (title := self.titles.get(typed)) is not None:
-            return Named((title,))
-        fits = [k for k in self.known if typed <= k.words]
+            return HardwareMatch((title,))
+        fits = [k for k in self.accelerator_words if typed <= k.words]
         least = min((len(k.modifiers - typed) for k in fits), default=0)
-        return Named(tuple(k.slug for k in fits if len(k.modifiers - typed) == least)) if fits else None
+        return HardwareMatch(tuple(k.slug for k in fits if len(k.modifiers - typed) == least)) if fits else None
 
-    def _segmented(self, name: str) -> list[str] | None:
+    def _split_words(self, name: str) -> list[str] | None:
         """Splits a compacted name into the fewest known words; None if it cannot be split."""
-        text = respelt("".join(atoms(name)))
+        text = apply_respellings("".join(split_atoms(name)))
         best: list[list[str] | None] = [[]]
         for end in range(1, len(text) + 1):
             shortest: list[str] | None = None
@@ -167,30 +167,30 @@ class CatalogIndex:
             best.append(shortest)
         return best[-1]
 
-    def _by_machine(self, name: str) -> Named | None:
+    def _match_machine(self, name: str) -> HardwareMatch | None:
         key = machine_key(name)
         carried = self.machines.get(key)
         if carried is not None:
-            return Named((carried,), system=self.systems.get(key))
+            return HardwareMatch((carried,), system=self.systems.get(key))
         family = self.families.get(key)
-        return None if family is None else Named(tuple(sorted(family)))
+        return None if family is None else HardwareMatch(tuple(sorted(family)))
 
-    def matching(self, pattern: str) -> tuple[str, ...]:
+    def match_pattern(self, pattern: str) -> tuple[str, ...]:
         """Returns the accelerators whose slug (with or without the vendor) or name matches a pattern with * and ?."""
-        key = re.sub(r"[\s_]+", "-", pattern[:LONGEST_NAME].strip().lower()).replace("[", "[[]")
+        key = re.sub(r"[\s_]+", "-", pattern[:MAX_NAME_CHARS].strip().lower()).replace("[", "[[]")
         return tuple(sorted({slug for form, slug in self.forms.items() if fnmatchcase(form, key)}))
 
-    def searched(self, text: str) -> tuple[str, ...]:
+    def search_accelerators(self, text: str) -> tuple[str, ...]:
         """Returns the accelerators that a name or pattern resolves to, or those whose words contain all words of it."""
-        matches = self.matching(text) if WILD.search(text) else self.named(text).accelerators
-        typed = atoms(text)
+        matches = self.match_pattern(text) if WILDCARD.search(text) else self.resolve_name(text).accelerators
+        typed = split_atoms(text)
         if matches or not typed:
             return matches
-        return tuple(k.slug for k in self.known if all(any(t in word for word in k.words) for t in typed))
+        return tuple(k.slug for k in self.accelerator_words if all(any(t in word for word in k.words) for t in typed))
 
-    def nearest(self, name: str, limit: int = 5) -> tuple[str, ...]:
+    def nearest_accelerators(self, name: str, limit: int = 5) -> tuple[str, ...]:
         """Returns the accelerators with the most similar names, best first."""
-        close = likest(folded(name[:LONGEST_NAME]), self.forms, 4 * limit)
+        close = most_similar(fold_name(name[:MAX_NAME_CHARS]), self.forms, 4 * limit)
         return tuple(dict.fromkeys(self.forms[form] for form in close))[:limit]
 
     def country_of(self, region: str) -> str | None:
@@ -198,47 +198,47 @@ class CatalogIndex:
         code = self._countries.get(region)
         return code if code in COUNTRIES else None
 
-    def regions_named(self, name: str) -> tuple[str, ...]:
+    def find_regions(self, name: str) -> tuple[str, ...]:
         """Returns the regions that match a name, a pattern, a country or an area."""
-        if WILD.search(name):
+        if WILDCARD.search(name):
             pattern = name.strip().lower().replace("[", "[[]")
             return tuple(r for r in self.regions if fnmatchcase(r.lower(), pattern))
         exact = tuple(r for r in self.regions if r.lower() == name.strip().lower())
-        key = run_together(name)  # "us-east-1" and "us-east1" are two regions; "US East 1" matches both
+        key = compact_name(name)  # "us-east-1" and "us-east1" are two regions; "US East 1" matches both
         if matches := exact or tuple(r for r in self.regions if self._region_keys[r] == key):
             return matches
         codes = countries_named(key)
         return tuple(r for r in self.regions if self._countries.get(r) in codes)
 
 
-def close_to(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
+def closest_names(name: str, names: Iterable[str], limit: int = 3) -> tuple[str, ...]:
     """Returns the most similar names of a closed list, best first."""
-    by_key = {run_together(n): n for n in names}
-    return tuple(by_key[k] for k in likest(run_together(name), by_key, limit))
+    by_key = {compact_name(n): n for n in names}
+    return tuple(by_key[k] for k in most_similar(compact_name(name), by_key, limit))
 
 
-def _said(name: str) -> list[str]:
+def _significant_words(name: str) -> list[str]:
     """Returns the words of a name without noise words and text in parentheses."""
-    return [word for word in atoms(_PARENTHESES.sub(" ", name)) if word not in NOISE]
+    return [word for word in split_atoms(_PARENTHESES.sub(" ", name)) if word not in NOISE_WORDS]
 
 
-def _titles(accelerators: Sequence[Accelerator]) -> dict[frozenset[str], str]:
+def _unique_titles(accelerators: Sequence[Accelerator]) -> dict[frozenset[str], str]:
     """Maps sets of words to the one accelerator that they name, even if other accelerators contain them too."""
-    by_words = [(frozenset(_said(a.name)), a.slug) for a in accelerators]
+    by_words = [(frozenset(_significant_words(a.name)), a.slug) for a in accelerators]
     counts = Counter(words for words, _ in by_words)
-    named = {frozenset(_said(title)): slug for title, slug in TITLES.items()}
+    named = {frozenset(_significant_words(title)): slug for title, slug in TITLES.items()}
     slugs = {slug for _, slug in by_words}
     return {words: slug for words, slug in by_words if counts[words] == 1} | {
         words: slug for words, slug in named.items() if slug in slugs
     }
 
 
-def _known(a: Accelerator, machine_memory: Iterable[str]) -> Known:
+def _make_accelerator_words(a: Accelerator, machine_memory: Iterable[str]) -> AcceleratorWords:
     """Returns the words by which an accelerator can be named."""
     vendor = a.vendor.lower()
-    words = {*atoms(a.slug), *_said(a.name), *OF_VENDOR.get(vendor, vendor).split()}
+    words = {*split_atoms(a.slug), *_significant_words(a.name), *VENDOR_WORDS.get(vendor, vendor).split()}
     own = frozenset(words)
-    for prefix, extra in ALSO:
+    for prefix, extra in EXTRA_WORDS:
         if a.slug.startswith(prefix):
             words.update(extra.split())
     if a.form_factor in ("SXM", "PCIe", "OAM", "NVL"):
@@ -248,29 +248,29 @@ def _known(a: Accelerator, machine_memory: Iterable[str]) -> Known:
     if a.memory_bytes and not memory:
         words |= {f"{round(a.memory_bytes / unit)}gb" for unit in (GB, GIB)}
     sizes = {word.removesuffix("gb") for word in own if re.fullmatch(r"\d+gb", word)}
-    return Known(a.slug, frozenset(words | sizes), (MODIFIERS.get(vendor, frozenset()) & own) - {"", *_prefix(vendor)})
+    return AcceleratorWords(a.slug, frozenset(words | sizes), (MODIFIERS.get(vendor, frozenset()) & own) - {"", *_vendor_words(vendor)})
 
 
-def _prefix(vendor: str) -> frozenset[str]:
+def _vendor_words(vendor: str) -> frozenset[str]:
     """Returns a vendor's generic words, which do not distinguish its accelerators."""
-    return frozenset(OF_VENDOR.get(vendor, "").split())
+    return frozenset(VENDOR_WORDS.get(vendor, "").split())
 
 
-def _forms(a: Accelerator) -> tuple[str, ...]:
+def _searchable_forms(a: Accelerator) -> tuple[str, ...]:
     """Returns the searchable forms of an accelerator's name: the slug, the slug without the vendor, and the folded
     name.
     """
-    return a.slug, a.slug.partition("-")[2] or a.slug, folded(a.name)
+    return a.slug, a.slug.partition("-")[2] or a.slug, fold_name(a.name)
 
 
 # Beginnings of instance names that unrelated machines share.
-_NO_FAMILY = frozenset(("gpu", "vm", "bm", "vmgpu", "bmgpu", "standard", "ml", "vbm", "vcg"))
+_NON_FAMILY_PREFIXES = frozenset(("gpu", "vm", "bm", "vmgpu", "bmgpu", "standard", "ml", "vbm", "vcg"))
 
 
 _NUMBER = re.compile(r"\d*x?")
 
 
-def _machines(market: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
+def _index_machines(market: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
     """Returns the accelerator of each machine by name and slug, and the accelerators of each instance family."""
     of: dict[str, str] = {}
     families: dict[str, set[str]] = defaultdict(set)
@@ -282,17 +282,17 @@ def _machines(market: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
         for text in (system.name.lower().removeprefix("standard_").removeprefix(f"{system.provider} "), system.slug):
             parts = re.split(r"[\s._-]", text)
             for upto in range(1, len(parts)):
-                families[run_together("".join(parts[:upto]))].add(system.accelerator)
-    return of, {key: slugs for key, slugs in families.items() if key not in _NO_FAMILY and not _NUMBER.fullmatch(key)}
+                families[compact_name("".join(parts[:upto]))].add(system.accelerator)
+    return of, {key: slugs for key, slugs in families.items() if key not in _NON_FAMILY_PREFIXES and not _NUMBER.fullmatch(key)}
 
 
-def _by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, str]:
+def _index_by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, str]:
     """Returns names by their compacted form, including their aliases."""
-    own = {run_together(n): n for n in names}
+    own = {compact_name(n): n for n in names}
     return MappingProxyType({**{alias: n for alias, n in aliases.items() if n in own.values()}, **own})
 
 
-def _sold_in(market: Catalog) -> Mapping[str, frozenset[str]]:
+def _regions_by_provider(market: Catalog) -> Mapping[str, frozenset[str]]:
     """Returns the regions in which each provider rents out machines."""
     regions: dict[str, set[str]] = defaultdict(set)
     for offer in market.offers:

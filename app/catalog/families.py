@@ -7,7 +7,7 @@ import re
 SIZE = re.compile(r"(?<![a-z0-9.])(?:\d+x)?\d+(?:\.\d+)?[bm](?:-a\d+(?:\.\d+)?b)?(?![a-z0-9])")
 
 
-def sizeless(identity: str) -> str:
+def strip_size(identity: str) -> str:
     """Returns a model's name in lower case with its size replaced by `*`.
 
     Check:

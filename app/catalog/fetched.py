@@ -8,8 +8,8 @@ from sqlalchemy import insert
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from app.catalog.hub import Fetched
-from app.catalog.names import folded
+from app.catalog.hub import FetchedConfig
+from app.catalog.names import fold_name
 from app.catalog.seed import model_values
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.sizing.model.architecture import ModelKind
@@ -19,7 +19,7 @@ MODALITIES = {ModelKind.DECODER: "text", ModelKind.ENCODER: "embedding"}
 SAMPLE_MODALITIES = {"image": "vision", "picture": "diffusion", "clip": "diffusion", "speech": "speech"}
 
 
-def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> None:
+def store_fetched_model(session: Session, model_id: str, fetched: FetchedConfig) -> None:
     """Stores a model with its fetched configuration and today's date. A model that another request stored meanwhile is
     kept.
 
@@ -43,7 +43,7 @@ def store_fetched_model(session: Session, model_id: str, fetched: Fetched) -> No
     }
     try:
         session.execute(insert(ModelRow), [{**model_values(entry), "origin": "hub"}])
-        session.execute(insert(ModelAliasRow), [{"alias": folded(model_id), "model": model_id}])
+        session.execute(insert(ModelAliasRow), [{"alias": fold_name(model_id), "model": model_id}])
         session.commit()
     except IntegrityError:
         session.rollback()

@@ -10,13 +10,13 @@ from importlib import resources
 Row = Mapping[str, str]
 
 
-def data_text(name: str) -> str:
+def read_data_file(name: str) -> str:
     """Returns the text of one data file of the package."""
     return resources.files("app.catalog").joinpath("data", name).read_text(encoding="utf-8")
 
 
-def rows_of(name: str) -> Iterator[Row]:
-    return csv.DictReader(io.StringIO(data_text(name)))
+def read_rows(name: str) -> Iterator[Row]:
+    return csv.DictReader(io.StringIO(read_data_file(name)))
 
 
 def number(text: str, factor: float = 1.0) -> float | None:
@@ -24,7 +24,7 @@ def number(text: str, factor: float = 1.0) -> float | None:
     return None if text == "" else float(text) * factor
 
 
-def integer(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     return None if text == "" else int(float(text))
 
 

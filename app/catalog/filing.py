@@ -32,7 +32,7 @@ class Status(StrEnum):
     SUPERSEDED = "superseded"
 
 
-NEXT: Mapping[Status, tuple[Status, ...]] = {
+ALLOWED_TRANSITIONS: Mapping[Status, tuple[Status, ...]] = {
     Status.DRAFT: (Status.APPROVED, Status.SUPERSEDED),
     Status.APPROVED: (Status.DRAFT, Status.ORDERED, Status.SUPERSEDED),
     Status.ORDERED: (Status.SUPERSEDED,),
@@ -99,7 +99,7 @@ class Filing:
 
 
 @dataclass(frozen=True, slots=True)
-class Sought:
+class FilingFilter:
     """Filters for a list of stored answers; None means no filter."""
 
     label: str | None = None
@@ -113,7 +113,7 @@ class Sought:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StatusUpdate:
     """A requested status change and the person who makes it."""
 
     status: Status
@@ -122,12 +122,12 @@ class Change:
     superseded_by: str | None = None
 
 
-def in_utc(moment: datetime) -> datetime:
+def to_utc(moment: datetime) -> datetime:
     """Returns a time in UTC. SQLite stores no time zone; a time without one is UTC."""
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
-def filed(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int) -> dict[str, Any]:
+def filing_values(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int) -> dict[str, Any]:
     """Returns the filing row of a newly stored answer."""
     return {
         "recommendation": identity,
@@ -140,18 +140,18 @@ def filed(identity: str, stored_at: datetime, filing: Filing, *, size_bytes: int
 
 
 def list_filings(
-    session: Session, sought: Sought, *, after: tuple[datetime, str] | None, limit: int
+    session: Session, sought: FilingFilter, *, after: tuple[datetime, str] | None, limit: int
 ) -> tuple[Sequence[FilingRow], bool]:
     """Returns one page of stored answers, newest first, starting after the key `after`; and whether more follow."""
     order = (FilingRow.stored_at, FilingRow.recommendation)
-    wanted = select(FilingRow).where(*_narrowed(sought)).order_by(*(key.desc() for key in order))
+    wanted = select(FilingRow).where(*_filter_conditions(sought)).order_by(*(key.desc() for key in order))
     if after is not None:
         wanted = wanted.where(tuple_(*order) < after)
     rows = session.scalars(wanted.limit(limit + 1)).all()
     return rows[:limit], len(rows) > limit
 
 
-def _narrowed(sought: Sought) -> list[ColumnElement[bool]]:
+def _filter_conditions(sought: FilingFilter) -> list[ColumnElement[bool]]:
     """Returns the SQL conditions of a filter."""
     conditions: list[ColumnElement[bool]] = []
     if sought.label is not None:
@@ -162,7 +162,7 @@ def _narrowed(sought: Sought) -> list[ColumnElement[bool]]:
     if sought.models is not None:
         conditions.append(FilingRow.model.in_(sought.models))
     if sought.accelerators is not None:
-        conditions.append(or_(*(_holds(FilingRow.accelerators, slug) for slug in sought.accelerators)))
+        conditions.append(or_(*(_contains_slug(FilingRow.accelerators, slug) for slug in sought.accelerators)))
     if sought.created_after is not None:
         conditions.append(FilingRow.stored_at >= sought.created_after)
     if sought.created_before is not None:
@@ -170,14 +170,14 @@ def _narrowed(sought: Sought) -> list[ColumnElement[bool]]:
     return conditions
 
 
-def _holds(column: InstrumentedAttribute[str | None], slug: str) -> ColumnElement[bool]:
+def _contains_slug(column: InstrumentedAttribute[str | None], slug: str) -> ColumnElement[bool]:
     """Returns the condition that a column of space-separated slugs contains a slug."""
     return or_(
         column == slug, column.startswith(f"{slug} ", autoescape=True), column.endswith(f" {slug}", autoescape=True)
     )
 
 
-def unknown() -> UnknownRecommendation:
+def unknown_recommendation() -> UnknownRecommendation:
     """Returns the error for an id under which no answer is stored, or no longer."""
     return UnknownRecommendation(
         "No recommendation is stored under this id. It may have been pruned: post its request again to recreate it."
@@ -188,7 +188,7 @@ def get_filing(session: Session, identity: str) -> FilingRow:
     """Returns the filing of a stored answer. Raises UnknownRecommendation."""
     row = session.get(FilingRow, identity)
     if row is None:
-        raise unknown()
+        raise unknown_recommendation()
     return row
 
 
@@ -198,13 +198,13 @@ def list_changes(session: Session, identity: str) -> Sequence[StatusChangeRow]:
     return session.scalars(select(rows).where(rows.recommendation == identity).order_by(rows.version)).all()
 
 
-def change_status(session: Session, row: FilingRow, change: Change) -> None:
+def change_status(session: Session, row: FilingRow, change: StatusUpdate) -> None:
     """Changes the status of a stored answer and records who did it.
 
     Raises NotAllowed if the status cannot follow the current one, and ChangedMeanwhile if another request changed it
     since `row` was read.
     """
-    now, allowed = Status(row.status), NEXT[Status(row.status)]
+    now, allowed = Status(row.status), ALLOWED_TRANSITIONS[Status(row.status)]
     if change.status not in allowed:
         ways = f"Allowed next: {' or '.join(allowed)}" if allowed else "This status is final"
         raise NotAllowed(

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 
-from app.catalog.files import rows_of
-from app.catalog.names import folded
+from app.catalog.files import read_rows
+from app.catalog.names import fold_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +22,14 @@ class HostedOnly:
 @cache
 def hosted_models() -> tuple[HostedOnly, ...]:
     """Returns all known hosted-only models, most specific names first."""
-    models = (HostedOnly(row["name"], row["maker"], row["sold_as"]) for row in rows_of("hosted_models.csv"))
+    models = (HostedOnly(row["name"], row["maker"], row["sold_as"]) for row in read_rows("hosted_models.csv"))
     return tuple(sorted(models, key=lambda m: (-len(m.name), m.name)))
 
 
-def hosted_only(name: str) -> HostedOnly | None:
+def find_hosted_only(name: str) -> HostedOnly | None:
     """Returns the hosted-only model that a name matches, or None. Call it only for names that no catalog model has.
 
     Check: "openai/gpt-4o-mini" is OpenAI's; "gpt-oss-20b", whose weights are published, gives None.
     """
-    key = folded(name.rsplit("/", 1)[-1])
+    key = fold_name(name.rsplit("/", 1)[-1])
     return next((m for m in hosted_models() if fnmatchcase(key, m.name)), None)

@@ -33,9 +33,9 @@ MAX_BYTES = 2 * 2**20
 DEADLINE_S = 10.0
 MAX_REDIRECTS = 3
 FETCHES_AT_ONCE = 4
-MOST_UNDER_WAY = 32
+MAX_PENDING = 32
 MOST_KEPT = 1024
-MOST_FETCHED_KEPT = 16  # configurations may be large
+MAX_CONFIGS_KEPT = 16  # configurations may be large
 AWAY_S = 10.0  # pause of all fetches after the hub did not answer
 MODEL_ID = re.compile(r"(?=.{3,120}\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 
@@ -59,7 +59,7 @@ class HubUnavailable(Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedConfig:
     """A fetched configuration and its URL."""
 
     config: Mapping[str, Any]
@@ -67,24 +67,24 @@ class Fetched:
 
 
 @dataclass(slots=True)
-class Asked:
+class PendingFetch:
     """A fetch, in progress or finished, and the time until which its outcome is cached."""
 
-    outcome: Future[Fetched | AppError] = field(default_factory=Future)
-    until: float = float("inf")
+    outcome: Future[FetchedConfig | AppError] = field(default_factory=Future)
+    remembered_until: float = float("inf")
 
 
 # How long an outcome is cached, and its label in the metrics.
-KEPT_S: Mapping[type[Any], float] = {Fetched: 30.0, MissingModel: 300.0, GatedModel: 300.0, HubUnavailable: 30.0}
-TOLD: Mapping[type[Any], telemetry.Fetch] = {
-    Fetched: "fetched",
+KEPT_S: Mapping[type[Any], float] = {FetchedConfig: 30.0, MissingModel: 300.0, GatedModel: 300.0, HubUnavailable: 30.0}
+FETCH_RESULTS: Mapping[type[Any], telemetry.Fetch] = {
+    FetchedConfig: "fetched",
     MissingModel: "missing",
     GatedModel: "gated",
     HubUnavailable: "unavailable",
 }
 
 
-def addresses_of(host: str, port: int) -> list[str]:
+def resolve_host(host: str, port: int) -> list[str]:
     """Returns every IP address that a host name resolves to."""
     return sorted({str(info[4][0]) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)})
 
@@ -98,7 +98,7 @@ class ModelHub:
         *,
         networks: Sequence[Network] = (),
         transport: httpx2.AsyncBaseTransport | None = None,
-        resolve: Resolve = addresses_of,
+        resolve: Resolve = resolve_host,
     ) -> None:
         self.url = url.rstrip("/")
         self._networks, self._transport, self._resolve = networks, transport, resolve
@@ -106,10 +106,10 @@ class ModelHub:
         self._tls = ssl.create_default_context()
         self._threads = ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="hub")
         self._lock = threading.Lock()  # held for a few operations only
-        self._asked: dict[str, Asked] = {}
-        self._away_until = float("-inf")
+        self._fetches: dict[str, PendingFetch] = {}
+        self._unavailable_until = float("-inf")
 
-    def fetch(self, model_id: str) -> Fetched:
+    def fetch_model(self, model_id: str) -> FetchedConfig:
         """Returns the `config.json` of a model. Concurrent requests for one model share one fetch; a request with a
         stage listener restarts once the result has arrived.
 
@@ -117,98 +117,98 @@ class ModelHub:
         """
         if not MODEL_ID.fullmatch(model_id) or ".." in model_id:
             raise MissingModel(f"{model_id[:100]!r} is not an id of the form owner/name.")
-        outcome = waited_for(self._ask(model_id))
-        if isinstance(outcome, Fetched):
+        outcome = waited_for(self._find_or_start_fetch(model_id))
+        if isinstance(outcome, FetchedConfig):
             return outcome
         raise type(outcome)(outcome.detail, **outcome.facts)  # a copy, because callers may add facts
 
-    def _ask(self, model_id: str) -> Future[Fetched | AppError]:
+    def _find_or_start_fetch(self, model_id: str) -> Future[FetchedConfig | AppError]:
         """Returns the outcome of a fetch: cached, in progress, or started now."""
         with self._lock:
-            self._forget()
-            pending = self._asked.get(model_id)
+            self._forget_expired()
+            pending = self._fetches.get(model_id)
             if pending is not None:
                 return pending.outcome
-            pending = Asked()
-            if trouble := self._turned_away():
+            pending = PendingFetch()
+            if trouble := self._reason_not_to_fetch():
                 telemetry.fetched("refused")
                 pending.outcome.set_result(trouble)
                 return pending.outcome
-            self._asked[model_id] = pending
-        self._threads.submit(self._answered, model_id, pending, time.monotonic() + DEADLINE_S)
+            self._fetches[model_id] = pending
+        self._threads.submit(self._run_fetch, model_id, pending, time.monotonic() + DEADLINE_S)
         return pending.outcome
 
-    def _turned_away(self) -> HubUnavailable | None:
+    def _reason_not_to_fetch(self) -> HubUnavailable | None:
         """Returns the reason why no fetch may start now, or None."""
-        if time.monotonic() < self._away_until:
+        if time.monotonic() < self._unavailable_until:
             return HubUnavailable(f"The model hub did not answer a moment ago, so no request is sent now. {_ALTERNATIVE}")
-        if sum(not fetch.outcome.done() for fetch in self._asked.values()) >= MOST_UNDER_WAY:
+        if sum(not fetch.outcome.done() for fetch in self._fetches.values()) >= MAX_PENDING:
             return HubUnavailable("Too many configurations are being fetched at once. Retry after the time in Retry-After.")
         return None
 
-    def _forget(self) -> None:
+    def _forget_expired(self) -> None:
         """Removes expired outcomes, and the oldest ones beyond the cache limits."""
         now = time.monotonic()
-        done = [(name, fetch) for name, fetch in self._asked.items() if fetch.outcome.done()]
-        large = [name for name, fetch in done if isinstance(fetch.outcome.result(), Fetched)]
-        old = {name for name, fetch in done if fetch.until < now}
-        for name in {*old, *large[:-MOST_FETCHED_KEPT], *[name for name, _ in done][:-MOST_KEPT]}:
-            del self._asked[name]
+        done = [(name, fetch) for name, fetch in self._fetches.items() if fetch.outcome.done()]
+        large = [name for name, fetch in done if isinstance(fetch.outcome.result(), FetchedConfig)]
+        old = {name for name, fetch in done if fetch.remembered_until < now}
+        for name in {*old, *large[:-MAX_CONFIGS_KEPT], *[name for name, _ in done][:-MOST_KEPT]}:
+            del self._fetches[name]
 
-    def _answered(self, model_id: str, pending: Asked, deadline: float) -> None:
+    def _run_fetch(self, model_id: str, pending: PendingFetch, deadline: float) -> None:
         """Fetches one model in its own thread and caches the outcome."""
         try:
-            outcome: Fetched | AppError = asyncio.run(self._in_time(model_id, deadline))
+            outcome: FetchedConfig | AppError = asyncio.run(self._fetch_in_time(model_id, deadline))
         except AppError as trouble:
             outcome = trouble
         except Exception as error:  # of any kind, because requests wait for the outcome
             outcome = HubUnavailable(f"The request to the model hub failed ({type(error).__name__}). {_ALTERNATIVE}")
-        telemetry.fetched(TOLD[type(outcome)])
-        pending.until = time.monotonic() + KEPT_S[type(outcome)]
+        telemetry.fetched(FETCH_RESULTS[type(outcome)])
+        pending.remembered_until = time.monotonic() + KEPT_S[type(outcome)]
         pending.outcome.set_result(outcome)
 
-    async def _in_time(self, model_id: str, deadline: float) -> Fetched:
+    async def _fetch_in_time(self, model_id: str, deadline: float) -> FetchedConfig:
         """Fetches within the deadline. After a timeout or transport error, no fetch starts for a while."""
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
-                return await self._fetch(model_id)
+                return await self._fetch_config(model_id)
         except TimeoutError as error:
-            self._away_until = time.monotonic() + AWAY_S
+            self._unavailable_until = time.monotonic() + AWAY_S
             raise HubUnavailable(f"The model hub took longer than {DEADLINE_S:g} s to answer. {_ALTERNATIVE}") from error
         except httpx2.TransportError as error:
-            self._away_until = time.monotonic() + AWAY_S
+            self._unavailable_until = time.monotonic() + AWAY_S
             raise HubUnavailable(f"The model hub did not answer ({type(error).__name__}). {_ALTERNATIVE}") from error
 
-    async def _fetch(self, model_id: str) -> Fetched:
+    async def _fetch_config(self, model_id: str) -> FetchedConfig:
         url = f"{self.url}/{quote(model_id)}/resolve/main/config.json"
         async with httpx2.AsyncClient(
             transport=self._transport, verify=self._tls, timeout=DEADLINE_S, follow_redirects=False, trust_env=False
         ) as client:
             for _ in range(MAX_REDIRECTS + 1):
-                request = await self._request(client, url)
+                request = await self._build_request(client, url)
                 response = await client.send(request, stream=True)
                 try:
                     if response.status_code in (301, 302, 303, 307, 308):
-                        url = _redirected(url, response.headers.get("location"))
+                        url = _redirect_target(url, response.headers.get("location"))
                         continue
-                    self._refused(response, model_id)
-                    return Fetched(_configuration(await _body(response)), url)
+                    self._raise_for_status(response, model_id)
+                    return FetchedConfig(_parse_config(await _read_body(response)), url)
                 finally:
                     await response.aclose()
         raise HubUnavailable(f"The model hub redirected more than {MAX_REDIRECTS} times. {_ALTERNATIVE}")
 
-    async def _request(self, client: httpx2.AsyncClient, url: str) -> httpx2.Request:
+    async def _build_request(self, client: httpx2.AsyncClient, url: str) -> httpx2.Request:
         """Returns a request to the checked address of a URL's host, with the host name in the Host header and in
         SNI.
         """
-        parts, port = _parts(url)
+        parts, port = _split_url(url)
         if port not in self._ports:
             raise HubUnavailable(f"The model hub redirected to port {port}, which is not allowed. {_ALTERNATIVE}")
         host = str(parts.hostname)
         try:
-            addresses = await _looked_up(self._resolve, host, port)
+            addresses = await _resolve_async(self._resolve, host, port)
         except (OSError, UnicodeError) as error:
-            self._away_until = time.monotonic() + AWAY_S
+            self._unavailable_until = time.monotonic() + AWAY_S
             raise HubUnavailable(f"The model hub's host name could not be looked up. {_ALTERNATIVE}") from error
         if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
             raise HubUnavailable(
@@ -225,9 +225,9 @@ class ModelHub:
             target = f"{parts.scheme}://{address}:{port}{parts.path}{'?' + parts.query if parts.query else ''}"
             return client.build_request("GET", target, headers=headers, extensions={"sni_hostname": host})
         except (httpx2.InvalidURL, UnicodeError) as error:
-            raise _nowhere() from error
+            raise _bad_redirect() from error
 
-    def _refused(self, response: httpx2.Response, model_id: str) -> None:
+    def _raise_for_status(self, response: httpx2.Response, model_id: str) -> None:
         """Raises unless the hub returned the file."""
         reason = response.headers.get("x-error-code", "")
         if (
@@ -250,11 +250,11 @@ class ModelHub:
 _ALTERNATIVE = "You can send the model's config.json as huggingface_config, or its size as parameters_billion."
 
 
-def _nowhere() -> HubUnavailable:
+def _bad_redirect() -> HubUnavailable:
     return HubUnavailable(f"The model hub redirected to a location that is no address. {_ALTERNATIVE}")
 
 
-def _parts(url: str) -> tuple[SplitResult, int]:
+def _split_url(url: str) -> tuple[SplitResult, int]:
     """Returns a URL split into its parts, and its port. Raises HubUnavailable unless it is a plain http or https
     URL.
     """
@@ -262,26 +262,26 @@ def _parts(url: str) -> tuple[SplitResult, int]:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
-        raise _nowhere() from error
+        raise _bad_redirect() from error
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.username or parts.password:
         raise HubUnavailable("The model hub redirected to an address that is not plain http or https.")
     return parts, (443 if parts.scheme == "https" else 80) if port is None else port
 
 
-def _redirected(url: str, location: str | None) -> str:
+def _redirect_target(url: str, location: str | None) -> str:
     if not location:
         raise HubUnavailable(f"The model hub sent a redirect without a location. {_ALTERNATIVE}")
     try:
         following = urljoin(url, location)
         encrypted = urlsplit(following).scheme == "https"
     except ValueError as error:
-        raise _nowhere() from error
+        raise _bad_redirect() from error
     if urlsplit(url).scheme == "https" and not encrypted:
         raise HubUnavailable("The model hub redirected from https to an unencrypted address.")
     return following
 
 
-async def _looked_up(resolve: Resolve, host: str, port: int) -> list[str]:
+async def _resolve_async(resolve: Resolve, host: str, port: int) -> list[str]:
     """Returns the addresses of a host. A look-up that never ends blocks only its own thread."""
     loop = asyncio.get_running_loop()
     addresses: asyncio.Future[list[str]] = loop.create_future()
@@ -302,7 +302,7 @@ async def _looked_up(resolve: Resolve, host: str, port: int) -> list[str]:
     return await addresses
 
 
-async def _body(response: httpx2.Response) -> bytes:
+async def _read_body(response: httpx2.Response) -> bytes:
     """Returns the response body. Raises HubUnavailable if it is compressed or too large."""
     if response.headers.get("content-encoding", "identity") != "identity":
         raise HubUnavailable(f"The model hub compressed its answer, which it was asked not to do. {_ALTERNATIVE}")
@@ -314,7 +314,7 @@ async def _body(response: httpx2.Response) -> bytes:
     return bytes(body)
 
 
-def _configuration(body: bytes) -> Mapping[str, Any]:
+def _parse_config(body: bytes) -> Mapping[str, Any]:
     """Returns the body as a JSON object of finite numbers, which both databases can store."""
     try:
         config = orjson.loads(orjson.dumps(orjson.loads(body)))

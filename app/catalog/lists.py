@@ -11,7 +11,7 @@ from sqlalchemy import false, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.catalog.names import split_name_words
-from app.catalog.order import ordered_by
+from app.catalog.order import sort_key
 from app.catalog.tables import (
     AcceleratorRow,
     EngineSupportRow,
@@ -32,7 +32,7 @@ class Listing:
     key: InstrumentedAttribute[Any]
 
     @property
-    def counts(self) -> bool:
+    def has_integer_keys(self) -> bool:
         """Whether the keys are integers."""
         return self.key.type.python_type is int
 
@@ -49,27 +49,27 @@ LISTS: Mapping[str, Listing] = MappingProxyType(
 )
 
 
-def column_values(session: Session, what: str, column: str) -> Sequence[str]:
+def column_values(session: Session, list_name: str, column: str) -> Sequence[str]:
     """Returns the distinct values of a column of a list, sorted."""
-    values = getattr(LISTS[what].table, column)
+    values = getattr(LISTS[list_name].table, column)
     return sorted(session.scalars(select(values).where(values.is_not(None)).distinct()).all())
 
 
-def page(
-    session: Session, what: str, *, among: Mapping[str, Sequence[str]], named: str | None, after: Any, limit: int
+def list_page(
+    session: Session, list_name: str, *, allowed_values: Mapping[str, Sequence[str]], name_query: str | None, after: Any, limit: int
 ) -> tuple[Sequence[Any], str | None]:
     """Returns one page of a list in key order, and the cursor of the next page (None at the end).
 
     `allowed_values` maps columns to their allowed values. `name_query` holds words of a model's id or alias, in any
     order.
     """
-    listing = LISTS[what]
-    order = ordered_by(listing.key)
+    listing = LISTS[list_name]
+    order = sort_key(listing.key)
     wanted = select(listing.table).order_by(order)
-    for name, values in among.items():
+    for name, values in allowed_values.items():
         wanted = wanted.where(getattr(listing.table, name).in_(values))
-    if named is not None:
-        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(split_name_words(named))]
+    if name_query is not None:
+        typed = [ModelAliasRow.alias.contains(w, autoescape=True) for w in sorted(split_name_words(name_query))]
         aliased = select(ModelAliasRow.model).where(*(typed or [false()]))  # punctuation alone matches nothing
         wanted = wanted.where(listing.key.in_(aliased))
     if after is not None:

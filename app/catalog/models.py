@@ -12,17 +12,17 @@ import orjson
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from app.catalog.architectures import architecture_of
-from app.catalog.families import sizeless
-from app.catalog.hosted import hosted_only
-from app.catalog.names import containing, folded, nearest, quoted, squashed, without_file
+from app.catalog.architectures import entry_architecture
+from app.catalog.families import strip_size
+from app.catalog.hosted import find_hosted_only
+from app.catalog.names import models_containing, fold_name, nearest_names, quote_name, squash_name, strip_file_suffix
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
 
 Facts = Mapping[str, Any]
-NOT_SHAPE = ("architectures", "max_position_embeddings", "_name_or_path")
-SMALLER = 0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
+SHAPE_IRRELEVANT_KEYS = ("architectures", "max_position_embeddings", "_name_or_path")
+SMALLER_MODEL_SHARE = 0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
 
 
 class Models:
@@ -35,17 +35,17 @@ class Models:
         for alias, identity in self._aliases:
             self._ids.setdefault(alias, []).append(identity)
 
-    def get(self, name: str, *, loosely: bool = True) -> ModelArchitecture:
+    def find_architecture(self, name: str, *, fuzzy: bool = True) -> ModelArchitecture:
         """Returns the architecture of a named model. If the name was neither an id nor an alias, the assumptions state
         how it was read.
 
         Raises UnknownModel with the most similar names, or AmbiguousModel with the choices.
         """
-        facts, note = self.facts(name, loosely=loosely)
-        model = architecture_of(facts)
+        facts, note = self.find_entry(name, fuzzy=fuzzy)
+        model = entry_architecture(facts)
         return replace(model, assumed=(*model.assumed, note)) if note else model
 
-    def facts(self, name: str, *, loosely: bool = True) -> tuple[Facts, str]:
+    def find_entry(self, name: str, *, fuzzy: bool = True) -> tuple[Facts, str]:
         """Returns the registry entry of a name, and a note on how the name was read if it was neither an id nor an
         alias.
 
@@ -54,45 +54,45 @@ class Models:
         """
         if name in self._facts:
             return self._facts[name], ""
-        ids = self._ids.get(folded(name), [])
+        ids = self._ids.get(fold_name(name), [])
         if len(ids) == 1:
             return self._facts[ids[0]], ""
         if not ids:
             refuse_hosted(name)
-            ids = self._loosely(name) if loosely else ids
-        chosen = self._one_of(ids)
+            ids = self._find_fuzzy(name) if fuzzy else ids
+        chosen = self._single_shape(ids)
         if chosen is not None:
             return self._facts[chosen], f"the name {name!r} was read as {chosen}"
         if ids:
             raise AmbiguousModel(
-                f"{quoted(name)} matches {len(ids)} different models. Use one of: "
+                f"{quote_name(name)} matches {len(ids)} different models. Use one of: "
                 f"{', '.join(ids[:8])}{f' and {len(ids) - 8} more' if len(ids) > 8 else ''}.",
                 choices=ids[:8],
             )
-        close = nearest(name, [alias for alias, _ in self._aliases])
+        close = nearest_names(name, [alias for alias, _ in self._aliases])
         suggestion = f" Did you mean {' or '.join(close)}?" if close else ""
         raise UnknownModel(
-            f"Unknown model {quoted(name)}: it is not in the catalog.{suggestion} "
+            f"Unknown model {quote_name(name)}: it is not in the catalog.{suggestion} "
             "GET /catalog/models lists all models. You can send `huggingface_config` instead.",
             nearest=close,
         )
 
-    def _loosely(self, name: str) -> list[str]:
+    def _find_fuzzy(self, name: str) -> list[str]:
         """Returns the ids that a name may mean, by the strictest reading that finds any."""
-        bare = without_file(name)
+        bare = strip_file_suffix(name)
         if bare in self._ids:
             return self._ids[bare]
-        tail = without_file(name.rsplit("/", 1)[-1])  # the name without the account that repackaged the model
+        tail = strip_file_suffix(name.rsplit("/", 1)[-1])  # the name without the account that repackaged the model
         ids: list[str] = []
         for typed in (bare, tail):
-            ids = ids or sorted({model for alias, model in self._aliases if squashed(alias) == squashed(typed)})
-        return ids or containing(bare, self._aliases) or containing(tail, self._aliases)
+            ids = ids or sorted({model for alias, model in self._aliases if squash_name(alias) == squash_name(typed)})
+        return ids or models_containing(bare, self._aliases) or models_containing(tail, self._aliases)
 
-    def _one_of(self, ids: Sequence[str]) -> str | None:
+    def _single_shape(self, ids: Sequence[str]) -> str | None:
         """Returns the only model, or the first of several with identical shapes, such as base and instruct variants."""
         configs = (self._facts[identity]["config"] for identity in ids)
         shapes = {
-            orjson.dumps({k: v for k, v in config.items() if k not in NOT_SHAPE}, option=orjson.OPT_SORT_KEYS)
+            orjson.dumps({k: v for k, v in config.items() if k not in SHAPE_IRRELEVANT_KEYS}, option=orjson.OPT_SORT_KEYS)
             for config in configs
         }
         return ids[0] if len(shapes) == 1 else None
@@ -100,15 +100,15 @@ class Models:
     def next_smaller(self, identity: str) -> str | None:
         """Returns the id of the largest smaller model of the same family and naming scheme; None if there is none."""
         own = self._facts.get(identity)
-        if own is None or sizeless(identity) == identity.lower():
+        if own is None or strip_size(identity) == identity.lower():
             return None
         smaller = [
             entry
             for name, entry in self._facts.items()
             if (entry["family"], entry["modality"]) == (own["family"], own["modality"])
-            and entry["total_params"] <= SMALLER * own["total_params"]
+            and entry["total_params"] <= SMALLER_MODEL_SHARE * own["total_params"]
             and entry["active_params"] <= own["active_params"]
-            and sizeless(name) == sizeless(identity)
+            and strip_size(name) == strip_size(identity)
         ]
         return min((e["hf_id"] for e in smaller), key=lambda i: (-self._facts[i]["total_params"], i), default=None)
 
@@ -121,10 +121,10 @@ def load_models(session: Session) -> Models:
 
 def refuse_hosted(name: str) -> None:
     """Raises HostedModel if the name is a model whose weights are not published."""
-    hosted = hosted_only(name)
+    hosted = find_hosted_only(name)
     if hosted is not None:
         raise HostedModel(
-            f"{quoted(name)} is available only as a hosted service ({hosted.sold_as}). Its weights are not published, "
+            f"{quote_name(name)} is available only as a hosted service ({hosted.sold_as}). Its weights are not published, "
             "so no hardware can be sized for it. Use a model with published weights.",
             sold_as=hosted.sold_as,
         )

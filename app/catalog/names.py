@@ -13,9 +13,9 @@ _PUNCTUATION = re.compile(r"[^a-z0-9.:]+")
 _SIZE_WORDS = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)-*(trillion|billion|million|bn|mn|t|b|m)(?![a-z0-9])")
 # A decimal point written as an underscore between hyphens: "Qwen-1_8B" has 1.8 billion, not 8.
 _DECIMAL = re.compile(r"(?<=-)(\d+)_(\d+)(?=b)")
-LONGEST_SHOWN = 60
-LEAST_ALIKE = 0.5  # similarity from which a name is suggested
-BEGINS = 0.97  # weight of the similarity to a name's beginning, relative to that to the whole name
+MAX_SHOWN_CHARS = 60
+MIN_SIMILARITY = 0.5  # similarity from which a name is suggested
+PREFIX_WEIGHT = 0.97  # weight of the similarity to a name's beginning, relative to that to the whole name
 _SHORT = {"trillion": "t", "billion": "b", "bn": "b", "million": "m", "mn": "m"}
 # Suffixes that describe the file rather than the model: a quantization or a container format.
 _FILE_SUFFIX = re.compile(
@@ -23,7 +23,7 @@ _FILE_SUFFIX = re.compile(
 )
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Returns a name in lower case, with each run of punctuation (including the slash) as one hyphen and size words
     shortened. The colon of a tag stays, because llama3:8b and llama3-8b are different models.
 
@@ -33,9 +33,9 @@ def folded(name: str) -> str:
     return _SIZE_WORDS.sub(lambda m: m[1] + _SHORT.get(m[2], m[2]), plain)
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """Returns a name in quotes, truncated."""
-    return repr(name if len(name) <= LONGEST_SHOWN else f"{name[:LONGEST_SHOWN]}...")
+    return repr(name if len(name) <= MAX_SHOWN_CHARS else f"{name[:MAX_SHOWN_CHARS]}...")
 
 
 def engine_slug(name: str) -> str:
@@ -43,7 +43,7 @@ def engine_slug(name: str) -> str:
 
     Check: "TensorRT-LLM" and "trt-llm" are tensorrt-llm; "llama.cpp (text-generation-webui)" is llama.cpp.
     """
-    key = folded(name).removesuffix("-text-generation-webui")
+    key = fold_name(name).removesuffix("-text-generation-webui")
     return ALIASES.get(key, key)
 
 
@@ -72,7 +72,7 @@ def format_slug(name: str) -> str:
 
     Check: "AWQ" is int4-awq, "Q4_K_M" and "gguf q4_k_m" are gguf-q4_k_m, "BF16" is bf16.
     """
-    key = folded(name)
+    key = fold_name(name)
     block = re.fullmatch(r"(?:gguf-)?((?:i?q\d|f16)(?:-[a-z0-9]+)*)", key)
     if block is not None and (block_format := "gguf-" + block[1].replace("-", "_")) in WEIGHT_FORMATS:
         return block_format
@@ -80,7 +80,7 @@ def format_slug(name: str) -> str:
 
 
 # Patterns in folded model names that state the weight format, with the formats they may mean; the first match counts.
-_STORED = tuple(
+_FORMAT_PATTERNS = tuple(
     (re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z0-9])"), formats)
     for pattern, formats in (
         ("gptq-(?:int8|8-?bit|w8a16)", ("int8-gptq",)),
@@ -103,31 +103,31 @@ _STORED = tuple(
 _BLOCK = re.compile(r"(?<![a-z0-9])i?(q\d)((?:-[a-z0-9]+)*)$")
 
 
-def formats_in(name: str) -> tuple[str, ...]:
+def formats_in_name(name: str) -> tuple[str, ...]:
     """Returns the weight formats that a model's name states, or an empty tuple.
 
     Check: "TheBloke/Llama-2-70B-AWQ" states int4-awq, "llama3.1:70b-instruct-q4_K_M" states gguf-q4_k_m.
     """
-    key = folded(name).replace(":", "-")
+    key = fold_name(name).replace(":", "-")
     block = _BLOCK.search(key.removesuffix("-gguf"))
     if block is not None:
         same_block = [f for f in WEIGHT_FORMATS if f.startswith(f"gguf-{block[1]}")]
         whole = f"gguf-{block[1]}{block[2].replace('-', '_')}"
         return (whole,) if whole in WEIGHT_FORMATS else tuple(same_block)
-    return next((formats for pattern, formats in _STORED if pattern.search(key)), ())
+    return next((formats for pattern, formats in _FORMAT_PATTERNS if pattern.search(key)), ())
 
 
-def squashed(name: str) -> str:
+def squash_name(name: str) -> str:
     """Returns a folded name without separators: "llama 3.1 8b", "llama3.1-8b" and "llama-3.1:8b" become equal."""
-    return re.sub(r"[-:]", "", folded(name))
+    return re.sub(r"[-:]", "", fold_name(name))
 
 
-def without_file(name: str) -> str:
+def strip_file_suffix(name: str) -> str:
     """Returns a folded name without the suffixes of a quantized file or its container.
 
     Check: "llama3.1:70b-instruct-q4_K_M" becomes "llama3.1:70b-instruct".
     """
-    key, before = folded(name), ""
+    key, before = fold_name(name), ""
     while key != before:
         before, key = key, _FILE_SUFFIX.sub("", key).strip("-:")
     return key
@@ -135,10 +135,10 @@ def without_file(name: str) -> str:
 
 def split_name_words(name: str) -> frozenset[str]:
     """Returns the words of a name; letters are split from the numbers that follow: "qwen2.5" is qwen and 2.5."""
-    return frozenset(re.findall(r"\d+(?:\.\d+)?[a-z]*|[a-z]+", folded(name)))
+    return frozenset(re.findall(r"\d+(?:\.\d+)?[a-z]*|[a-z]+", fold_name(name)))
 
 
-def containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
+def models_containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     """Returns the models (second item) with a name (first item) that contains every word of the text, shortest name
     first.
     """
@@ -152,7 +152,7 @@ def containing(name: str, names: Iterable[tuple[str, str]]) -> list[str]:
     return sorted(lengths, key=lambda m: (lengths[m], m))
 
 
-def likest(typed: str, names: Iterable[str], limit: int) -> list[str]:
+def most_similar(typed: str, names: Iterable[str], limit: int) -> list[str]:
     """Returns the names most similar to the text, best first. Compares whole names and their beginnings.
 
     Check:
@@ -162,23 +162,23 @@ def likest(typed: str, names: Iterable[str], limit: int) -> list[str]:
     matcher, ranked = difflib.SequenceMatcher(b=typed), []
     for name in names if typed else ():
         alike = max(
-            likeness(matcher, name), *(BEGINS * likeness(matcher, name[: len(typed) + more]) for more in (0, 1))
+            name_similarity(matcher, name), *(PREFIX_WEIGHT * name_similarity(matcher, name[: len(typed) + more]) for more in (0, 1))
         )
         if alike:
             ranked.append((-alike, len(name), name))
     return [name for *_, name in sorted(ranked)[:limit]]
 
 
-def likeness(matcher: difflib.SequenceMatcher[str], name: str) -> float:
+def name_similarity(matcher: difflib.SequenceMatcher[str], name: str) -> float:
     """Returns the similarity of two names from MIN_SIMILARITY to 1, or 0 below that."""
     matcher.set_seq1(name)
-    if matcher.real_quick_ratio() < LEAST_ALIKE or matcher.quick_ratio() < LEAST_ALIKE:
+    if matcher.real_quick_ratio() < MIN_SIMILARITY or matcher.quick_ratio() < MIN_SIMILARITY:
         return 0.0
     alike = matcher.ratio()
-    return alike if alike >= LEAST_ALIKE else 0.0
+    return alike if alike >= MIN_SIMILARITY else 0.0
 
 
-def nearest(name: str, names: Iterable[str], *, limit: int = 5) -> list[str]:
+def nearest_names(name: str, names: Iterable[str], *, limit: int = 5) -> list[str]:
     """Returns the names most similar to a name, best first."""
-    known = {folded(n): n for n in names}
-    return [known[n] for n in likest(folded(name)[:120], known, limit)]
+    known = {fold_name(n): n for n in names}
+    return [known[n] for n in most_similar(fold_name(name)[:120], known, limit)]

@@ -19,15 +19,15 @@ class bytewise(GenericFunction[str]):  # noqa: N801
 
 
 @compiles(bytewise)
-def _as_it_is(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
+def _compile_default(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
     return compiler.process(element.clauses, **how)
 
 
 @compiles(bytewise, "postgresql")
-def _by_bytes(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
+def _compile_postgresql(element: bytewise, compiler: SQLCompiler, **how: Any) -> str:
     return f'({compiler.process(element.clauses, **how)} COLLATE "C")'
 
 
-def ordered_by(column: InstrumentedAttribute[Any]) -> bytewise | InstrumentedAttribute[Any]:
+def sort_key(column: InstrumentedAttribute[Any]) -> bytewise | InstrumentedAttribute[Any]:
     """Returns the sort key of a list: numbers as they are, text by bytes."""
     return bytewise(column) if column.type.python_type is str else column

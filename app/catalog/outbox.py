@@ -32,15 +32,15 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.filing import Change, Filing, FilingRow
+from app.catalog.filing import StatusUpdate, Filing, FilingRow
 from app.catalog.tables import Slug, Text
 from app.db import Base
 
 STORED, STATUS = "recommendation.stored", "recommendation.status"
 EVENTS = (STORED, STATUS)
 # Waits between attempts; after the last one a delivery is dead.
-WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
-CLAIM = timedelta(seconds=60)  # longer than any attempt takes
+RETRY_WAITS = tuple(timedelta(seconds=s) for s in (5, 30, 120, 600, 1800, 7200, 21600, 43200))
+CLAIM_DURATION = timedelta(seconds=60)  # longer than any attempt takes
 
 
 class DeliveryRow(Base):
@@ -82,7 +82,7 @@ class Outbox:
 
     endpoints: Mapping[str, Collection[str]] = field(default_factory=dict)
 
-    def note(self, connection: Connection, kind: str, data: Mapping[str, Any], *, now: datetime) -> None:
+    def record_event(self, connection: Connection, kind: str, data: Mapping[str, Any], *, now: datetime) -> None:
         """Records one event in the caller's transaction."""
         wanted = [name for name, kinds in self.endpoints.items() if kind in kinds]
         if not wanted:
@@ -92,14 +92,14 @@ class Outbox:
         rows = [{**event, "endpoint": name, "tries": 0, "dead": False} for name in wanted]
         connection.execute(insert(DeliveryRow), rows)
 
-    def note_status(self, session: Session, row: FilingRow, change: Change) -> None:
+    def record_status_change(self, session: Session, row: FilingRow, change: StatusUpdate) -> None:
         """Records a status change of a stored answer in the transaction that made it."""
         further = {"changed_by": change.changed_by, "note": change.note, "superseded_by": change.superseded_by}
-        data = filed_data(row.recommendation, row, row.status, **further)
-        self.note(session.connection(), STATUS, data, now=datetime.now(UTC))
+        data = event_data(row.recommendation, row, row.status, **further)
+        self.record_event(session.connection(), STATUS, data, now=datetime.now(UTC))
 
 
-def filed_data(identity: str, filing: Filing | FilingRow, status: str, **further: str | None) -> dict[str, Any]:
+def event_data(identity: str, filing: Filing | FilingRow, status: str, **further: str | None) -> dict[str, Any]:
     """Returns the data of an event about a stored answer. The answer itself is fetched by its id."""
     names = ("label", "reference", "cost_centre", "model", "option")
     values = {"id": identity, "status": status, **{name: getattr(filing, name) for name in names}, **further}
@@ -113,7 +113,7 @@ class DeliveryStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def claim(self, endpoints: Iterable[str], *, now: datetime) -> Delivery | None:
+    def claim_due(self, endpoints: Iterable[str], *, now: datetime) -> Delivery | None:
         """Claims the delivery that has been due longest for this process, for a limited time. Returns None if none
         is due.
         """
@@ -129,22 +129,22 @@ class DeliveryStore:
                 return None
             claim = update(rows).where(rows.id == row.id, rows.tries == row.tries, *due)
             with self._engine.begin() as connection:
-                taken = connection.execute(claim.values(claimed_until=now + CLAIM)).rowcount
+                taken = connection.execute(claim.values(claimed_until=now + CLAIM_DURATION)).rowcount
             if taken:
                 return Delivery(*row)
 
-    def delivered(self, delivery: Delivery) -> None:
+    def mark_delivered(self, delivery: Delivery) -> None:
         """Deletes a delivery after it succeeded."""
         with self._engine.begin() as connection:
-            connection.execute(delete(DeliveryRow).where(*_same(delivery)))
+            connection.execute(delete(DeliveryRow).where(*_claimed_row(delivery)))
 
-    def failed(self, delivery: Delivery, failure: str, *, now: datetime, for_good: bool = False) -> bool:
+    def mark_failed(self, delivery: Delivery, failure: str, *, now: datetime, permanently: bool = False) -> bool:
         """Records a failed attempt and schedules the next one. Returns whether the delivery is dead.
 
         It is dead after the last wait, or at once if `permanently`.
         """
-        rows, dead = DeliveryRow, for_good or delivery.tries >= len(WAITS)
-        due = now if dead else now + WAITS[delivery.tries]
+        rows, dead = DeliveryRow, permanently or delivery.tries >= len(RETRY_WAITS)
+        due = now if dead else now + RETRY_WAITS[delivery.tries]
         values = {
             "tries": delivery.tries + 1,
             "due_at": due,
@@ -153,17 +153,17 @@ class DeliveryStore:
             "failure": failure[:300],
         }
         with self._engine.begin() as connection:
-            connection.execute(update(rows).where(*_same(delivery)).values(**values))
+            connection.execute(update(rows).where(*_claimed_row(delivery)).values(**values))
         return dead
 
-    def revive(self, *, now: datetime) -> int:
+    def revive_dead(self, *, now: datetime) -> int:
         """Makes dead deliveries due again from the first attempt on, and returns their number."""
         rows = DeliveryRow
         with self._engine.begin() as connection:
             again = update(rows).where(rows.dead.is_(True)).values(dead=False, tries=0, due_at=now)
             return int(connection.execute(again).rowcount)
 
-    def waiting(self) -> tuple[int, int]:
+    def count_pending(self) -> tuple[int, int]:
         """Returns the number of pending and of dead deliveries."""
         with self._engine.connect() as connection:
             query = select(DeliveryRow.dead, func.count()).group_by(DeliveryRow.dead)
@@ -171,7 +171,7 @@ class DeliveryStore:
         return counted.get(False, 0), counted.get(True, 0)
 
 
-def _same(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:
+def _claimed_row(delivery: Delivery) -> tuple[ColumnElement[bool], ...]:
     """Returns the conditions for the claimed row; a later row with the same id does not match."""
     rows = DeliveryRow
     return rows.id == delivery.id, rows.event == delivery.event, rows.tries == delivery.tries

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from app.catalog.files import Row, integer, number, rows_of, text_or_none
+from app.catalog.files import Row, parse_integer, number, read_rows, text_or_none
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
 from app.sizing.hardware.parts import Link
 from app.sizing.units import GB, GIB, MIB, TERA
 
-PRICE_SEEN = ("price_source", "price_observed", "price_confidence")
+PRICE_SOURCE_COLUMNS = ("price_source", "price_observed", "price_confidence")
 
 
 def accelerator_values(row: Row) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "power_w": number(row["tdp_w"]),
         "scaleup_link": row["scaleup_link"],
         "scaleup_bytes_per_s": number(row["scaleup_bw_unidir_gb_s"], GB),
-        "scaleup_domain_size": integer(row["scaleup_domain_size"]),
+        "scaleup_domain_size": parse_integer(row["scaleup_domain_size"]),
         "machine_link": row["machine_link"] or Link.PCIE.value,
         "link_spans_machines": row["link_spans_machines"] == "true",
         "slot_bytes_per_s": number(row["slot_gb_s_unidir"], GB) or PCIE_BYTES_PER_S,
@@ -41,7 +41,7 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "list_price_usd_low": number(row["list_price_usd_low"]),
         "list_price_usd_high": number(row["list_price_usd_high"]),
         "price_note": text_or_none(row["price_note"]),
-        **{k: text_or_none(row[k]) for k in PRICE_SEEN},
+        **{k: text_or_none(row[k]) for k in PRICE_SOURCE_COLUMNS},
         "training_class": row["training_class"] == "true",
         "source": row["source_ref"],
         "as_of": row["as_of"],
@@ -56,7 +56,7 @@ def system_values(row: Row) -> dict[str, Any]:
         "accelerator": row["accelerator_slug"],
         "accelerator_count": float(row["accelerator_count"]),
         "cpu_model": text_or_none(row["cpu_model"]),
-        "vcpus": integer(row["vcpus"]),
+        "vcpus": parse_integer(row["vcpus"]),
         "ram_bytes": number(row["ram_gib"], GIB),
         "local_storage_bytes": number(row["local_storage_gb"], GB),
         "topology": row["scaleup_topology"],
@@ -68,9 +68,9 @@ def system_values(row: Row) -> dict[str, Any]:
         "rack_units": number(row["rack_units"]),
         "list_price_usd": number(row["list_price_usd"]),
         "price_kind": text_or_none(row["price_kind"]),
-        **{k: text_or_none(row[k]) for k in PRICE_SEEN},
-        "min_quantity": integer(row["min_quantity"]) or 1,
-        "max_quantity": integer(row["max_quantity"]),
+        **{k: text_or_none(row[k]) for k in PRICE_SOURCE_COLUMNS},
+        "min_quantity": parse_integer(row["min_quantity"]) or 1,
+        "max_quantity": parse_integer(row["max_quantity"]),
         "source": row["source_ref"],
         "notes": text_or_none(row["notes"]),
     }
@@ -87,7 +87,7 @@ def provider_values(row: Row) -> dict[str, Any]:
 @cache
 def provider_kinds() -> Mapping[str, str]:
     """Returns the kind of every provider."""
-    return {row["provider"]: row["kind"] for row in rows_of("providers.csv")}
+    return {row["provider"]: row["kind"] for row in read_rows("providers.csv")}
 
 
 def offer_values(row: Row) -> dict[str, Any]:
@@ -97,13 +97,13 @@ def offer_values(row: Row) -> dict[str, Any]:
         "country": text_or_none(row["country_or_geo"]),
         "system": text_or_none(row["system"]),
         "accelerator_count": float(row["accelerator_count"]),
-        "vcpus": integer(row["vcpus"]),
+        "vcpus": parse_integer(row["vcpus"]),
         "ram_bytes": number(row["ram_gib"], GIB),
         "usd_per_hour": float(row["price_usd_per_hour"]),
         "price_kind": "broker" if row["tier"] == "marketplace" else provider_kinds()[row["provider"]],
         "confidence": row["confidence"],
-        "min_quantity": integer(row["min_quantity"]) or 1,
-        "max_quantity": integer(row["max_quantity"]),
+        "min_quantity": parse_integer(row["min_quantity"]) or 1,
+        "max_quantity": parse_integer(row["max_quantity"]),
         "upfront_usd": number(row["upfront_usd"]),
         "source": row["source_ref"],
         "as_of": row["observed_on"],

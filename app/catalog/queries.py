@@ -13,7 +13,7 @@ import orjson
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.catalog.files import data_text
+from app.catalog.files import read_data_file
 from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.order import bytewise
 from app.catalog.slices import list_slices
@@ -52,22 +52,22 @@ def newest_version(session: Session) -> tuple[int, str, str] | None:
     return None if row is None or not row[1] else (row[0], row[1], row[2])
 
 
-def _listed(session: Session, made: Callable[..., T], columns: Mapping[str, Any], *where: Any) -> list[T]:
+def _load_rows(session: Session, make: Callable[..., T], columns: Mapping[str, Any], *where: Any) -> list[T]:
     """Returns table rows as values of the sizing core. Each column fills the field of its name; repeated texts are
     interned.
     """
     rows = session.execute(select(*columns.values()).where(*where))
     return [
-        made(**{name: intern(v) if type(v) is str else v for name, v in zip(columns, row, strict=True)}) for row in rows
+        make(**{name: intern(v) if type(v) is str else v for name, v in zip(columns, row, strict=True)}) for row in rows
     ]
 
 
-def _same(table: type[Base], value: type[Any], *but: str) -> dict[str, Any]:
+def _matching_columns(table: type[Base], value: type[Any], *excluded: str) -> dict[str, Any]:
     """Returns the columns of a table that share a name with a field of `value`, except the excluded ones."""
-    return {f.name: getattr(table, f.name) for f in fields(value) if f.name not in but}
+    return {f.name: getattr(table, f.name) for f in fields(value) if f.name not in excluded}
 
 
-def _accelerator(**row: Any) -> Accelerator:
+def _make_accelerator(**row: Any) -> Accelerator:
     rates = {name: row.pop(f"{name}_flops_per_s") for name in RATE_NAMES}
     row |= {
         "segment": Segment(row["segment"]),
@@ -81,27 +81,27 @@ def _accelerator(**row: Any) -> Accelerator:
 def list_accelerators(session: Session) -> list[Accelerator]:
     """Returns accelerator types, unordered."""
     rates = {f"{name}_flops_per_s": getattr(AcceleratorRow, f"{name}_flops_per_s") for name in RATE_NAMES}
-    return _listed(session, _accelerator, _same(AcceleratorRow, Accelerator, "flops_per_s") | rates)
+    return _load_rows(session, _make_accelerator, _matching_columns(AcceleratorRow, Accelerator, "flops_per_s") | rates)
 
 
-def _system(**row: Any) -> System:
+def _make_system(**row: Any) -> System:
     kind = row["price_kind"] and PriceKind(row["price_kind"])
     return System(**row | {"kind": SystemKind(row["kind"]), "link": Link(row["link"]), "price_kind": kind})
 
 
 def list_systems(session: Session) -> list[System]:
     """Returns servers, workstations and instance types, unordered."""
-    return _listed(session, _system, _same(SystemRow, System))
+    return _load_rows(session, _make_system, _matching_columns(SystemRow, System))
 
 
-def _offer(**row: Any) -> Offer:
+def _make_offer(**row: Any) -> Offer:
     kinds = {"pricing_model": PricingModel(row["pricing_model"]), "price_kind": PriceKind(row["price_kind"])}
     return Offer(**row | kinds)
 
 
 def list_offers(session: Session) -> list[Offer]:
     """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
-    return _listed(session, _offer, _same(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined")))
+    return _load_rows(session, _make_offer, _matching_columns(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined")))
 
 
 def region_countries(session: Session) -> Mapping[str, str]:
@@ -112,14 +112,14 @@ def region_countries(session: Session) -> Mapping[str, str]:
 
 def list_coefficients(session: Session) -> list[Coefficient]:
     """Returns the base rows of coefficients, unordered."""
-    columns = _same(CoefficientRow, Coefficient, "family") | {"family": CoefficientRow.accelerator_family}
-    return _listed(session, Coefficient, columns)
+    columns = _matching_columns(CoefficientRow, Coefficient, "family") | {"family": CoefficientRow.accelerator_family}
+    return _load_rows(session, Coefficient, columns)
 
 
 def list_factors(session: Session) -> list[Factor]:
     """Returns the fitted corrections of coefficients, unordered."""
-    columns = _same(FactorRow, Factor, "family", "sources")
-    return _listed(session, Factor, columns | {"family": FactorRow.accelerator_family, "sources": FactorRow.source})
+    columns = _matching_columns(FactorRow, Factor, "family", "sources")
+    return _load_rows(session, Factor, columns | {"family": FactorRow.accelerator_family, "sources": FactorRow.source})
 
 
 def list_spreads(session: Session) -> list[Spread]:
@@ -134,18 +134,18 @@ def list_spreads(session: Session) -> list[Spread]:
     ]
 
 
-def list_hosted(session: Session) -> list[HostedPrice]:
+def list_hosted_prices(session: Session) -> list[HostedPrice]:
     """Returns the prices of hosted model APIs."""
-    return _listed(session, HostedPrice, _same(HostedPriceRow, HostedPrice))
+    return _load_rows(session, HostedPrice, _matching_columns(HostedPriceRow, HostedPrice))
 
 
 def list_support(session: Session) -> list[EngineSupport]:
     """Returns which engine supports which accelerator family in which formats, in order."""
     keys = map(bytewise, (EngineSupportRow.engine, EngineSupportRow.accelerator_family, EngineSupportRow.phase))
-    return [support_of(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
+    return [make_support(row) for row in session.scalars(select(EngineSupportRow).order_by(*keys))]
 
 
-def support_of(row: EngineSupportRow) -> EngineSupport:
+def make_support(row: EngineSupportRow) -> EngineSupport:
     """Returns a support row as a value of the sizing core."""
     formats: dict[str, bool] = {}
     for token in filter(None, row.weight_formats.split("|")):
@@ -165,27 +165,27 @@ def support_of(row: EngineSupportRow) -> EngineSupport:
 @cache
 def calibration_notes() -> Mapping[str, Any]:
     """Returns the calibration's notes: excluded measurements with reasons, and errors of the KV cache estimate."""
-    notes: dict[str, Any] = orjson.loads(data_text("accuracy.json"))
+    notes: dict[str, Any] = orjson.loads(read_data_file("accuracy.json"))
     return notes
 
 
-SETTING = tuple(f.name for f in fields(Setting))
+SETTING_FIELDS = tuple(f.name for f in fields(Setting))
 
 
-def _compared(**row: Any) -> Compared:
-    setting = Setting(**{name: row.pop(name) for name in SETTING})
+def _make_compared(**row: Any) -> Compared:
+    setting = Setting(**{name: row.pop(name) for name in SETTING_FIELDS})
     return Compared(**row | {"near": Familiarity(row["near"])}, setting=setting)
 
 
 def list_compared(session: Session) -> list[Compared]:
     """Returns every published figure that predictions were compared with, unordered."""
     columns = (
-        _same(PredictionRow, Compared, "setting", "source", "reference")
+        _matching_columns(PredictionRow, Compared, "setting", "source", "reference")
         | {"source": PredictionRow.source_key, "reference": MeasurementRow.source}
-        | _same(PredictionRow, Setting, "family")
+        | _matching_columns(PredictionRow, Setting, "family")
         | {"family": PredictionRow.accelerator_family}
     )
-    return _listed(session, _compared, columns, MeasurementRow.id == PredictionRow.measurement)
+    return _load_rows(session, _make_compared, columns, MeasurementRow.id == PredictionRow.measurement)
 
 
 def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
@@ -200,7 +200,7 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
         factors=list_factors(session),
         spreads=list_spreads(session),
         evidence=Evidence(list_compared(session)),
-        hosted=list_hosted(session),
+        hosted=list_hosted_prices(session),
         slices=list_slices(session),
         version=digest[:16],
         prices_as_of=max((o.as_of for o in offers), default=""),
@@ -208,5 +208,5 @@ def load_snapshot(session: Session, digest: str, published_at: str) -> Catalog:
     )
 
 
-def count(session: Session, table: type[Base]) -> int:
+def count_rows(session: Session, table: type[Base]) -> int:
     return session.scalar(select(func.count()).select_from(table)) or 0

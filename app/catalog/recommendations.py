@@ -17,26 +17,26 @@ from sqlalchemy import Engine, bindparam, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from app import telemetry
-from app.catalog.filing import Filing, FilingRow, Status, filed, in_utc, unknown
-from app.catalog.outbox import STORED, Outbox, filed_data
+from app.catalog.filing import Filing, FilingRow, Status, filing_values, to_utc, unknown_recommendation
+from app.catalog.outbox import STORED, Outbox, event_data
 from app.catalog.tables import RecommendationRow
 from app.causes import cause
 from app.errors import Unanswerable
 
 log = structlog.get_logger("headroom")
 
-FIND = select(RecommendationRow.body, RecommendationRow.stored_at).where(RecommendationRow.id == bindparam("identity"))
-FIND_WHOLE = select(RecommendationRow.body, RecommendationRow.supply).where(
+SELECT_ANSWER = select(RecommendationRow.body, RecommendationRow.stored_at).where(RecommendationRow.id == bindparam("identity"))
+SELECT_ANSWER_AND_SUPPLY = select(RecommendationRow.body, RecommendationRow.supply).where(
     RecommendationRow.id == bindparam("identity")
 )
 T = TypeVar("T")
 MOMENT_S = 0.3  # longest wait of a request for the database
 UNASKED_S = 2.0  # time in which requests skip the database after a timeout
-HANDS = 2
+THREADS = 2
 MOST_WRITES = 64  # writes that may be queued or in progress
-REMEMBERED_BYTES = 16 * 2**20
-REMEMBERED_S = 60.0
-KEEP, FILE = insert(RecommendationRow), insert(FilingRow)
+CACHE_BYTES = 16 * 2**20
+CACHE_S = 60.0
+KEEP, INSERT_FILING = insert(RecommendationRow), insert(FilingRow)
 
 
 class NoSupply(Unanswerable):
@@ -46,20 +46,20 @@ class NoSupply(Unanswerable):
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredAnswer:
     """The answer for an id. `stored` is False if the database did not accept it."""
 
     body: bytes
     stored: bool
 
 
-class Given:
+class AnswerCache:
     """Cache of the latest stored answers up to `most_bytes`. Entries expire after a minute, because answers may be
     pruned.
     """
 
     def __init__(self, most_bytes: int) -> None:
-        self._left, self._lock = most_bytes, threading.Lock()
+        self._free_bytes, self._lock = most_bytes, threading.Lock()
         self._bodies: OrderedDict[str, tuple[bytes, float]] = OrderedDict()
 
     def get(self, identity: str) -> bytes | None:
@@ -69,10 +69,10 @@ class Given:
 
     def put(self, identity: str, body: bytes) -> None:
         with self._lock:
-            self._left += len(self._bodies.pop(identity, (b"", 0.0))[0]) - len(body)
-            self._bodies[identity] = body, time.monotonic() + REMEMBERED_S
-            while self._left < 0 and len(self._bodies) > 1:
-                self._left += len(self._bodies.popitem(last=False)[1][0])
+            self._free_bytes += len(self._bodies.pop(identity, (b"", 0.0))[0]) - len(body)
+            self._bodies[identity] = body, time.monotonic() + CACHE_S
+            while self._free_bytes < 0 and len(self._bodies) > 1:
+                self._free_bytes += len(self._bodies.popitem(last=False)[1][0])
 
 
 class AnswerStore:
@@ -84,88 +84,88 @@ class AnswerStore:
 
     def __init__(self, engine: Engine, outbox: Outbox | None = None) -> None:
         self._engine, self._outbox = engine, outbox or Outbox()
-        self._hands = ThreadPoolExecutor(HANDS, thread_name_prefix="shelf")
-        self._busy = threading.BoundedSemaphore(MOST_WRITES)
-        self._unasked_until = float("-inf")
-        self._given = Given(REMEMBERED_BYTES)
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="shelf")
+        self._write_slots = threading.BoundedSemaphore(MOST_WRITES)
+        self._skip_until = float("-inf")
+        self._cache = AnswerCache(CACHE_BYTES)
 
-    def known(self, identity: str) -> bytes | None:
+    def find_answer(self, identity: str) -> bytes | None:
         """Returns the bytes of an answer; None if it was never stored or the database does not respond in time."""
-        body = self._given.get(identity)
-        if body is None and time.monotonic() >= self._unasked_until:
-            reading = self._hands.submit(self._known, identity)
-            body = self._waited_for(reading)
+        body = self._cache.get(identity)
+        if body is None and time.monotonic() >= self._skip_until:
+            reading = self._threads.submit(self._read_body, identity)
+            body = self._result_in_time(reading)
             reading.cancel()  # has an effect only if it has not started
             if body is not None:
-                self._given.put(identity, body)
+                self._cache.put(identity, body)
         if body is not None:
             telemetry.record_answer_storage("known")
         return body
 
-    def keep(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> Kept:
+    def store_answer(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> StoredAnswer:
         """Stores and files an answer. If another request stored it first, returns that one.
 
         `stored` is False if the database did not accept it in time; the write is then completed as soon as possible.
         """
         values = {"id": identity, "snapshot": snapshot, "request": request, "body": body, "supply": supply}
-        if not self._busy.acquire(blocking=False):
+        if not self._write_slots.acquire(blocking=False):
             telemetry.record_answer_storage("dropped")
-            return Kept(body, stored=False)
-        writing = self._hands.submit(copy_context().run, self._keep, values, filing)  # keeps the request's log context
-        writing.add_done_callback(lambda _: self._busy.release())
-        stored = self._waited_for(writing) if time.monotonic() >= self._unasked_until else None
+            return StoredAnswer(body, stored=False)
+        writing = self._threads.submit(copy_context().run, self._write_answer, values, filing)  # keeps the request's log context
+        writing.add_done_callback(lambda _: self._write_slots.release())
+        stored = self._result_in_time(writing) if time.monotonic() >= self._skip_until else None
         if stored is None or not stored.stored:
             telemetry.record_answer_storage("not-stored")
-            return Kept(body, stored=False)
-        self._given.put(identity, stored.body)
+            return StoredAnswer(body, stored=False)
+        self._cache.put(identity, stored.body)
         telemetry.record_answer_storage("stored")
         return stored
 
-    def _waited_for(self, done: Future[T]) -> T | None:
+    def _result_in_time(self, done: Future[T]) -> T | None:
         """Returns the result of a database thread, or None after a timeout; requests then skip the database briefly."""
         try:
             return done.result(timeout=MOMENT_S)
         except TimeoutError:
-            self._unasked_until = time.monotonic() + UNASKED_S
+            self._skip_until = time.monotonic() + UNASKED_S
             return None
 
-    def _known(self, identity: str) -> bytes | None:
+    def _read_body(self, identity: str) -> bytes | None:
         try:
             with self._engine.connect() as connection:
-                row = connection.execute(FIND, {"identity": identity}).first()
+                row = connection.execute(SELECT_ANSWER, {"identity": identity}).first()
         except DBAPIError:
             return None
         return None if row is None else bytes(row.body)
 
-    def _keep(self, values: Mapping[str, Any], filing: Filing) -> Kept:
+    def _write_answer(self, values: Mapping[str, Any], filing: Filing) -> StoredAnswer:
         identity, body, now = values["id"], values["body"], datetime.now(UTC)
         size = sum(len(values[part]) for part in ("request", "body", "supply"))
         try:
             with self._engine.begin() as connection:
                 connection.execute(KEEP, {**values, "stored_at": now})
-                connection.execute(FILE, filed(identity, now, filing, size_bytes=size))
-                self._outbox.note(connection, STORED, filed_data(identity, filing, Status.DRAFT), now=now)
+                connection.execute(INSERT_FILING, filing_values(identity, now, filing, size_bytes=size))
+                self._outbox.record_event(connection, STORED, event_data(identity, filing, Status.DRAFT), now=now)
         except IntegrityError:
-            return Kept(self._known(identity) or body, stored=True)
+            return StoredAnswer(self._read_body(identity) or body, stored=True)
         except DBAPIError as error:
             log.warning("recommendation_not_stored", id=identity, **cause(error))
-            return Kept(body, stored=False)
-        return Kept(body, stored=True)
+            return StoredAnswer(body, stored=False)
+        return StoredAnswer(body, stored=True)
 
-    def get(self, identity: str) -> tuple[bytes, datetime]:
+    def get_answer(self, identity: str) -> tuple[bytes, datetime]:
         """Returns a stored answer and the time when it was first stored. Raises UnknownRecommendation."""
         with self._engine.connect() as connection:
-            row = connection.execute(FIND, {"identity": identity}).first()
+            row = connection.execute(SELECT_ANSWER, {"identity": identity}).first()
         if row is None:
-            raise unknown()
-        return row.body, in_utc(row.stored_at)
+            raise unknown_recommendation()
+        return row.body, to_utc(row.stored_at)
 
-    def whole(self, identity: str) -> tuple[bytes, bytes]:
+    def get_answer_and_supply(self, identity: str) -> tuple[bytes, bytes]:
         """Returns a stored answer and its supply data for exports. Raises UnknownRecommendation and NoSupply."""
         with self._engine.connect() as connection:
-            row = connection.execute(FIND_WHOLE, {"identity": identity}).first()
+            row = connection.execute(SELECT_ANSWER_AND_SUPPLY, {"identity": identity}).first()
         if row is None:
-            raise unknown()
+            raise unknown_recommendation()
         if row.supply is None:
             raise NoSupply("This answer was stored before bills were stored with answers. Post its request again to get a bill.")
         return row.body, row.supply

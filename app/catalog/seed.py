@@ -11,9 +11,9 @@ from typing import Any
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog.files import Row, data_text, number, rows_of, text_or_none
+from app.catalog.files import Row, read_data_file, number, read_rows, text_or_none
 from app.catalog.hosted_tables import HostedPriceRow
-from app.catalog.names import folded
+from app.catalog.names import fold_name
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
 from app.catalog.purchasing import CommodityCodeRow, PartNumberRow, code_values, part_number_values
 from app.catalog.slices import SliceRow, slice_values
@@ -60,7 +60,7 @@ DATA_FILES = (
 )
 
 
-def hosted_values(row: Row) -> dict[str, Any]:
+def hosted_price_values(row: Row) -> dict[str, Any]:
     return {
         **{k: row[k] for k in ("model", "provider", "listed_as")},
         "usd_per_million_input": float(row["usd_per_million_input"]),
@@ -150,7 +150,7 @@ def prediction_values(row: Row) -> dict[str, Any]:
 
 
 def model_entries() -> list[dict[str, Any]]:
-    return [json.loads(line) for line in data_text("models.jsonl").splitlines() if line]
+    return [json.loads(line) for line in read_data_file("models.jsonl").splitlines() if line]
 
 
 def model_values(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def alias_values(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ambiguous.
     """
     pairs = {
-        (folded(name), entry["hf_id"])
+        (fold_name(name), entry["hf_id"])
         for entry in entries
         for name in (*entry["aliases"], entry["hf_id"], entry["hf_id"].rsplit("/", 1)[-1])
     }
@@ -193,7 +193,7 @@ MEASUREMENT_KEYS = (
 def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
     """Returns a converter for published results of one kind. The payload keeps that kind's non-empty columns."""
 
-    def values(row: Row) -> dict[str, Any]:
+    def row_values(row: Row) -> dict[str, Any]:
         return {
             "id": row["id"],
             "kind": kind,
@@ -206,7 +206,7 @@ def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
             "as_of": text_or_none(row["source_date"]),
         }
 
-    return values
+    return row_values
 
 
 LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
@@ -215,7 +215,7 @@ LOADERS: tuple[tuple[type[Base], str, Callable[[Row], dict[str, Any]]], ...] = (
     (ProviderRow, "providers.csv", provider_values),
     (OfferRow, "offers.csv", offer_values),
     (PriceRow, "price_history.csv", price_values),
-    (HostedPriceRow, "hosted_prices.csv", hosted_values),
+    (HostedPriceRow, "hosted_prices.csv", hosted_price_values),
     (CommodityCodeRow, "commodity_codes.csv", code_values),
     (PartNumberRow, "part_numbers.csv", part_number_values),
     (EngineSupportRow, "engine_support.csv", support_values),
@@ -234,13 +234,13 @@ def curated_digest() -> str:
     digest = hashlib.sha256()
     for name in DATA_FILES:
         digest.update(name.encode())
-        digest.update(data_text(name).encode())
+        digest.update(read_data_file(name).encode())
     return digest.hexdigest()
 
 
 def replace_accelerators(session: Session) -> None:
     """Inserts, updates and deletes accelerators row by row, because machines, offers and measurements refer to them."""
-    curated = {row["slug"]: accelerator_values(row) for row in rows_of("accelerators.csv")}
+    curated = {row["slug"]: accelerator_values(row) for row in read_rows("accelerators.csv")}
     present = set(session.scalars(select(AcceleratorRow.slug)))
     if removed := present - curated.keys():
         session.execute(delete(AcceleratorRow).where(AcceleratorRow.slug.in_(removed)))
@@ -250,7 +250,7 @@ def replace_accelerators(session: Session) -> None:
         session.execute(update(AcceleratorRow), changed)
 
 
-def seed(session: Session) -> bool:
+def seed_catalog(session: Session) -> bool:
     """Makes the catalog equal to the curated files in one transaction. Returns False if it already is.
 
     Readers see the old catalog until the new version is committed. Other processes that load the catalog wait.
@@ -287,13 +287,13 @@ def seed(session: Session) -> bool:
     replace_accelerators(session)
     newest_price = ""
     for loaded, name, values in LOADERS:
-        rows = [values(row) for row in rows_of(name)]
+        rows = [values(row) for row in read_rows(name)]
         if loaded is OfferRow:
             newest_price = max(r["as_of"] for r in rows)
         session.execute(insert(loaded), rows)
     session.execute(insert(ModelRow), [model_values(e) for e in entries])
     session.execute(insert(ModelAliasRow), alias_values(entries))
-    newest_fact = max(newest_price, *(row["as_of"] for row in rows_of("accelerators.csv")))
+    newest_fact = max(newest_price, *(row["as_of"] for row in read_rows("accelerators.csv")))
     session.add(CatalogVersionRow(digest=digest, published_at=f"{newest_fact}T00:00:00Z", loaded_at=datetime.now(UTC)))
     session.commit()
     return True

@@ -24,8 +24,8 @@ from app.errors import Conflict, NotFound, Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
 
-MODELS_KEPT = 512
-FIRST_S = 10.0  # longest wait of a request for the first catalog
+MAX_MODELS_CACHED = 512
+FIRST_LOAD_WAIT_S = 10.0  # longest wait of a request for the first catalog
 
 log = structlog.get_logger("headroom")
 
@@ -37,22 +37,22 @@ class EmptyCatalog(Unavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class AtHand:
+class LoadedCatalog:
     """A catalog version in memory, with everything that requests read from it."""
 
     version: tuple[int, str, str]  # id, digest and publication time in the database
     catalog_index: CatalogIndex
     models: Models
-    fetched: int  # number of models that came from a hub
+    fetched_model_count: int  # number of models that came from a hub
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CatalogStatus:
     """State of the catalog: the version in memory if any, and its problem if any."""
 
     market: Catalog | None
-    why_not: str  # reason why the catalog is not ready; empty if it is
-    loading: bool  # no check for a catalog has finished yet
+    problem: str  # reason why the catalog is not ready; empty if it is
+    is_loading: bool  # no check for a catalog has finished yet
 
 
 class CatalogStore:
@@ -65,27 +65,27 @@ class CatalogStore:
 
     def __init__(self, sessions: sessionmaker[Session], *, check_s: float, hub: ModelHub | None = None) -> None:
         self._sessions, self._check_s, self._hub = sessions, check_s, hub
-        self._looking = threading.Lock()
-        self._at_hand: AtHand | None = None
-        self._checked = -1.0
-        self._trouble: DatabaseError | None = None
+        self._check_lock = threading.Lock()
+        self._loaded: LoadedCatalog | None = None
+        self._checked_at = -1.0
+        self._database_error: DatabaseError | None = None
         self._lock = threading.Lock()  # guards the cached models; held for a few operations only
         self._models: OrderedDict[str, ModelArchitecture] = OrderedDict()
         self._ended = threading.Event()
 
-    def keep(self) -> None:
+    def refresh_periodically(self) -> None:
         """Checks for a newer catalog every `check_s` seconds until `stop_refreshing` is called, so that no request
         has to.
         """
         while True:
             try:
-                self._look(wait_s=0.0)
+                self._check_for_newer(wait_s=0.0)
             except Exception as error:
                 log.warning("catalogue_not_checked", **cause(error))
             if self._ended.wait(max(self._check_s, 0.1)):
                 return
 
-    def end(self) -> None:
+    def stop_refreshing(self) -> None:
         """Makes `refresh_periodically` return."""
         self._ended.set()
 
@@ -98,63 +98,63 @@ class CatalogStore:
 
     def directory(self) -> CatalogIndex:
         """Returns the name index of the newest published catalog. Raises the same errors as `catalog`."""
-        return self._newest().catalog_index
+        return self._newest_catalog().catalog_index
 
-    def standing(self) -> Standing:
+    def catalog_status(self) -> CatalogStatus:
         """Returns the current state of the catalog without waiting."""
-        at = self._at_hand
-        if self._trouble is not None:
-            why = f"its database does not answer: {cause(self._trouble)['message']}"
+        at = self._loaded
+        if self._database_error is not None:
+            why = f"its database does not answer: {cause(self._database_error)['message']}"
         elif at is None:
-            why = "it is being loaded" if self._checked < 0 else "it is empty. Run `headroom prepare`"
+            why = "it is being loaded" if self._checked_at < 0 else "it is empty. Run `headroom prepare`"
         else:
             why = ""
-        return Standing(None if at is None else at.catalog_index.market, why, loading=self._checked < 0)
+        return CatalogStatus(None if at is None else at.catalog_index.market, why, is_loading=self._checked_at < 0)
 
-    def _newest(self) -> AtHand:
-        if self._at_hand is None or time.monotonic() - self._checked >= self._check_s:
-            self._look(wait_s=FIRST_S if self._at_hand is None else 0.0)
-        if self._at_hand is not None:
-            return self._at_hand
-        if self._trouble is not None:
-            raise self._trouble
+    def _newest_catalog(self) -> LoadedCatalog:
+        if self._loaded is None or time.monotonic() - self._checked_at >= self._check_s:
+            self._check_for_newer(wait_s=FIRST_LOAD_WAIT_S if self._loaded is None else 0.0)
+        if self._loaded is not None:
+            return self._loaded
+        if self._database_error is not None:
+            raise self._database_error
         raise EmptyCatalog("The catalog is empty. Run `headroom prepare`.")
 
-    def _look(self, *, wait_s: float) -> None:
+    def _check_for_newer(self, *, wait_s: float) -> None:
         """Checks for a newer catalog unless another thread does so. Waits up to `wait_s` seconds for that thread."""
         started = time.monotonic()
-        if not self._looking.acquire(timeout=wait_s):
+        if not self._check_lock.acquire(timeout=wait_s):
             return
         try:
-            if self._checked < started:
-                self._refresh()
-                self._trouble = None
+            if self._checked_at < started:
+                self._load_newest()
+                self._database_error = None
                 telemetry.catalogue_checked()
         except DatabaseError as error:
-            if self._trouble is None:  # logged once, until the database answers again
+            if self._database_error is None:  # logged once, until the database answers again
                 log.warning("catalogue_not_checked", **cause(error))
-            self._trouble = error
+            self._database_error = error
             telemetry.catalogue_failed()
         finally:
-            self._checked = time.monotonic()
-            self._looking.release()
+            self._checked_at = time.monotonic()
+            self._check_lock.release()
 
-    def _refresh(self) -> None:
+    def _load_newest(self) -> None:
         with self._sessions() as session:
             at_one_moment(session)
             newest = newest_version(session)
-            if newest is None or (self._at_hand is not None and newest == self._at_hand.version):
+            if newest is None or (self._loaded is not None and newest == self._loaded.version):
                 return
             market = load_snapshot(session, newest[1], newest[2])
             directory = CatalogIndex(market, region_countries(session), load_purchasing(session))
-            loaded = AtHand(newest, directory, load_models(session), fetched_models(session))
+            loaded = LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
         with self._lock:
-            self._at_hand = loaded
+            self._loaded = loaded
             self._models.clear()
         telemetry.catalogue(newest[0], published=newest[2], prices_as_of=market.prices_as_of)
         log.info("catalogue_loaded", snapshot=market.version)
 
-    def model(self, name: str) -> ModelArchitecture:
+    def find_model(self, name: str) -> ModelArchitecture:
         """Returns the architecture of a model by name, from memory if it was requested before.
 
         Fetches an id that the catalog lacks from the model hub, if one is configured, and stores it. Raises
@@ -164,67 +164,67 @@ class CatalogStore:
             known = self._models.get(name)
         if known is not None:
             return known
-        at = self._newest()
+        at = self._newest_catalog()
         hub = self._hub if MODEL_ID.fullmatch(name) else None
         try:
-            model = at.models.get(name, loosely=hub is None)
+            model = at.models.find_architecture(name, fuzzy=hub is None)
         except UnknownModel:
-            added = self._added(at, name)
+            added = self._find_added_model(at, name)
             if added is not None:
                 model = added
             elif hub is not None:
-                model = self._from_hub(at, hub, name)
+                model = self._fetch_from_hub(at, hub, name)
             else:
                 raise
         with self._lock:
-            if self._at_hand is not None and self._at_hand.catalog_index is at.catalog_index:
+            if self._loaded is not None and self._loaded.catalog_index is at.catalog_index:
                 self._models[name] = model
-            while len(self._models) > MODELS_KEPT:
+            while len(self._models) > MAX_MODELS_CACHED:
                 self._models.popitem(last=False)
         return model
 
-    def identity(self, name: str) -> str:
+    def model_identity(self, name: str) -> str:
         """Returns the catalog's id of a model; a name that the catalog does not know is returned as typed."""
         try:
-            identity: str = self._newest().models.facts(name)[0]["hf_id"]
+            identity: str = self._newest_catalog().models.find_entry(name)[0]["hf_id"]
         except (NotFound, Conflict):
             return name
         return identity
 
     def smaller_model(self, identity: str) -> str | None:
         """Returns the id of the next smaller model of a family; None if the catalog has none."""
-        return self._newest().models.next_smaller(identity)
+        return self._newest_catalog().models.next_smaller(identity)
 
-    def _added(self, at: AtHand, name: str) -> ModelArchitecture | None:
+    def _find_added_model(self, at: LoadedCatalog, name: str) -> ModelArchitecture | None:
         """Returns a model that another process has fetched since this catalog was loaded, or None."""
         try:
             with self._sessions() as session:
-                if fetched_models(session) == at.fetched:
+                if fetched_models(session) == at.fetched_model_count:
                     return None
-                return self._with_models(at, session).get(name, loosely=False)
+                return self._reload_models(at, session).find_architecture(name, fuzzy=False)
         except (DatabaseError, UnknownModel):
             return None
 
-    def _from_hub(self, at: AtHand, hub: ModelHub, name: str) -> ModelArchitecture:
+    def _fetch_from_hub(self, at: LoadedCatalog, hub: ModelHub, name: str) -> ModelArchitecture:
         """Fetches a model from the hub by its id and stores it. If that fails, returns a catalog model with a similar
         name.
         """
         try:
-            fetched = hub.fetch(name)
+            fetched = hub.fetch_model(name)
         except (MissingModel, HubUnavailable) as trouble:
             try:
-                return at.models.get(name)
+                return at.models.find_architecture(name)
             except UnknownModel as unknown:
                 raise type(trouble)(trouble.detail, **unknown.facts) from unknown
         with self._sessions() as session:
             store_fetched_model(session, name, fetched)
-            return self._with_models(at, session).get(name, loosely=False)
+            return self._reload_models(at, session).find_architecture(name, fuzzy=False)
 
-    def _with_models(self, at: AtHand, session: Session) -> Models:
+    def _reload_models(self, at: LoadedCatalog, session: Session) -> Models:
         """Reloads the models from the database and adds them to the catalog in memory."""
         models = load_models(session)
         updated = replace(at, models=models, fetched=fetched_models(session))
         with self._lock:
-            if self._at_hand is at:
-                self._at_hand = updated
+            if self._loaded is at:
+                self._loaded = updated
         return models

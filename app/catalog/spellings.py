@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 # Words that do not distinguish accelerators.
-NOISE: frozenset[str] = frozenset(
+NOISE_WORDS: frozenset[str] = frozenset(
     word
     for line in (
         "gpu gpus card cards accelerator chip edition tensor core graphics corporation corp inc generation processor",
@@ -24,7 +24,7 @@ MODIFIERS: Mapping[str, frozenset[str]] = MappingProxyType(
     {"nvidia": frozenset(("ti", "super")), "apple": frozenset(("pro", "max", "ultra"))}
 )
 # Generic words for every accelerator of a vendor.
-OF_VENDOR: Mapping[str, str] = MappingProxyType(
+VENDOR_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "nvidia": "nvidia",
         "amd": "amd",
@@ -37,7 +37,7 @@ OF_VENDOR: Mapping[str, str] = MappingProxyType(
     }
 )
 # Slug prefixes, and additional words for the accelerators with that prefix.
-ALSO: tuple[tuple[str, str], ...] = (
+EXTRA_WORDS: tuple[tuple[str, str], ...] = (
     ("nvidia-p4", "tesla"),
     ("nvidia-p100", "tesla hbm2"),
     ("nvidia-v100", "tesla volta hbm2"),
@@ -132,7 +132,7 @@ TITLES: Mapping[str, str] = MappingProxyType(
     }
 )
 # Replacements in compacted names.
-RESPELT: tuple[tuple[str, str], ...] = (
+RESPELLINGS: tuple[tuple[str, str], ...] = (
     ("v5litepod", "v5e"),
     ("v5lite", "v5e"),
     ("macbookpro", "macbook"),

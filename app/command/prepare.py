@@ -8,7 +8,7 @@ from alembic.util import CommandError
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from app.catalog.seed import seed
+from app.catalog.seed import seed_catalog
 from app.causes import cause
 from app.command.reach import Exit, settings
 from app.compiled import compile_simulation, engine_version
@@ -39,7 +39,7 @@ def prepared(url: str) -> bool:
     engine = make_engine(url, UNHURRIED)
     try:
         with Session(engine) as session:
-            return seed(session)
+            return seed_catalog(session)
     finally:
         engine.dispose()
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.catalog.retention import Keeping, Pruner, Some
+from app.catalog.retention import RetentionPolicy, Pruner, AnswerTotals
 from app.command.prepare import why
 from app.command.reach import Exit, settings
 from app.db import DatabaseError, make_engine
@@ -21,22 +21,22 @@ def prune(
     """
     configured = settings()
     engine = make_engine(configured.database_url)
-    pruner = Pruner(engine, Keeping(configured.keep_days, configured.keep_bytes))
+    pruner = Pruner(engine, RetentionPolicy(configured.keep_days, configured.keep_bytes))
     now = datetime.now(UTC)
     try:
-        surplus = pruner.surplus(now=now) if dry_run else pruner.prune(now=now, pause_s=0)
-        unfiled = pruner.unfiled()
+        surplus = pruner.count_surplus(now=now) if dry_run else pruner.prune_all(now=now, pause_s=0)
+        unfiled = pruner.count_unfiled()
     except DatabaseError as error:
         typer.echo(f"Pruning stopped: {why(error)}.", err=True)
         raise typer.Exit(Exit.FAILED) from error
     finally:
         engine.dispose()
-    remaining = Some(unfiled.answers - surplus.answers, unfiled.bytes - surplus.bytes) if dry_run else unfiled
+    remaining = AnswerTotals(unfiled.answers - surplus.answers, unfiled.bytes - surplus.bytes) if dry_run else unfiled
     typer.echo(
         f"{'Would delete' if dry_run else 'Deleted'} {format_amount(surplus)}; unfiled answers that remain: {format_amount(remaining)}."
     )
 
 
-def format_amount(some: Some) -> str:
+def format_amount(some: AnswerTotals) -> str:
     """Number of answers with their size."""
     return f"{some.answers:,} {'answer' if some.answers == 1 else 'answers'} ({some.bytes / 1e6:,.1f} MB)"

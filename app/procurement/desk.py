@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.catalog.punchouts import PunchoutStore, Visit
+from app.catalog.punchouts import PunchoutStore, PunchoutVisit
 from app.errors import NotAllowed, NotFound
 from app.export.cxml import Party, Session, cxml_bytes, unchanged_bytes
 from app.export.lines import Bill
@@ -65,7 +65,7 @@ class Desk:
             "basket": request.basket and list(request.basket),
             "address": url and self._buyers.returnable(buyer, url),
         }
-        token = self._visits.open(buyer.name, request.payload, facts, now=now, lasts=self._lasts)
+        token = self._visits.open(buyer.name, request.payload, facts, now=now, lifetime=self._lasts)
         if token is None:
             raise Refused(CONFLICT, "The session of this payloadID has already ordered. Open a new session.")
         return response_bytes(secrets.token_hex(8), now.isoformat(), f"{self._pages}/{token}")
@@ -98,13 +98,13 @@ class Desk:
             "echo": [[name, value[:100]] for name, value in fields.items() if name.lower() in ECHOED],
         }
         payload = secrets.token_hex(16)  # each OCI call opens its own session
-        return f"{self._pages}/{self._visits.open(buyer.name, payload, facts, now=now, lasts=self._lasts)}"
+        return f"{self._pages}/{self._visits.open(buyer.name, payload, facts, now=now, lifetime=self._lasts)}"
 
-    def visit(self, token: str, *, now: datetime) -> tuple[Visit, Buyer]:
+    def visit(self, token: str, *, now: datetime) -> tuple[PunchoutVisit, Buyer]:
         """Session of a token, and its buyer. Raises UnknownSession."""
         return self._known(self._visits.find(token, now=now))
 
-    def _known(self, visit: Visit | None) -> tuple[Visit, Buyer]:
+    def _known(self, visit: PunchoutVisit | None) -> tuple[PunchoutVisit, Buyer]:
         buyer = None if visit is None else self._buyers.named(visit.buyer)
         if visit is None or buyer is None:
             raise UnknownSession("This session has expired or does not exist. Open a new one from your own system.")
@@ -123,13 +123,13 @@ class Desk:
             raise NotNow("This session has no return address. Close the window to go back.")
         form_of(visit, bill, at=now)  # raises before the session changes
         chosen = NOTHING if bill is None else bill.reference
-        after, buyer = self._known(self._visits.choose(token, chosen, now=now))
+        after, buyer = self._known(self._visits.record_choice(token, chosen, now=now))
         if after.chosen != chosen or after.chosen_at is None:
             raise NotNow("This session has already returned another basket. Open a new one from your own system.")
         return form_of(after, bill, at=after.chosen_at), buyer
 
 
-def form_of(visit: Visit, bill: Bill | None, *, at: datetime) -> Form:
+def form_of(visit: PunchoutVisit, bill: Bill | None, *, at: datetime) -> Form:
     """Form that returns the result of a session."""
     facts = visit.facts
     if facts["protocol"] == "oci":

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from app.catalog.filing import FilingRow
-from app.catalog.punchouts import Visit
+from app.catalog.punchouts import PunchoutVisit
 from app.export.lines import FILING_LABELS, Bill
 from app.export.money import plainly
 from app.procurement.desk import Form
@@ -58,7 +58,7 @@ def refused_page(title: str, detail: str) -> str:
 
 
 def start_page(
-    visit: Visit, path: str, filed: Iterable[FilingRow], *, wrong: str = "", submitted: Mapping[str, str] | None = None
+    visit: PunchoutVisit, path: str, filed: Iterable[FilingRow], *, wrong: str = "", submitted: Mapping[str, str] | None = None
 ) -> str:
     """Page with the stored answers, newest first, with search fields and a form to size a new workload."""
     typed = submitted or {}
@@ -90,7 +90,7 @@ def _stored(path: str, row: FilingRow) -> str:
 
 
 def options_page(
-    visit: Visit, path: str, answer: Mapping[str, Any], bills: Sequence[Bill], basket: tuple[str, int] | None
+    visit: PunchoutVisit, path: str, answer: Mapping[str, Any], bills: Sequence[Bill], basket: tuple[str, int] | None
 ) -> str:
     """Page with the ranked options of one answer, their lines, and a button that transfers one of them."""
     looks = visit.facts["operation"] == "inspect"
@@ -132,7 +132,7 @@ def _option(path: str, bill: Bill, *, chosen: bool, looks: bool) -> str:
     )
 
 
-def _leaving(visit: Visit, path: str) -> str:
+def _leaving(visit: PunchoutVisit, path: str) -> str:
     if visit.facts["address"] is None:
         return "<p>Close this window to go back.</p>"
     return (

@@ -130,7 +130,7 @@ class Courier:
         """
         arrived, down = 0, set[str]()
         while not self._stopped.is_set():
-            delivery = self._store.claim(self._webhooks.keys() - down, now=datetime.now(UTC))
+            delivery = self._store.claim_due(self._webhooks.keys() - down, now=datetime.now(UTC))
             if delivery is None:
                 break
             if self._tried(delivery):
@@ -152,11 +152,11 @@ class Courier:
         else:
             failure = f"HTTP {status}"
         if 200 <= status < 300:
-            self._store.delivered(delivery)
+            self._store.mark_delivered(delivery)
             telemetry.record_notice("delivered")
             log.info("webhook_delivered", **fields)
             return True
-        dead = self._store.failed(delivery, failure, now=datetime.now(UTC), for_good=status == GONE)
+        dead = self._store.mark_failed(delivery, failure, now=datetime.now(UTC), permanently=status == GONE)
         telemetry.record_notice("dead" if dead else "failed")
         log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **fields)
         return False

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.config import Settings
 from app.main import create_app
 from app.sizing.hardware.prices import FIRM
@@ -100,7 +100,7 @@ def test_a_recommendation_estimated_has_the_same_price(client: TestClient) -> No
 
 def test_a_price_paid_at_the_start_says_how_much(client: TestClient) -> None:
     """Of the offers that are paid for whole years at once, one that can be judged."""
-    row = next(r for r in rows_of("offers.csv") if r["upfront_usd"] and r["accelerator"] == "nvidia-a10g")
+    row = next(r for r in read_rows("offers.csv") if r["upfront_usd"] and r["accelerator"] == "nvidia-a10g")
     offer = {name: row[name] for name in ("provider", "region", "pricing_model", "instance_type")}
     deployment = {"accelerator": row["accelerator"], "offer": offer, "replicas": 1}
     estimate = client.post("/estimate", json={"workload": CHAT, "deployment": deployment}).json()
@@ -143,5 +143,5 @@ def test_the_catalog_shows_the_source_of_its_prices(client: TestClient) -> None:
     systems = client.get("/catalog/systems", params={"provider": "nvidia"}).json()["items"]
     (spark,) = [s for s in systems if s["slug"] == "dgx-spark"]
     assert (spark["price_kind"], spark["price_observed"]) == ("list", "2026")
-    priced = [row for row in rows_of("systems.csv") if row["list_price_usd"]]
+    priced = [row for row in read_rows("systems.csv") if row["list_price_usd"]]
     assert all(row["price_kind"] and row["price_source"] and row["price_observed"] for row in priced)

@@ -22,7 +22,7 @@ from app.api import openapi, schemas
 from app.api.schemas import catalog as wire
 from app.api.schemas import requests
 from app.api.schemas.inspect import InspectResponse
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.config import Settings
 from app.main import create_app
 from app.sizing.assumptions import Assumptions
@@ -77,7 +77,7 @@ def test_what_an_answer_assumes_is_listed_with_its_source_and_range(client: Test
 
 def test_filters_cut_and_unknown_ones_are_refused(client: TestClient) -> None:
     items = client.get("/catalog/accelerators", params={"vendor": "Apple"}).json()["items"]
-    assert len(items) == sum(r["vendor"] == "Apple" for r in rows_of("accelerators.csv")) > 0
+    assert len(items) == sum(r["vendor"] == "Apple" for r in read_rows("accelerators.csv")) > 0
     offers = client.get(
         "/catalog/offers", params={"accelerator": "nvidia-l4", "pricing_model": "spot", "provider": "gcp"}
     ).json()["items"]

@@ -6,20 +6,20 @@ import pytest
 
 from app.calibration.serving.cases import ServingCase, ServingCases, read_cases
 from app.calibration.serving.problem import possible
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
 
-ROWS = {r["id"]: r for r in rows_of("measurements_inference.csv")}
+ROWS = {r["id"]: r for r in read_rows("measurements_inference.csv")}
 
 
 @pytest.fixture(scope="module")
 def builder(market: Catalog, snapshots: CatalogStore) -> ServingCases:
-    return ServingCases(market, snapshots.model)
+    return ServingCases(market, snapshots.find_model)
 
 
 @pytest.fixture(scope="module")
 def cases(market: Catalog, snapshots: CatalogStore) -> list[ServingCase]:
     """One row in forty of every source."""
-    found, _ = read_cases(list(ROWS.values())[::40], market, snapshots.model)
+    found, _ = read_cases(list(ROWS.values())[::40], market, snapshots.find_model)
     return possible(found)[0]

@@ -47,7 +47,7 @@ def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: Cat
 
 
 def test_what_cannot_be_asked_is_said(snapshots: CatalogStore) -> None:
-    builder = TrainingCases(snapshots.market(), snapshots.model)
+    builder = TrainingCases(snapshots.market(), snapshots.find_model)
     nameless = MeasurementRow(id="x", kind="inference", accelerator=None, num_accelerators=1.0, payload={}, source="s")
     with pytest.raises(NotCompared, match="accelerator"):
         compared(nameless, snapshots, builder)

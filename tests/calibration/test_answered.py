@@ -9,16 +9,16 @@ import pytest
 from app.calibration.case import NotCompared
 from app.calibration.training.answered import answered, every_answer, misfits
 from app.calibration.training.cases import TrainingCases
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
 
-ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
+ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurements_training.csv")}
 
 
 @pytest.fixture(scope="module")
 def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
-    return TrainingCases(market, snapshots.model)
+    return TrainingCases(market, snapshots.find_model)
 
 
 def test_a_run_is_answered_with_its_own_layout_and_how_probably_it_fits(builder: TrainingCases) -> None:

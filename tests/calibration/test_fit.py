@@ -11,12 +11,12 @@ from app.calibration.fit import Fit, points_of, predicted, solved
 from app.calibration.serving.cases import ServingCase
 from app.calibration.serving.formulas import by_formulas, table_of
 from app.calibration.serving.problem import SERVING
-from app.catalog.files import data_text
+from app.catalog.files import read_data_file
 from app.sizing.hardware.achieved import ideal_coefficients
 from app.sizing.snapshot import Catalog
 
 FORMULAS = replace(SERVING, as_taken=None)  # without the runs
-FACTORS = list(csv.DictReader(data_text("factors.csv").splitlines()))
+FACTORS = list(csv.DictReader(read_data_file("factors.csv").splitlines()))
 
 
 def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market: Catalog) -> None:

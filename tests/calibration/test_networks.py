@@ -10,7 +10,7 @@ import pytest
 from app.calibration.case import NotCompared
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.networks import NAMES, completed, kernels_of, sample_shape
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.model.architecture import ModelKind
 from app.sizing.snapshot import Catalog
@@ -69,10 +69,10 @@ def test_other_work_is_not_compared(model: str) -> None:
 def test_every_name_leads_to_a_model_and_nearly_every_network_to_a_case(
     market: Catalog, snapshots: CatalogStore
 ) -> None:
-    training_cases = TrainingCases(market, snapshots.model)
+    training_cases = TrainingCases(market, snapshots.find_model)
     assert [name for name in NAMES.values() if training_cases.model_named(name) is None] == []
     left, read = Counter[str](), 0
-    for row in rows_of("measurements_training.csv"):
+    for row in read_rows("measurements_training.csv"):
         if row["source_key"] not in ("nvidia_dle", "timm_benchmark") or row.get("hidden"):
             continue
         try:

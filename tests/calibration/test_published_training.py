@@ -16,13 +16,13 @@ from app.calibration.training.published import (
     trainer_of,
     with_layers,
 )
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.model.tasks import ModelTask
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Method
 
-ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
+ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurements_training.csv")}
 
 
 EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
@@ -30,7 +30,7 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 @pytest.fixture(scope="module")
 def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
-    return TrainingCases(market, snapshots.model)
+    return TrainingCases(market, snapshots.find_model)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_shapes_stand_in_for_names(snapshots: CatalogStore) -> None:
     assumed = shape_of({**EMPTY, "model": "GPT 52B (BigScience)", "model_params_b": "52"}, lambda _: None)
     assert assumed is not None
     assert assumed.shape_is_assumed
-    whole = snapshots.model("meta-llama/Llama-3.1-405B")
+    whole = snapshots.find_model("meta-llama/Llama-3.1-405B")
     proxy = shape_of(
         {**EMPTY, "model": "meta-llama/Llama-3.1-405B (proxy, 21 layers)"},
         lambda name: whole if "proxy" not in name else None,
@@ -115,7 +115,7 @@ def test_shapes_stand_in_for_names(snapshots: CatalogStore) -> None:
 
 def test_a_base_model_has_the_shape_of_its_tuned_sibling(snapshots: CatalogStore) -> None:
     """Read from its row alone, experts would be left out: 39 billion parameters in place of a thousand."""
-    known = {"moonshotai/Kimi-K2-Instruct": snapshots.model("moonshotai/Kimi-K2-Instruct")}
+    known = {"moonshotai/Kimi-K2-Instruct": snapshots.find_model("moonshotai/Kimi-K2-Instruct")}
     found = shape_of({**EMPTY, "model": "moonshotai/Kimi-K2-Base", "hidden": "7168"}, known.get)
     assert found is not None
     assert found.total_params == pytest.approx(1.03e12, rel=0.01)

@@ -26,7 +26,7 @@ from app.calibration.report import (
     unexplained,
     unsure,
 )
-from app.catalog.files import data_text
+from app.catalog.files import read_data_file
 from app.sizing.evidence import lower_is_better
 from app.sizing.snapshot import Catalog
 from tests.sizing.published import result
@@ -34,7 +34,7 @@ from tests.sizing.published import result
 
 def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     found = headline(market.evidence.rows)
-    for kind, committed in json.loads(data_text("accuracy.json"))["headline"].items():
+    for kind, committed in json.loads(read_data_file("accuracy.json"))["headline"].items():
         assert found[kind] == pytest.approx(committed, abs=3e-4)
     assert found["throughput"]["held_out"] <= 0.20
     assert {k: v["in_sample"] <= 0.15 for k, v in found.items() if k in ("throughput", "tpot", "single_stream")} == {
@@ -131,7 +131,7 @@ def test_intervals_fall_short_that_hold_too_few_or_too_many_or_are_too_wide() ->
 
 
 def test_every_quantity_is_printed_with_its_error_coverage_width_score_and_share_kept() -> None:
-    notes = json.loads(data_text("accuracy.json"))
+    notes = json.loads(read_data_file("accuracy.json"))
     run = SimpleNamespace(ups=[], logs=[SimpleNamespace(off=0.02)])
     printed = list(lines(run, notes))  # type: ignore[arg-type]
     assert [line.split()[0] for line in printed[: len(KINDS)]] == list(KINDS)

@@ -15,7 +15,7 @@ from app.calibration.serving.formulas import by_formulas, table_of
 from app.calibration.serving.measured import GENERATED_ONLY, measured_figures
 from app.calibration.serving.problem import possible
 from app.calibration.serving.runs import Start, run_of
-from app.catalog.files import data_text
+from app.catalog.files import read_data_file
 from app.catalog.snapshot import CatalogStore
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.achieved import ideal_coefficients
@@ -30,7 +30,7 @@ ALONE = (Start.SINGLE, Start.STATIC)  # runs that no simulation tells better tha
 
 def asked(row: dict[str, Any], builder: ServingCases, snapshots: CatalogStore) -> tuple[Question, Deployment]:
     """A row as a caller would ask it."""
-    model, run = snapshots.model(row["model"]), run_of(row)
+    model, run = snapshots.find_model(row["model"]), run_of(row)
     inputs, outputs = (run.spread.about(max(1.0, float(row[name]))) for name in ("input_len", "output_len"))
     workload = InferenceWorkload(
         model,
@@ -90,11 +90,11 @@ def test_no_published_result_beats_an_ideal_device(cases: list[ServingCase]) -> 
 
 
 def test_every_left_out_row_has_a_reason_and_most_named_rows_are_answered() -> None:
-    notes = json.loads(data_text("accuracy.json"))
+    notes = json.loads(read_data_file("accuracy.json"))
     assert all(notes["left_out"]) and all(n > 0 for n in notes["left_out"].values())
     needed = ("accelerator", "num_accelerators", "model", "weight_precision", "input_len", "output_len")
     named = [r for r in ROWS.values() if all(r[k] for k in needed)]
-    answered = {r["measurement"] for r in csv.DictReader(data_text("predictions.csv").splitlines())}
+    answered = {r["measurement"] for r in csv.DictReader(read_data_file("predictions.csv").splitlines())}
     assert np.mean([r["id"] in answered for r in named]) >= 0.95
 
 

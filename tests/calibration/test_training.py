@@ -14,13 +14,13 @@ from app.calibration.report import headline
 from app.calibration.scale_ups import scale_ups, summary
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.problem import predict_memory, predict_tokens
-from app.catalog.files import data_text, rows_of
+from app.catalog.files import read_data_file, read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.columns import column, column_names
 from app.sizing.hardware.achieved import TrainingAchieved, TrainingMemoryFactors
 from app.sizing.snapshot import Catalog
 
-ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in rows_of("measurements_training.csv")}
+ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurements_training.csv")}
 
 
 EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
@@ -28,7 +28,7 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 @pytest.fixture(scope="module")
 def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
-    return TrainingCases(market, snapshots.model)
+    return TrainingCases(market, snapshots.find_model)
 
 
 @pytest.mark.slow
@@ -60,14 +60,14 @@ def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     assert found["training"]["in_sample"] <= 0.12
     # of 313 peaks 60 are of recipes that are published whole: the others leave open what a peak depends on
     assert found["training_memory"]["held_out"] <= 0.19
-    notes = json.loads(data_text("accuracy.json"))
+    notes = json.loads(read_data_file("accuracy.json"))
     (known,) = (p for p in notes["peaks"] if (p["part"], p["value"]) == ("recipe", "published"))
     assert known["median"] <= 0.10
     assert known["p90"] <= 0.25
     assert known["too_low_with_reserve"] <= 0.05
     assert notes["runs"]["misfits"] <= 0.04 * notes["runs"]["asked"]
     assert found["training_samples"]["held_out"] <= 0.18
-    scaling = json.loads(data_text("accuracy.json"))["scaling"]
+    scaling = json.loads(read_data_file("accuracy.json"))["scaling"]
     # the file holds five digits of each prediction: a rounded figure may differ by its last one
     assert scaling == pytest.approx(summary(scale_ups(ROWS.values(), rows)), abs=0.011)
     assert scaling["median_points"] <= 8
@@ -90,9 +90,9 @@ def test_rows_with_all_needed_fields_are_answered() -> None:
     """Model, accelerator, count, sequence, batch and precision, with a rate that is one of training."""
     needed = ("accelerator", "num_accelerators", "model", "seq_len", "global_batch", "precision")
     rates = ("tokens_s_per_accelerator", "mfu", "step_time_s")
-    answered = {r["measurement"] for r in csv.DictReader(data_text("predictions.csv").splitlines())}
+    answered = {r["measurement"] for r in csv.DictReader(read_data_file("predictions.csv").splitlines())}
     excluded = ("not a training rate", "ran out of memory")
-    assert all(any(w in why for why in json.loads(data_text("accuracy.json"))["training_left_out"]) for w in excluded)
+    assert all(any(w in why for why in json.loads(read_data_file("accuracy.json"))["training_left_out"]) for w in excluded)
     named = [
         r
         for r in ROWS.values()

@@ -8,10 +8,10 @@ import pytest
 
 from app.calibration.training.recipes import Figure, SourceRecipe
 from app.calibration.training.sources import SOURCES, UNREAD, recipe_of
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.sizing.hardware.recipes import VOCABULARIES
 
-ROWS: list[dict[str, Any]] = [dict(r) for r in rows_of("measurements_training.csv")]
+ROWS: list[dict[str, Any]] = [dict(r) for r in read_rows("measurements_training.csv")]
 PEAKS = [r for r in ROWS if r["peak_mem_gib_per_accelerator"]]
 
 

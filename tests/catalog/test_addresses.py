@@ -6,14 +6,14 @@ from ipaddress import ip_network
 
 import pytest
 
-from app.catalog.addresses import SPECIAL, is_public, is_within
+from app.catalog.addresses import SPECIAL_PURPOSE_NETWORKS, is_public, is_within
 
 
 @pytest.mark.parametrize(
     "address",
     [
-        *(str(network[0]) for network in SPECIAL),
-        *(str(network[-1]) for network in SPECIAL),
+        *(str(network[0]) for network in SPECIAL_PURPOSE_NETWORKS),
+        *(str(network[-1]) for network in SPECIAL_PURPOSE_NETWORKS),
         "169.254.169.254",
         "0.0.0.0",
         "255.255.255.255",

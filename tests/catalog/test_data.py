@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from app.catalog.files import rows_of
-from app.catalog.names import folded
+from app.catalog.files import read_rows
+from app.catalog.names import fold_name
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
 from app.catalog.seed import coefficient_values, measurement_values, model_entries, support_values
 from app.sizing.hardware.parts import Link, PricingModel
@@ -16,17 +16,17 @@ from app.sizing.hardware.prices import PriceKind
 from app.sizing.model.formats import KV_FORMATS, WEIGHT_FORMATS
 from app.sizing.units import GIB, TERA
 
-ACCELERATORS = {r["slug"]: r for r in map(accelerator_values, rows_of("accelerators.csv"))}
-SYSTEMS = {r["slug"]: r for r in map(system_values, rows_of("systems.csv"))}
-OFFERS = [offer_values(r) for r in rows_of("offers.csv")]
-PRICES = [price_values(r) for r in rows_of("price_history.csv")]
-SUPPORT = [support_values(r) for r in rows_of("engine_support.csv")]
-COEFFICIENTS = [coefficient_values(r) for r in rows_of("coefficients.csv")]
+ACCELERATORS = {r["slug"]: r for r in map(accelerator_values, read_rows("accelerators.csv"))}
+SYSTEMS = {r["slug"]: r for r in map(system_values, read_rows("systems.csv"))}
+OFFERS = [offer_values(r) for r in read_rows("offers.csv")]
+PRICES = [price_values(r) for r in read_rows("price_history.csv")]
+SUPPORT = [support_values(r) for r in read_rows("engine_support.csv")]
+COEFFICIENTS = [coefficient_values(r) for r in read_rows("coefficients.csv")]
 MODELS = model_entries()
 MEASUREMENTS = [
     measurement_values(kind)(row)
     for kind in ("inference", "training", "kv_cache")
-    for row in rows_of(f"measurements_{kind}.csv")
+    for row in read_rows(f"measurements_{kind}.csv")
 ]
 DAY = re.compile(r"20\d\d-\d\d-\d\d")
 
@@ -92,8 +92,8 @@ def test_no_single_stream_was_measured_faster_than_its_weights_can_be_read() -> 
 
 
 def test_slugs_and_names_are_unique() -> None:
-    assert len(ACCELERATORS) == sum(1 for _ in rows_of("accelerators.csv"))
-    assert len(SYSTEMS) == sum(1 for _ in rows_of("systems.csv"))
+    assert len(ACCELERATORS) == sum(1 for _ in read_rows("accelerators.csv"))
+    assert len(SYSTEMS) == sum(1 for _ in read_rows("systems.csv"))
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9.-]*", s) for s in (*ACCELERATORS, *SYSTEMS))
     keys = Counter(
         (o["provider"], o["region"], o["instance_type"], o["accelerator"], o["accelerator_count"], o["pricing_model"])
@@ -171,7 +171,7 @@ def test_memory_is_what_the_device_reports() -> None:
         assert ACCELERATORS[slug]["memory_bytes"] == mib * 2**20
         assert ACCELERATORS[slug]["memory_is_reported"]
     # Labels are read as GiB, never as 10^9 bytes, and never exceeded by a report.
-    for row in rows_of("accelerators.csv"):
+    for row in read_rows("accelerators.csv"):
         if row["reported_memory_mib"]:
             assert 0.9 <= float(row["reported_memory_mib"]) / 1024 / float(row["memory_gb"]) <= 1.03
 
@@ -195,7 +195,7 @@ CONFIDENCES = {"high", "medium", "low"}
 
 
 def test_every_price_has_a_kind_a_source_and_a_day_of_its_own() -> None:
-    providers = {r["slug"]: r for r in map(provider_values, rows_of("providers.csv"))}
+    providers = {r["slug"]: r for r in map(provider_values, read_rows("providers.csv"))}
     assert {o["provider"] for o in OFFERS} | {s["provider"] for s in SYSTEMS.values()} == set(providers)
     assert all(p["what"] and p["name"] and p["source"] for p in providers.values())
     rented = {PriceKind.PROVIDER, PriceKind.RESELLER, PriceKind.BROKER}
@@ -220,7 +220,7 @@ def test_every_price_has_a_kind_a_source_and_a_day_of_its_own() -> None:
 
 
 def test_goods_sold_in_units_are_priced_by_the_unit() -> None:
-    for row in rows_of("offers.csv"):
+    for row in read_rows("offers.csv"):
         unit = re.search(r"sold in units of (\d) GPUs", row["notes"])
         assert unit is None or float(row["accelerator_count"]) == int(unit[1]), row
 
@@ -251,7 +251,7 @@ def test_every_alias_leads_to_one_model() -> None:
     owners: dict[str, set[str]] = {}
     for m in MODELS:
         for alias in m["aliases"]:
-            owners.setdefault(folded(alias), set()).add(m["hf_id"])
+            owners.setdefault(fold_name(alias), set()).add(m["hf_id"])
     ambiguous = {a: o for a, o in owners.items() if len(o) > 1}
     assert len(ambiguous) <= 5, ambiguous
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.catalog.families import sizeless
+from app.catalog.families import strip_size
 from app.catalog.snapshot import CatalogStore
 
 
@@ -25,7 +25,7 @@ def test_the_next_smaller_of_a_family_is_named_alike(
 
 
 def test_names_differ_by_size_alone() -> None:
-    assert sizeless("Qwen/Qwen3-30B-A3B") == sizeless("Qwen/Qwen3-235B-A22B")
-    assert sizeless("mistralai/Mixtral-8x7B-v0.1") == sizeless("mistralai/Mixtral-8x22B-v0.1")
-    assert sizeless("Qwen/Qwen2.5-7B-Instruct") != sizeless("Qwen/Qwen2.5-7B")
-    assert sizeless("Qwen/Qwen2.5-VL-7B") != sizeless("Qwen/Qwen2.5-7B")
+    assert strip_size("Qwen/Qwen3-30B-A3B") == strip_size("Qwen/Qwen3-235B-A22B")
+    assert strip_size("mistralai/Mixtral-8x7B-v0.1") == strip_size("mistralai/Mixtral-8x22B-v0.1")
+    assert strip_size("Qwen/Qwen2.5-7B-Instruct") != strip_size("Qwen/Qwen2.5-7B")
+    assert strip_size("Qwen/Qwen2.5-VL-7B") != strip_size("Qwen/Qwen2.5-7B")

@@ -15,10 +15,10 @@ from sqlalchemy import Engine, delete, update
 from sqlalchemy.orm import Session
 
 from app.catalog.filing import (
-    Change,
+    StatusUpdate,
     Filing,
     FilingRow,
-    Sought,
+    FilingFilter,
     Status,
     StatusChangeRow,
     change_status,
@@ -56,8 +56,8 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
     store = AnswerStore(made)
     of: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"{}", "supply": b"{}"}
     for identity, filing in zip(IDS, FILINGS, strict=True):
-        assert store.keep(identity, **of, filing=filing).stored
-        assert store.keep(identity, **of, filing=replace(filing, label="again")).stored  # the first stands
+        assert store.store_answer(identity, **of, filing=filing).stored
+        assert store.store_answer(identity, **of, filing=replace(filing, label="again")).stored  # the first stands
     with Session(made) as session, session.begin():
         for n, identity in enumerate(IDS):
             moment = BEGIN + timedelta(hours=n // 2)
@@ -78,7 +78,7 @@ def listed(session: Session, limit: int = 100, **sought: Any) -> list[int]:
     found: list[int] = []
     after = None
     while True:
-        rows, more = list_filings(session, Sought(**sought), after=after, limit=limit)
+        rows, more = list_filings(session, FilingFilter(**sought), after=after, limit=limit)
         found += [IDS.index(row.recommendation) for row in rows if row.recommendation in IDS]
         if not more:
             return found
@@ -132,13 +132,13 @@ def test_every_step_is_allowed_or_refused(engine: Engine, now: Status, to: Statu
     with Session(engine) as session:
         row = get_filing(session, IDS[0])
         for status in REACHED[now]:
-            change_status(session, row, Change(status, "J. Doe"))
+            change_status(session, row, StatusUpdate(status, "J. Doe"))
             session.refresh(row)
         if to in WAYS[now]:
-            change_status(session, row, Change(to, "J. Doe"))
+            change_status(session, row, StatusUpdate(to, "J. Doe"))
         else:
             with pytest.raises(NotAllowed) as refused:
-                change_status(session, row, Change(to, "J. Doe"))
+                change_status(session, row, StatusUpdate(to, "J. Doe"))
             assert set(refused.value.facts["allowed"]) == WAYS[now]
         session.rollback()
 
@@ -154,7 +154,7 @@ def test_status_goes_its_ways_alone_and_every_step_is_kept(
         for n, status, by in steps:
             successor = by if status is Status.SUPERSEDED else None
             stands = successor is None or (successor != n and state.get(successor, [None])[-1] != Status.SUPERSEDED)
-            change = Change(status, "J. Doe", None, None if successor is None else IDS[successor])
+            change = StatusUpdate(status, "J. Doe", None, None if successor is None else IDS[successor])
             if status in WAYS[state[n][-1]] and stands:
                 change_status(session, get_filing(session, IDS[n]), change)
                 state[n].append(status)
@@ -175,10 +175,10 @@ def test_who_read_an_older_state_changes_nothing(engine: Engine) -> None:
         read = get_filing(other, IDS[6])
         other.expunge(read)
         other.rollback()
-        change_status(one, get_filing(one, IDS[6]), Change(Status.SUPERSEDED, "first"))
+        change_status(one, get_filing(one, IDS[6]), StatusUpdate(Status.SUPERSEDED, "first"))
         one.commit()
         with pytest.raises(Stale):
-            change_status(other, read, Change(Status.APPROVED, "second"))
+            change_status(other, read, StatusUpdate(Status.APPROVED, "second"))
         other.rollback()
         assert [c.changed_by for c in list_changes(other, IDS[6])] == ["first"]
         assert get_filing(other, IDS[6]).status == Status.SUPERSEDED
@@ -189,5 +189,5 @@ def test_answers_that_are_not_stored_take_no_place(engine: Engine) -> None:
         with pytest.raises(UnknownRecommendation):
             get_filing(session, f"rec_{28 * 'f'}")
         with pytest.raises(UnknownRecommendation):
-            gone = Change(Status.SUPERSEDED, "J. Doe", None, f"rec_{28 * 'f'}")
+            gone = StatusUpdate(Status.SUPERSEDED, "J. Doe", None, f"rec_{28 * 'f'}")
             change_status(session, get_filing(session, IDS[0]), gone)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy.orm import Session
 
-from app.catalog.files import rows_of
-from app.catalog.hosted import hosted_models, hosted_only
-from app.catalog.names import folded
-from app.catalog.queries import list_hosted
-from app.catalog.seed import hosted_values, model_entries
+from app.catalog.files import read_rows
+from app.catalog.hosted import hosted_models, find_hosted_only
+from app.catalog.names import fold_name
+from app.catalog.queries import list_hosted_prices
+from app.catalog.seed import hosted_price_values, model_entries
 from app.db import make_engine
 
 
@@ -34,25 +34,25 @@ from app.db import make_engine
     ],
 )
 def test_a_model_that_is_only_sold_as_a_service_is_known_by_its_maker(name: str, maker: str) -> None:
-    found = hosted_only(name)
+    found = find_hosted_only(name)
     assert found is not None and found.maker == maker
 
 
 @pytest.mark.parametrize("name", ["gpt-oss-20b", "gpt-j-6b", "gemma-3-27b-it", "grok-1", "mistral-small", "o2", ""])
 def test_published_weights_and_unknown_names_are_not_reported_as_services(name: str) -> None:
-    assert hosted_only(name) is None
+    assert find_hosted_only(name) is None
 
 
 def test_no_model_of_the_catalog_is_reported_as_a_service() -> None:
     names = {name for entry in model_entries() for name in (entry["hf_id"], *entry["aliases"])}
-    assert sorted(name for name in names if hosted_only(name) is not None) == []
+    assert sorted(name for name in names if find_hosted_only(name) is not None) == []
 
 
 def test_every_pattern_is_written_as_names_are_compared() -> None:
-    assert all(folded(m.name.removesuffix("*")) == m.name.removesuffix("*").rstrip("-") for m in hosted_models())
+    assert all(fold_name(m.name.removesuffix("*")) == m.name.removesuffix("*").rstrip("-") for m in hosted_models())
 
 
-PRICES = [hosted_values(row) for row in rows_of("hosted_prices.csv")]
+PRICES = [hosted_price_values(row) for row in read_rows("hosted_prices.csv")]
 
 
 def usual_usd(price: Mapping[str, Any]) -> float:
@@ -90,7 +90,7 @@ def test_a_larger_model_of_a_family_costs_no_less_to_have_run() -> None:
 def test_the_market_has_them(sqlite_url: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session:
-        found = list_hosted(session)
+        found = list_hosted_prices(session)
     engine.dispose()
     assert len(found) == len(PRICES)
     assert {p.provider for p in found if p.model == "openai/gpt-oss-120b"} >= {"together", "fireworks", "groq"}

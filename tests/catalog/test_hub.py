@@ -20,8 +20,8 @@ from sqlalchemy.orm import Session, sessionmaker
 from app.api.admission import Clock
 from app.catalog import hub as hubs
 from app.catalog.hub import GatedModel, HubUnavailable, MissingModel, ModelHub
-from app.catalog.queries import count
-from app.catalog.seed import model_entries, seed
+from app.catalog.queries import count_rows
+from app.catalog.seed import model_entries, seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import CatalogVersionRow, ModelAliasRow, ModelRow
 from app.db import Base, make_engine
@@ -48,7 +48,7 @@ def test_the_request_goes_to_the_checked_address_under_the_hosts_name() -> None:
         seen.append(request)
         return httpx2.Response(200, json=LLAMA_8B_CONFIG)
 
-    fetched = hub_of(handler).fetch("acme/llama-x")
+    fetched = hub_of(handler).fetch_model("acme/llama-x")
     assert fetched.config == LLAMA_8B_CONFIG
     assert str(seen[0].url) == f"https://{PUBLIC}/acme/llama-x/resolve/main/config.json"
     assert seen[0].headers["host"] == "hub.example"
@@ -63,7 +63,7 @@ def contacted(_: httpx2.Request) -> httpx2.Response:
 def test_a_host_with_one_address_that_is_not_public_is_not_contacted() -> None:
     for address in ("127.0.0.1", "169.254.169.254", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1"):
         with pytest.raises(HubUnavailable, match="not public"):
-            hub_of(contacted, addresses=[PUBLIC, address]).fetch("acme/m")
+            hub_of(contacted, addresses=[PUBLIC, address]).fetch_model("acme/m")
 
 
 def test_an_unknown_host_is_reported() -> None:
@@ -71,7 +71,7 @@ def test_an_unknown_host_is_reported() -> None:
         raise OSError("no such host")
 
     with pytest.raises(HubUnavailable, match="could not be looked up"):
-        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=unknown).fetch("acme/m")
+        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=unknown).fetch_model("acme/m")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_unknown_host_is_reported() -> None:
 )
 def test_a_loopback_address_in_disguise_is_not_contacted(host: str) -> None:
     with pytest.raises(HubUnavailable, match=r"not public|could not be looked up"):
-        ModelHub(f"http://{host}", transport=httpx2.MockTransport(contacted)).fetch("acme/m")
+        ModelHub(f"http://{host}", transport=httpx2.MockTransport(contacted)).fetch_model("acme/m")
 
 
 def test_a_mirror_in_a_network_that_is_allowed_is_asked() -> None:
@@ -87,9 +87,9 @@ def test_a_mirror_in_a_network_that_is_allowed_is_asked() -> None:
         transport, networks = httpx2.MockTransport(gives(LLAMA_8B_CONFIG)), [ip_network("10.20.0.0/16")]
         return ModelHub("https://mirror", networks=networks, transport=transport, resolve=lambda *_: [address])
 
-    assert hub("10.20.3.4").fetch("acme/m").config == LLAMA_8B_CONFIG
+    assert hub("10.20.3.4").fetch_model("acme/m").config == LLAMA_8B_CONFIG
     with pytest.raises(HubUnavailable, match="not public"):
-        hub("10.21.3.4").fetch("acme/m")
+        hub("10.21.3.4").fetch_model("acme/m")
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_mirror_in_a_network_that_is_allowed_is_asked() -> None:
 )
 def test_a_redirect_that_leads_nowhere_is_reported(location: str, says: str) -> None:
     with pytest.raises(HubUnavailable, match=says):
-        hub_of(lambda _: httpx2.Response(302, headers={"location": location} if location else {})).fetch("acme/m")
+        hub_of(lambda _: httpx2.Response(302, headers={"location": location} if location else {})).fetch_model("acme/m")
 
 
 def test_a_redirect_is_followed_and_its_target_checked() -> None:
@@ -121,23 +121,23 @@ def test_a_redirect_is_followed_and_its_target_checked() -> None:
 
         return handler
 
-    assert hub_of(moved("/cache/config.json")).fetch("acme/m").url == "https://hub.example/cache/config.json"
+    assert hub_of(moved("/cache/config.json")).fetch_model("acme/m").url == "https://hub.example/cache/config.json"
     with pytest.raises(HubUnavailable, match="unencrypted"):
-        hub_of(moved("http://hub.example/config.json")).fetch("acme/m")
+        hub_of(moved("http://hub.example/config.json")).fetch_model("acme/m")
     with pytest.raises(HubUnavailable, match="not plain http"):
-        hub_of(moved("file:///etc/passwd"), url="http://hub.example").fetch("acme/m")
+        hub_of(moved("file:///etc/passwd"), url="http://hub.example").fetch_model("acme/m")
     inside = ModelHub(
         "https://hub.example",
         transport=httpx2.MockTransport(moved("https://metadata.example/config.json")),
         resolve=lambda host, _: [PUBLIC] if host == "hub.example" else ["169.254.169.254"],
     )
     with pytest.raises(HubUnavailable, match="not public"):
-        inside.fetch("acme/m")
+        inside.fetch_model("acme/m")
 
 
 def test_endless_redirects_end() -> None:
     with pytest.raises(HubUnavailable, match="more than 3 times"):
-        hub_of(lambda _: httpx2.Response(302, headers={"location": "/again"})).fetch("acme/m")
+        hub_of(lambda _: httpx2.Response(302, headers={"location": "/again"})).fetch_model("acme/m")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_endless_redirects_end() -> None:
 )
 def test_what_the_hub_does_not_give_says_so(handler: Handler, error: type[Exception], says: str) -> None:
     with pytest.raises(error, match=says):
-        hub_of(handler).fetch("acme/m")
+        hub_of(handler).fetch_model("acme/m")
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_what_the_hub_does_not_give_says_so(handler: Handler, error: type[Except
 )
 def test_only_ids_are_asked_for(name: str) -> None:
     with pytest.raises(MissingModel, match="not an id"):
-        hub_of(gives({})).fetch(name)
+        hub_of(gives({})).fetch_model(name)
 
 
 def test_a_missing_model_is_not_asked_for_again_and_again() -> None:
@@ -196,7 +196,7 @@ def test_a_missing_model_is_not_asked_for_again_and_again() -> None:
     hub = hub_of(handler)
     for _ in range(3):
         with pytest.raises(MissingModel):
-            hub.fetch("acme/m")
+            hub.fetch_model("acme/m")
     assert len(asked) == 1
 
 
@@ -213,7 +213,7 @@ def test_a_model_that_the_hub_failed_at_is_left_alone_for_a_while(monkeypatch: p
         hub = hub_of(handler)
         for _ in range(3):
             with pytest.raises(HubUnavailable, match="answered 500"):
-                hub.fetch("acme/m")
+                hub.fetch_model("acme/m")
         assert len(asked) == times
 
 
@@ -226,9 +226,9 @@ def test_a_hub_that_is_down_costs_one_timeout_not_one_for_each_model() -> None:
 
     hub = hub_of(handler)
     with pytest.raises(HubUnavailable, match=r"did not answer \(ConnectTimeout"):
-        hub.fetch("acme/a")
+        hub.fetch_model("acme/a")
     with pytest.raises(HubUnavailable, match="a moment ago"):
-        hub.fetch("acme/b")
+        hub.fetch_model("acme/b")
     assert len(asked) == 1
 
 
@@ -243,7 +243,7 @@ def test_the_cache_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     hub = hub_of(handler)
     for name in ("acme/a", "acme/b", "acme/c", "acme/d", "acme/a"):
         with pytest.raises(MissingModel):
-            hub.fetch(name)
+            hub.fetch_model(name)
     assert len(asked) == 5
 
 
@@ -256,7 +256,7 @@ def test_a_look_up_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         return [PUBLIC]
 
     with pytest.raises(HubUnavailable, match="took longer"):
-        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=stuck).fetch("acme/m")
+        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=stuck).fetch_model("acme/m")
     ended.set()
 
 
@@ -290,7 +290,7 @@ def test_a_slow_hub_is_given_up(first: bytes, byte: bytes, monkeypatch: pytest.M
     with drips(first, byte) as url:
         began = time.monotonic()
         with pytest.raises(HubUnavailable, match=r"took longer|did not answer .RemoteProtocolError"):
-            ModelHub(url, networks=[ip_network("127.0.0.0/8")]).fetch("acme/m")
+            ModelHub(url, networks=[ip_network("127.0.0.0/8")]).fetch_model("acme/m")
         assert time.monotonic() - began < 1
 
 
@@ -306,11 +306,11 @@ def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessi
     store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
     with heard_by(Clock(10.0)):
         with pytest.raises(AwaitExternal) as wanted:
-            store.model("acme/Llama-Own")
+            store.find_model("acme/Llama-Own")
         assert engine.pool.checkedout() == 0
         going.set()
         wanted.value.awaited.result(10)
-        assert store.model("acme/Llama-Own").total_params == LLAMA_8B.total_params
+        assert store.find_model("acme/Llama-Own").total_params == LLAMA_8B.total_params
 
 
 @pytest.fixture
@@ -318,7 +318,7 @@ def sessions(tmp_path: Path) -> Iterator[sessionmaker[Session]]:
     engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seed(session)
+        seed_catalog(session)
     yield sessionmaker(engine)
     engine.dispose()
 
@@ -333,7 +333,7 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
 
     for _ in range(2):
         store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
-        assert store.model("acme/Llama-Own").total_params == LLAMA_8B.total_params
+        assert store.find_model("acme/Llama-Own").total_params == LLAMA_8B.total_params
     assert len(asked) == 1
     with sessions() as session:
         row = session.scalars(select(ModelRow).where(ModelRow.origin == "hub")).one()
@@ -342,8 +342,8 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
         assert row.as_of >= "2026-01-01"
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
-        assert seed(session) is True
-        assert count(session, ModelRow) == len(model_entries()) + 1
+        assert seed_catalog(session) is True
+        assert count_rows(session, ModelRow) == len(model_entries()) + 1
         assert session.scalars(select(ModelAliasRow.model).where(ModelAliasRow.alias == "acme-llama-own")).all() == [
             "acme/Llama-Own"
         ]
@@ -353,9 +353,9 @@ def test_a_fetched_model_is_kept_with_its_date_and_survives_a_reload(sessions: s
 def test_a_model_that_cannot_be_counted_is_not_kept(sessions: sessionmaker[Session]) -> None:
     store = CatalogStore(sessions, check_s=0.0, hub=hub_of(gives({"model_type": "quantum"})))
     with pytest.raises(UnreadableConfiguration, match="quantum"):
-        store.model("acme/strange")
+        store.find_model("acme/strange")
     with sessions() as session:
-        assert count(session, ModelRow) == len(model_entries())
+        assert count_rows(session, ModelRow) == len(model_entries())
 
 
 @pytest.mark.slow
@@ -364,16 +364,16 @@ def test_the_catalogue_is_asked_before_the_hub_and_similar_names_after(sessions:
         return httpx2.Response(404)
 
     store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
-    assert store.model("meta-llama/Llama-3.1-8B").total_params == LLAMA_8B.total_params
-    repackaged = store.model("somebody/Llama-3.1-8B-Instruct-AWQ")
+    assert store.find_model("meta-llama/Llama-3.1-8B").total_params == LLAMA_8B.total_params
+    repackaged = store.find_model("somebody/Llama-3.1-8B-Instruct-AWQ")
     assert repackaged.total_params == LLAMA_8B.total_params
     assert any("was read as meta-llama/Llama-3.1-8B-Instruct" in a for a in repackaged.assumed)
     with pytest.raises(UnknownModel, match="nor the model hub") as caught:
-        store.model("acme/nothing-like-it")
+        store.find_model("acme/nothing-like-it")
     assert "nearest" in caught.value.facts
 
 
 @pytest.mark.slow
 def test_without_a_hub_nothing_is_asked(sessions: sessionmaker[Session]) -> None:
     with pytest.raises(UnknownModel, match="in the catalog"):
-        CatalogStore(sessions, check_s=0.0).model("acme/nothing-like-it")
+        CatalogStore(sessions, check_s=0.0).find_model("acme/nothing-like-it")

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, inspect, text
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.queries import newest_version
-from app.catalog.seed import seed
+from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import EmptyCatalog, CatalogStore
 from app.db import Base, make_engine
 from tests.conftest import migrations_for, new_postgres_database, prepare
@@ -121,7 +121,7 @@ def test_what_was_stored_survives_going_down_and_up_and_the_catalogue_is_none_un
     with pytest.raises(EmptyCatalog):
         CatalogStore(sessionmaker(engine), check_s=0.0).market()
     with Session(engine) as session:
-        assert seed(session) is True
+        assert seed_catalog(session) is True
         assert newest_version(session) is not None
     assert checksum(engine, *FITTED) == fitted
     engine.dispose()

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from app.catalog.models import Models, load_models
-from app.catalog.names import containing, folded, format_slug, formats_in, squashed, without_file, split_name_words
+from app.catalog.names import models_containing, fold_name, format_slug, formats_in_name, squash_name, strip_file_suffix, split_name_words
 from app.catalog.seed import model_entries
 from app.db import make_engine
 from app.errors import AmbiguousModel, UnknownModel
@@ -46,34 +46,34 @@ def models(sqlite_url: str) -> Models:
 
 @pytest.mark.parametrize("typed", TYPED)
 def test_names_find_the_model_meant(models: Models, typed: str) -> None:
-    assert models.facts(typed)[0]["hf_id"] == TYPED[typed]
+    assert models.find_entry(typed)[0]["hf_id"] == TYPED[typed]
 
 
 def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(models: Models) -> None:
     for entry in model_entries():
         for name in (entry["hf_id"], *entry["aliases"]):
             for typed in (name, name.upper(), name.replace("-", " "), name.replace("-", "_")):
-                assert models.facts(typed)[0]["hf_id"] == entry["hf_id"], typed
+                assert models.find_entry(typed)[0]["hf_id"] == entry["hf_id"], typed
 
 
 def test_a_loose_reading_is_reported(models: Models) -> None:
-    assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in models.get("TheBloke/Llama-2-70B-AWQ").assumed)
-    assert not any("was read as" in a for a in models.get("meta-llama/Llama-2-70b-hf").assumed)
+    assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in models.find_architecture("TheBloke/Llama-2-70B-AWQ").assumed)
+    assert not any("was read as" in a for a in models.find_architecture("meta-llama/Llama-2-70b-hf").assumed)
 
 
 @pytest.mark.parametrize("typed", ["llama", "llama 70b", "qwen instruct", "bert"])
 def test_an_ambiguous_name_is_refused_with_the_choices(models: Models, typed: str) -> None:
     with pytest.raises(AmbiguousModel) as caught:
-        models.facts(typed)
+        models.find_entry(typed)
     choices = caught.value.facts["choices"]
     assert 2 <= len(choices) <= 8
     for choice in choices:
-        assert models.facts(choice)[0]["hf_id"] == choice
+        assert models.find_entry(choice)[0]["hf_id"] == choice
 
 
 def test_models_of_one_shape_are_no_ambiguity(models: Models) -> None:
     # gemma-2-9b and gemma-2-9b-it differ in no count
-    assert models.facts("gemma 9b")[0]["hf_id"] == "google/gemma-2-9b"
+    assert models.find_entry("gemma 9b")[0]["hf_id"] == "google/gemma-2-9b"
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_models_of_one_shape_are_no_ambiguity(models: Models) -> None:
 )
 def test_an_unknown_name_is_refused_with_the_nearest(models: Models, typed: str) -> None:
     with pytest.raises(UnknownModel) as caught:
-        models.facts(typed)
+        models.find_entry(typed)
     assert len(caught.value.facts["nearest"]) <= 5
 
 
 @given(st.text(max_size=60))
 def test_folding_is_stable(name: str) -> None:
-    assert folded(folded(name)) == folded(name)
-    assert not set(squashed(name)) & {"-", ":"}
-    assert without_file(without_file(name)) == without_file(name)
+    assert fold_name(fold_name(name)) == fold_name(name)
+    assert not set(squash_name(name)) & {"-", ":"}
+    assert strip_file_suffix(strip_file_suffix(name)) == strip_file_suffix(name)
 
 
 def test_words_are_letters_and_numbers_apart() -> None:
     assert split_name_words("Qwen2.5-7B Instruct") == {"qwen", "2.5", "7b", "instruct"}
-    assert containing("7b", [("llama-7b", "a")]) == []
-    assert containing("7B llama", [("llama-2-7b", "a"), ("llama-7b", "b"), ("llama-13b", "c")]) == ["b", "a"]
+    assert models_containing("7b", [("llama-7b", "a")]) == []
+    assert models_containing("7B llama", [("llama-2-7b", "a"), ("llama-7b", "b"), ("llama-13b", "c")]) == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_words_are_letters_and_numbers_apart() -> None:
     ],
 )
 def test_a_name_says_how_weights_are_stored(name: str, formats: tuple[str, ...]) -> None:
-    assert formats_in(name) == formats
+    assert formats_in_name(name) == formats
 
 
 def test_no_model_of_the_catalogue_says_a_format_by_its_id() -> None:
     for entry in model_entries():
-        assert formats_in(entry["hf_id"]) == () or any(
+        assert formats_in_name(entry["hf_id"]) == () or any(
             word in entry["hf_id"].lower() for word in ("fp8", "bf16", "int")
         )
 

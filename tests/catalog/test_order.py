@@ -9,8 +9,8 @@ from sqlalchemy import Engine, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from app.catalog.lists import LISTS, column_values, page
-from app.catalog.order import bytewise, ordered_by
+from app.catalog.lists import LISTS, column_values, list_page
+from app.catalog.order import bytewise, sort_key
 from app.catalog.queries import list_support
 from app.catalog.tables import ModelRow, OfferRow
 from app.db import make_engine
@@ -37,11 +37,11 @@ def walked(session: Session, what: str, limit: int) -> list[str]:
     """The keys of a list, page by page."""
     keys, after, of = list[str](), None, LISTS[what]
     while True:
-        rows, cursor = page(session, what, among={}, named=None, after=after, limit=limit)
+        rows, cursor = list_page(session, what, allowed_values={}, name_query=None, after=after, limit=limit)
         keys += [str(getattr(row, of.key.key)) for row in rows]
         if cursor is None:
             return keys
-        after = int(cursor) if of.counts else cursor
+        after = int(cursor) if of.has_integer_keys else cursor
 
 
 def test_pages_give_each_row_once_in_the_order_of_sqlite(english: Engine, sqlite_url: str) -> None:
@@ -62,4 +62,4 @@ def test_pages_give_each_row_once_in_the_order_of_sqlite(english: Engine, sqlite
 def test_texts_are_compared_by_bytes_and_numbers_as_they_are(english: Engine) -> None:
     assert str(bytewise(ModelRow.id).compile(english)) == '(models.id COLLATE "C")'
     assert str(bytewise(ModelRow.id)) == "models.id"
-    assert str(ordered_by(OfferRow.id).compile(english)) == "offers.id"
+    assert str(sort_key(OfferRow.id).compile(english)) == "offers.id"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import text
 
-from app.catalog.punchouts import KEPT, PunchoutStore
+from app.catalog.punchouts import RETENTION, PunchoutStore
 from app.db import Base, make_engine
 from tests.conftest import new_postgres_database
 
@@ -31,7 +31,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PunchoutSt
 
 
 def opened(store: PunchoutStore, payload: str = "1", now: datetime = NOW) -> str:
-    token = store.open("acme", payload, {"protocol": "oci"}, now=now, lasts=HOUR)
+    token = store.open("acme", payload, {"protocol": "oci"}, now=now, lifetime=HOUR)
     assert token is not None
     return token
 
@@ -43,7 +43,7 @@ def test_a_session_lasts_its_time(store: PunchoutStore) -> None:
     assert (found.buyer, found.facts, found.chosen) == ("acme", {"protocol": "oci"}, None)
     assert token not in (found.key, "")
     assert store.find(token, now=NOW + HOUR) is None
-    assert store.choose(token, "rec-1", now=NOW + HOUR) is None
+    assert store.record_choice(token, "rec-1", now=NOW + HOUR) is None
     assert store.find(token[:-1], now=NOW) is None
 
 
@@ -51,7 +51,7 @@ def test_one_of_many_orders_stands(store: PunchoutStore) -> None:
     token, seen = opened(store), list[str | None]()
 
     def choose(chosen: str) -> None:
-        after = store.choose(token, chosen, now=NOW)
+        after = store.record_choice(token, chosen, now=NOW)
         seen.append(None if after is None else after.chosen)
 
     threads = [threading.Thread(target=choose, args=(f"rec-{n}",)) for n in range(6)]
@@ -68,8 +68,8 @@ def test_one_of_many_orders_stands(store: PunchoutStore) -> None:
 
 def test_sessions_are_forgotten_some_time_after_their_end(store: PunchoutStore) -> None:
     token = opened(store)
-    store.choose(token, "rec-1", now=NOW)
-    assert store.open("acme", "1", {}, now=NOW, lasts=HOUR) is None
-    opened(store, "2", now=NOW + HOUR + KEPT + timedelta(seconds=1))
+    store.record_choice(token, "rec-1", now=NOW)
+    assert store.open("acme", "1", {}, now=NOW, lifetime=HOUR) is None
+    opened(store, "2", now=NOW + HOUR + RETENTION + timedelta(seconds=1))
     with store._engine.connect() as connection:
         assert connection.execute(text("SELECT payload FROM punchout_sessions")).scalars().all() == ["2"]

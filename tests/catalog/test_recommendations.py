@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from app.catalog import recommendations
 from app.catalog.filing import Filing
-from app.catalog.recommendations import HANDS, MOMENT_S, AnswerStore, Given, Kept
+from app.catalog.recommendations import THREADS, MOMENT_S, AnswerStore, AnswerCache, StoredAnswer
 from app.db import make_engine
 from app.errors import NotFound
 from tests.conftest import copied
@@ -28,10 +28,10 @@ def engine(sqlite_url: str, tmp_path: Path) -> Iterator[Engine]:
     made.dispose()
 
 
-def keep(store: AnswerStore, number: int) -> tuple[Kept, float]:
+def keep(store: AnswerStore, number: int) -> tuple[StoredAnswer, float]:
     """What became of an answer, and seconds until that was known."""
     began = time.monotonic()
-    kept = store.keep(
+    kept = store.store_answer(
         f"rec_{number:028x}", snapshot="s", request=b"{}", body=b"[%d]" % number, supply=b"{}", filing=FILING
     )
     return kept, time.monotonic() - began
@@ -39,17 +39,17 @@ def keep(store: AnswerStore, number: int) -> tuple[Kept, float]:
 
 def stored(store: AnswerStore, number: int) -> bytes | None:
     try:
-        return store.get(f"rec_{number:028x}")[0]
+        return store.get_answer(f"rec_{number:028x}")[0]
     except NotFound:
         return None
 
 
 def test_answers_reported_as_stored_are_stored(engine: Engine) -> None:
     store = AnswerStore(engine)
-    assert keep(store, 1)[0] == Kept(b"[1]", stored=True)
+    assert keep(store, 1)[0] == StoredAnswer(b"[1]", stored=True)
     assert stored(AnswerStore(engine), 1) == b"[1]"
-    assert store.known(f"rec_{1:028x}") == b"[1]"
-    assert store.known(f"rec_{2:028x}") is None
+    assert store.find_answer(f"rec_{1:028x}") == b"[1]"
+    assert store.find_answer(f"rec_{2:028x}") is None
 
 
 def test_a_database_that_hangs_delays_an_answer_by_a_moment(engine: Engine) -> None:
@@ -57,13 +57,13 @@ def test_a_database_that_hangs_delays_an_answer_by_a_moment(engine: Engine) -> N
     keep(store, 1)
     with outage.held():
         began = time.monotonic()
-        assert store.known(f"rec_{1:028x}") == b"[1]"  # remembered
+        assert store.find_answer(f"rec_{1:028x}") == b"[1]"  # remembered
         assert time.monotonic() - began < 0.1
-        assert store.known(f"rec_{2:028x}") is None
+        assert store.find_answer(f"rec_{2:028x}") is None
         assert time.monotonic() - began < LATE_S
         for number in (2, 3):  # somebody has waited in vain already
             kept, took = keep(store, number)
-            assert kept == Kept(b"[%d]" % number, stored=False)
+            assert kept == StoredAnswer(b"[%d]" % number, stored=False)
             assert took < 0.1
     until = time.monotonic() + 10
     while None in (stored(store, 2), stored(store, 3)) and time.monotonic() < until:
@@ -85,10 +85,10 @@ def test_a_lookup_without_a_waiting_caller_is_skipped(engine: Engine, monkeypatc
     outage, store = Outage(engine), AnswerStore(engine)
     with outage.held():
         for number in range(20):
-            assert store.known(f"rec_{number:028x}") is None
+            assert store.find_answer(f"rec_{number:028x}") is None
     monkeypatch.undo()
     assert keep(store, 99)[0].stored
-    assert outage.met <= HANDS + 3  # those that were under way, and the writing
+    assert outage.met <= THREADS + 3  # those that were under way, and the writing
 
 
 def test_more_writes_than_may_wait_are_dropped_and_reported(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,7 +103,7 @@ def test_more_writes_than_may_wait_are_dropped_and_reported(engine: Engine, monk
 
 
 def test_memory_of_answers_is_bounded() -> None:
-    given = Given(100)
+    given = AnswerCache(100)
     for number in range(50):
         given.put(str(number), bytes(10))
     assert sum(given.get(str(number)) is not None for number in range(50)) == 10

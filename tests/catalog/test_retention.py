@@ -14,10 +14,10 @@ from sqlalchemy import Engine, delete, select, text, update
 from sqlalchemy.orm import Session
 
 from app.catalog import retention
-from app.catalog.filing import UNFILED, Change, Filing, FilingRow, Status, StatusChangeRow, change_status, get_filing
+from app.catalog.filing import UNFILED, StatusUpdate, Filing, FilingRow, Status, StatusChangeRow, change_status, get_filing
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
-from app.catalog.retention import Keeping, Pruner, Some
+from app.catalog.retention import RetentionPolicy, Pruner, AnswerTotals
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
 from app.errors import UnknownRecommendation
@@ -52,20 +52,20 @@ def engine(empty: Engine) -> Iterator[Engine]:
     for n, identity in enumerate(IDS):
         filing = replace(NOBODYS, **FOR_EVER.get(n, {}))
         of: dict[str, Any] = {"snapshot": "s", "request": b"{}", "body": b"x" * (SIZE - 4), "supply": b"{}"}
-        assert store.keep(identity, **of, filing=filing).stored
+        assert store.store_answer(identity, **of, filing=filing).stored
     with Session(made) as session:
         for n, identity in enumerate(IDS):
             stored = {"stored_at": NOW - timedelta(days=len(IDS) - n)}
             session.execute(update(FilingRow).where(FilingRow.recommendation == identity).values(**stored))
-        change_status(session, get_filing(session, MOVED), Change(Status.SUPERSEDED, "me", superseded_by=SUCCESSOR))
+        change_status(session, get_filing(session, MOVED), StatusUpdate(Status.SUPERSEDED, "me", superseded_by=SUCCESSOR))
         session.commit()
         for status in (Status.APPROVED, Status.DRAFT):
-            change_status(session, get_filing(session, BACK_TO_DRAFT), Change(status, "me"))
+            change_status(session, get_filing(session, BACK_TO_DRAFT), StatusUpdate(status, "me"))
             session.commit()
     visits = PunchoutStore(made)
-    token = visits.open("b", "p", {}, now=NOW, lasts=timedelta(hours=1))
+    token = visits.open("b", "p", {}, now=NOW, lifetime=timedelta(hours=1))
     assert token is not None
-    visits.choose(token, f"{ORDERED}-1", now=NOW)
+    visits.record_choice(token, f"{ORDERED}-1", now=NOW)
     yield made
     with Session(made) as session:
         for table in (StatusChangeRow, FilingRow):
@@ -84,48 +84,48 @@ def left(engine: Engine) -> list[str]:
 
 
 def test_old_answers_are_deleted_unless_somebody_filed_them(engine: Engine) -> None:
-    pruner = Pruner(engine, Keeping(days=5, bytes=0))
-    assert pruner.surplus(now=NOW) == Some(2, 2 * SIZE)
+    pruner = Pruner(engine, RetentionPolicy(days=5, bytes=0))
+    assert pruner.count_surplus(now=NOW) == AnswerTotals(2, 2 * SIZE)
     assert left(engine) == IDS
-    assert pruner.prune(now=NOW, pause_s=0) == Some(2, 2 * SIZE)
+    assert pruner.prune_all(now=NOW, pause_s=0) == AnswerTotals(2, 2 * SIZE)
     assert left(engine) == IDS[2:]
-    assert Pruner(engine, Keeping(days=1, bytes=0)).prune(now=NOW + timedelta(days=99), pause_s=0).answers == 3
+    assert Pruner(engine, RetentionPolicy(days=1, bytes=0)).prune_all(now=NOW + timedelta(days=99), pause_s=0).answers == 3
     assert left(engine) == sorted(set(IDS) - set(GOES))
 
 
 def test_above_the_size_limit_the_oldest_answers_are_deleted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retention, "AT_ONCE", 1)
-    pruner = Pruner(engine, Keeping(days=0, bytes=5 * SIZE))
-    assert pruner.unfiled() == Some(7, 7 * SIZE)  # two of them are pointed to
-    assert pruner.surplus(now=NOW) == Some(2, 2 * SIZE)
-    assert pruner.prune(now=NOW, pause_s=0) == Some(2, 2 * SIZE)
+    pruner = Pruner(engine, RetentionPolicy(days=0, bytes=5 * SIZE))
+    assert pruner.count_unfiled() == AnswerTotals(7, 7 * SIZE)  # two of them are pointed to
+    assert pruner.count_surplus(now=NOW) == AnswerTotals(2, 2 * SIZE)
+    assert pruner.prune_all(now=NOW, pause_s=0) == AnswerTotals(2, 2 * SIZE)
     assert left(engine) == IDS[2:]
-    assert pruner.prune(now=NOW, pause_s=0) == Some()
+    assert pruner.prune_all(now=NOW, pause_s=0) == AnswerTotals()
 
 
 def test_without_limits_nothing_is_deleted_and_new_answers_never(engine: Engine) -> None:
-    assert Pruner(engine, Keeping(days=0, bytes=0)).prune(now=NOW, pause_s=0) == Some()
-    early = NOW - timedelta(days=len(IDS)) + retention.LEAST / 2
-    assert Pruner(engine, Keeping(days=0, bytes=1)).prune(now=early, pause_s=0) == Some()
+    assert Pruner(engine, RetentionPolicy(days=0, bytes=0)).prune_all(now=NOW, pause_s=0) == AnswerTotals()
+    early = NOW - timedelta(days=len(IDS)) + retention.MIN_AGE / 2
+    assert Pruner(engine, RetentionPolicy(days=0, bytes=1)).prune_all(now=early, pause_s=0) == AnswerTotals()
 
 
 def test_two_prune_commands_delete_each_answer_once(engine: Engine) -> None:
-    one, other = (Pruner(engine, Keeping(days=1, bytes=0)) for _ in range(2))
-    rows = one.prune_some(now=NOW + timedelta(days=9))
-    assert (rows.answers, other.prune(now=NOW + timedelta(days=9), pause_s=0).answers) == (5, 0)
+    one, other = (Pruner(engine, RetentionPolicy(days=1, bytes=0)) for _ in range(2))
+    rows = one.prune_batch(now=NOW + timedelta(days=9))
+    assert (rows.answers, other.prune_all(now=NOW + timedelta(days=9), pause_s=0).answers) == (5, 0)
 
 
 def test_a_pruned_answer_is_not_found_which_says_what_to_do(engine: Engine) -> None:
-    Pruner(engine, Keeping(days=1, bytes=0)).prune(now=NOW, pause_s=0)
+    Pruner(engine, RetentionPolicy(days=1, bytes=0)).prune_all(now=NOW, pause_s=0)
     with pytest.raises(UnknownRecommendation, match=r"may have been pruned: post its request again"):
-        AnswerStore(engine).get(IDS[0])
+        AnswerStore(engine).get_answer(IDS[0])
 
 
 def test_a_service_prunes_while_it_serves_requests_first_after_a_while(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "EVERY_S", 0.2)
-    pruner = Pruner(engine, Keeping(days=5, bytes=0))
+    pruner = Pruner(engine, RetentionPolicy(days=5, bytes=0))
     before = counted("headroom_pruned_answers_total")
     pruner.start()
     assert left(engine) == IDS

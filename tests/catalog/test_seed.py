@@ -10,9 +10,9 @@ from sqlalchemy import delete, select, update
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog import seed as seeding
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.models import load_models
-from app.catalog.queries import count, list_compared, list_spreads, load_snapshot, newest_version
+from app.catalog.queries import count_rows, list_compared, list_spreads, load_snapshot, newest_version
 from app.catalog.snapshot import EmptyCatalog, CatalogStore
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
@@ -26,11 +26,11 @@ def test_a_second_seed_changes_nothing(sqlite_url: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session:
         before = newest_version(session)
-        assert seeding.seed(session) is False
+        assert seeding.seed_catalog(session) is False
         assert newest_version(session) == before
-        assert count(session, AcceleratorRow) == rows_in("accelerators.csv")
-        assert count(session, SystemRow) == rows_in("systems.csv")
-        assert count(session, ModelRow) == rows_in("models.jsonl")
+        assert count_rows(session, AcceleratorRow) == rows_in("accelerators.csv")
+        assert count_rows(session, SystemRow) == rows_in("systems.csv")
+        assert count_rows(session, ModelRow) == rows_in("models.jsonl")
     engine.dispose()
 
 
@@ -39,14 +39,14 @@ def test_a_changed_catalogue_is_replaced_whole(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seeding.seed(session)
+        seeding.seed_catalog(session)
         session.execute(update(AcceleratorRow).where(AcceleratorRow.slug == "nvidia-l4").values(power_w=1.0))
         session.execute(delete(OfferRow).where(OfferRow.provider == "aws"))
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
-        assert seeding.seed(session) is True
+        assert seeding.seed_catalog(session) is True
         assert session.scalars(select(AcceleratorRow.power_w).where(AcceleratorRow.slug == "nvidia-l4")).one() == 72
-        assert count(session, OfferRow) == rows_in("offers.csv")
+        assert count_rows(session, OfferRow) == rows_in("offers.csv")
     engine.dispose()
 
 
@@ -56,12 +56,12 @@ def test_spreads_and_what_predictions_were_said_to_hold_come_out_as_the_files_ha
         spreads = {s.quantity: s for s in list_spreads(session)}
         compared = {(c.measurement, c.metric): c for c in list_compared(session)}
     engine.dispose()
-    for row in rows_of("spreads.csv"):
+    for row in read_rows("spreads.csv"):
         found = spreads[row["quantity"]]
         worse = [float(row[f"worse_p{percent}"]) for percent in (5, 10, 20, 50, 80, 90, 95)]
         assert (list(found.worse), found.rows) == (worse, int(row["rows"]))
         assert (found.alone, found.remote) == (float(row["alone"]), float(row["remote"]))
-    for row in list(rows_of("predictions.csv"))[::500]:
+    for row in list(read_rows("predictions.csv"))[::500]:
         known = compared[row["measurement"], row["metric"]]
         for name in ("sources_beside", "distance", "low", "high", "promised"):
             assert getattr(known, name) == float(row[name])
@@ -72,7 +72,7 @@ def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: py
     engine = make_engine(f"sqlite:///{tmp_path}/s.sqlite3")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seeding.seed(session)
+        seeding.seed_catalog(session)
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
 
@@ -81,10 +81,10 @@ def test_a_failing_seed_leaves_the_old_catalogue(tmp_path: Path, monkeypatch: py
 
     monkeypatch.setattr(seeding, "model_entries", broken)
     with Session(engine) as session, pytest.raises(RuntimeError):
-        seeding.seed(session)
+        seeding.seed_catalog(session)
     with Session(engine) as session:
-        assert count(session, AcceleratorRow) == rows_in("accelerators.csv")
-        assert count(session, OfferRow) == rows_in("offers.csv")
+        assert count_rows(session, AcceleratorRow) == rows_in("accelerators.csv")
+        assert count_rows(session, OfferRow) == rows_in("offers.csv")
         version = newest_version(session)
         assert version is not None
         assert version[1] == "older"
@@ -119,7 +119,7 @@ def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{path}")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seeding.seed(session)
+        seeding.seed_catalog(session)
     store = CatalogStore(sessionmaker(engine), check_s=0)
     before = store.market()
     Base.metadata.drop_all(engine)
@@ -132,13 +132,13 @@ def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/n.sqlite3")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seeding.seed(session)
+        seeding.seed_catalog(session)
     store = CatalogStore(sessionmaker(engine), check_s=0)
     before = store.market()
     with Session(engine) as session:
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
-        seeding.seed(session)
+        seeding.seed_catalog(session)
     assert store.market() is not before
     assert store.market().version == before.version
     engine.dispose()
@@ -159,14 +159,14 @@ def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
 def test_models_are_found_as_people_type_them(sqlite_url: str, typed: str, model: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session:
-        assert load_models(session).get(typed).name == model
+        assert load_models(session).find_architecture(typed).name == model
     engine.dispose()
 
 
 def test_an_unknown_model_names_the_nearest(sqlite_url: str) -> None:
     engine = make_engine(sqlite_url)
     with Session(engine) as session, pytest.raises(UnknownModel) as caught:
-        load_models(session).get("llama-3.1-80b-instruct")
+        load_models(session).find_architecture("llama-3.1-80b-instruct")
     assert any("llama-3.1" in name for name in caught.value.facts["nearest"])
     engine.dispose()
 
@@ -175,7 +175,7 @@ def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/a.sqlite3")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
-        seeding.seed(session)
+        seeding.seed_catalog(session)
         from app.catalog.tables import ModelAliasRow  # noqa: PLC0415
 
         session.add_all(
@@ -186,7 +186,7 @@ def test_an_ambiguous_alias_is_refused_with_the_choices(tmp_path: Path) -> None:
         )
         session.commit()
         with pytest.raises(AmbiguousModel) as caught:
-            load_models(session).get("The Model")
+            load_models(session).find_architecture("The Model")
     assert caught.value.facts["choices"] == ["openai-community/gpt2", "tiiuae/falcon-7b"]
     engine.dispose()
 

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from app.catalog.files import rows_of
+from app.catalog.files import read_rows
 from app.catalog.slices import slice_values
 from app.sizing.hardware.slices import Profile, Slice, slicings_by_accelerator
 
-ROWS = [slice_values(row) for row in rows_of("slices.csv")]
+ROWS = [slice_values(row) for row in read_rows("slices.csv")]
 SLICINGS = slicings_by_accelerator(
     Profile(
         row["accelerator"],
@@ -29,7 +29,7 @@ def test_every_row_has_a_source_a_date_and_the_name_of_its_parts() -> None:
 
 
 def test_every_card_that_is_cut_is_in_the_catalogue_and_its_whole_has_its_memory() -> None:
-    memory_gb = {row["slug"]: float(row["memory_gb"] or 0) for row in rows_of("accelerators.csv")}
+    memory_gb = {row["slug"]: float(row["memory_gb"] or 0) for row in read_rows("accelerators.csv")}
     for slug, slicing in SLICINGS.items():
         whole = next(s for s in slicing.slices if s.memory == slicing.memory)
         named_gb = float(slicing.profile_name(whole).split(".")[1].removesuffix("gb"))

@@ -46,20 +46,20 @@ def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str
     folder = tmp_path / "later"
     engine = make_engine(f"sqlite:///{folder}/own.sqlite3")
     store = CatalogStore(sessionmaker(engine), check_s=0.1)
-    keeping = threading.Thread(target=store.keep)
+    keeping = threading.Thread(target=store.refresh_periodically)
     keeping.start()
     try:
-        assert soon(lambda: not store.standing().loading)
-        assert store.standing().market is None
-        assert "does not answer" in store.standing().why_not
+        assert soon(lambda: not store.catalog_status().is_loading)
+        assert store.catalog_status().market is None
+        assert "does not answer" in store.catalog_status().problem
         with pytest.raises(DatabaseError):
             store.market()
         folder.mkdir()
         copied(sqlite_url, folder / "own.sqlite3")
-        assert soon(lambda: store.standing().market)
-        assert store.standing().why_not == ""
+        assert soon(lambda: store.catalog_status().market)
+        assert store.catalog_status().problem == ""
     finally:
-        store.end()
+        store.stop_refreshing()
         keeping.join()
         engine.dispose()
 
@@ -83,7 +83,7 @@ def test_a_newer_catalog_is_built_in_the_background(engine: Engine, monkeypatch:
         assert building.wait(10)
         began = time.monotonic()
         assert store.market() is old
-        assert store.model("llama-3.1-8b").name
+        assert store.find_model("llama-3.1-8b").name
         assert time.monotonic() - began < 0.5
     finally:
         go_on.set()
@@ -127,12 +127,12 @@ def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None
     market = store.market()
     with outage.refused():
         for entry in model_entries()[::25]:
-            assert store.identity(entry["hf_id"]) == entry["hf_id"]
-            store.model(entry["hf_id"])
+            assert store.model_identity(entry["hf_id"]) == entry["hf_id"]
+            store.find_model(entry["hf_id"])
         assert store.market() is market
-        assert "does not answer" in store.standing().why_not
+        assert "does not answer" in store.catalog_status().problem
     store.market()
-    assert store.standing().why_not == ""
+    assert store.catalog_status().problem == ""
 
 
 def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
@@ -141,4 +141,4 @@ def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
     store = CatalogStore(sessionmaker(engine), check_s=0.0)
     with pytest.raises(EmptyCatalog):
         store.market()
-    assert "headroom prepare" in store.standing().why_not
+    assert "headroom prepare" in store.catalog_status().problem

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from app.catalog.retention import Some
+from app.catalog.retention import AnswerTotals
 from app.cli import cli
 from app.command.prune import format_amount
 
@@ -28,5 +28,5 @@ def test_a_database_that_is_not_prepared_is_one_sentence(tmp_path: Path, monkeyp
 
 
 def test_amounts_are_written_as_people_say_them() -> None:
-    assert format_amount(Some(1, 60_000)) == "1 answer (0.1 MB)"
-    assert format_amount(Some(1200, 72_000_000)) == "1,200 answers (72.0 MB)"
+    assert format_amount(AnswerTotals(1, 60_000)) == "1 answer (0.1 MB)"
+    assert format_amount(AnswerTotals(1200, 72_000_000)) == "1,200 answers (72.0 MB)"

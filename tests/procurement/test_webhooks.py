@@ -21,7 +21,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from app.api.schemas.notices import Notice
-from app.catalog.outbox import EVENTS, STATUS, STORED, WAITS, DeliveryRow, DeliveryStore, Outbox
+from app.catalog.outbox import EVENTS, STATUS, STORED, RETRY_WAITS, DeliveryRow, DeliveryStore, Outbox
 from app.cli import cli
 from app.config import Settings
 from app.db import make_engine
@@ -85,7 +85,7 @@ def note(engine: Engine, *webhooks: Webhook, kind: str = STORED, many: int = 1) 
     outbox = Outbox({webhook.name: webhook.events for webhook in webhooks})
     with engine.begin() as connection:
         for number in range(many):
-            outbox.note(connection, kind, {"id": f"rec_{number}"}, now=datetime.now(UTC) - timedelta(seconds=1))
+            outbox.record_event(connection, kind, {"id": f"rec_{number}"}, now=datetime.now(UTC) - timedelta(seconds=1))
 
 
 def courier(engine: Engine, receiver: Receiver, *webhooks: Webhook) -> Courier:
@@ -111,7 +111,7 @@ def test_a_notice_is_signed_and_gone_once_it_arrived(engine: Engine) -> None:
     assert not verified("whsec_" + "b3RoZXI=" * 4, headers, sent.content)
     assert not verified(SECRET, {**headers, "webhook-id": "evt_other"}, sent.content)
     assert not verified(SECRET, {**headers, "webhook-timestamp": "1600000000"}, sent.content)
-    assert DeliveryStore(engine).waiting() == (0, 0)
+    assert DeliveryStore(engine).count_pending() == (0, 0)
 
 
 def test_endpoints_get_the_events_they_asked_for(engine: Engine) -> None:
@@ -138,28 +138,28 @@ def test_what_did_not_arrive_is_tried_again_under_its_id(engine: Engine, trouble
 
 def test_waits_grow_and_end_in_a_dead_letter_that_can_be_revived(engine: Engine) -> None:
     note(engine, ERP)
-    sends, store = courier(engine, Receiver(*[503] * (len(WAITS) + 1))), DeliveryStore(engine)
-    assert list(WAITS) == sorted(WAITS)
-    for wait in WAITS:
+    sends, store = courier(engine, Receiver(*[503] * (len(RETRY_WAITS) + 1))), DeliveryStore(engine)
+    assert list(RETRY_WAITS) == sorted(RETRY_WAITS)
+    for wait in RETRY_WAITS:
         sends.deliver_due()
         with engine.connect() as connection:
             due = connection.execute(text("SELECT due_at FROM deliveries")).scalar_one()
         left = datetime.fromisoformat(due).replace(tzinfo=UTC) - datetime.now(UTC)
         assert wait - timedelta(seconds=10) < left <= wait
         due_again(engine)
-    assert store.waiting() == (1, 0)
+    assert store.count_pending() == (1, 0)
     sends.deliver_due()
-    assert store.waiting() == (0, 1)
+    assert store.count_pending() == (0, 1)
     due_again(engine)
     assert sends.deliver_due() == (0, 0)
-    assert store.revive(now=datetime.now(UTC) - timedelta(seconds=1)) == 1
+    assert store.revive_dead(now=datetime.now(UTC) - timedelta(seconds=1)) == 1
     assert sends.deliver_due() == (1, 0)
 
 
 def test_who_is_gone_is_not_asked_again(engine: Engine) -> None:
     note(engine, ERP)
     courier(engine, Receiver(410)).deliver_due()
-    assert DeliveryStore(engine).waiting() == (0, 1)
+    assert DeliveryStore(engine).count_pending() == (0, 1)
 
 
 def test_an_endpoint_that_is_down_holds_up_no_other(engine: Engine) -> None:
@@ -173,9 +173,9 @@ def test_an_endpoint_that_is_down_holds_up_no_other(engine: Engine) -> None:
 def test_what_a_process_held_when_it_died_is_taken_up(engine: Engine) -> None:
     note(engine, ERP)
     store, now = DeliveryStore(engine), datetime.now(UTC)
-    assert store.claim(["erp"], now=now) is not None  # and no more is heard of it
-    assert store.claim(["erp"], now=now + timedelta(seconds=59)) is None
-    again = store.claim(["erp"], now=now + timedelta(seconds=61))
+    assert store.claim_due(["erp"], now=now) is not None  # and no more is heard of it
+    assert store.claim_due(["erp"], now=now + timedelta(seconds=59)) is None
+    again = store.claim_due(["erp"], now=now + timedelta(seconds=61))
     assert again is not None
 
 
@@ -183,15 +183,15 @@ def test_who_comes_back_late_takes_nothing_away(engine: Engine) -> None:
     """A number is given out again once it is free: what has it now is another notice."""
     note(engine, ERP)
     store, now = DeliveryStore(engine), datetime.now(UTC)
-    late = store.claim(["erp"], now=now)
-    other = store.claim(["erp"], now=now + timedelta(minutes=2))
+    late = store.claim_due(["erp"], now=now)
+    other = store.claim_due(["erp"], now=now + timedelta(minutes=2))
     assert late is not None
     assert other is not None
-    store.delivered(other)
+    store.mark_delivered(other)
     note(engine, ERP)
-    store.delivered(late)
-    store.failed(late, "late", now=now)
-    (following,) = [store.claim(["erp"], now=now)]
+    store.mark_delivered(late)
+    store.mark_failed(late, "late", now=now)
+    (following,) = [store.claim_due(["erp"], now=now)]
     assert following is not None
     assert (following.id, following.tries) == (late.id, 0)
 
@@ -199,9 +199,9 @@ def test_who_comes_back_late_takes_nothing_away(engine: Engine) -> None:
 def test_an_event_stands_or_falls_with_what_happened(engine: Engine) -> None:
     outbox = Outbox({"erp": EVENTS})
     with pytest.raises(ZeroDivisionError), engine.begin() as connection:
-        outbox.note(connection, STORED, {"id": "rec_0"}, now=datetime.now(UTC))
+        outbox.record_event(connection, STORED, {"id": "rec_0"}, now=datetime.now(UTC))
         raise ZeroDivisionError
-    assert DeliveryStore(engine).waiting() == (0, 0)
+    assert DeliveryStore(engine).count_pending() == (0, 0)
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])

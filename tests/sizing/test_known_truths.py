@@ -43,7 +43,7 @@ def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Catalog) -> Non
 
 
 def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Catalog, snapshots: CatalogStore) -> None:
-    workload = replace(IDLE, model=snapshots.model("deepseek-ai/DeepSeek-V3"))
+    workload = replace(IDLE, model=snapshots.find_model("deepseek-ai/DeepSeek-V3"))
     layout = {"tensor_parallel": 8, "weight_format": "fp8", "engine": "vllm"}
     assert fits(market, workload, accelerator="nvidia-h200-sxm-141gb", **layout)
     assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", **layout)
@@ -62,7 +62,7 @@ def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
 ) -> None:
     workload = replace(
         PRETRAIN,
-        model=snapshots.model("mistralai/Mistral-7B-v0.1"),
+        model=snapshots.find_model("mistralai/Mistral-7B-v0.1"),
         phase="fine_tuning",
         units=2e8,
         global_batch=32,
@@ -113,7 +113,7 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
 ) -> None:
     workload = replace(
         PRETRAIN,
-        model=snapshots.model("meta-llama/Llama-3.1-405B"),
+        model=snapshots.find_model("meta-llama/Llama-3.1-405B"),
         units=15.6e12,
         units_per_sequence=8192.0,
         global_batch=2048,
@@ -173,7 +173,7 @@ def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
     market: Catalog, snapshots: CatalogStore, tokens: int
 ) -> None:
     """A Xeon does not embed 95,000 sentences a second, whatever its matrix units promise."""
-    model = snapshots.model("sentence-transformers/all-MiniLM-L6-v2")
+    model = snapshots.find_model("sentence-transformers/all-MiniLM-L6-v2")
     texts = replace(
         IDLE, model=model, load=Load.OFFLINE, in_flight=0.0, input_tokens=Lengths(tokens), output_tokens=Lengths(0)
     )
@@ -191,7 +191,7 @@ def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
 
 def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Catalog, snapshots: CatalogStore) -> None:
     for name in ("BAAI/bge-m3", "stabilityai/stable-diffusion-xl-base-1.0"):
-        asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
+        asked = replace(IDLE, model=snapshots.find_model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
         found = recommend_hardware(Question(asked), market).recommendations
         assert {r.estimate.deployment.weight_format for r in found} <= {"bf16", "fp16", "fp32"}
 
@@ -209,7 +209,7 @@ def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
     market: Catalog, snapshots: CatalogStore, name: str, run: str, not_run: str
 ) -> None:
     """The others are judged where they are named."""
-    asked = replace(IDLE, model=snapshots.model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
+    asked = replace(IDLE, model=snapshots.find_model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
     deployed = Deployment("nvidia-l4", replicas=1, spare_replicas=0)
     assert estimate_deployment(Question(asked), deployed, market).deployment.engine == run
     named = estimate_deployment(Question(asked), replace(deployed, engine=not_run), market)

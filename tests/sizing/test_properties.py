@@ -279,7 +279,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(
         names = session.scalars(select(ModelRow.id).order_by(ModelRow.id)).all()
     engine.dispose()
     for name in names:
-        model: ModelArchitecture = snapshots.model(name)
+        model: ModelArchitecture = snapshots.find_model(name)
         context = float(min(512, model.max_context_tokens or 512))
         workload = replace(
             CHAT,

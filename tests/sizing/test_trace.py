@@ -46,7 +46,7 @@ DRAFTED = Speculative(DraftMethod.EAGLE, 3, 0.7)
 
 
 def model_named(snapshots: CatalogStore, name: str) -> ModelArchitecture:
-    return {"8b": LLAMA_8B, "70b": LLAMA_70B}.get(name) or snapshots.model(name)
+    return {"8b": LLAMA_8B, "70b": LLAMA_70B}.get(name) or snapshots.find_model(name)
 
 
 def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:

@@ -22,7 +22,7 @@ from app.api.schemas import catalog as wire
 from app.api.schemas.inspect import InspectResponse, inspection_json
 from app.api.schemas.model import ImageSize
 from app.api.schemas.requests import InspectRequest
-from app.catalog.lists import LISTS, page
+from app.catalog.lists import LISTS, list_page
 from app.catalog.snapshot import CatalogStore
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.counts import example_contexts
@@ -59,12 +59,12 @@ def _list_response(
     directory = catalog_store.directory()
     given = filters.model_dump(exclude={"limit", "cursor", "q"})
     search = getattr(filters, "q", None)
-    last = decode_cursor(filters.cursor, whole=LISTS[what].counts)
+    last = decode_cursor(filters.cursor, whole=LISTS[what].has_integer_keys)
     with sessions() as session:
         among = resolve_filters(session, what, given, directory)
         if what == "accelerators" and search is not None:
-            among["slug"], search = directory.searched(search), None
-        rows, following = page(session, what, among=among, named=search, after=last, limit=filters.limit)
+            among["slug"], search = directory.search_accelerators(search), None
+        rows, following = list_page(session, what, allowed_values=among, name_query=search, after=last, limit=filters.limit)
         items = [convert(r) for r in rows]
     return page_response(items, following)
 

@@ -18,7 +18,7 @@ from app.api.problems import unknown_cursor
 from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import filing as wire
 from app.api.sized import json_bytes
-from app.catalog.filing import FilingRow, change_status, get_filing, in_utc, list_changes, list_filings
+from app.catalog.filing import FilingRow, change_status, get_filing, to_utc, list_changes, list_filings
 
 router = APIRouter(tags=["filing"])
 AnswerId = Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")]
@@ -83,13 +83,13 @@ def change_recommendation(
         filing.check_if_match(if_match, wire.status_etag(row))
         change_status(session, row, change)
         session.refresh(row)
-        outbox.note_status(session, row, change)
+        outbox.record_status_change(session, row, change)
         body, tag = wire.status_json(row, list_changes(session, id)), wire.status_etag(row)
     return Response(json_bytes(body), media_type="application/json", headers={"ETag": tag})
 
 
 def _cursor_key(row: FilingRow) -> str:
-    return f"{in_utc(row.stored_at).isoformat()} {row.recommendation}"
+    return f"{to_utc(row.stored_at).isoformat()} {row.recommendation}"
 
 
 def _decode_position(cursor: str | None) -> tuple[datetime, str] | None:
@@ -101,6 +101,6 @@ def _decode_position(cursor: str | None) -> tuple[datetime, str] | None:
         return None
     stored_at, _, identity = last.partition(" ")
     try:
-        return in_utc(datetime.fromisoformat(stored_at)), identity
+        return to_utc(datetime.fromisoformat(stored_at)), identity
     except (ValueError, OverflowError):
         raise unknown_cursor() from None

@@ -42,7 +42,7 @@ def get_deployment(
     are
     generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
-    body, supply = answers.whole(id)
+    body, supply = answers.get_answer_and_supply(id)
     option = option_of(orjson.loads(body), orjson.loads(supply), asked.rank)
     made = handoff(option, asked.target, asked.engine_version)
     if asked.file is None:

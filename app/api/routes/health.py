@@ -49,13 +49,13 @@ async def readyz(request: Request, catalog_store: Snapshots) -> Response:
         detail = "This process is shutting down and accepts no new requests."
         return problem_response(503, code="draining", detail=detail, headers={"Retry-After": "2"})
     for _ in range(STARTUP_CHECKS):
-        if not catalog_store.standing().loading:
+        if not catalog_store.catalog_status().is_loading:
             break
         await asyncio.sleep(STARTUP_CHECK_INTERVAL_S)
-    standing = catalog_store.standing()
-    if standing.market is None or standing.why_not:
-        log.warning("not_ready", cause=standing.why_not)
-        detail = f"The catalog is not ready: {standing.why_not}."
+    standing = catalog_store.catalog_status()
+    if standing.market is None or standing.problem:
+        log.warning("not_ready", cause=standing.problem)
+        detail = f"The catalog is not ready: {standing.problem}."
         return problem_response(503, code="not-ready", detail=detail, headers={"Retry-After": "2"})
     state = {"status": "ready", "snapshot": standing.market.version, "prices_as_of": standing.market.prices_as_of}
     return JSONResponse(state)

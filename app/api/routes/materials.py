@@ -59,7 +59,7 @@ def get_bill_of_materials(
     decision
     memo with a quote request. The bill is generated from the stored answer, so later price changes do not affect it.
     """
-    body, supply = (orjson.loads(kept) for kept in answers.whole(id))
+    body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(id))
     settlement = asked.to_settlement()
     bill = bill_of(body, supply, asked.rank, settlement)
     if asked.format == "html":

@@ -88,7 +88,7 @@ def get_recommendation_by_id(
     id: Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")], answers: Answers
 ) -> Response:
     """Returns the stored answer unchanged. Last-Modified is the time at which it was first stored."""
-    body, stored_at = answers.get(id)
+    body, stored_at = answers.get_answer(id)
     headers = {
         "Last-Modified": format_datetime(stored_at, usegmt=True),
         "ETag": f'"{id}"',

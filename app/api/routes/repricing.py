@@ -51,7 +51,7 @@ async def post_reprice(
 
 def compute_repricing(identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
-    stored, supply = (orjson.loads(kept) for kept in answers.whole(identity))
+    stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
     directory = catalog_store.directory()
     machines = {}
     if stored["recommendations"] or rank > 1:

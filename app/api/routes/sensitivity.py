@@ -56,7 +56,7 @@ def cheaper_patterns(asker: RequestProbe) -> tuple[list[Saving], int]:
 
 def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: CatalogStore) -> Response:
     """Computes the breakpoints, stable ranges and savings of a stored answer."""
-    stored = orjson.loads(answers.get(identity)[0])
+    stored = orjson.loads(answers.get_answer(identity)[0])
     request = load_stored_request(stored)
     directory = catalog_store.directory()
     asker = RequestProbe(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))

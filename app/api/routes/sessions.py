@@ -16,8 +16,8 @@ from app.api.deps import Answers, OptionalDesk, ShortSlot, Sessions, Snapshots, 
 from app.api.kinds import problem_kinds
 from app.api.problems import InvalidBody, MalformedRequest, error_message
 from app.api.routes.recommendations import compute_recommendation
-from app.catalog.filing import Sought, Status, list_filings
-from app.catalog.punchouts import Visit
+from app.catalog.filing import FilingFilter, Status, list_filings
+from app.catalog.punchouts import PunchoutVisit
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
 from app.db import DatabaseError
@@ -105,9 +105,9 @@ def show_session(desk: Desk | None, token: str, answers: AnswerStore, sessions: 
     return private_page(text, content_policy=content_policy)
 
 
-def _render_start_page(visit: Visit, token: str, sessions: Sessions, fields: Fields, wrong: str = "") -> str:
+def _render_start_page(visit: PunchoutVisit, token: str, sessions: Sessions, fields: Fields, wrong: str = "") -> str:
     label, reference, cost_centre = (fields.get(name) or None for name in FILING_LABELS)
-    sought = Sought(label=label, reference=reference, cost_centre=cost_centre)
+    sought = FilingFilter(label=label, reference=reference, cost_centre=cost_centre)
     with sessions() as session:
         rows, _ = list_filings(session, sought, after=None, limit=MAX_LISTED)
         standing = [row for row in rows if row.status != Status.SUPERSEDED]
@@ -116,7 +116,7 @@ def _render_start_page(visit: Visit, token: str, sessions: Sessions, fields: Fie
 
 def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bill]]:
     """Returns a stored answer and the bills of its ranks."""
-    body, supply = (orjson.loads(kept) for kept in answers.whole(named))
+    body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(named))
     ranks = range(1, len(body["recommendations"]) + 1)
     return body, [bill_of(body, supply, rank, Settlement()) for rank in ranks]
 
@@ -126,7 +126,7 @@ def hand_over_basket(desk: Desk | None, token: str, answers: AnswerStore, fields
     bill = None
     if "recommendation" in fields:
         rank = fields.get("rank", "1")
-        body, supply = (orjson.loads(kept) for kept in answers.whole(fields["recommendation"]))
+        body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(fields["recommendation"]))
         bill = bill_of(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else 0, Settlement())
     form, buyer = _require_desk(desk).taken(token, bill, now=datetime.now(UTC))
     return private_page(handover_page(form), content_policy=policy(buyer.hosts, form.address))

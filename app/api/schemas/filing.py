@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from app.api.schemas.base import Component, ResponseModel, RequestModel, PrintableText, require_printable, with_examples
 from app.api.schemas.catalog import Page
-from app.catalog.filing import NEXT, Change, FilingRow, Status, StatusChangeRow, in_utc
+from app.catalog.filing import ALLOWED_TRANSITIONS, StatusUpdate, FilingRow, Status, StatusChangeRow, to_utc
 
 StatusName = Annotated[Literal["draft", "approved", "ordered", "superseded"], Component("Status")]
 Note = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(require_printable)]
@@ -33,7 +33,7 @@ CHANGE_EXAMPLE = {"status": "approved", "at": "2026-11-21T09:30:00Z", "by": "J. 
 def _parse_time(text: Any) -> Any:
     """Parses a date or time in ISO 8601. A date means midnight; a time without a zone is UTC."""
     try:
-        return in_utc(datetime.fromisoformat(text))
+        return to_utc(datetime.fromisoformat(text))
     except (TypeError, ValueError, OverflowError):
         raise ValueError("must be a date or time, such as 2026-11-20 or 2026-11-20T08:00:00Z") from None
 
@@ -120,8 +120,8 @@ class StatusChange(RequestModel):
             raise ValueError("superseded_by requires status superseded")
         return self
 
-    def to_change(self) -> Change:
-        return Change(Status(self.status), self.by, self.note, self.superseded_by)
+    def to_change(self) -> StatusUpdate:
+        return StatusUpdate(Status(self.status), self.by, self.note, self.superseded_by)
 
 
 def status_etag(row: FilingRow) -> str:
@@ -154,8 +154,8 @@ def status_json(row: FilingRow, changes: Sequence[StatusChangeRow]) -> dict[str,
         | {name: value for name in ("note", "superseded_by") if (value := getattr(c, name)) is not None}
         for c in changes
     ]
-    return {**filed_json(row), "next": list(NEXT[Status(row.status)]), "history": history}
+    return {**filed_json(row), "next": list(ALLOWED_TRANSITIONS[Status(row.status)]), "history": history}
 
 
 def _format_time(moment: datetime) -> str:
-    return in_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return to_utc(moment).isoformat(timespec="seconds").replace("+00:00", "Z")

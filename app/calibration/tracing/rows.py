@@ -12,7 +12,7 @@ from typing import Any
 
 from app.calibration.tracing.setups import GIB_BYTES, MOMENTS, PARTS, Setup, Traced
 from app.calibration.tracing.shapes import shape_of
-from app.catalog.files import data_text
+from app.catalog.files import read_data_file
 
 # Models of the grid that are not in the catalog.
 OTHER_CONFIGS: Mapping[str, Mapping[str, Any]] = {
@@ -40,7 +40,7 @@ COLUMNS = (
 @cache
 def configs() -> Mapping[str, Mapping[str, Any]]:
     """Model configurations by model ID."""
-    entries = (json.loads(line) for line in data_text("models.jsonl").splitlines() if line)
+    entries = (json.loads(line) for line in read_data_file("models.jsonl").splitlines() if line)
     return {**{entry["hf_id"]: entry["config"] for entry in entries}, **OTHER_CONFIGS}
 
 

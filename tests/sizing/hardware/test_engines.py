@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.catalog.names import engine_slug, folded
+from app.catalog.names import engine_slug, fold_name
 from app.sizing.hardware.engines import ALIASES, ENGINES, engine_named, engine_rank
 from app.sizing.hardware.engines.fronts import FRONTS
 
@@ -47,7 +47,7 @@ def test_names_are_given_once() -> None:
 
 
 def test_aliases_are_written_as_names_fold() -> None:
-    assert [alias for alias in ALIASES if folded(alias) != alias] == []
+    assert [alias for alias in ALIASES if fold_name(alias) != alias] == []
     typed = {
         "TensorRT-LLM": "tensorrt-llm",
         "TEI": "text-embeddings-inference",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.catalog.architectures import architecture_of
+from app.catalog.architectures import entry_architecture
 from app.catalog.seed import model_entries
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelKind
@@ -171,14 +171,14 @@ def test_every_registered_total_is_reproduced_or_taken_from_the_registry() -> No
     wrong = [
         i
         for i, e in ENTRIES.items()
-        if e["modality"] != "diffusion" and architecture_of(e).total_params != e["total_params"]
+        if e["modality"] != "diffusion" and entry_architecture(e).total_params != e["total_params"]
     ]
     assert wrong == []
 
 
 def test_most_token_models_have_a_closed_form_equal_to_the_registry() -> None:
     token_models = [e for e in ENTRIES.values() if e["modality"] in ("text", "embedding", "reranker")]
-    closed = [e for e in token_models if architecture_of(e).source.startswith("closed form")]
+    closed = [e for e in token_models if entry_architecture(e).source.startswith("closed form")]
     assert len(closed) > 0.9 * len(token_models)
 
 
@@ -260,7 +260,7 @@ def test_active_never_exceeds_total_in_a_mixture(experts: int, per_token: int, w
 
 def test_parts_sum_to_the_total_in_every_catalogue_model() -> None:
     for entry in ENTRIES.values():
-        model = architecture_of(entry)
+        model = entry_architecture(entry)
         assert sum(model.parts.values()) == model.total_params
         assert model.linear_params <= model.total_params
         assert model.kind in ModelKind

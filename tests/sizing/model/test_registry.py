@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.catalog.architectures import architecture_of
+from app.catalog.architectures import entry_architecture
 from app.catalog.seed import model_entries
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import is_known_type, read_architecture
@@ -100,7 +100,7 @@ def test_cache_state_and_multiplied_elements_equal_the_registry(name: str) -> No
 def test_networks_without_a_closed_form_keep_their_counted_parameters() -> None:
     for name, entry in ENTRIES.items():
         if name not in CLOSED:
-            model = architecture_of(entry)
+            model = entry_architecture(entry)
             assert model.total_params - model.parts.get(Part.ENCODER_TOWER.value, 0) == entry["total_params"], name
 
 

@@ -41,7 +41,7 @@ def test_more_accelerators_take_larger_models(market: Catalog) -> None:
 def test_nothing_to_maximize_is_said(market: Catalog, snapshots: CatalogStore) -> None:
     with pytest.raises(Conflict, match="samples"):
         resnet = replace(
-            WORKLOAD, model=snapshots.model("microsoft/resnet-50"), units_per_sequence=1.0, global_batch=256
+            WORKLOAD, model=snapshots.find_model("microsoft/resnet-50"), units_per_sequence=1.0, global_batch=256
         )
         asked(market, resnet, maximize="sequence_length", accelerators_per_replica=8)
     with pytest.raises(Conflict, match="Nothing fits"):

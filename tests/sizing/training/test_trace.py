@@ -88,7 +88,7 @@ def check(found: Estimate) -> None:
 @st.composite
 def workloads(draw: st.DrawFn, snapshots: CatalogStore) -> TrainingWorkload:
     """Random runs: models on tokens and on samples, methods, precisions, optimizers, batches, lengths."""
-    model = snapshots.model(draw(st.sampled_from(MODELS)))
+    model = snapshots.find_model(draw(st.sampled_from(MODELS)))
     samples = model.sample is not None
     method = Method.FULL if samples else draw(st.sampled_from(list(Method)))
     tuned = method is not Method.FULL or draw(st.booleans())

@@ -47,7 +47,7 @@ def test_gradients_and_weights_cross_the_ring_once_a_step(market: Catalog) -> No
 def test_experts_are_shared_by_their_group_and_their_tokens_exchanged(
     market: Catalog, snapshots: CatalogStore
 ) -> None:
-    moe = replace(WORKLOAD, model=snapshots.model("Qwen/Qwen3-30B-A3B"))
+    moe = replace(WORKLOAD, model=snapshots.find_model("Qwen/Qwen3-30B-A3B"))
     plans = one(market, moe, zero_stage=1, expert_parallel=8, **SINGLE)
     rank = rank_params(counts_of(moe), plans)
     assert float(rank.routed[0]) == pytest.approx(moe.model.routed_params / 8)
