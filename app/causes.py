@@ -7,29 +7,29 @@ from pathlib import Path
 from traceback import extract_tb
 
 ROOT = Path(__file__).parents[1]
-LONGEST = 300
-FRAMES = 3  # innermost frames of this project that are logged
+MAX_MESSAGE_CHARS = 300
+MAX_FRAMES = 3  # innermost frames of this project that are logged
 
 # A field name that marks a secret, and its value.
-_NAMED = re.compile(
+_NAMED_SECRET = re.compile(
     r"(?i)((?:password|passwd|pwd|secret|token|credential|api_?key|authorization)[\"']?\s*[:=]\s*)"
     r"(?:(?:bearer|basic)\s+)?(?:\"[^\"]*\"|'[^']*'|[^\s,;&)]+)"
 )
-_IN_ADDRESS = re.compile(r"(://)\S*@")
-_TELLING = re.compile(r"whsec_[\w+/=-]+|(?i:\b(?:bearer|basic)\s+)[\w.+/=~-]{8,}")
+_URL_CREDENTIALS = re.compile(r"(://)\S*@")
+_BARE_SECRET = re.compile(r"whsec_[\w+/=-]+|(?i:\b(?:bearer|basic)\s+)[\w.+/=~-]{8,}")
 
 
-def redacted(text: str) -> str:
+def redact_secrets(text: str) -> str:
     """Replaces credentials in URLs and the values of fields with secret names by `***`.
 
     Check:
         >>> redact_secrets("postgresql://headroom:p@ss@db/x password='p w' whsec_AAAA")
         "postgresql://***@db/x password=*** ***"
     """
-    return _TELLING.sub("***", _NAMED.sub(r"\1***", _IN_ADDRESS.sub(r"\1***@", text)))
+    return _BARE_SECRET.sub("***", _NAMED_SECRET.sub(r"\1***", _URL_CREDENTIALS.sub(r"\1***@", text)))
 
 
-def cause(error: BaseException) -> dict[str, str]:
+def describe_error(error: BaseException) -> dict[str, str]:
     """Returns the log fields of an error. For a database error, the driver's message; never the statement or its
     parameters.
     """
@@ -37,7 +37,7 @@ def cause(error: BaseException) -> dict[str, str]:
         error = error.exceptions[0]
     own = getattr(error, "orig", None) or error
     fields = {"error": type(own).__name__, "message": _first_line(own)}
-    if places := _places(error):
+    if places := _source_locations(error):
         fields["at"] = " < ".join(places)
     below = error.__cause__
     if below is not None and below is not own:
@@ -48,13 +48,13 @@ def cause(error: BaseException) -> dict[str, str]:
 def _first_line(error: BaseException) -> str:
     """Returns the first non-empty line of the message, redacted, truncated and without control characters."""
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return redacted("".join(c if c.isprintable() else " " for c in first))[:LONGEST]
+    return redact_secrets("".join(c if c.isprintable() else " " for c in first))[:MAX_MESSAGE_CHARS]
 
 
-def _places(error: BaseException) -> list[str]:
+def _source_locations(error: BaseException) -> list[str]:
     """Returns where the error was raised, then the innermost frames of this project that led there."""
     frames = extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename).is_relative_to(ROOT / "app")][-FRAMES:]
+    own = [f for f in frames if Path(f.filename).is_relative_to(ROOT / "app")][-MAX_FRAMES:]
     shown = [f"{Path(f.filename).relative_to(ROOT)}:{f.lineno}" for f in reversed(own)]
     if frames and (not own or frames[-1] is not own[-1]):
         last = frames[-1]

@@ -19,7 +19,7 @@ from app import server
 from app.api.problems import InvalidBody, MalformedRequest
 from app.api.routes.recommendations import compute_estimate
 from app.calibration.report import DIMENSIONS, report_on
-from app.calibration.tracing.report import lines
+from app.calibration.tracing.report import comparison_lines
 from app.calibration.tracing.requests import setup_of
 from app.calibration.tracing.setups import Setup, Traced
 from app.catalog.outbox import DeliveryStore
@@ -31,10 +31,10 @@ from app.command.agents import mcp
 from app.command.doctor import doctor
 from app.command.prepare import prepare
 from app.command.prune import prune
-from app.command.reach import UNPREPARED, settings
+from app.command.reach import UNPREPARED, load_settings
 from app.db import DatabaseError, make_engine
 from app.errors import AppError
-from app.procurement.webhooks import Courier
+from app.procurement.webhooks import WebhookSender
 from app.sizing.words import percent
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
@@ -48,16 +48,16 @@ cli.command()(prepare)
 cli.command()(prune)
 
 
-def versioned(shown: bool) -> None:
+def print_version(requested: bool) -> None:
     """Prints the version and exits."""
-    if shown:
+    if requested:
         typer.echo(version("headroom"))
         raise typer.Exit
 
 
 @cli.callback()
-def about(
-    version: Annotated[bool, typer.Option("--version", callback=versioned, is_eager=True, help="Show the version and exit.")] = False,
+def root_options(
+    version: Annotated[bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version and exit.")] = False,
 ) -> None:
     """Headroom sizes hardware for AI work."""
 
@@ -71,7 +71,7 @@ def accuracy(
     """Show the errors of predictions against published results, overall and by one dimension."""
     if by not in DIMENSIONS:
         raise typer.BadParameter(f"unknown dimension {by!r}. Use one of: {', '.join(DIMENSIONS)}.")
-    engine = make_engine(settings().database_url)
+    engine = make_engine(load_settings().database_url)
     try:
         with Session(engine) as session:
             report = report_on(list_compared(session))
@@ -103,10 +103,10 @@ def trace_memory(
     if find_spec("torch") is None:
         typer.echo("PyTorch is not installed. Install the extra `trace`: pip install -e '.[trace]'", err=True)
         raise typer.Exit(1)
-    engine = make_engine(settings().database_url)
+    engine = make_engine(load_settings().database_url)
     sessions = sessionmaker(engine)
     try:
-        answer, setup = asked_to_trace(request.read_bytes(), sessions)
+        answer, setup = estimate_and_setup(request.read_bytes(), sessions)
     except (AppError, MalformedRequest) as error:
         typer.echo(error.detail, err=True)
         raise typer.Exit(1) from error
@@ -116,11 +116,11 @@ def trace_memory(
     finally:
         engine.dispose()
     traced: Traced = import_module("app.calibration.tracing.step").trace(setup)
-    for line in lines(answer["memory"], traced):
+    for line in comparison_lines(answer["memory"], traced):
         typer.echo(line)
 
 
-def asked_to_trace(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
+def estimate_and_setup(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
     """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
     snapshots = CatalogStore(sessions, check_s=3600)
     answer: dict[str, Any] = orjson.loads(compute_estimate(raw, snapshots, datetime.now(UTC).date()).body)
@@ -140,12 +140,12 @@ def deliver(
     dead: Annotated[bool, typer.Option("--dead", help="Also retry deliveries that were given up.")] = False,
 ) -> None:
     """Post all due webhook notifications once. A running service does this by itself."""
-    configured = settings()
+    configured = load_settings()
     engine = make_engine(configured.database_url)
     store = DeliveryStore(engine)
     if dead:
         store.revive_dead(now=datetime.now(UTC))
-    delivered, down = Courier(configured.webhooks, store).deliver_due()
+    delivered, down = WebhookSender(configured.webhooks, store).deliver_due()
     waiting, given_up = store.count_pending()
     engine.dispose()
     typer.echo(f"{delivered} delivered, {waiting} waiting, {given_up} given up. {down} endpoints failed.")
@@ -161,7 +161,7 @@ def serve(
     ] = None,
 ) -> None:
     """Serve the API, its documentation and the page."""
-    configured = settings()
+    configured = load_settings()
     shown = "localhost" if configured.host in ("0.0.0.0", "127.0.0.1", "::") else configured.host
     typer.echo(f"Headroom: page http://{shown}:{port}/  docs http://{shown}:{port}/docs")
     raise typer.Exit(server.serve(configured, port, workers or configured.workers))

@@ -18,7 +18,7 @@ from app.sizing.serving import simulation
 from app.sizing.serving.simulation import Replica, Requests, kernel
 from app.sizing.serving.simulation.record import Counts, Seconds
 
-USUAL_FOLDER = Path("~/.cache/headroom")
+DEFAULT_CACHE_FOLDER = Path("~/.cache/headroom")
 # The engine is everything that these modules reach: the code that turns a request into an answer.
 ENGINE_ROOTS = ("app.api.answering",)
 DATA_SUFFIXES = (".csv", ".json", ".toml")
@@ -37,17 +37,17 @@ def compile_simulation(folder: Path | None = None) -> None:
     loop, settings = cast(Any, kernel.run_events), cast(Any, numba.config)
     if loop.signatures:
         return
-    cache = (USUAL_FOLDER.expanduser() if folder is None else folder) / version()
+    cache = (DEFAULT_CACHE_FOLDER.expanduser() if folder is None else folder) / source_version()
     try:
         cache.mkdir(parents=True, exist_ok=True)
         settings.CACHE_DIR = str(cache)
         loop.enable_caching()
     except (OSError, RuntimeError):
         settings.CACHE_DIR = ""
-    simulation.simulate_replica(*smallest(), warm=0, wanted=2)
+    simulation.simulate_replica(*smallest_inputs(), warm=0, wanted=2)
 
 
-def version() -> str:
+def source_version() -> str:
     """Returns a hash of the kernel's source files and of the versions of Python, NumPy, Numba and llvmlite."""
     text = sha256()
     for module in sorted(Path(kernel.__file__).parent.glob("*.py")):
@@ -57,7 +57,7 @@ def version() -> str:
     return text.hexdigest()[:16]
 
 
-def smallest() -> tuple[Replica, Requests]:
+def smallest_inputs() -> tuple[Replica, Requests]:
     """Returns one replica and two requests: the smallest input that triggers compilation."""
     none, two = np.zeros(0), np.ones(2, np.int64)
     defaults: dict[Any, Any] = {int: 1, float: 1.0, bool: True, Seconds: np.full(8, 0.01), Counts: 0 * two}
@@ -72,7 +72,7 @@ def engine_version(folder: Path | None = None) -> str:
     bytes of the files.
     """
     if not _engine_version:
-        _engine_version.append(_cached_engine_version(USUAL_FOLDER.expanduser() if folder is None else folder))
+        _engine_version.append(_cached_engine_version(DEFAULT_CACHE_FOLDER.expanduser() if folder is None else folder))
     return _engine_version[0]
 
 

@@ -123,7 +123,7 @@ class Settings(BaseSettings):
     )
 
     @model_validator(mode="after")
-    def _notices_are_encrypted(self) -> Settings:
+    def _check_webhooks(self) -> Settings:
         names = [webhook.name for webhook in self.webhooks]
         if len(names) != len(set(names)):
             raise ValueError("webhook names must be unique")

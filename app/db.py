@@ -33,8 +33,8 @@ NAMING = {
     "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
-_most_s: ContextVar[float] = ContextVar("most_s", default=math.inf)  # limit on waiting for one response
-AWAY_S = 1.0  # pause before the next attempt after a database did not answer
+_max_wait_s: ContextVar[float] = ContextVar("most_s", default=math.inf)  # limit on waiting for one response
+RETRY_AFTER_S = 1.0  # pause before the next attempt after a database did not answer
 
 
 class Base(DeclarativeBase):
@@ -42,7 +42,7 @@ class Base(DeclarativeBase):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class DatabaseLimits:
     """Time limits for database access, in seconds, and the size of the connection pool."""
 
     statement_s: float = 5.0
@@ -52,95 +52,95 @@ class Patience:
     connections: int = 10
 
 
-UNHURRIED = Patience(statement_s=3600.0, lock_s=300.0)  # for commands that migrate and load
+UNHURRIED = DatabaseLimits(statement_s=3600.0, lock_s=300.0)  # for commands that migrate and load
 
 
-def away(reason: str) -> DatabaseError:
+def unavailable_error(reason: str) -> DatabaseError:
     """Returns the error for a database that does not answer."""
     return OperationalError(None, None, psycopg.OperationalError(reason))
 
 
-class NoAnswer(psycopg.OperationalError):
+class NoResponse(psycopg.OperationalError):
     """The server did not answer on an open connection in time."""
 
 
-class Line:
+class CircuitBreaker:
     """Circuit breaker of one database. After a failure, one attempt per second may probe it; all others fail at
     once.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._again_at = 0.0
-        self._asking = threading.Lock()  # held by the attempt that probes whether the database is back
-        self.down = False
+        self._retry_at = 0.0
+        self._probing = threading.Lock()  # held by the attempt that probes whether the database is back
+        self.is_open = False
 
     @contextmanager
     def guard_attempt(self) -> Iterator[None]:
         """Guards one attempt to connect. Raises DatabaseError at once while the breaker is open, except for the attempt
         that probes whether the database is back.
         """
-        if not self.down:
+        if not self.is_open:
             yield
             return
-        if time.monotonic() < self._again_at or not self._asking.acquire(blocking=False):
-            telemetry.database_failed("breaker")
-            raise away("it did not answer a moment ago")
+        if time.monotonic() < self._retry_at or not self._probing.acquire(blocking=False):
+            telemetry.record_database_failure("breaker")
+            raise unavailable_error("it did not answer a moment ago")
         try:
             yield
         finally:
-            self._asking.release()
+            self._probing.release()
 
-    def failed(self) -> None:
+    def record_failure(self) -> None:
         """Opens the breaker: the database did not answer."""
         with self._lock:
-            self.down, self._again_at = True, time.monotonic() + AWAY_S
-        telemetry.breaker(is_open=True)
+            self.is_open, self._retry_at = True, time.monotonic() + RETRY_AFTER_S
+        telemetry.set_breaker_state(is_open=True)
 
-    def answered(self) -> None:
+    def record_success(self) -> None:
         """Closes the breaker: the database answered."""
-        if self.down:
-            self.down = False
-            telemetry.breaker(is_open=False)
+        if self.is_open:
+            self.is_open = False
+            telemetry.set_breaker_state(is_open=False)
 
 
 class Pool(QueuePool):
     """Connection pool guarded by a circuit breaker."""
 
-    line: Line
-    hurry_s: float  # limit on the ping that checks an open connection before use
+    breaker: CircuitBreaker
+    ping_timeout_s: float  # limit on the ping that checks an open connection before use
 
     def connect(self) -> PoolProxiedConnection:
         """Returns a connection that answers. Raises DatabaseError at once while the circuit breaker is open."""
-        with self.line.guard_attempt():
-            previous = _most_s.set(self.hurry_s)
+        with self.breaker.guard_attempt():
+            previous = _max_wait_s.set(self.ping_timeout_s)
             try:
                 connection = super().connect()
             except PoolTimeout:
-                telemetry.database_failed("pool")
-                raise away("every connection is in use") from None
+                telemetry.record_database_failure("pool")
+                raise unavailable_error("every connection is in use") from None
             finally:
-                _most_s.reset(previous)
-            self.line.answered()
+                _max_wait_s.reset(previous)
+            self.breaker.record_success()
         return connection
 
     def recreate(self) -> Pool:
         """Returns an empty pool with the same breaker and limits."""
         pool = super().recreate()
         assert isinstance(pool, Pool)
-        pool.line, pool.hurry_s = self.line, self.hurry_s
+        pool.breaker, pool.ping_timeout_s = self.breaker, self.ping_timeout_s
         return pool
 
 
-def make_engine(url: str, patience: Patience | None = None) -> Engine:
+def make_engine(url: str, requested_limits: DatabaseLimits | None = None) -> Engine:
     """Returns an engine for a database URL: foreign keys and WAL on SQLite, UTC on PostgreSQL, time limits on both."""
-    limits = patience or Patience()
-    engine = sqlite(url, limits) if url.startswith("sqlite") else postgres(url, limits)
+    limits = requested_limits or DatabaseLimits()
+    engine = make_sqlite_engine(url, limits) if url.startswith("sqlite") else make_postgres_engine(url, limits)
 
     @event.listens_for(engine, "handle_error")
-    def counted(context: ExceptionContext) -> None:
+    def count_failure(context: ExceptionContext) -> None:
         if (kind := failure_kind(context.original_exception)) is not None:
-            telemetry.database_failed(kind)
+            telemetry.record_database_failure(kind)
 
     return engine
 
@@ -156,7 +156,7 @@ def failure_kind(error: BaseException) -> telemetry.DatabaseFailure | None:
     return None
 
 
-def sqlite(url: str, limits: Patience) -> Engine:
+def make_sqlite_engine(url: str, limits: DatabaseLimits) -> Engine:
     """Returns an engine for a SQLite file."""
     engine = create_engine(url, connect_args={"timeout": limits.lock_s, "check_same_thread": False})
 
@@ -171,7 +171,7 @@ def sqlite(url: str, limits: Patience) -> Engine:
     return engine
 
 
-def postgres(url: str, limits: Patience) -> Engine:
+def make_postgres_engine(url: str, limits: DatabaseLimits) -> Engine:
     """Returns an engine for a PostgreSQL server. The server cancels slow statements itself; if it hangs or the network
     fails, the client closes the connection.
     """
@@ -181,15 +181,15 @@ def postgres(url: str, limits: Patience) -> Engine:
     class Timed(psycopg.Connection[Any]):
         def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
             try:
-                return super().wait(gen, interval, timeout=min(most_s, _most_s.get()) if timeout is None else timeout)
+                return super().wait(gen, interval, timeout=min(most_s, _max_wait_s.get()) if timeout is None else timeout)
             except psycopg.OperationalError as error:
                 if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
                     raise
                 self.close()  # a late response must not be read as that of the next statement
-                raise NoAnswer("it did not answer in time") from error
+                raise NoResponse("it did not answer in time") from error
 
     parsed = make_url(url)
-    own = {"timezone": "UTC", "statement_timeout": ms(limits.statement_s), "lock_timeout": ms(limits.lock_s)}
+    own = {"timezone": "UTC", "statement_timeout": to_milliseconds(limits.statement_s), "lock_timeout": to_milliseconds(limits.lock_s)}
     engine = create_engine(
         parsed,
         poolclass=Pool,
@@ -197,26 +197,26 @@ def postgres(url: str, limits: Patience) -> Engine:
         pool_size=limits.connections,
         max_overflow=0,
         pool_timeout=limits.pool_s,
-        connect_args={"connect_timeout": limits.connect_s, "options": options(parsed.query, own)},
+        connect_args={"connect_timeout": limits.connect_s, "options": session_options(parsed.query, own)},
     )
     assert isinstance(engine.pool, Pool)
-    engine.pool.hurry_s = limits.connect_s
-    breaker = engine.pool.line = Line()
+    engine.pool.ping_timeout_s = limits.connect_s
+    breaker = engine.pool.breaker = CircuitBreaker()
 
     @event.listens_for(engine, "do_connect")
-    def connected(_dialect: object, _record: object, args: list[Any], kwargs: dict[str, Any]) -> Timed:
+    def open_connection(_dialect: object, _record: object, args: list[Any], kwargs: dict[str, Any]) -> Timed:
         return Timed.connect(*args, **kwargs)
 
     @event.listens_for(engine, "handle_error")
-    def heard(context: ExceptionContext) -> None:
+    def record_connection_failure(context: ExceptionContext) -> None:
         lost = context.connection is None and not context.is_pre_ping  # a failed ping only closes that connection
-        if lost or isinstance(context.original_exception, NoAnswer):
-            breaker.failed()
+        if lost or isinstance(context.original_exception, NoResponse):
+            breaker.record_failure()
 
     return engine
 
 
-def at_one_moment(session: Session) -> None:
+def read_consistently(session: Session) -> None:
     """Makes all reads of a session see one consistent state, from its first statement on, despite concurrent
     changes.
     """
@@ -226,10 +226,10 @@ def at_one_moment(session: Session) -> None:
         session.connection().exec_driver_sql("BEGIN")
 
 
-def ms(seconds: float) -> str:
+def to_milliseconds(seconds: float) -> str:
     return f"{round(seconds * 1e3)}ms"
 
 
-def options(query: Mapping[str, Any], own: Mapping[str, str]) -> str:
+def session_options(query: Mapping[str, Any], defaults: Mapping[str, str]) -> str:
     """Returns the options that a PostgreSQL session starts with. Options in the URL take precedence."""
-    return " ".join([*(f"-c {name}={value}" for name, value in own.items()), str(query.get("options", ""))]).strip()
+    return " ".join([*(f"-c {name}={value}" for name, value in defaults.items()), str(query.get("options", ""))]).strip()

@@ -34,13 +34,13 @@ class Conflict(AppError):
     code = "conflict"
 
 
-class Unguarded(AppError):
+class MissingIfMatch(AppError):
     """A change request without `If-Match`: it does not say which version it changes."""
 
     code = "if-match-required"
 
 
-class Stale(AppError):
+class ChangedMeanwhile(AppError):
     """A change request for a version that is no longer current."""
 
     code = "changed-meanwhile"

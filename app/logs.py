@@ -8,7 +8,7 @@ from contextlib import suppress
 import structlog
 
 
-class Lines(structlog.PrintLogger):
+class LineLogger(structlog.PrintLogger):
     """Writes log lines. A line that cannot be written, for example because the disk is full, is dropped without failing
     the request.
     """
@@ -21,7 +21,7 @@ class Lines(structlog.PrintLogger):
     fatal = failure = err = error = critical = exception = msg
 
 
-def as_json(level: str) -> None:
+def configure_json_logging(level: str) -> None:
     """Configures logging as one JSON object per line, with the context of the request that each line concerns."""
     structlog.configure(
         processors=[
@@ -32,5 +32,5 @@ def as_json(level: str) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=lambda *_: Lines(),
+        logger_factory=lambda *_: LineLogger(),
     )

@@ -43,10 +43,10 @@ from app.catalog.retention import RetentionPolicy, Pruner
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation, engine_version
 from app.config import Settings
-from app.db import Patience, make_engine
+from app.db import DatabaseLimits, make_engine
 from app.procurement.buyers import Buyers
-from app.procurement.desk import Desk
-from app.procurement.webhooks import Courier
+from app.procurement.desk import PunchoutService
+from app.procurement.webhooks import WebhookSender
 
 ROUTERS = (
     recommendations.router,
@@ -72,7 +72,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     settings = settings or Settings()
     compile_simulation(settings.cache_dir)
     engine_version(settings.cache_dir)
-    logs.as_json(settings.log_level)
+    logs.configure_json_logging(settings.log_level)
     app = FastAPI(
         title="Headroom",
         version="0.2.0",
@@ -80,20 +80,20 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        lifespan=running,
+        lifespan=run_background_tasks,
         telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans would contain passwords in query strings
     )
     app.state.settings, app.state.today = settings, settings.today
-    engine = make_engine(settings.database_url, patience(settings))
+    engine = make_engine(settings.database_url, database_limits(settings))
     app.state.sessions = sessionmaker(engine, expire_on_commit=False)
     app.state.outbox = Outbox({webhook.name: webhook.events for webhook in settings.webhooks})
-    app.state.courier = Courier(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
+    app.state.courier = WebhookSender(settings.webhooks, DeliveryStore(engine)) if settings.webhooks else None
     app.state.answers = AnswerStore(engine, app.state.outbox)
     app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
-    app.state.desk = desk_of(settings, engine)
+    app.state.desk = make_desk(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
     app.state.snapshots = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
-    app.state.admission, app.state.long_admission = admission(settings, "short"), admission(settings, "long")
+    app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
     app.state.traces = traces.build_provider()
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
     problems.install(app)
@@ -108,9 +108,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     return app
 
 
-def patience(settings: Settings) -> Patience:
+def database_limits(settings: Settings) -> DatabaseLimits:
     """Returns the database limits that apply to requests."""
-    return Patience(
+    return DatabaseLimits(
         statement_s=settings.database_statement_s,
         lock_s=settings.database_lock_s,
         connect_s=settings.database_connect_s,
@@ -119,7 +119,7 @@ def patience(settings: Settings) -> Patience:
     )
 
 
-def admission(settings: Settings, name: telemetry.Line) -> Admission:
+def make_admission(settings: Settings, name: telemetry.QueueName) -> Admission:
     """Returns one admission queue with its worker threads."""
     return Admission(
         at_once=settings.max_concurrent_searches,
@@ -130,11 +130,11 @@ def admission(settings: Settings, name: telemetry.Line) -> Admission:
 
 
 @asynccontextmanager
-async def running(app: FastAPI) -> AsyncIterator[None]:
+async def run_background_tasks(app: FastAPI) -> AsyncIterator[None]:
     """Runs the background tasks while the application serves: catalog refresh, pruning of answers and webhook
     delivery.
     """
-    courier: Courier | None = app.state.courier
+    courier: WebhookSender | None = app.state.courier
     snapshots: CatalogStore = app.state.snapshots
     refresher = threading.Thread(target=snapshots.refresh_periodically, name="catalogue", daemon=True)
     refresher.start()
@@ -152,11 +152,11 @@ async def running(app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(traces.flush_traces, app.state.traces)
 
 
-def desk_of(settings: Settings, engine: Engine) -> Desk | None:
+def make_desk(settings: Settings, engine: Engine) -> PunchoutService | None:
     """Returns the punch-out desk, or None if the settings name no public URL or no buyer."""
     if settings.public_url is None or not settings.punchout_buyers:
         return None
-    return Desk(
+    return PunchoutService(
         Buyers(settings.punchout_buyers, plain_http=settings.plain_http),
         PunchoutStore(engine),
         public_url=settings.public_url,

@@ -7,7 +7,7 @@ from pathlib import Path
 from alembic.config import Config
 from sqlalchemy import Connection
 
-OF_OURS = 0x68656164726F6F6D  # the bytes of "headroom"
+ADVISORY_LOCK_ID = 0x68656164726F6F6D  # the bytes of "headroom"
 
 
 def alembic_config() -> Config:
@@ -25,6 +25,6 @@ def lock_database(connection: Connection) -> None:
     Raises the database's own error if the wait exceeds the lock timeout of the connection.
     """
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({OF_OURS})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK_ID})")
     else:
         connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -32,18 +32,18 @@ from prometheus_client import (
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from app.causes import cause
+from app.causes import describe_error
 
 PREFIX = "headroom-metrics-"
 FOLDER = "PROMETHEUS_MULTIPROC_DIR"  # read by prometheus_client when it is imported
 
-Shed = Literal["overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"]
-Line = Literal["short", "long"]
-Outcome = Literal["stored", "not-stored", "known", "dropped"]
-Loaded = Literal["loaded", "failed"]
+ShedReason = Literal["overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"]
+QueueName = Literal["short", "long"]
+StorageOutcome = Literal["stored", "not-stored", "known", "dropped"]
+LoadResult = Literal["loaded", "failed"]
 DatabaseFailure = Literal["timeout", "pool", "unreachable", "breaker", "other"]
-Notice = Literal["delivered", "failed", "dead"]
-Fetch = Literal["fetched", "missing", "gated", "unavailable", "refused"]
+NoticeResult = Literal["delivered", "failed", "dead"]
+FetchResult = Literal["fetched", "missing", "gated", "unavailable", "refused"]
 
 ANSWER_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0)
 STAGE_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
@@ -51,21 +51,21 @@ STAGE_S = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0)
 log = structlog.get_logger("headroom")
 
 disable_created_metrics()  # type: ignore[no-untyped-call]  # `_created` samples would double the output
-_counted = CollectorRegistry()
+_registry = CollectorRegistry()
 
 
-def _count(name: str, help_text: str, label: str, values: Iterable[str]) -> Counter:
+def _labelled_counter(name: str, help_text: str, label: str, values: Iterable[str]) -> Counter:
     """Returns a counter with one label. Every value of the closed list is exported from the start, as 0."""
-    counter = Counter(f"headroom_{name}", help_text, [label], registry=_counted)
+    counter = Counter(f"headroom_{name}", help_text, [label], registry=_registry)
     for value in values:
         counter.labels(value)
     return counter
 
 
-def _level(
-    name: str, help_text: str, over_workers: Literal["livesum", "livemin", "livemax"], labels: Iterable[str] = ()
+def _gauge(
+    name: str, help_text: str, multiprocess_mode: Literal["livesum", "livemin", "livemax"], labels: Iterable[str] = ()
 ) -> Gauge:
-    return Gauge(f"headroom_{name}", help_text, tuple(labels), multiprocess_mode=over_workers, registry=_counted)
+    return Gauge(f"headroom_{name}", help_text, tuple(labels), multiprocess_mode=multiprocess_mode, registry=_registry)
 
 
 _requests = Histogram(
@@ -73,45 +73,45 @@ _requests = Histogram(
     "Requests and their duration, by route template and status class.",
     ["method", "route", "status"],
     buckets=ANSWER_S,
-    registry=_counted,
+    registry=_registry,
 )
-_in_flight = _level("requests_in_flight", "Requests in progress, including queued ones.", "livesum")
-_errors = Counter("headroom_unexpected_errors", "Requests that failed with an unexpected error.", registry=_counted)
+_in_flight = _gauge("requests_in_flight", "Requests in progress, including queued ones.", "livesum")
+_errors = Counter("headroom_unexpected_errors", "Requests that failed with an unexpected error.", registry=_registry)
 
-_line = _level("line_length", "Requests that wait for computation.", "livesum", ["line"])
-_computing = _level("computing", "Requests being computed.", "livesum", ["line"])
-_waited = Histogram(
-    "headroom_line_seconds", "Seconds that a request waited for computation.", ["line"], buckets=ANSWER_S, registry=_counted
+_queue_length = _gauge("line_length", "Requests that wait for computation.", "livesum", ["line"])
+_computing = _gauge("computing", "Requests being computed.", "livesum", ["line"])
+_queue_seconds = Histogram(
+    "headroom_line_seconds", "Seconds that a request waited for computation.", ["line"], buckets=ANSWER_S, registry=_registry
 )
-for _name in get_args(Line):
-    _line.labels(_name)
+for _name in get_args(QueueName):
+    _queue_length.labels(_name)
     _computing.labels(_name)
-    _waited.labels(_name)
-_shed = _count("shed", "Requests rejected or given up, by reason.", "reason", get_args(Shed))
-_joined = Counter("headroom_joined", "Requests that joined a computation already in progress.", registry=_counted)
+    _queue_seconds.labels(_name)
+_shed = _labelled_counter("shed", "Requests rejected or given up, by reason.", "reason", get_args(ShedReason))
+_joined_requests = Counter("headroom_joined", "Requests that joined a computation already in progress.", registry=_registry)
 _stages = Histogram(
     "headroom_stage_seconds",
     "Seconds of work by route and stage; a nested stage counts for itself only.",
     ["route", "stage"],
     buckets=STAGE_S,
-    registry=_counted,
+    registry=_registry,
 )
-_answers = _count("answers", "Recommendations, by outcome of storing them.", "outcome", get_args(Outcome))
-_pruned = Counter("headroom_pruned_answers", "Stored answers deleted because of age or total size.", registry=_counted)
-_not_pruned = Counter("headroom_prune_failures", "Failed attempts to delete stored answers.", registry=_counted)
+_answers = _labelled_counter("answers", "Recommendations, by outcome of storing them.", "outcome", get_args(StorageOutcome))
+_pruned_answers = Counter("headroom_pruned_answers", "Stored answers deleted because of age or total size.", registry=_registry)
+_prune_failures = Counter("headroom_prune_failures", "Failed attempts to delete stored answers.", registry=_registry)
 
-_catalogue = _level("catalogue_version", "Number of the oldest catalog that a worker serves; 0 if none.", "livemin")
-_published = _level("catalogue_published_timestamp_seconds", "Time at which that catalog was published.", "livemin")
-_prices = _level("prices_timestamp_seconds", "Date of its newest price.", "livemin")
-_checked = _level("catalogue_checked_timestamp_seconds", "Time of the last successful check for a newer catalog.", "livemin")
-_loads = _count("catalogue_loads", "Attempts to load a newer catalog, by result.", "result", get_args(Loaded))
+_catalog_version = _gauge("catalogue_version", "Number of the oldest catalog that a worker serves; 0 if none.", "livemin")
+_published = _gauge("catalogue_published_timestamp_seconds", "Time at which that catalog was published.", "livemin")
+_prices = _gauge("prices_timestamp_seconds", "Date of its newest price.", "livemin")
+_checked = _gauge("catalogue_checked_timestamp_seconds", "Time of the last successful check for a newer catalog.", "livemin")
+_loads = _labelled_counter("catalogue_loads", "Attempts to load a newer catalog, by result.", "result", get_args(LoadResult))
 
-_database = _count("database_failures", "Database failures, by kind.", "kind", get_args(DatabaseFailure))
-_breaker = _level("database_breaker_open", "1 if a worker's circuit breaker for the database is open.", "livemax")
-_notices = _count("notices", "Attempts to deliver webhook notifications, by result.", "result", get_args(Notice))
-_fetches = _count("hub_fetches", "Configurations requested from the model hub, by result.", "result", get_args(Fetch))
+_database = _labelled_counter("database_failures", "Database failures, by kind.", "kind", get_args(DatabaseFailure))
+_breaker = _gauge("database_breaker_open", "1 if a worker's circuit breaker for the database is open.", "livemax")
+_notices = _labelled_counter("notices", "Attempts to deliver webhook notifications, by result.", "result", get_args(NoticeResult))
+_fetches = _labelled_counter("hub_fetches", "Configurations requested from the model hub, by result.", "result", get_args(FetchResult))
 _build = Gauge(
-    "headroom_build_info", "Always 1; the label holds the version.", ["version"], multiprocess_mode="livemax", registry=_counted
+    "headroom_build_info", "Always 1; the label holds the version.", ["version"], multiprocess_mode="livemax", registry=_registry
 )
 _build.labels(version("headroom")).set(1)
 
@@ -126,97 +126,97 @@ def in_flight() -> Iterator[None]:
         _in_flight.dec()
 
 
-def answered(method: str, route: str, status: int, seconds: float) -> None:
+def record_request(method: str, route: str, status: int, seconds: float) -> None:
     """Records an answered request. `route` is a route template, `method` a known HTTP method."""
     _requests.labels(method, route, f"{status // 100}xx").observe(seconds)
 
 
-def broke() -> None:
+def record_unexpected_error() -> None:
     """Records an unexpected error."""
     _errors.inc()
 
 
-def line(name: Line, *, waiting: int, computing: int) -> None:
+def set_queue_length(name: QueueName, *, waiting: int, computing: int) -> None:
     """Sets the number of requests that wait and the number that are computed."""
-    _line.labels(name).set(waiting)
+    _queue_length.labels(name).set(waiting)
     _computing.labels(name).set(computing)
 
 
-def waited(name: Line, seconds: float) -> None:
+def record_queue_wait(name: QueueName, seconds: float) -> None:
     """Records how long a request waited before its computation started."""
-    _waited.labels(name).observe(seconds)
+    _queue_seconds.labels(name).observe(seconds)
 
 
-def shed(reason: Shed) -> None:
+def record_shed(reason: ShedReason) -> None:
     """Records a request that was rejected or given up."""
     _shed.labels(reason).inc()
 
 
 def record_joined_request() -> None:
     """Records a request that joined a computation already in progress."""
-    _joined.inc()
+    _joined_requests.inc()
 
 
-def worked(route: str, stages_s: Mapping[str, float]) -> None:
+def record_stages(route: str, stages_s: Mapping[str, float]) -> None:
     """Records the seconds of each stage of one request. `route` is a route template."""
     for stage, seconds in stages_s.items():
         _stages.labels(route, stage).observe(seconds)
 
 
-def record_answer_storage(outcome: Outcome) -> None:
+def record_answer_storage(outcome: StorageOutcome) -> None:
     """Records whether a recommendation was stored."""
     _answers.labels(outcome).inc()
 
 
-def pruned(answers: int) -> None:
+def record_pruned(answers: int) -> None:
     """Records how many stored answers were deleted."""
-    _pruned.inc(answers)
+    _pruned_answers.inc(answers)
 
 
-def prune_failed() -> None:
+def record_prune_failure() -> None:
     """Records a failed attempt to delete stored answers."""
-    _not_pruned.inc()
+    _prune_failures.inc()
 
 
-def catalogue(number: int, *, published: str, prices_as_of: str) -> None:
+def record_catalog_loaded(number: int, *, published: str, prices_as_of: str) -> None:
     """Records that this catalog version is served from now on."""
     _loads.labels("loaded").inc()
-    _catalogue.set(number)
-    _published.set(_moment(published))
-    _prices.set(_moment(prices_as_of))
+    _catalog_version.set(number)
+    _published.set(_to_timestamp(published))
+    _prices.set(_to_timestamp(prices_as_of))
 
 
-def catalogue_checked() -> None:
+def record_catalog_check() -> None:
     """Records that the database was checked for the newest catalog."""
     _checked.set(time.time())
 
 
-def catalogue_failed() -> None:
+def record_catalog_failure() -> None:
     """Records that a check for a newer catalog, or loading one, failed."""
     _loads.labels("failed").inc()
 
 
-def database_failed(kind: DatabaseFailure) -> None:
+def record_database_failure(kind: DatabaseFailure) -> None:
     """Records a failure of the database."""
     _database.labels(kind).inc()
 
 
-def breaker(*, is_open: bool) -> None:
+def set_breaker_state(*, is_open: bool) -> None:
     """Sets whether the circuit breaker of the database is open."""
     _breaker.set(is_open)
 
 
-def record_notice(result: Notice) -> None:
+def record_notice(result: NoticeResult) -> None:
     """Records one attempt to deliver a webhook notification."""
     _notices.labels(result).inc()
 
 
-def fetched(result: Fetch) -> None:
+def record_hub_fetch(result: FetchResult) -> None:
     """Records a request to the model hub, or one that was not sent because the hub is unavailable."""
     _fetches.labels(result).inc()
 
 
-def _moment(text: str) -> float:
+def _to_timestamp(text: str) -> float:
     """Returns a date or time as seconds since 1970; 0 if it is empty."""
     if not text:
         return 0.0
@@ -224,12 +224,12 @@ def _moment(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-class _Workers(Collector):
+class _WorkerProcesses(Collector):
     """Collects memory, CPU time and open files of each worker process, read by the Prometheus client library."""
 
     def collect(self) -> Iterator[Metric]:
         metrics: dict[str, Metric] = {}
-        for pid in workers():
+        for pid in worker_pids():
             with suppress(OSError):  # the process may end while it is read
                 for metric in ProcessCollector(pid=lambda pid=pid: pid, registry=None).collect():  # type: ignore[misc]
                     whole = metrics.setdefault(metric.name, Metric(metric.name, metric.documentation, metric.type))
@@ -237,14 +237,14 @@ class _Workers(Collector):
         yield from metrics.values()
 
 
-def workers() -> list[int]:
+def worker_pids() -> list[int]:
     """Returns the process ids of all workers that count, including this process."""
     folder = os.environ.get(FOLDER)
     pids = {int(file.stem.rpartition("_")[2]) for file in Path(folder).glob("*.db")} if folder else set()
-    return sorted({os.getpid(), *filter(_runs, pids)})
+    return sorted({os.getpid(), *filter(_is_running, pids)})
 
 
-def _runs(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -254,21 +254,21 @@ def _runs(pid: int) -> bool:
     return True
 
 
-def exposition() -> bytes:
+def prometheus_text() -> bytes:
     """Returns all metrics in the Prometheus text format 0.0.4."""
     registry = CollectorRegistry()
-    registry.register(_Workers())
+    registry.register(_WorkerProcesses())
     if folder := os.environ.get(FOLDER):
-        _forget_the_dead(folder)
+        _forget_ended_workers(folder)
         MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
     else:
-        registry.register(_counted)
+        registry.register(_registry)
     return generate_latest(registry)
 
 
-def _forget_the_dead(folder: str) -> None:
+def _forget_ended_workers(folder: str) -> None:
     """Removes the gauges of ended workers; their counters stay in the totals."""
-    alive = {str(pid) for pid in workers()}
+    alive = {str(pid) for pid in worker_pids()}
     for file in Path(folder).glob("gauge_live*.db"):
         pid = file.stem.rpartition("_")[2]
         if pid not in alive:
@@ -277,29 +277,29 @@ def _forget_the_dead(folder: str) -> None:
 
 
 @contextmanager
-def shared() -> Iterator[None]:
+def share_metrics() -> Iterator[None]:
     """Lets the worker processes started inside share one temporary folder for metrics. If no folder can be created,
     each process counts for itself.
     """
     with ExitStack() as ending:
         try:
-            _clear_away()
+            _delete_stale_folders()
             folder = ending.enter_context(TemporaryDirectory(prefix=PREFIX))
-            ending.enter_context(_held(folder))
+            ending.enter_context(_lock_folder(folder))
         except OSError as error:
-            _not_shared(error)
+            _log_not_shared(error)
         else:
             os.environ[FOLDER] = folder
             ending.callback(os.environ.pop, FOLDER, None)
         yield
 
 
-def _not_shared(error: OSError) -> None:
-    log.warning("metrics_not_shared", **cause(error))
+def _log_not_shared(error: OSError) -> None:
+    log.warning("metrics_not_shared", **describe_error(error))
 
 
 @contextmanager
-def _held(folder: str | Path) -> Iterator[None]:
+def _lock_folder(folder: str | Path) -> Iterator[None]:
     """Locks a folder. Raises BlockingIOError if another service uses it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
@@ -309,8 +309,8 @@ def _held(folder: str | Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _clear_away() -> None:
+def _delete_stale_folders() -> None:
     """Deletes the folders that killed services left behind."""
     for folder in Path(gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError), _held(folder):
+        with suppress(OSError), _lock_folder(folder):
             shutil.rmtree(folder)

@@ -31,7 +31,7 @@ class AwaitExternal(Exception):
         self.awaited = awaited
 
 
-class Listener(Protocol):
+class StageListener(Protocol):
     """Receives the stages of the work that it started."""
 
     def enter(self, stage: str) -> str:
@@ -45,17 +45,17 @@ class Listener(Protocol):
         ...
 
 
-_listening: ContextVar[Listener | None] = ContextVar("work", default=None)
+_listener: ContextVar[StageListener | None] = ContextVar("work", default=None)
 
 
 @contextmanager
-def heard_by(listener: Listener) -> Iterator[None]:
+def report_stages_to(listener: StageListener) -> Iterator[None]:
     """Reports the stages of the enclosed work to a listener."""
-    token = _listening.set(listener)
+    token = _listener.set(listener)
     try:
         yield
     finally:
-        _listening.reset(token)
+        _listener.reset(token)
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def stage(name: str) -> Iterator[None]:
 
     Raises whatever the listener raises to stop the work.
     """
-    listener = _listening.get()
+    listener = _listener.get()
     if listener is None:
         yield
         return
@@ -75,10 +75,10 @@ def stage(name: str) -> Iterator[None]:
         listener.leave(before)
 
 
-def waited_for(future: Future[T]) -> T:
+def external_result(future: Future[T]) -> T:
     """Returns a result from another host. Raises AwaitExternal instead of waiting if a listener is set, so that the
     waiting request occupies no worker thread.
     """
-    if _listening.get() is not None and not future.done():
+    if _listener.get() is not None and not future.done():
         raise AwaitExternal(future)
     return future.result()

@@ -6,7 +6,7 @@ import importlib
 import sys
 import time
 
-from artefacts.parts import PARTS, keep, stale
+from artefacts.parts import PARTS, write_stamp, changed_digests
 
 
 def main(arguments: list[str]) -> int:
@@ -18,14 +18,14 @@ def main(arguments: list[str]) -> int:
     for part in PARTS:
         if wanted and part.name not in wanted:
             continue
-        reasons = stale(part)
+        reasons = changed_digests(part)
         if not reasons and "--again" not in arguments:
             print(f"{part.name:10} current")
             continue
         print(f"{part.name:10} {', '.join(reasons) or 'requested with --again'}", flush=True)
         started = time.perf_counter()
         further = importlib.import_module(part.module).write()
-        keep(part, **(further or {}))
+        write_stamp(part, **(further or {}))
         print(f"{'':10} {time.perf_counter() - started:.0f} s")
     return 0
 

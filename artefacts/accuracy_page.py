@@ -11,21 +11,21 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from app.api.schemas.accuracy import DEFINITIONS
-from app.calibration.back_test import Tried, back_test
+from app.calibration.back_test import BackTest, back_test
 from app.calibration.report import (
     FAMILY_REASONS,
-    INSIDE,
-    MANY,
-    SURE_OF,
-    TOO_FAR,
-    WIDEST,
+    COVERAGE_TARGET,
+    MIN_ROWS,
+    MIN_INTERVAL_ROWS,
+    MAX_MEDIAN_ERROR,
+    WIDEST_INTERVALS,
     Report,
     Slice,
     errors_of,
     link_of,
     reason_of,
     report_on,
-    unsure,
+    imprecise_slices,
 )
 from app.catalog.queries import calibration_notes, list_compared
 from app.catalog.seed import seed_catalog
@@ -33,13 +33,13 @@ from app.db import Base, make_engine
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
-from artefacts.accuracy_plots import DOCS, NAMES, plots
-from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, off
+from artefacts.accuracy_plots import DOCS, NAMES, write_plots
+from artefacts.training_sources import ASKED_MEDIAN, ASKED_P90, inaccurate_sources
 
 FEWEST = 20
 
 
-def comparisons() -> list[Compared]:
+def load_comparisons() -> list[Compared]:
     engine = make_engine("sqlite://")
     Base.metadata.create_all(engine)
     with Session(engine) as session:
@@ -47,12 +47,12 @@ def comparisons() -> list[Compared]:
         return list_compared(session)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + "|".join([" --- "] + [" ---: "] * (len(head) - 1)) + "|"]
     return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
 
 
-def figures(s: Slice) -> list[str]:
+def slice_figures(s: Slice) -> list[str]:
     h, i = s.held_out, s.in_sample
     return [
         str(s.rows),
@@ -71,7 +71,7 @@ def figures(s: Slice) -> list[str]:
 HEAD = ("rows", "sources", "median", "90th pct", "bias", "in interval", "high / low", "kept", "in sample", "90th pct")
 
 
-def disagreements(rows: Sequence[Compared]) -> list[list[str]]:
+def source_disagreements(rows: Sequence[Compared]) -> list[list[str]]:
     """Bias of a source's results predicted from the other sources: the error floor of any prediction from them."""
     groups: dict[tuple[str, str, str, str], list[Compared]] = defaultdict(list)
     for r in rows:
@@ -101,41 +101,41 @@ def worst_row(c: Compared) -> list[str]:
     ]
 
 
-def bullets(lines: Iterable[str]) -> str:
+def bullet_list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def slices(found: Iterable[Slice], *, fewest: int = MANY) -> list[list[str]]:
+def slice_rows(found: Iterable[Slice], *, fewest: int = MIN_ROWS) -> list[list[str]]:
     """Table rows for slices with enough results."""
-    return [[f"{NAMES[s.metric]}, {s.value}", *figures(s)] for s in found if s.rows >= fewest]
+    return [[f"{NAMES[s.metric]}, {s.value}", *slice_figures(s)] for s in found if s.rows >= fewest]
 
 
-def reasons(counts: Mapping[str, int]) -> str:
+def format_reasons(counts: Mapping[str, int]) -> str:
     return json.dumps(counts)[1:-1].replace('"', "")
 
 
 def by_slices(report: Report) -> str:
     """Errors overall, by accelerator family with recorded reasons for large errors, and by the other dimensions."""
     families = report.by["accelerator_family"]
-    far = [s for s in families if s.rows >= MANY and s.held_out.median > TOO_FAR]
+    far = [s for s in families if s.rows >= MIN_ROWS and s.held_out.median > MAX_MEDIAN_ERROR]
     others = [s for d in ("engine", "format", "model_size", "load") for s in report.by[d]]
-    return f"""{table(("quantity", *HEAD), [[NAMES[s.metric], *figures(s)] for s in report.overall])}
+    return f"""{markdown_table(("quantity", *HEAD), [[NAMES[s.metric], *slice_figures(s)] for s in report.overall])}
 
 ![predicted over measured](accuracy/predicted-over-measured.svg)
 
 Definitions of the quantities, as load testers use them:
 
-{bullets(f"{NAMES[k]}: {text}" for k, text in DEFINITIONS.items())}
+{bullet_list(f"{NAMES[k]}: {text}" for k, text in DEFINITIONS.items())}
 
 ## By accelerator family
 
-{table(("quantity and family", *HEAD), slices(families))}
+{markdown_table(("quantity and family", *HEAD), slice_rows(families))}
 
 ![by family](accuracy/by-family.svg)
 
-Families with a median error above {percent(TOO_FAR)} for an unseen source, and the causes:
+Families with a median error above {percent(MAX_MEDIAN_ERROR)} for an unseen source, and the causes:
 
-{bullets(f"{NAMES[s.metric]}, {s.value} ({percent(s.held_out.median)}): {FAMILY_REASONS[s.value]}" for s in far)}
+{bullet_list(f"{NAMES[s.metric]}, {s.value} ({percent(s.held_out.median)}): {FAMILY_REASONS[s.value]}" for s in far)}
 
 ## Concurrency sweeps
 
@@ -146,26 +146,26 @@ The band is the 80 % interval of an unseen source.
 
 ## By engine, format, model size and load
 
-{table(("quantity and slice", *HEAD), slices(others))}"""
+{markdown_table(("quantity and slice", *HEAD), slice_rows(others))}"""
 
 
 KEPT_HEAD = tuple(f"kept at {percent(level)}" for level in CONFIDENCE_LEVELS)
-SURE_HEAD = ("results", "sources", "inside", "high / low", *KEPT_HEAD)
+INTERVAL_HEAD = ("results", "sources", "inside", "high / low", *KEPT_HEAD)
 
 
-def surety(s: Slice, tried: Mapping[tuple[str, str], Tried]) -> list[str]:
+def interval_figures(s: Slice, tried: Mapping[tuple[str, str], BackTest]) -> list[str]:
     """Coverage, width and kept shares of a slice's intervals."""
     kept = tried[s.metric, s.value].kept_shares
     inside, width = percent(s.intervals.coverage), f"{s.intervals.width:.2f}"
     return [str(s.rows), str(s.sources), inside, width, *(percent(share) for share in kept)]
 
 
-def how_sure(report: Report, tried: Mapping[tuple[str, str], Tried]) -> str:
+def intervals_section(report: Report, tried: Mapping[tuple[str, str], BackTest]) -> str:
     """Section on intervals and guaranteed values, and their quality for unseen sources."""
     promised = [s for s in report.overall if (s.metric, s.value) in tried]
-    families = [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF and (s.metric, s.value) in tried]
-    widest = ", ".join(f"{NAMES[kind].lower()} {width:g}" for kind, width in WIDEST.items())
-    low, high = INSIDE
+    families = [s for s in report.by["accelerator_family"] if s.rows >= MIN_INTERVAL_ROWS and (s.metric, s.value) in tried]
+    widest = ", ".join(f"{NAMES[kind].lower()} {width:g}" for kind, width in WIDEST_INTERVALS.items())
+    low, high = COVERAGE_TARGET
     return f"""An interval is the range that should contain 80 % of the results of an unseen source. It is narrow close
 to published results. It is wider with the distance to the nearest result, with few sources, and without kernel tables
 of the manufacturer. The intervals on this page come from a fit and from spreads that never saw the result's source.
@@ -174,23 +174,23 @@ results that the sized hardware would have delivered, which are those no worse t
 
 Targets: {percent(low)} to {percent(high)} inside, the same share kept at 80 %, and high over low of at most: {widest}.
 
-{table(("quantity", *SURE_HEAD), [[NAMES[s.metric], *surety(s, tried)] for s in promised])}
+{markdown_table(("quantity", *INTERVAL_HEAD), [[NAMES[s.metric], *interval_figures(s, tried)] for s in promised])}
 
-By family, with at least {SURE_OF} results:
+By family, with at least {MIN_INTERVAL_ROWS} results:
 
-{table(("quantity and family", *SURE_HEAD), [[f"{NAMES[s.metric]}, {s.value}", *surety(s, tried)] for s in families])}
+{markdown_table(("quantity and family", *INTERVAL_HEAD), [[f"{NAMES[s.metric]}, {s.value}", *interval_figures(s, tried)] for s in families])}
 
 ![share inside over width](accuracy/intervals.svg)
 
 Families that miss the targets, and the causes:
 
-{bullets(f"{'; '.join(who)}: {why}" for why, who in short_of(report).items())}"""
+{bullet_list(f"{'; '.join(who)}: {why}" for why, who in short_of(report).items())}"""
 
 
 def short_of(report: Report) -> dict[str | None, list[str]]:
     """Families whose intervals miss the target, by reason."""
     found: dict[str | None, list[str]] = defaultdict(list)
-    for s in unsure(report):
+    for s in imprecise_slices(report):
         found[reason_of(s)].append(f"{NAMES[s.metric]}, {s.value}")
     return found
 
@@ -207,7 +207,7 @@ def cache_sizes(logs: Sequence[Mapping[str, Any]]) -> str:
     ]
     return f"""{len(off)} logs: median error {middle}, 90th percentile {p90}. The largest errors:
 
-{table(("log", "model", "predicted over logged"), rows)}"""
+{markdown_table(("log", "model", "predicted over logged"), rows)}"""
 
 
 def scale_ups(scaling: Mapping[str, float]) -> str:
@@ -243,7 +243,7 @@ def peak_rows(peaks: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     ]
 
 
-def memory(notes: Mapping[str, Any]) -> str:
+def memory_section(notes: Mapping[str, Any]) -> str:
     """Errors of memory peaks by part, and the number of real runs that are reported as not fitting."""
     runs = notes["runs"]
     lost = ", ".join(f"{source} {count} of {asked}" for source, (count, asked) in runs["by_source"].items())
@@ -253,13 +253,13 @@ memory in use on the device. "Too low" is the share predicted more than 10 % bel
 the same share after adding the reserve that a recommended plan keeps free. Peaks with unpublished recipes or lengths
 are compared but not fitted; their intervals are wide.
 
-{table(head, peak_rows(notes["peaks"]))}
+{markdown_table(head, peak_rows(notes["peaks"]))}
 
 /estimate was asked for {runs["asked"]} published runs with their own layouts. It reports {runs["misfits"]} of them
 ({percent(runs["misfits"] / max(1, runs["asked"]), 1)}) as not fitting ({lost})."""
 
 
-def layouts(found: Sequence[Mapping[str, Any]]) -> str:
+def layouts_section(found: Sequence[Mapping[str, Any]]) -> str:
     """Errors of layouts that no factor is fitted to."""
     rows = [
         [
@@ -277,29 +277,29 @@ def layouts(found: Sequence[Mapping[str, Any]]) -> str:
 but not fitted. Two pools are predicted in balance, in closed form. Throughput that is not published follows from TTFT
 and TPOT by Little's law.
 
-{table(("layout", "quantity", "accelerator", "rows", "median", "90th pct", "bias"), rows)}"""
+{markdown_table(("layout", "quantity", "accelerator", "rows", "median", "90th pct", "bias"), rows)}"""
 
 
 def left_out(notes: Mapping[str, Any]) -> str:
     """Results that were not compared or not fitted, with reasons."""
     set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
-    return f"""Rows without enough data or without a token stream, by reason: {reasons(notes["left_out"])}.
+    return f"""Rows without enough data or without a token stream, by reason: {format_reasons(notes["left_out"])}.
 
-Training rows, by reason: {reasons(notes["training_left_out"])}.
+Training rows, by reason: {format_reasons(notes["training_left_out"])}.
 
 Compared but not fitted: {set_aside}.
 
-Start-up logs that are left out: {reasons(notes["kv_cache_left_out"])}."""
+Start-up logs that are left out: {format_reasons(notes["kv_cache_left_out"])}."""
 
 
-def training(rows: Sequence[Compared], notes: Mapping[str, Any]) -> str:
+def training_section(rows: Sequence[Compared], notes: Mapping[str, Any]) -> str:
     """Training errors by source, scaling, and memory."""
     return f"""## Training: errors and causes by source
 
 Target for unseen sources: {percent(ASKED_MEDIAN)} in the median and {percent(ASKED_P90)} at the 90th percentile.
 Sources that miss it:
 
-{table(("source", "results", "median", "90th pct", "bias", "in sample", "cause"), off(rows))}
+{markdown_table(("source", "results", "median", "90th pct", "bias", "in sample", "cause"), inaccurate_sources(rows))}
 
 ## Training: scale-ups
 
@@ -307,7 +307,7 @@ Sources that miss it:
 
 ## Training: memory
 
-{memory(notes)}"""
+{memory_section(notes)}"""
 
 
 def page(rows: Sequence[Compared]) -> str:
@@ -327,7 +327,7 @@ the share of results at least as good as the value guaranteed at 80 % confidence
 
 ## Intervals and guaranteed values
 
-{how_sure(report, tried)}
+{intervals_section(report, tried)}
 
 ## Where sources disagree
 
@@ -335,17 +335,17 @@ Bias of a source's results as predicted from all other sources, and by the fit t
 unseen" is far from 1 and "bias seen" is close to 1, the source contradicts the others or is the only one of its stack.
 No prediction from the other sources can be better.
 
-{table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), disagreements(rows))}
+{markdown_table(("quantity", "source", "stack", "rows", "bias unseen", "bias seen"), source_disagreements(rows))}
 
 ## Layouts of large models
 
-{layouts(notes["layouts"])}
+{layouts_section(notes["layouts"])}
 
-{training(rows, notes)}
+{training_section(rows, notes)}
 
 ## Largest single errors
 
-{table(("figure", "source", "measured", "unseen prediction"), furthest)}
+{markdown_table(("figure", "source", "measured", "unseen prediction"), furthest)}
 
 ## Cache sizes of start-up logs
 
@@ -361,6 +361,6 @@ No prediction from the other sources can be better.
 
 def write() -> None:
     """Writes the page and its plots."""
-    rows = comparisons()
-    plots(rows)
+    rows = load_comparisons()
+    write_plots(rows)
     (DOCS / "accuracy.md").write_text(page(rows))

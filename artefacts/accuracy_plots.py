@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from app.calibration.report import INSIDE, KINDS, MANY, SURE_OF, TOO_FAR, report_on
+from app.calibration.report import COVERAGE_TARGET, QUANTITIES, MIN_ROWS, MIN_INTERVAL_ROWS, MAX_MEDIAN_ERROR, report_on
 from app.catalog.queries import calibration_notes
 from app.sizing.evidence import Compared
 from app.sizing.units import GIB
@@ -50,18 +50,18 @@ STYLE: dict[Any, Any] = {
 FAMILY_KINDS = ("throughput", "tpot", "single_stream", "training", "training_memory")
 
 
-def plots(rows: Sequence[Compared]) -> None:
+def write_plots(rows: Sequence[Compared]) -> None:
     """Writes the figures of the page to docs/accuracy."""
     mpl.rcParams.update(STYLE)
     (DOCS / "accuracy").mkdir(exist_ok=True)
-    saved(measured_figure(rows), "predicted-over-measured")
-    saved(family_figure(rows), "by-family")
-    saved(interval_figure(rows), "intervals")
-    saved(cache_figure(), "kv-cache")
-    saved(sweep_figure(rows), "concurrency")
+    save_figure(measured_figure(rows), "predicted-over-measured")
+    save_figure(family_figure(rows), "by-family")
+    save_figure(interval_figure(rows), "intervals")
+    save_figure(cache_figure(), "kv-cache")
+    save_figure(sweep_figure(rows), "concurrency")
 
 
-def saved(figure: Figure, name: str) -> None:
+def save_figure(figure: Figure, name: str) -> None:
     figure.tight_layout()
     figure.savefig(DOCS / "accuracy" / f"{name}.svg", metadata={"Date": None})
     plt.close(figure)
@@ -69,7 +69,7 @@ def saved(figure: Figure, name: str) -> None:
 
 def measured_figure(rows: Sequence[Compared]) -> Figure:
     """Predictions without their source over measurements, one panel per quantity."""
-    by_kind = {kind: [r for r in rows if r.kind == kind and not r.set_aside] for kind in KINDS}
+    by_kind = {kind: [r for r in rows if r.kind == kind and not r.set_aside] for kind in QUANTITIES}
     shown = {kind: of_kind for kind, of_kind in by_kind.items() if of_kind}
     figure, axes = plt.subplots(-(-len(shown) // 3), 3, figsize=(11, 3.5 * -(-len(shown) // 3)))
     for axis in axes.flat[len(shown) :]:
@@ -88,12 +88,12 @@ def measured_figure(rows: Sequence[Compared]) -> Figure:
 
 def family_figure(rows: Sequence[Compared]) -> Figure:
     """Median errors by accelerator family, for unseen sources and in sample."""
-    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= MANY and s.metric in FAMILY_KINDS]
+    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= MIN_ROWS and s.metric in FAMILY_KINDS]
     figure, axis = plt.subplots(figsize=(9, 0.28 * len(families) + 1))
     places = np.arange(len(families))
     axis.barh(places - 0.2, [min(s.held_out.median, 1.5) for s in families], 0.4, label="source unseen")
     axis.barh(places + 0.2, [min(s.in_sample.median, 1.5) for s in families], 0.4, label="in sample")
-    axis.axvline(TOO_FAR, color="black", linewidth=0.8, linestyle=":")
+    axis.axvline(MAX_MEDIAN_ERROR, color="black", linewidth=0.8, linestyle=":")
     axis.set_yticks(places, [f"{NAMES[s.metric]}, {s.value} ({s.rows})" for s in families])
     axis.invert_yaxis()
     axis.set_xlabel("median absolute relative error (cut at 1.5)")
@@ -103,14 +103,14 @@ def family_figure(rows: Sequence[Compared]) -> Figure:
 
 def interval_figure(rows: Sequence[Compared]) -> Figure:
     """Share of unseen results inside the intervals of a family, over the width of the intervals."""
-    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= SURE_OF]
+    families = [s for s in report_on(rows).by["accelerator_family"] if s.rows >= MIN_INTERVAL_ROWS]
     figure, axis = plt.subplots(figsize=(9, 5))
-    for kind in KINDS:
+    for kind in QUANTITIES:
         held = [s.intervals for s in families if s.metric == kind]
         axis.semilogx([h.width for h in held], [h.coverage for h in held], "o", alpha=0.7, label=NAMES[kind])
     for s in families:
         axis.annotate(s.value, (s.intervals.width, s.intervals.coverage), fontsize=6)
-    axis.axhspan(*INSIDE, color="grey", alpha=0.15, linewidth=0)
+    axis.axhspan(*COVERAGE_TARGET, color="grey", alpha=0.15, linewidth=0)
     axis.set_xlabel("high over low, median")
     axis.set_ylabel("share inside, source unseen")
     axis.legend(frameon=False, fontsize=7)

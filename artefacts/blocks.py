@@ -30,20 +30,20 @@ class Block:
     follows: bool  # only blank lines separate it from the previous block
 
     @property
-    def runs(self) -> bool:
+    def is_runnable(self) -> bool:
         return self.language in (SHELL, PYTHON) and not self.info.startswith((NOT_RUN, GENERATED_CLIENT))
 
 
-def documents() -> list[Path]:
+def document_paths() -> list[Path]:
     """README and every page under docs."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def written_by_hand() -> list[Path]:
-    return [path for path in documents() if path.name not in GENERATED]
+    return [path for path in document_paths() if path.name not in GENERATED]
 
 
-def blocks(text: str) -> list[Block]:
+def fenced_blocks(text: str) -> list[Block]:
     """The fenced blocks of a document, in order."""
     found: list[Block] = []
     for each in FENCE.finditer(text):
@@ -52,33 +52,33 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def outputs(fenced: list[Block]) -> dict[int, int]:
+def output_blocks(fenced: list[Block]) -> dict[int, int]:
     """For each block that shows an output, by number, the number of the block that produces it."""
     return {
         i: i - 1
         for i, block in enumerate(fenced)
-        if i and block.language == OUTPUT and block.follows and fenced[i - 1].runs
+        if i and block.language == OUTPUT and block.follows and fenced[i - 1].is_runnable
     }
 
 
-def posted(block: Block) -> str:
+def request_path(block: Block) -> str:
     """Path to which a request block is posted."""
     return block.info.removeprefix(POST)
 
 
-def shown(path: Path) -> str:
+def shown_answers(path: Path) -> str:
     """Answers and outputs that a document shows, without its prose."""
-    fenced = blocks(path.read_text())
+    fenced = fenced_blocks(path.read_text())
     answers = [block.text for block in fenced if block.language == JSON and block.info == ANSWER]
-    return "".join([*answers, *(fenced[i].text for i in outputs(fenced))])
+    return "".join([*answers, *(fenced[i].text for i in output_blocks(fenced))])
 
 
-def asks(path: Path) -> str:
+def asked_text(path: Path) -> str:
     """Commands and requests in a document."""
-    return "".join(b.info + b.text for b in blocks(path.read_text()) if b.runs or b.info.startswith(POST))
+    return "".join(b.info + b.text for b in fenced_blocks(path.read_text()) if b.is_runnable or b.info.startswith(POST))
 
 
-def replaced(text: str, fenced: list[Block], fresh: Mapping[int, str]) -> str:
+def replace_blocks(text: str, fenced: list[Block], fresh: Mapping[int, str]) -> str:
     """A document with new text in some of its blocks."""
     for i in sorted(fresh, reverse=True):
         text = text[: fenced[i].start] + fresh[i] + text[fenced[i].end :]

@@ -56,7 +56,7 @@ def type_of(schema: Schema) -> str:
     return PLAIN.get(str(kind), "Any")
 
 
-def answered(document: Schema) -> list[str]:
+def answer_components(document: Schema) -> list[str]:
     """Names of all schema components that occur in answers."""
     parts: Schema = document["components"]["schemas"]
     waiting = set(
@@ -73,10 +73,10 @@ def answered(document: Schema) -> list[str]:
     return sorted(found)
 
 
-def lines(document: Schema) -> Iterator[str]:
+def module_lines(document: Schema) -> Iterator[str]:
     """The source code of the module."""
     yield HEAD
-    for name in answered(document):
+    for name in answer_components(document):
         schema = document["components"]["schemas"][name]
         if "properties" not in schema:
             yield f"\n{name}: TypeAlias = {type_of(schema)!r}\n"
@@ -92,13 +92,13 @@ def lines(document: Schema) -> Iterator[str]:
             yield f"\n\n{name} = TypedDict({name!r}, {{{pairs}}})\n"
 
 
-def made() -> str:
+def module_text() -> str:
     """The module, formatted."""
     with service_client() as client:
-        text = "".join(lines(client.get("/openapi.json").json()))
+        text = "".join(module_lines(client.get("/openapi.json").json()))
     ruff = [sys.executable, "-m", "ruff", "format", "--stdin-filename", FILE.name, "-"]
     return subprocess.run(ruff, input=text, text=True, capture_output=True, check=True, cwd=FILE.parents[1]).stdout
 
 
 def write() -> None:
-    FILE.write_text(made())
+    FILE.write_text(module_text())

@@ -10,7 +10,7 @@ from typing import Any
 from starlette.testclient import TestClient
 
 from app.sizing.words import percent
-from artefacts.service import ROOT, bodies
+from artefacts.service import ROOT, worked_requests
 
 QUESTIONS = Path(__file__).with_suffix(".json")
 PAGE = ROOT / "docs" / "decisions.md"
@@ -25,7 +25,7 @@ documents the combination. A price is shown with its basis and its date.
 SHOWN = 3
 
 
-def questions() -> list[dict[str, Any]]:
+def buyer_questions() -> list[dict[str, Any]]:
     """Every question: title, endpoint, request (or a worked request with changes), and reasons."""
     questions: list[dict[str, Any]] = json.loads(QUESTIONS.read_text())
     return questions
@@ -39,11 +39,11 @@ def merge_requests(body: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[
 
 def request_of(question: Mapping[str, Any]) -> dict[str, Any]:
     """The request body of a question."""
-    worked = bodies()[question["body"]] if "body" in question else {}
+    worked = worked_requests()[question["body"]] if "body" in question else {}
     return merge_requests(worked, question.get("request", {}))
 
 
-def posted(question: Mapping[str, Any]) -> str:
+def request_link(question: Mapping[str, Any]) -> str:
     """The request of a question as Markdown."""
     changes = json.dumps(question.get("request", {}))
     if "body" not in question:
@@ -52,11 +52,11 @@ def posted(question: Mapping[str, Any]) -> str:
     return f"`POST {question['call']}` [{question['body']}](../tests/api/bodies/{question['body']}.json){also}"
 
 
-def number(value: float | None, unit: str = "") -> str:
+def format_number(value: float | None, unit: str = "") -> str:
     return "–" if value is None else f"{value:,.4g}{unit}" if abs(value) < 1e4 else f"{value:,.0f}{unit}"
 
 
-def layout(deployment: Mapping[str, Any]) -> str:
+def format_layout(deployment: Mapping[str, Any]) -> str:
     """Replicas, accelerators, format and engine of a deployment as one phrase."""
     degrees = ("tensor_parallel", "TP"), ("pipeline_parallel", "PP"), ("data_parallel", "DP")
     split = " ".join(f"{label}{deployment[name]}" for name, label in degrees if (deployment.get(name) or 1) > 1)
@@ -67,20 +67,20 @@ def layout(deployment: Mapping[str, Any]) -> str:
     return f"{deployment['replicas']}{spare} of {each}, {deployment['weight_format']} {deployment['engine']}"
 
 
-def row(estimate: Mapping[str, Any]) -> str:
+def table_row(estimate: Mapping[str, Any]) -> str:
     """One deployment as a table row."""
     d, cost, speed = estimate["deployment"], estimate.get("cost") or {}, estimate.get("performance") or {}
     offer = d.get("offer") or {}
     where = " ".join(str(x) for x in (offer.get("provider"), offer.get("region"), offer.get("pricing_model")) if x)
     days, rate = speed.get("days"), speed.get("requests_per_s_capacity")
     waits = [(speed.get(name) or {}).get("p95") for name in ("ttft_ms", "tpot_ms")]
-    capacity = f"{number(days)} days" if days is not None else f"{number(rate)} requests/s"
+    capacity = f"{format_number(days)} days" if days is not None else f"{format_number(rate)} requests/s"
     if None not in waits:
-        capacity += f", TTFT {number(waits[0])} ms, TPOT {number(waits[1])} ms"
+        capacity += f", TTFT {format_number(waits[0])} ms, TPOT {format_number(waits[1])} ms"
     price = cost.get("price") or {}
     seen = f"{price['kind']}, {price['observed']}" if price else "–"
-    money = number(cost.get("usd_per_hour")), number(cost.get("usd_total")), seen
-    laid_out = f"{layout(d)} ({estimate['support']})" if estimate.get("support") else layout(d)
+    money = format_number(cost.get("usd_per_hour")), format_number(cost.get("usd_total")), seen
+    laid_out = f"{format_layout(d)} ({estimate['support']})" if estimate.get("support") else format_layout(d)
     cells = f"{d.get('total_accelerators'):,} x {d['accelerator']}", where or "–", laid_out, capacity, *money
     return f"| {' | '.join(cells)} |"
 
@@ -88,12 +88,12 @@ def row(estimate: Mapping[str, Any]) -> str:
 def question_section(question: Mapping[str, Any], answer: Mapping[str, Any]) -> Iterator[str]:
     """The section of one question."""
     yield f"## {question['title']}"
-    yield posted(question)
+    yield request_link(question)
     yield f"> {answer['summary']}"
     ranked = answer.get("recommendations", [answer])[:SHOWN]
     if ranked and ranked[0].get("performance"):
         head = "| hardware | offer | layout | performance | USD/h | USD in total | price |\n|" + " --- |" * 7
-        yield "\n".join([head, *(row(estimate) for estimate in ranked)])
+        yield "\n".join([head, *(table_row(estimate) for estimate in ranked)])
     notices = [f"- `{notice['code']}`: {notice['text']}" for notice in answer.get("warnings", ())]
     changes = [f"- {change['change']}: {change['effect']}" for change in answer.get("sensitivity", ())]
     if notices:
@@ -113,10 +113,10 @@ def question_section(question: Mapping[str, Any], answer: Mapping[str, Any]) -> 
     yield "Reasons to accept it:\n\n" + "\n".join(f"- {reason}" for reason in question["reasons"])
 
 
-def write(client: TestClient) -> None:
+def write_decisions(client: TestClient) -> None:
     """Writes the page."""
     parts = [HEAD]
-    for question in questions():
+    for question in buyer_questions():
         answer = client.post(question["call"], json=request_of(question)).json()
         parts += question_section(question, answer)
     PAGE.write_text("\n\n".join(part.rstrip() for part in parts) + "\n")

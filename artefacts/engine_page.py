@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import app.calibration
 from artefacts import nomenclature
-from artefacts.formulas import ROOMS, ROOT, Told, all_told, modules, tests_of
+from artefacts.formulas import ROOMS, ROOT, FormulaDoc, all_formulas, core_modules, tests_of
 
 WIDTH = 116
 RECOMPUTED = "tests/sizing/test_trace.py (as a line of a trace)"
@@ -23,23 +23,23 @@ follows ten formulas to their test and their trace line. [accuracy.md](accuracy.
 results."""
 
 
-def wrapped(text: str, indent: str = "") -> str:
+def fill_paragraph(text: str, indent: str = "") -> str:
     """One paragraph, filled to the width of the page."""
     return textwrap.fill(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
-def paragraphs(docstring: str) -> str:
+def fill_docstring(docstring: str) -> str:
     """A module's docstring: paragraphs are filled, lists and code are kept as they are."""
     kept = []
     for block in docstring.split("\n\n"):
         keep = block.startswith((" ", "-", "|")) or "\n-" in block or "Check:" in block
-        kept.append(block if keep else wrapped(" ".join(block.split())))
+        kept.append(block if keep else fill_paragraph(" ".join(block.split())))
     return "\n\n".join(kept)
 
 
-def arithmetic(doc: Told) -> str:
+def formula_text(doc: FormulaDoc) -> str:
     """Name and expression of a formula, broken at spaces."""
     return textwrap.fill(
         f"{doc.name} = {doc.formula.text}",
@@ -51,55 +51,55 @@ def arithmetic(doc: Told) -> str:
     )
 
 
-def parameter_list(doc: Told) -> str:
+def parameter_list(doc: FormulaDoc) -> str:
     """The parameters of a formula as a list."""
-    return "\n".join(hanging(f"- `{name}`: {meaning}") for name, meaning in doc.parameters.items())
+    return "\n".join(fill_item(f"- `{name}`: {meaning}") for name, meaning in doc.parameters.items())
 
 
-def hanging(item: str) -> str:
+def fill_item(item: str) -> str:
     """One list item, filled to the width of the page."""
     return textwrap.fill(item, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
-def checked(check: str) -> str:
+def check_text(check: str) -> str:
     """The worked example: its prose as a paragraph, its doctest as code."""
     lines = [line.strip() for line in check.splitlines() if line.strip()]
     start = next((i for i, line in enumerate(lines) if line.startswith(">>>")), len(lines))
-    prose = wrapped(" ".join(["Check:", *lines[:start]]))
+    prose = fill_paragraph(" ".join(["Check:", *lines[:start]]))
     return "\n\n".join(filter(None, (prose, "\n".join(f"    {line}" for line in lines[start:]))))
 
 
-def entry(doc: Told) -> str:
+def formula_section(doc: FormulaDoc) -> str:
     """The section of one formula."""
     source = f"Source: {doc.source}." + (f" Limits: {doc.limits}." if doc.limits else "")
     tests = ", ".join(f"`{t}`" for t in tests_of(doc)[:3] or [RECOMPUTED])
-    where = wrapped(f"`{doc.path}:{doc.name}`; tests: {tests}")
-    parts = [f"### {doc.name} [{doc.formula.unit}]", wrapped(doc.summary), arithmetic(doc), parameter_list(doc)]
-    parts += [wrapped(source), checked(doc.check) if doc.check else "", where]
+    where = fill_paragraph(f"`{doc.path}:{doc.name}`; tests: {tests}")
+    parts = [f"### {doc.name} [{doc.formula.unit}]", fill_paragraph(doc.summary), formula_text(doc), parameter_list(doc)]
+    parts += [fill_paragraph(source), check_text(doc.check) if doc.check else "", where]
     return "\n\n".join(filter(None, parts))
 
 
-def blocks() -> Iterator[str]:
+def page_parts() -> Iterator[str]:
     """The parts of the page, in order."""
     yield HEAD
-    by_module: dict[str, list[Told]] = {}
-    for doc in all_told():
+    by_module: dict[str, list[FormulaDoc]] = {}
+    for doc in all_formulas():
         by_module.setdefault(doc.module, []).append(doc)
-    for module in modules():
+    for module in core_modules():
         path, words = module.replace(".", "/"), inspect.getdoc(sys.modules[module]) or ""
         if module.removeprefix("app.sizing.") in ROOMS:
-            yield f"# `{path}/`\n\n{paragraphs(words)}".rstrip()
+            yield f"# `{path}/`\n\n{fill_docstring(words)}".rstrip()
         elif module in by_module:
-            yield f"## `{path}.py`\n\n{paragraphs(words)}"
-            yield from (entry(t) for t in by_module[module])
+            yield f"## `{path}.py`\n\n{fill_docstring(words)}"
+            yield from (formula_section(t) for t in by_module[module])
         elif module.split(".")[2] in ROOMS and words and not hasattr(sys.modules[module], "__path__"):
             first = words.partition("\n\n")[0]
-            yield wrapped(f"`{path}.py`: {' '.join(first.split())}")
-    yield f"# `app/calibration/`\n\n{paragraphs(inspect.getdoc(app.calibration) or '')}"
+            yield fill_paragraph(f"`{path}.py`: {' '.join(first.split())}")
+    yield f"# `app/calibration/`\n\n{fill_docstring(inspect.getdoc(app.calibration) or '')}"
 
 
 def page() -> str:
-    return "\n\n".join(blocks()) + "\n"
+    return "\n\n".join(page_parts()) + "\n"
 
 
 def write() -> None:

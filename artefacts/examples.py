@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from app.api.schemas.diagnose import EXAMPLE as DIAGNOSED
 from app.api.schemas.requests import load_example
-from artefacts.service import service_client, bodies
+from artefacts.service import service_client, worked_requests
 
 FILE = Path(__file__).resolve().parents[1] / "app" / "api" / "examples" / "schemas.json"
 LISTS = (
@@ -152,7 +152,7 @@ class Examples:
             if each.get("minItems", 0) > 1
         }
 
-    def see(self, value: Any, schema: Schema) -> None:
+    def record_example(self, value: Any, schema: Schema) -> None:
         """Records a value as an example of its schema and of the schemas below it."""
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REF)
@@ -160,17 +160,17 @@ class Examples:
             if "properties" in schema and isinstance(value, dict) and stated_fields(value) > stated_fields(self.found.get(name)):
                 self.found[name] = self.shorten_value(value)
         for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
-            if self.fits(value, option):
-                self.see(value, option)
+            if self.matches_schema(value, option):
+                self.record_example(value, option)
         if isinstance(value, dict):
             inner = schema.get("additionalProperties")
             for key, each in value.items():
                 below = schema.get("properties", {}).get(key, inner)
                 if isinstance(below, dict):
-                    self.see(each, below)
+                    self.record_example(each, below)
         elif isinstance(value, list) and isinstance(schema.get("items"), dict):
             for each in value:
-                self.see(each, schema["items"])
+                self.record_example(each, schema["items"])
 
     def shorten_value(self, value: Any, least: int = 1) -> Any:
         """The value with lists shortened to one object, two plain values, or the minimum of the schema."""
@@ -180,7 +180,7 @@ class Examples:
             return value
         return [self.shorten_value(v) for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]]
 
-    def fits(self, value: Any, schema: Schema) -> bool:
+    def matches_schema(self, value: Any, schema: Schema) -> bool:
         """Whether a value can be of a schema, by its type, keys and enumerated values."""
         if "$ref" in schema:
             schema = self.components[schema["$ref"].removeprefix(REF)]
@@ -200,9 +200,9 @@ def stated_fields(value: Any) -> int:
     return sum(v not in (None, [], {}) for v in value.values()) if isinstance(value, dict) else -1
 
 
-def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
+def real_exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
     """(path, method, request, answer) of every request that is sent."""
-    for name, body in bodies().items():
+    for name, body in worked_requests().items():
         path = "/" + name.partition("-")[0]
         yield path, "post", body, client.post(path, json={**body, "trace": True}).json()
     for model in INSPECTED:
@@ -215,26 +215,26 @@ def exchanges(client: TestClient) -> Iterator[tuple[str, str, Any, Any]]:
         yield path, "post", body, answer.json()
     for name in LISTS:
         yield f"/catalog/{name}", "get", None, client.get(f"/catalog/{name}", params={"limit": 1}).json()
-    stored = client.post("/recommend", json=bodies()["recommend-fine-tuning-7b-full"]).json()["id"]
+    stored = client.post("/recommend", json=worked_requests()["recommend-fine-tuning-7b-full"]).json()["id"]
     turning = client.get(f"/recommendations/{stored}/sensitivity").json()
     yield "/recommendations/{id}/sensitivity", "get", None, turning
     yield "/accuracy", "get", None, client.get("/accuracy").json()
 
 
-def made() -> dict[str, Any]:
+def make_examples() -> dict[str, Any]:
     """Examples of all schemas that occur in real requests and answers."""
     with service_client() as client:
         document = client.get("/openapi.json").json()
         examples = Examples(document)
-        for path, method, body, answer in exchanges(client):
+        for path, method, body, answer in real_exchanges(client):
             operation = document["paths"][path][method]
             if body is not None:
-                examples.see(body, operation["requestBody"]["content"]["application/json"]["schema"])
-            examples.see(answer, operation["responses"]["200"]["content"]["application/json"]["schema"])
-        refused = client.post("/recommend", json={**bodies()["recommend-inference-chat-70b"], "limit": 0}).json()
-        examples.see(refused, {"$ref": f"{REF}Problem"})
+                examples.record_example(body, operation["requestBody"]["content"]["application/json"]["schema"])
+            examples.record_example(answer, operation["responses"]["200"]["content"]["application/json"]["schema"])
+        refused = client.post("/recommend", json={**worked_requests()["recommend-inference-chat-70b"], "limit": 0}).json()
+        examples.record_example(refused, {"$ref": f"{REF}Problem"})
     return dict(sorted(examples.found.items()))
 
 
 def write() -> None:
-    FILE.write_text(json.dumps(made(), indent=1, ensure_ascii=False) + "\n")
+    FILE.write_text(json.dumps(make_examples(), indent=1, ensure_ascii=False) + "\n")

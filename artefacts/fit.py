@@ -12,18 +12,18 @@ from collections.abc import Iterator
 import numpy as np
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.calibrate import PROBLEMS, calibrated, write_files
+from app.calibration.calibrate import PROBLEMS, calibrate_data_files, write_files
 from app.calibration.fit import Fit
 from app.calibration.memory_logs import read_logs
 from app.calibration.serving.cases import ServingCases
-from app.calibration.serving.problem import published
+from app.calibration.serving.problem import read_published_cases
 from app.calibration.training.cases import read_training_cases
 from app.catalog.files import read_rows
 from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.sizing.snapshot import Catalog
-from artefacts.parts import PARTS, Digests, digest, sources, stamped
+from artefacts.parts import PARTS, Digests, content_digest, sources, read_stamps
 
 # Modules that turn predictions into factors and figures; the predictions show changes of all others.
 OWN = (
@@ -39,18 +39,18 @@ OWN = (
 ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change
 
 
-def behaviour(market: Catalog, store: CatalogStore) -> Iterator[str]:
+def case_predictions(market: Catalog, store: CatalogStore) -> Iterator[str]:
     """Everything that the fit depends on: every case, and its predictions at two settings of all factors."""
-    serving, left_out = published(list(read_rows("measurements_inference.csv")), market, store.find_model)
+    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), market, store.find_model)
     training, training_left_out = read_training_cases(list(read_rows("measurements_training.csv")), market, store.find_model)
     yield f"{sorted(left_out.items())} {sorted(training_left_out.items())}"
     for name, problem in PROBLEMS.items():
         cases = serving if name == "serving" else [c for c in training if c.group == name]
         fit = Fit(problem, cases, market.coefficients)
-        if problem.as_taken is not None:
-            fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.center)), market.coefficients)
+        if problem.add_run_ratios is not None:
+            fit = Fit(problem, problem.add_run_ratios(cases, fit.coefficients_at(fit.center)), market.coefficients)
         yield f"{name} {problem.caution} {problem.row_spread} {fit.names} {fit.spread.tolist()} {fit.center.tolist()}"
-        figures = [fit.log_predicted(fit.achieved(fit.center + shift)) for shift in (0.0, 0.1)]
+        figures = [fit.log_predicted(fit.coefficients_at(fit.center + shift)) for shift in (0.0, 0.1)]
         for point, *found in zip(fit.points, *(f.tolist() for f in figures), strict=True):
             case = cases[point.case]
             said = (case.id, case.source, case.reference, case.model, case.stack, case.setting, case.set_aside)
@@ -60,7 +60,7 @@ def behaviour(market: Catalog, store: CatalogStore) -> Iterator[str]:
     yield str(sorted(logs_left_out.items()))
 
 
-def fingerprint() -> str:
+def fit_fingerprint() -> str:
     """Digest of `case_predictions` and of the code that solves and counts."""
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine(f"sqlite:///{folder}/fit.sqlite3")
@@ -69,20 +69,20 @@ def fingerprint() -> str:
             seed_catalog(session)
         store = CatalogStore(sessionmaker(engine), check_s=3600)
         with np.errstate(all="ignore"):
-            found = "\n".join(behaviour(store.market(), store))
+            found = "\n".join(case_predictions(store.market(), store))
         engine.dispose()
-    return digest(found + sources().digest_of_modules(OWN))
+    return content_digest(found + sources().digest_of_modules(OWN))
 
 
 def write() -> dict[str, Digests]:
     """Refits unless the stamped fingerprint and files are current; returns the fingerprint for the stamp."""
     part = next(p for p in PARTS if p.name == "factors")
-    said, now = stamped().get(part.name, {}), fingerprint()
+    said, now = read_stamps().get(part.name, {}), fit_fingerprint()
     if said.get("behaviour") == {"of all cases": now} and said.get("made") == part.outputs():
         return {"behaviour": {"of all cases": now}}
     for _ in range(ROUNDS):
-        write_files(calibrated())
-        seen, now = now, fingerprint()
+        write_files(calibrate_data_files())
+        seen, now = now, fit_fingerprint()
         if seen == now:
             return {"behaviour": {"of all cases": now}}
     raise RuntimeError(f"Layouts still change after {ROUNDS} fits: a published row has two equally fast layouts.")

@@ -31,7 +31,7 @@ PARAMETER = re.compile(r"^(\w+): ")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FormulaDoc:
     """A formula with the sections of its docstring."""
 
     formula: Formula[Any, Any]
@@ -67,14 +67,14 @@ class Told:
         return self.formula.function.__code__.co_firstlineno
 
 
-def read_docstring(formula: Formula[Any, Any]) -> Told:
+def read_docstring(formula: Formula[Any, Any]) -> FormulaDoc:
     """Splits the docstring of a formula into its sections."""
     text = inspect.getdoc(formula.function) or ""
     parts = SECTION.split(text)
     sections = {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
     limits = " ".join(sections.get("Limits", "").split()).rstrip(".")
     check = textwrap.dedent(sections.get("Check", "").lstrip(" ")).strip()
-    return Told(formula, " ".join(parts[0].split()), parameters_in(sections.get("Parameters", "")), limits, check)
+    return FormulaDoc(formula, " ".join(parts[0].split()), parameters_in(sections.get("Parameters", "")), limits, check)
 
 
 def parameters_in(section: str) -> dict[str, str]:
@@ -91,7 +91,7 @@ def parameters_in(section: str) -> dict[str, str]:
 
 
 @cache
-def modules() -> tuple[str, ...]:
+def core_modules() -> tuple[str, ...]:
     """Every module of `app/sizing` in reading order; importing them registers their formulas."""
     names = [m.name for m in pkgutil.walk_packages(app.sizing.__path__, "app.sizing.")]
     for name in names:
@@ -108,9 +108,9 @@ def reading_order(module: str) -> tuple[int, int, str]:
 
 
 @cache
-def all_told() -> tuple[Told, ...]:
+def all_formulas() -> tuple[FormulaDoc, ...]:
     """Every formula, in the reading order of the files and the order of definition within a file."""
-    modules()
+    core_modules()
     docs = [read_docstring(f) for f in FORMULAS.values() if f.function.__module__.startswith("app.sizing.")]
     return tuple(sorted(docs, key=lambda t: (reading_order(t.module), t.line)))
 
@@ -125,14 +125,14 @@ class Test:
     attributes: frozenset[str]
     imported: frozenset[tuple[str, str]]
 
-    def is_of(self, formula: Told) -> bool:
+    def is_of(self, formula: FormulaDoc) -> bool:
         """True if it calls the formula, or is in the same package and reads an attribute of that name."""
         called = formula.name in self.names and (formula.module, formula.name) in self.imported
         return called or (self.path.startswith(f"tests/sizing/{formula.room}/") and formula.name in self.attributes)
 
 
 @cache
-def tests() -> tuple[Test, ...]:
+def core_tests() -> tuple[Test, ...]:
     """Every test function under `tests/sizing`."""
     found = []
     for path in sorted((ROOT / "tests" / "sizing").rglob("test_*.py")):
@@ -147,9 +147,9 @@ def tests() -> tuple[Test, ...]:
     return tuple(found)
 
 
-def tests_of(formula: Told) -> list[str]:
+def tests_of(formula: FormulaDoc) -> list[str]:
     """Tests that use a formula, those of its own package first; last the doctest of its docstring."""
-    naming = [t for t in tests() if t.is_of(formula)]
+    naming = [t for t in core_tests() if t.is_of(formula)]
     naming.sort(key=lambda t: (not t.path.startswith(f"tests/sizing/{formula.room}/"), formula.name not in t.names))
     worked = ["tests/sizing/test_checks.py (the worked example)"] if ">>>" in formula.check else []
     return [f"{t.path}::{t.name}" for t in naming] + worked
@@ -167,10 +167,10 @@ class Field:
 
 
 @cache
-def columns() -> tuple[Field, ...]:
+def all_fields() -> tuple[Field, ...]:
     """Every field and property of the classes of `app/sizing`, in reading order."""
     fields: list[Field] = []
-    for module in modules():
+    for module in core_modules():
         path = Path(module.replace(".", "/"))
         file = path / "__init__.py" if (ROOT / path).is_dir() else path.with_suffix(".py")
         fields.extend(fields_of(file))
@@ -193,10 +193,10 @@ def fields_of(file: Path) -> Iterator[Field]:
 
 
 @cache
-def owners() -> dict[str, frozenset[str]]:
+def owners_by_name() -> dict[str, frozenset[str]]:
     """For each name, the tables and records from which formulas read it."""
     found: dict[str, set[str]] = {}
-    for formula in all_told():
+    for formula in all_formulas():
         parameters = inspect.signature(formula.formula.function).parameters
         for name, (argument, attribute) in formula.formula.inputs.items():
             if attribute is not None:
@@ -206,6 +206,6 @@ def owners() -> dict[str, frozenset[str]]:
 
 def field_named(name: str) -> Field | None:
     """The field of that name: of a table that formulas read, else of any class; one with a comment first."""
-    same = [f for f in columns() if f.name == name]
-    same.sort(key=lambda f: (f.owner not in owners().get(name, frozenset()), not f.words))
+    same = [f for f in all_fields() if f.name == name]
+    same.sort(key=lambda f: (f.owner not in owners_by_name().get(name, frozenset()), not f.words))
     return same[0] if same else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from functools import cache
 
 from app.sizing.assumptions import Assumptions
-from artefacts.formulas import ROOT, Field, Told, all_told, field_named, owners
+from artefacts.formulas import ROOT, Field, FormulaDoc, all_formulas, field_named, owners_by_name
 
 HEAD = """# Symbols of the formulas
 
@@ -92,7 +92,7 @@ class Symbol:
 
 
 @cache
-def chosen() -> dict[str, tuple[str, str, str]]:
+def assumptions_and_coefficients() -> dict[str, tuple[str, str, str]]:
     """(unit, meaning, origin) of every assumption and fitted coefficient, by name."""
     rows = {}
     for part in reversed(Assumptions.__mro__[1:]):
@@ -123,17 +123,17 @@ def unit_of(name: str, meaning: str = "", kind: str = "") -> str:
     return "1" if not kind or any(number in kind for number in NUMBERS) else ""
 
 
-def symbol(name: str, made: dict[str, list[Told]], used: int) -> Symbol:
+def describe_symbol(name: str, made: dict[str, list[FormulaDoc]], used: int) -> Symbol:
     """The row of one name: a formula, else an assumption or coefficient, else a field, else a parameter."""
     if name in made:
         first, places = made[name][0], ", ".join(f"`{doc.path}:{name}`" for doc in made[name])
         return Symbol(name, first.formula.unit, first_sentence(first.summary), places, used)
-    if name in chosen():
-        unit, meaning, home = chosen()[name]
+    if name in assumptions_and_coefficients():
+        unit, meaning, home = assumptions_and_coefficients()[name]
         return Symbol(name, unit, meaning, home, used)
-    takers = [doc for doc in all_told() if name in doc.formula.inputs]
+    takers = [doc for doc in all_formulas() if name in doc.formula.inputs]
     meanings = [doc.parameters[name] for doc in takers if name in doc.parameters]
-    field = field_named(name) if name in owners() or not meanings else None
+    field = field_named(name) if name in owners_by_name() or not meanings else None
     if field is None:
         home = f"parameter of {' and '.join(f'`{doc.name}`' for doc in takers[:2])}"
         meaning = meanings[0] if meanings else ""
@@ -160,21 +160,21 @@ def first_sentence(words: str) -> str:
     return re.split(r"(?<=[a-z0-9)])\. |: (?=[A-Z])", words, maxsplit=1)[0].rstrip(".")
 
 
-def symbols() -> Iterator[Symbol]:
+def all_symbols() -> Iterator[Symbol]:
     """A row for every formula and every input of a formula, by name."""
-    made: dict[str, list[Told]] = {}
-    for doc in all_told():
+    made: dict[str, list[FormulaDoc]] = {}
+    for doc in all_formulas():
         made.setdefault(doc.name, []).append(doc)
     used: dict[str, int] = dict.fromkeys(made, 0)
-    for doc in all_told():
+    for doc in all_formulas():
         for name in doc.formula.inputs:
             used[name] = used.get(name, 0) + 1
     for name in sorted(used):
-        yield symbol(name, made, used[name])
+        yield describe_symbol(name, made, used[name])
 
 
 def page() -> str:
     """docs/nomenclature.md as text."""
-    rows = [f"| `{s.name}` | {s.unit} | {s.meaning.replace('|', '/')} | {s.made_by} | {s.used_in} |" for s in symbols()]
+    rows = [f"| `{s.name}` | {s.unit} | {s.meaning.replace('|', '/')} | {s.made_by} | {s.used_in} |" for s in all_symbols()]
     head = "| symbol | unit | meaning | origin | formulas that use it |\n| --- | --- | --- | --- | ---: |"
     return "\n".join([HEAD, "", head, *rows]) + "\n"

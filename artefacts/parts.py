@@ -16,7 +16,7 @@ from pathlib import Path
 
 from app.catalog.names import fold_name
 from app.code_digest import ROOT, CodeBase
-from artefacts.blocks import asks, shown, written_by_hand
+from artefacts.blocks import asked_text, shown_answers, written_by_hand
 
 DATA = ROOT / "app" / "catalog" / "data"
 STAMP = ROOT / "artefacts" / "stamp.json"
@@ -40,23 +40,23 @@ def sources() -> CodeBase:
     return CodeBase()
 
 
-def digest(content: str | bytes) -> str:
+def content_digest(content: str | bytes) -> str:
     return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()[:16]
 
 
-def files(*paths: Path) -> Digests:
+def file_digests(*paths: Path) -> Digests:
     return {
-        path.relative_to(ROOT).as_posix(): digest(path.read_bytes()) if path.exists() else "missing" for path in paths
+        path.relative_to(ROOT).as_posix(): content_digest(path.read_bytes()) if path.exists() else "missing" for path in paths
     }
 
 
 @cache
-def rows(name: str) -> list[dict[str, str]]:
+def data_rows(name: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO((DATA / name).read_text())))
 
 
-def chosen(found: Iterable[Mapping[str, object]]) -> str:
-    return digest("\n".join(sorted(json.dumps(row, sort_keys=True) for row in found)))
+def rows_digest(found: Iterable[Mapping[str, object]]) -> str:
+    return content_digest("\n".join(sorted(json.dumps(row, sort_keys=True) for row in found)))
 
 
 def fit_data() -> Digests:
@@ -64,19 +64,19 @@ def fit_data() -> Digests:
 
     Accelerators, offers and models without measurements change no factor.
     """
-    measured = [row for name in MEASURED for row in rows(name)]
+    measured = [row for name in MEASURED for row in data_rows(name)]
     accelerators = {row["accelerator"] for row in measured}
     models = {fold_name(row["model"]) for row in measured}
-    devices = [row for row in rows("accelerators.csv") if row["slug"] in accelerators]
+    devices = [row for row in data_rows("accelerators.csv") if row["slug"] in accelerators]
     families = {row["family"] for row in devices}
     listed = [json.loads(line) for line in (DATA / "models.jsonl").read_text().splitlines()]
     return {
-        **files(*(DATA / name for name in (*MEASURED, "coefficients.csv"))),
-        "accelerators that were measured": chosen(devices),
-        "their systems": chosen(row for row in rows("systems.csv") if row["accelerator_slug"] in accelerators),
-        "their offers": chosen(row for row in rows("offers.csv") if row["accelerator"] in accelerators),
-        "their engines": chosen(row for row in rows("engine_support.csv") if row["accelerator_family"] in families),
-        "models that were measured": chosen(
+        **file_digests(*(DATA / name for name in (*MEASURED, "coefficients.csv"))),
+        "accelerators that were measured": rows_digest(devices),
+        "their systems": rows_digest(row for row in data_rows("systems.csv") if row["accelerator_slug"] in accelerators),
+        "their offers": rows_digest(row for row in data_rows("offers.csv") if row["accelerator"] in accelerators),
+        "their engines": rows_digest(row for row in data_rows("engine_support.csv") if row["accelerator_family"] in families),
+        "models that were measured": rows_digest(
             m for m in listed if models & {fold_name(name) for name in (m["hf_id"], *(m["aliases"] or ()))}
         ),
     }
@@ -87,28 +87,28 @@ def fit_inputs() -> Digests:
 
 
 def fit_outputs() -> Digests:
-    return files(*(DATA / name for name in FITTED))
+    return file_digests(*(DATA / name for name in FITTED))
 
 
 def accuracy_inputs() -> Digests:
     code = sources().digest_from(["artefacts.accuracy_page"])
-    return {"code of the page": code, **files(*(DATA / name for name in (*FITTED, *MEASURED)))}
+    return {"code of the page": code, **file_digests(*(DATA / name for name in (*FITTED, *MEASURED)))}
 
 
 def accuracy_outputs() -> Digests:
     plots = ("by-family", "intervals", "kv-cache", "predicted-over-measured")
-    return files(ROOT / "docs" / "accuracy.md", *(ROOT / "docs" / "accuracy" / f"{name}.svg" for name in plots))
+    return file_digests(ROOT / "docs" / "accuracy.md", *(ROOT / "docs" / "accuracy" / f"{name}.svg" for name in plots))
 
 
 def engine_inputs() -> Digests:
     """Digests of the pages, which contain the docstrings and formulas of `app/sizing` and the tests that use them."""
     from artefacts import engine_page, nomenclature  # noqa: PLC0415  (imports the whole core)
 
-    return {"engine page": digest(engine_page.page()), "nomenclature": digest(nomenclature.page())}
+    return {"engine page": content_digest(engine_page.page()), "nomenclature": content_digest(nomenclature.page())}
 
 
 def engine_outputs() -> Digests:
-    return files(ROOT / "docs" / "engine.md", ROOT / "docs" / "nomenclature.md")
+    return file_digests(ROOT / "docs" / "engine.md", ROOT / "docs" / "nomenclature.md")
 
 
 @cache
@@ -121,7 +121,7 @@ def answer_inputs() -> Digests:
     bodies = sorted((ROOT / "tests" / "api" / "bodies").glob("*.json"))
     return {
         "code of the service": sources().digest_from(modules),
-        "worked requests": chosen([files(*bodies)]),
+        "worked requests": rows_digest([file_digests(*bodies)]),
         **fit_outputs(),
     }
 
@@ -140,34 +140,34 @@ def documents_inputs() -> Digests:
     return {
         **answer_inputs(),
         "code of the documents": sources().digest_from(modules),
-        "what the documents ask": digest("".join(asks(path) for path in written_by_hand())),
-        **files(ROOT / "artefacts" / "decisions.json"),
+        "what the documents ask": content_digest("".join(asked_text(path) for path in written_by_hand())),
+        **file_digests(ROOT / "artefacts" / "decisions.json"),
     }
 
 
 def documents_outputs() -> Digests:
     """The answers that pages show, without their prose."""
-    parts = {path.relative_to(ROOT).as_posix(): shown(path) for path in written_by_hand()}
-    pages = files(ROOT / "docs" / "walk.md", ROOT / "docs" / "decisions.md")
-    return {**{f"{name}, answers": digest(text) for name, text in parts.items() if text}, **pages}
+    parts = {path.relative_to(ROOT).as_posix(): shown_answers(path) for path in written_by_hand()}
+    pages = file_digests(ROOT / "docs" / "walk.md", ROOT / "docs" / "decisions.md")
+    return {**{f"{name}, answers": content_digest(text) for name, text in parts.items() if text}, **pages}
 
 
 PARTS = (
     Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
     Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
     Part("engine", "artefacts.engine_page", engine_inputs, engine_outputs),
-    Part("client", "artefacts.client_types", client_inputs, lambda: files(ROOT / "headroom_client" / "answers.py")),
+    Part("client", "artefacts.client_types", client_inputs, lambda: file_digests(ROOT / "headroom_client" / "answers.py")),
     Part(
         "examples",
         "artefacts.examples",
         examples_inputs,
-        lambda: files(ROOT / "app" / "api" / "examples" / "schemas.json"),
+        lambda: file_digests(ROOT / "app" / "api" / "examples" / "schemas.json"),
     ),
     Part("documents", "artefacts.documents", documents_inputs, documents_outputs),
 )
 
 
-def stamped() -> dict[str, dict[str, Digests]]:
+def read_stamps() -> dict[str, dict[str, Digests]]:
     found: dict[str, dict[str, Digests]] = json.loads(STAMP.read_text()) if STAMP.exists() else {}
     return found
 
@@ -177,9 +177,9 @@ def stamp_of(part: Part) -> dict[str, Digests]:
     return {"made_from": part.inputs(), "made": part.outputs()}
 
 
-def stale(part: Part) -> list[str]:
+def changed_digests(part: Part) -> list[str]:
     """Names of inputs and outputs that differ from a part's stamp."""
-    said, now = stamped().get(part.name, {}), stamp_of(part)
+    said, now = read_stamps().get(part.name, {}), stamp_of(part)
     return [
         name
         for side in ("made_from", "made")
@@ -188,10 +188,10 @@ def stale(part: Part) -> list[str]:
     ]
 
 
-def keep(part: Part, **further: Digests) -> None:
+def write_stamp(part: Part, **further: Digests) -> None:
     """Stamps a part with its current digests; its output may be code that other parts depend on."""
     sources.cache_clear()
     known = {each.name for each in PARTS}
-    found = {name: said for name, said in stamped().items() if name in known}
+    found = {name: said for name, said in read_stamps().items() if name in known}
     found[part.name] = stamp_of(part) | further
     STAMP.write_text(json.dumps(found, indent=1) + "\n")

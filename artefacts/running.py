@@ -19,7 +19,7 @@ from starlette.types import ASGIApp
 from typer.testing import CliRunner
 
 from app.cli import cli
-from app.server.listening import Listening, Server
+from app.server.listening import ListenerConfig, Server
 from artefacts.blocks import PYTHON, Block
 from artefacts.service import ROOT
 
@@ -47,7 +47,7 @@ class NotAsShownError(Exception):
 @contextlib.contextmanager
 def serve_app(app: ASGIApp) -> Iterator[str]:
     """Serves a started application on a free port and yields its URL."""
-    server = Server(Listening(app, port=0, log_level="error", lifespan="off"))
+    server = Server(ListenerConfig(app, port=0, log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -64,14 +64,14 @@ def serve_app(app: ASGIApp) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def answering(folder: Path, url: str) -> Iterator[None]:
+def answer_commands(folder: Path, url: str) -> Iterator[None]:
     """Provides `headroom` as an executable in the folder; this process runs its commands against the service."""
     address = str(folder / "line")
     executable = folder / "headroom"
     executable.write_text(COMMAND.format(python=sys.executable, address=address))
     executable.chmod(0o755)
 
-    def answer() -> None:
+    def answer_lines() -> None:
         with Listener(address) as listener:
             ready.set()
             while True:
@@ -87,7 +87,7 @@ def answering(folder: Path, url: str) -> Iterator[None]:
                     line.send((result.stdout_bytes, result.stderr_bytes, int(result.exit_code)))
 
     ready = threading.Event()
-    thread = threading.Thread(target=answer)
+    thread = threading.Thread(target=answer_lines)
     thread.start()
     ready.wait()
     try:
@@ -98,19 +98,19 @@ def answering(folder: Path, url: str) -> Iterator[None]:
         thread.join()
 
 
-def script(fenced: list[Block]) -> str:
+def shell_script(fenced: list[Block]) -> str:
     """One shell script of all runnable blocks, which marks the start of each output."""
     parts = ["set -euo pipefail\n"]
     for block in fenced:
         parts.append("printf '\\036'\n")
-        if block.runs and block.language == PYTHON:
+        if block.is_runnable and block.language == PYTHON:
             parts.append(f"python3 - <<'END_OF_PYTHON'\n{block.text}END_OF_PYTHON\n")
-        elif block.runs:
+        elif block.is_runnable:
             parts.append(block.text)
     return "".join(parts)
 
 
-def run(fenced: list[Block], url: str) -> list[str]:
+def run_blocks(fenced: list[Block], url: str) -> list[str]:
     """Standard output of each block of a document; empty for blocks that do not run."""
     with tempfile.TemporaryDirectory() as made:
         home = Path(made)
@@ -125,9 +125,9 @@ def run(fenced: list[Block], url: str) -> list[str]:
             "PYTHONPATH": str(ROOT),
             "HOME": made,
         }
-        with answering(home / "bin", url):
+        with answer_commands(home / "bin", url):
             ended = subprocess.run(
-                ["bash", "-c", script(fenced).replace(SHOWN, here)],
+                ["bash", "-c", shell_script(fenced).replace(SHOWN, here)],
                 cwd=home / "work",
                 env=environment,
                 stdin=subprocess.DEVNULL,

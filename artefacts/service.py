@@ -42,6 +42,6 @@ def service_client() -> Iterator[TestClient]:
             yield client
 
 
-def bodies() -> dict[str, dict[str, Any]]:
+def worked_requests() -> dict[str, dict[str, Any]]:
     """The worked requests by name; the first word of a name is the endpoint."""
     return {path.stem: json.loads(path.read_text()) for path in sorted(BODIES.glob("*.json"))}

@@ -23,7 +23,7 @@ def series_of(r: Compared) -> Series:
     return s.engine, r.model, s.accelerator, s.format_class, s.devices, s.input_tokens, s.output_tokens
 
 
-def sweeps(rows: Sequence[Compared]) -> dict[Series, dict[str, dict[float, Compared]]]:
+def select_series(rows: Sequence[Compared]) -> dict[Series, dict[str, dict[float, Compared]]]:
     """Series with enough loads, by latency and requests in flight.
 
     Each combination of engine, model and accelerator gives its longest series; engines alternate.
@@ -45,13 +45,13 @@ def sweeps(rows: Sequence[Compared]) -> dict[Series, dict[str, dict[float, Compa
 
 def sweep_figure(rows: Sequence[Compared]) -> Figure:
     """One row per series: both latencies over the requests in flight."""
-    shown = sweeps(rows)
+    shown = select_series(rows)
     figure, axes = plt.subplots(len(shown), len(LATENCIES), figsize=(10, 2.3 * len(shown)), squeeze=False)
     for line, (series, by_metric) in zip(axes, shown.items(), strict=True):
         engine, model, accelerator, format_class, devices, prompt, output = series
         name = f"{model.split('/')[-1]}, {devices:g} x {accelerator}, {engine} {format_class}, {prompt:g}/{output:g}"
         for axis, (metric, label) in zip(line, LATENCIES.items(), strict=True):
-            drawn(axis, by_metric[metric])
+            draw_latency(axis, by_metric[metric])
             axis.set_ylabel(label)
         line[0].set_title(name, loc="left", fontsize=8)
     axes[0][0].legend(frameon=False, fontsize=7)
@@ -60,7 +60,7 @@ def sweep_figure(rows: Sequence[Compared]) -> Figure:
     return figure
 
 
-def drawn(axis: Axes, of: Mapping[float, Compared]) -> None:
+def draw_latency(axis: Axes, of: Mapping[float, Compared]) -> None:
     """Draws one latency of one series."""
     loads = sorted(of)
     axis.fill_between(loads, [of[n].low for n in loads], [of[n].high for n in loads], alpha=0.12, linewidth=0)

@@ -41,7 +41,7 @@ WHY: Mapping[str, str] = MappingProxyType(
 )
 
 
-def off(rows: Sequence[Compared]) -> Iterator[list[str]]:
+def inaccurate_sources(rows: Sequence[Compared]) -> Iterator[list[str]]:
     """Table rows of token-training sources that miss the target, largest first.
 
     The columns are results, errors and bias without the source, the median error in sample, and the cause.

@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.testclient import TestClient
 
-from artefacts.formulas import ROOT, Told, all_told, tests_of
-from artefacts.service import bodies
+from artefacts.formulas import ROOT, FormulaDoc, all_formulas, tests_of
+from artefacts.service import worked_requests
 
 SEED, TEN = 10, 10
 HEAD = """# From a formula to its test and its trace line
@@ -38,31 +38,31 @@ def lines_of(answer: Any) -> Iterator[str]:
         yield from (line["name"].partition(" (")[0] for line in part.get("trace") or ())
 
 
-def traced(client: TestClient) -> dict[str, str]:
+def traced_formulas(client: TestClient) -> dict[str, str]:
     """For each formula, the first worked request whose trace shows it."""
     found: dict[str, str] = {}
-    for name, body in bodies().items():
+    for name, body in worked_requests().items():
         answer = client.post("/" + name.partition("-")[0], json={**body, "trace": True}).json()
         for line in lines_of(answer):
             found.setdefault(line, f"tests/api/bodies/{name}.json")
     return found
 
 
-def drawn(shown: dict[str, str]) -> list[Told]:
+def draw_formulas(shown: dict[str, str]) -> list[FormulaDoc]:
     """Ten random formulas with a test and a trace line, in the order of the page."""
-    ready = [t for t in all_told() if t.name in shown and tests_of(t)]
+    ready = [t for t in all_formulas() if t.name in shown and tests_of(t)]
     chosen = random.Random(SEED).sample(range(len(ready)), min(TEN, len(ready)))
     return [ready[i] for i in sorted(chosen)]
 
 
-def row(doc: Told, shown: dict[str, str]) -> str:
+def table_row(doc: FormulaDoc, shown: dict[str, str]) -> str:
     test = tests_of(doc)[0]
     return f"| `{doc.name}` | `{doc.path}` | `{test}` | `{doc.name}` in `{shown[doc.name]}` |"
 
 
-def write(client: TestClient) -> None:
-    shown = traced(client)
+def write_walk(client: TestClient) -> None:
+    shown = traced_formulas(client)
     head = "| formula | file | test | trace line |\n| --- | --- | --- | --- |"
     (ROOT / "docs" / "walk.md").write_text(
-        "\n".join([HEAD.rstrip(), "", head, *(row(t, shown) for t in drawn(shown))]) + "\n"
+        "\n".join([HEAD.rstrip(), "", head, *(table_row(t, shown) for t in draw_formulas(shown))]) + "\n"
     )

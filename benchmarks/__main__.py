@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.load import print_load
-from benchmarks.served import Served
+from benchmarks.served import ServiceProcess
 
 HERE = Path(__file__).resolve().parent
 BODIES = HERE.parent / "tests" / "api" / "bodies"
@@ -46,7 +46,7 @@ class Checkout:
             text=True,
         )
 
-    def timed(self, endpoint: str, body: dict[str, Any]) -> dict[str, float]:
+    def time_request(self, endpoint: str, body: dict[str, Any]) -> dict[str, float]:
         """Milliseconds of one request, and of the idle endpoint after it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -65,13 +65,13 @@ class Checkout:
         self._process.wait()
 
 
-def variant(body: dict[str, Any], i: int) -> dict[str, Any]:
+def vary_request(body: dict[str, Any], i: int) -> dict[str, Any]:
     """The same question with a tiny change: the same work, but no stored or cached answer."""
     other = {**body.get("assumptions", {}), "simulated_requests": 10_000 - i}
     return {**body, "economics": {"electricity_usd_per_kwh": 0.12 + i * 1e-6}, "assumptions": other}
 
 
-def medians(rows: list[dict[str, float]]) -> dict[str, float]:
+def median_figures(rows: list[dict[str, float]]) -> dict[str, float]:
     """The median of each figure."""
     return {name: statistics.median(r[name] for r in rows) for name in rows[0]}
 
@@ -90,10 +90,10 @@ def print_ratios(checkouts: list[Checkout], rounds: int, only: str) -> None:
         taken: list[list[dict[str, float]]] = [[] for _ in checkouts]
         for i in range(rounds + WARM_UP):
             for c, rows in zip(checkouts, taken, strict=True):
-                rows.append(c.timed(endpoint, variant(body, i)))
+                rows.append(c.time_request(endpoint, vary_request(body, i)))
         line = f"{path.stem:42}"
         for rows in taken:
-            busy, p50 = sorted(r["busy_ms"] for r in rows[WARM_UP:]), medians(rows[WARM_UP:])
+            busy, p50 = sorted(r["busy_ms"] for r in rows[WARM_UP:]), median_figures(rows[WARM_UP:])
             line += f"{p50['busy_ms']:10.1f}{busy[min(len(busy) - 1, int(0.99 * len(busy)))]:8.1f}"
             line += f"{p50['busy_ms'] / p50['idle_ms']:8.1f}{p50['busy_cpu_ms'] / p50['idle_cpu_ms']:11.1f}"
         print(line, flush=True)
@@ -120,7 +120,7 @@ def main() -> None:
         if asked.rounds:
             print_ratios(checkouts, asked.rounds, asked.only)
         if asked.load_s > 0:
-            servers = [Served(c.name, c.tree, c.environment, workers=asked.workers) for c in checkouts]
+            servers = [ServiceProcess(c.name, c.tree, c.environment, workers=asked.workers) for c in checkouts]
             for server in servers:
                 stack.callback(server.close)
             print_load(servers, seconds=asked.load_s, connections=asked.connections)

@@ -23,7 +23,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.calibration.case import NotCompared, figure
+from app.calibration.case import NotCompared, parse_number
 from app.calibration.serving.runs import LOADS, Start
 from app.calibration.training.cases import TrainingCases
 from app.catalog.files import read_rows
@@ -56,7 +56,7 @@ class Compared:
     covered: bool
 
     @property
-    def error(self) -> float:
+    def absolute_error(self) -> float:
         return abs(self.ratio - 1)
 
 
@@ -81,7 +81,7 @@ SAMPLE_ENGINES = {"TensorRT": "tensorrt", "PyTorch": "pytorch", "Neuron": "neuro
 READY_MADE = Assumptions().with_overrides({"host_work_share": 0.0})
 
 
-def sockets(said: Mapping[str, Any]) -> int:
+def socket_count(said: Mapping[str, Any]) -> int:
     """Processors per machine, for rows that count machines and state the processors in the name."""
     return 2 if str(said.get("accelerator_as_published", "")).endswith("-2S") else 1
 
@@ -93,8 +93,8 @@ def sample_engine(row: MeasurementRow) -> str | None:
 
 def samples_measured(model: ModelArchitecture, said: Mapping[str, Any]) -> float | None:
     """Samples per second of the row; speech is published in text tokens."""
-    found = figure(said.get("samples_s")) or figure(said.get("requests_s"))
-    tokens = figure(said.get("output_tok_s"))
+    found = parse_number(said.get("samples_s")) or parse_number(said.get("requests_s"))
+    tokens = parse_number(said.get("output_tok_s"))
     if found is None and tokens is not None and model.law is not None and model.law.decodes:
         return tokens / model.law.text_tokens
     return found
@@ -109,8 +109,8 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     if start is Start.POISSON:
         raise NotCompared("arrival rate or load is not given")
     load = LOADS[start]
-    tokens = figure(said.get("input_len")) or SAMPLE_TOKENS.get(row.model or "", USUAL_TOKENS)
-    in_flight = 0.0 if load is Load.OFFLINE else 1.0 if start is Start.SINGLE else figure(said.get("load_value")) or 1.0
+    tokens = parse_number(said.get("input_len")) or SAMPLE_TOKENS.get(row.model or "", USUAL_TOKENS)
+    in_flight = 0.0 if load is Load.OFFLINE else 1.0 if start is Start.SINGLE else parse_number(said.get("load_value")) or 1.0
     workload = InferenceWorkload(
         model,
         load,
@@ -130,7 +130,7 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     return Question(workload, assumptions=READY_MADE), Deployment(
         accelerator=row.accelerator or "",
         accelerators_per_replica=1,
-        replicas=int(row.num_accelerators or 1) * sockets(said),
+        replicas=int(row.num_accelerators or 1) * socket_count(said),
         spare_replicas=0,
         engine=sample_engine(row),
         weight_format=SAMPLE_FORMATS.get(weights, weights),
@@ -141,7 +141,7 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) ->
     """Figures of a training row as /estimate answers them: speed, peak memory, and hours of a whole run."""
     said = published_runs()[row.id]
     asked = builder.read_question(said)
-    total = figure(said.get("tokens_total"))
+    total = parse_number(said.get("tokens_total"))
     workload = replace(asked.workload, units=total) if total else asked.workload
     e = estimate_deployment(Question(workload), asked.deployment, market)
     family = market.accelerators[market.accelerator_index[asked.run.accelerator]].family
@@ -165,7 +165,7 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) ->
         covered = p.interval.low / middle <= asked.units_per_s / rate <= p.interval.high / middle
         name = "training samples/s" if workload.in_samples else "training tokens/s"
         found.append(Compared(name, said["source_key"], family, rate / asked.units_per_s, covered))
-    hours = figure(said.get("accelerator_hours"))
+    hours = parse_number(said.get("accelerator_hours"))
     if total and hours and p.accelerator_hours:
         found.append(
             Compared("accelerator-hours of whole runs", said["source_key"], family, p.accelerator_hours / hours, True)
@@ -173,7 +173,7 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) ->
     return found
 
 
-def compared(row: MeasurementRow, store: CatalogStore, builder: TrainingCases) -> list[Compared]:
+def compare_row(row: MeasurementRow, store: CatalogStore, builder: TrainingCases) -> list[Compared]:
     """The figures of one row with the engine's; raises NotCompared if the row is incomplete or the engine declines."""
     market = store.market()
     if row.accelerator is None or row.num_accelerators is None:
@@ -228,14 +228,14 @@ def compare_all(rows: list[MeasurementRow], store: CatalogStore) -> tuple[list[C
     builder = TrainingCases(store.market(), store.find_model)
     for row in rows:
         try:
-            found.extend(compared(row, store, builder))
+            found.extend(compare_row(row, store, builder))
         except NotCompared as why:
             left_out[row.kind, str(why)] += 1
     return found, left_out
 
 
-def line(name: str, rows: list[Compared]) -> str:
-    errors = sorted(r.error for r in rows)
+def format_line(name: str, rows: list[Compared]) -> str:
+    errors = sorted(r.absolute_error for r in rows)
     p90 = errors[min(len(errors) - 1, int(0.9 * len(errors)))]
     bias = statistics.median(r.ratio for r in rows)
     covered = statistics.fmean(r.covered for r in rows)
@@ -245,7 +245,7 @@ def line(name: str, rows: list[Compared]) -> str:
     return f"{counts} {statistics.median(errors):9.0%} {p90:6.0%} {bias:6.2f} {under:6.0%} {covered:8.0%}"
 
 
-def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
+def print_report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
     """Prints the errors by metric, by metric and family with 30 rows or more, and the rows left out."""
     by_metric, by_family = defaultdict(list), defaultdict(list)
     for c in found:
@@ -254,11 +254,11 @@ def report(found: list[Compared], left_out: Counter[tuple[str, str]]) -> None:
             by_family[f"{c.metric}, {c.family}"].append(c)
     print(f"{'metric':44} {'rows':>6} {'sources':>8} {'median':>9} {'p90':>6} {'bias':>6} {'under':>6} {'covered':>8}")
     for name, rows in by_metric.items():
-        print(line(name, rows))
+        print(format_line(name, rows))
     print()
     for name, rows in sorted(by_family.items()):
         if len(rows) >= 30:
-            print(line(name, rows))
+            print(format_line(name, rows))
     print("\nleft out:")
     for (kind, why), count in left_out.most_common():
         print(f"{count:6}  {kind}: {why}")
@@ -276,7 +276,7 @@ def main() -> None:
         engine = make_engine(url)
         with Session(engine) as session:
             rows = speed_rows(session)
-        report(*compare_all(rows, CatalogStore(sessionmaker(engine), check_s=3600)))
+        print_report(*compare_all(rows, CatalogStore(sessionmaker(engine), check_s=3600)))
         engine.dispose()
 
 

@@ -11,11 +11,11 @@ import argparse
 import asyncio
 
 from benchmarks.databases import KINDS as DATABASES
-from benchmarks.databases import prepared
-from benchmarks.kinds import KINDS, ask
+from benchmarks.databases import prepare_database
+from benchmarks.kinds import KINDS, run_clients
 from benchmarks.load import ROOT
 from benchmarks.overload import quantile_ms
-from benchmarks.served import Served
+from benchmarks.served import ServiceProcess
 
 
 def main() -> None:
@@ -25,16 +25,16 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=8.0, help="seconds per kind of request")
     parser.add_argument("--database", choices=DATABASES, default="sqlite")
     options = parser.parse_args()
-    with prepared(options.database) as (environment, _):
-        server = Served("here", ROOT, environment, workers=options.workers)
+    with prepare_database(options.database) as (environment, _):
+        server = ServiceProcess("here", ROOT, environment, workers=options.workers)
         try:
-            asyncio.run(ask(server.port, KINDS["recommendation, new"], clients=2, seconds=3.0, first=8_000_000))
+            asyncio.run(run_clients(server.port, KINDS["recommendation, new"], clients=2, seconds=3.0, first=8_000_000))
             print(f"{options.workers} worker(s), {options.clients} clients, {options.database}")
             print(f"{'':26}{'requests/s':>11}{'CPU ms each':>13}{'p50 ms':>8}{'p99 ms':>8}{'MiB':>6}  not 200")
             for i, (name, made) in enumerate(KINDS.items()):
                 before = server.cpu_s()
                 found = asyncio.run(
-                    ask(server.port, made, clients=options.clients, seconds=options.seconds, first=1_000_000 * (i + 1))
+                    run_clients(server.port, made, clients=options.clients, seconds=options.seconds, first=1_000_000 * (i + 1))
                 )
                 many = len(found.took_s)
                 each_ms = (server.cpu_s() - before) / many * 1e3

@@ -30,14 +30,14 @@ Body = dict[str, Any]
 Asked = tuple[str, str, str, Any]
 
 
-def body(name: str, **workload: Any) -> Body:
+def worked_request(name: str, **workload: Any) -> Body:
     """A worked request with fields of its workload replaced; None removes a field."""
     made: Body = json.loads((BODIES / f"{name}.json").read_text())
     made["workload"] = {k: v for k, v in {**made["workload"], **workload}.items() if v is not None}
     return made
 
 
-def lengths(count: int, most: int) -> Body:
+def length_histogram(count: int, most: int) -> Body:
     return {"values": [1 + i * most // count for i in range(count)], "weights": [1 + i % 7 for i in range(count)]}
 
 
@@ -49,9 +49,9 @@ def kinds_of_attention(count: int, layers: int) -> Body:
     return {**config, "num_hidden_layers": layers, "compress_ratios": [4 + i % count for i in range(layers)]}
 
 
-def traffics() -> Iterator[tuple[str, Body]]:
+def extreme_traffics() -> Iterator[tuple[str, Body]]:
     """Loads at the limits of the schema."""
-    drawn = {"input_tokens": lengths(1000, 100_000), "output_tokens": lengths(1000, 8000)}
+    drawn = {"input_tokens": length_histogram(1000, 100_000), "output_tokens": length_histogram(1000, 8000)}
     day: Body = {"hourly_factors": [1 + (7 * i) % 23 for i in range(24)]}
     yield "a histogram of 1000 lengths", {"peak_requests_per_s": 10, **drawn}
     yield "a histogram and a day", {"peak_requests_per_s": 10, **drawn, **day}
@@ -61,38 +61,38 @@ def traffics() -> Iterator[tuple[str, Body]]:
         {"at_s": i * 0.3, "input_tokens": 1 + i * 37 % 9000, "output_tokens": 1 + i * 11 % 900} for i in range(870)
     ]
     yield "a trace of 870", {"trace": trace}
-    sized = {"input_tokens": lengths(200, 50_000), "output_tokens": lengths(200, 4000)}
+    sized = {"input_tokens": length_histogram(200, 50_000), "output_tokens": length_histogram(200, 4000)}
     classes = [{"name": f"c{i}", "peak_requests_per_s": 5 + i, "burstiness": 3, **sized} for i in range(4)]
     yield "four classes", {"classes": classes}
 
 
-def questions() -> Iterator[tuple[str, Body]]:
+def extreme_questions() -> Iterator[tuple[str, Body]]:
     """Requests of /recommend at the limits of the schema."""
-    for name, traffic in traffics():
+    for name, traffic in extreme_traffics():
         own = {"slo": None} if "classes" in traffic else {}
-        yield name, {**body("recommend-inference-chat-70b", traffic=traffic, **own), "limit": 50, "rejected_limit": 200}
+        yield name, {**worked_request("recommend-inference-chat-70b", traffic=traffic, **own), "limit": 50, "rejected_limit": 200}
     for path in sorted(BODIES.glob("recommend-*.json")):
         yield path.stem, {**json.loads(path.read_text()), "limit": 50, "rejected_limit": 200}
     for count, layers in ((8, 1024), (8, 128), (1, 1024)):
         model = {"name": f"odd-{count}-{layers}", "huggingface_config": kinds_of_attention(count, layers)}
-        yield f"{count} kinds in {layers} layers", body("recommend-inference-chat-70b", model=model)
+        yield f"{count} kinds in {layers} layers", worked_request("recommend-inference-chat-70b", model=model)
     yield (
         "a long context",
-        body("recommend-inference-deepseek-v3", traffic={"peak_requests_per_s": 100, "input_tokens": 10_000_000}),
+        worked_request("recommend-inference-deepseek-v3", traffic={"peak_requests_per_s": 100, "input_tokens": 10_000_000}),
     )
     yield (
         "a batch of 10^9 tokens",
-        {**body("recommend-training-405b", global_batch_tokens=2**30, deadline_days=1), "limit": 50},
+        {**worked_request("recommend-training-405b", global_batch_tokens=2**30, deadline_days=1), "limit": 50},
     )
 
 
-def everything(client: TestClient) -> Iterator[Asked]:
+def all_requests(client: TestClient) -> Iterator[Asked]:
     """(method, path, name, body) of every request; IDs are those of answers stored on the way."""
-    most: dict[str, Body] = dict(questions())
+    most: dict[str, Body] = dict(extreme_questions())
     yield from (("POST", "/recommend", name, asked) for name, asked in most.items())
     for path in sorted(BODIES.glob("estimate-*.json")):
         yield "POST", "/estimate", path.stem, json.loads(path.read_text())
-        for name, traffic in traffics():
+        for name, traffic in extreme_traffics():
             made = json.loads(path.read_text())
             made["workload"]["traffic"] = traffic
             if made["workload"]["phase"] == "inference":
@@ -128,10 +128,10 @@ def everything(client: TestClient) -> Iterator[Asked]:
         yield "GET", f"/catalog/{name}" + ("" if name == "support" else "?limit=1000"), "", None
 
 
-def measured(client: TestClient, least_s: float) -> None:
+def measure_requests(client: TestClient, least_s: float) -> None:
     """Sends every request once and prints the expensive ones."""
     rows = []
-    for method, path, name, asked in everything(client):
+    for method, path, name, asked in all_requests(client):
         began = time.process_time()
         answer = client.request(method, path, json=asked)
         took = time.process_time() - began
@@ -157,8 +157,8 @@ def main() -> None:
         app = create_app(Settings(database_url=url, access_log="off", request_deadline_s=600))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")
-        client.post("/recommend", json=body("recommend-inference-8b-small-team"))
-        measured(client, asked.least)
+        client.post("/recommend", json=worked_request("recommend-inference-8b-small-team"))
+        measure_requests(client, asked.least)
 
 
 if __name__ == "__main__":

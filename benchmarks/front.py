@@ -30,7 +30,7 @@ class Route:
     path = "/catalog/models"
 
 
-async def answers(scope: Scope, _: Receive, send: Send) -> None:
+async def answer_at_once(scope: Scope, _: Receive, send: Send) -> None:
     """The smallest possible application."""
     scope["route"] = Route
     await send({"type": "http.response.start", "status": 200, "headers": []})
@@ -45,7 +45,7 @@ async def send(_: Message) -> None:
     """Discards the message."""
 
 
-async def microseconds(app: ASGIApp) -> float:
+async def time_round(app: ASGIApp) -> float:
     """Microseconds per request, over one round."""
     began = time.perf_counter()
     for _ in range(EACH):
@@ -55,25 +55,25 @@ async def microseconds(app: ASGIApp) -> float:
     return (time.perf_counter() - began) / EACH * 1e6
 
 
-async def measured() -> dict[str, float]:
+async def measure_variants() -> dict[str, float]:
     """The median of the rounds, by variant."""
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(InMemorySpanExporter()))
     ways: dict[str, ASGIApp] = {
-        "no middleware": answers,
-        "IDs and counts": RequestMiddleware(answers, access_log=front.OFF),
-        "plus a log line": RequestMiddleware(answers, access_log=front.ON),
-        "plus a span": RequestMiddleware(answers, access_log=front.ON, tracer=traces.build_tracer(provider)),
+        "no middleware": answer_at_once,
+        "IDs and counts": RequestMiddleware(answer_at_once, access_log=front.OFF),
+        "plus a log line": RequestMiddleware(answer_at_once, access_log=front.ON),
+        "plus a span": RequestMiddleware(answer_at_once, access_log=front.ON, tracer=traces.build_tracer(provider)),
     }
     found: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(ROUNDS):
         for name, app in ways.items():
-            found[name].append(await microseconds(app))
+            found[name].append(await time_round(app))
     provider.shutdown()
     return {name: statistics.median(each) for name, each in found.items()}
 
 
-def scraped(scrape: Callable[[], bytes]) -> tuple[float, int]:
+def time_scrape(scrape: Callable[[], bytes]) -> tuple[float, int]:
     """(milliseconds of a scrape as a median, its size in bytes)."""
     seconds = []
     for _ in range(ROUNDS):
@@ -84,10 +84,10 @@ def scraped(scrape: Callable[[], bytes]) -> tuple[float, int]:
 
 
 def main() -> None:
-    logs.as_json("info")
+    logs.configure_json_logging("info")
     with tempfile.TemporaryFile("w+") as lines, redirect_stdout(lines):
-        found = asyncio.run(measured())
-        milliseconds, size = scraped(telemetry.exposition)
+        found = asyncio.run(measure_variants())
+        milliseconds, size = time_scrape(telemetry.prometheus_text)
     least = found["no middleware"]
     print(f"{'variant':24} {'us/request':>12} {'added':>8}")
     for name, each in found.items():

@@ -20,10 +20,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.databases import prepared
-from benchmarks.load import ROOT, asked_at
-from benchmarks.overload import exchange
-from benchmarks.served import Served
+from benchmarks.databases import prepare_database
+from benchmarks.load import ROOT, request_at_price
+from benchmarks.overload import timed_exchange
+from benchmarks.served import ServiceProcess
 
 BODIES = ROOT / "tests" / "api" / "bodies"
 QUIET_S, AFTER_S, GIVE_UP_S = 5.0, 8.0, 60.0
@@ -39,7 +39,7 @@ class Client:
     # (time sent, seconds, status, whether the answer is as in normal operation)
     seen: list[tuple[float, float, int, bool]] = field(default_factory=list)
 
-    async def ask(self, port: int, until: Callable[[], bool]) -> None:
+    async def ask_repeatedly(self, port: int, until: Callable[[], bool]) -> None:
         number = int(time.monotonic())
         while not until():
             number += 1
@@ -48,13 +48,13 @@ class Client:
             sent = time.monotonic()
             try:
                 async with asyncio.timeout(GIVE_UP_S):
-                    status, headers, took = await exchange(port, head, body)
+                    status, headers, took = await timed_exchange(port, head, body)
             except (OSError, TimeoutError, asyncio.IncompleteReadError):
                 status, headers, took = 0, {}, GIVE_UP_S
             self.seen.append((sent, took, status, status == 200 and "headroom-stored" not in headers))
             await asyncio.sleep(self.pause_s)
 
-    def row(self, begin: float, end: float) -> str:
+    def format_row(self, begin: float, end: float) -> str:
         """The answers to requests sent between two moments, and the time until normal operation."""
         sent = [s for s in self.seen if begin <= s[0] < end]
         before = [s[1] for s in self.seen if s[0] < begin - 1]
@@ -66,13 +66,13 @@ class Client:
         return f"  {self.name:14} {ordinary:9.0f} {longest:9.0f} {max(back, 0.0):7.1f}  {dict(kinds)}"
 
 
-def clients(stored: str) -> list[Client]:
+def make_clients(stored: str) -> list[Client]:
     """Clients for a known question, a new one, an estimate, health, a list, a status, and a stored answer."""
     estimate = (BODIES / "estimate-llama-70b-8xh100.json").read_bytes()
     return [
         Client("/livez", lambda _: ("GET /livez", b""), 0.05),
-        Client("known question", lambda _: ("POST /recommend", asked_at(1)), 0.2),
-        Client("new question", lambda number: ("POST /recommend", asked_at(number)), 0.5),
+        Client("known question", lambda _: ("POST /recommend", request_at_price(1)), 0.2),
+        Client("new question", lambda number: ("POST /recommend", request_at_price(number)), 0.5),
         Client("/estimate", lambda _: ("POST /estimate", estimate), 0.2),
         Client("list", lambda number: (f"GET /catalog/systems?limit={number % 300 + 1}", b""), 0.2),
         Client("status", lambda _: (f"GET /recommendations/{stored}/status", b""), 0.2),
@@ -80,17 +80,17 @@ def clients(stored: str) -> list[Client]:
     ]
 
 
-def processes(data: Path) -> list[int]:
+def database_processes(data: Path) -> list[int]:
     """IDs of the database's main process and of its child processes."""
     first = int((data / "postmaster.pid").read_text().split()[0])
     stats = {p: p.read_text().rsplit(")", 1)[1].split() for p in Path("/proc").glob("[0-9]*/stat") if p.exists()}
     return [first, *(int(p.parent.name) for p, stat in stats.items() if int(stat[1]) == first)]
 
 
-async def watched(server: Served, found: list[Client], during: Callable[[], Awaitable[None]]) -> tuple[float, float]:
+async def watch_outage(server: ServiceProcess, found: list[Client], during: Callable[[], Awaitable[None]]) -> tuple[float, float]:
     """(begin, end) of the outage, while all clients send requests."""
     over = False
-    asking = [asyncio.create_task(client.ask(server.port, lambda: over)) for client in found]
+    asking = [asyncio.create_task(client.ask_repeatedly(server.port, lambda: over)) for client in found]
     await asyncio.sleep(QUIET_S)
     begin = time.monotonic()
     await during()
@@ -104,7 +104,7 @@ async def watched(server: Served, found: list[Client], during: Callable[[], Awai
 async def stored_id(port: int) -> str:
     """The ID of a stored answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    raw = asked_at(1)
+    raw = request_at_price(1)
     head = f"POST /recommend HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {len(raw)}\r\n"
     writer.write(head.encode() + b"content-type: application/json\r\n\r\n" + raw)
     answer = (await reader.read()).split(b"\r\n\r\n", 1)[1]
@@ -112,14 +112,14 @@ async def stored_id(port: int) -> str:
     return str(json.loads(answer)["id"])
 
 
-async def print_outage(server: Served, what: str, during: Callable[[], Awaitable[None]]) -> None:
+async def print_outage(server: ServiceProcess, what: str, during: Callable[[], Awaitable[None]]) -> None:
     """Prints one outage as a table."""
-    found, before = clients(await stored_id(server.port)), server.rss_mib()
-    begin, end = await watched(server, found, during)
+    found, before = make_clients(await stored_id(server.port)), server.rss_mib()
+    begin, end = await watch_outage(server, found, during)
     print(f"{what} for {end - begin:.0f} s; memory {before:.0f} to {server.rss_mib():.0f} MiB")
     print(f"  {'kind':14} {'before ms':>9} {'longest':>9} {'back s':>7}  answers to requests sent during the outage")
     for client in found:
-        print(client.row(begin, end))
+        print(client.format_row(begin, end))
 
 
 def main() -> None:
@@ -128,12 +128,12 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=30.0)
     options = parser.parse_args()
     with ExitStack() as stack:
-        environment, data = stack.enter_context(prepared("postgresql"))
-        server = Served("here", ROOT, environment, workers=options.workers)
+        environment, data = stack.enter_context(prepare_database("postgresql"))
+        server = ServiceProcess("here", ROOT, environment, workers=options.workers)
         stack.callback(server.close)
 
-        async def frozen() -> None:
-            stopped = processes(data)
+        async def freeze_database() -> None:
+            stopped = database_processes(data)
             for process in stopped:
                 os.kill(process, signal.SIGSTOP)
             try:
@@ -142,7 +142,7 @@ def main() -> None:
                 for process in stopped:
                     os.kill(process, signal.SIGCONT)
 
-        asyncio.run(print_outage(server, "frozen", frozen))
+        asyncio.run(print_outage(server, "frozen", freeze_database))
 
 
 if __name__ == "__main__":

@@ -24,49 +24,49 @@ MOST_BYTES, MOST_S = 65536, 10
 Reader = Callable[[bytes], Any]
 
 
-def readers() -> dict[str, tuple[Reader, list[bytes]]]:
+def input_parsers() -> dict[str, tuple[Reader, list[bytes]]]:
     """The parsers by name, each with seed inputs."""
     from app.api.body import parse_body  # noqa: PLC0415
     from app.api.routes.catalog import decode_cursor  # noqa: PLC0415
     from app.api.schemas.requests import RecommendRequest  # noqa: PLC0415
     from app.catalog.seed import model_entries  # noqa: PLC0415
-    from app.observed.figures import Runs  # noqa: PLC0415
-    from app.observed.logs import log  # noqa: PLC0415
-    from app.observed.read import metrics  # noqa: PLC0415
+    from app.observed.figures import RunContext  # noqa: PLC0415
+    from app.observed.logs import read_log  # noqa: PLC0415
+    from app.observed.read import read_metrics  # noqa: PLC0415
     from app.procurement.setup import read_setup  # noqa: PLC0415
     from app.sizing.model.counting.read import read_architecture  # noqa: PLC0415
     from tests.observed.logged import MEGATRON, TORCHTITAN  # noqa: PLC0415
     from tests.observed.written import vllm  # noqa: PLC0415
     from tests.procurement.buyer import setup_request  # noqa: PLC0415
 
-    def configuration(raw: bytes) -> None:
+    def parse_configuration(raw: bytes) -> None:
         config = json.loads(raw)
         if isinstance(config, dict):
             read_architecture(config, name="fuzzed")
 
-    runs = Runs(accelerators=8, tokens_per_step=4e6, sequences_per_step=512)
+    runs = RunContext(accelerators=8, tokens_per_step=4e6, sequences_per_step=512)
     configs = [json.dumps(entry["config"]).encode() for entry in model_entries()]
     return {
         "request": (
             lambda raw: parse_body(raw, RecommendRequest),
             [path.read_bytes() for path in (ROOT / "tests/api/bodies").glob("recommend-*.json")],
         ),
-        "configuration": (configuration, configs),
-        "exposition": (lambda raw: metrics([(raw.decode(), 0.0)], runs), [vllm().encode()]),
-        "log": (lambda raw: log(raw.decode(), runs), [TORCHTITAN.encode(), MEGATRON.encode()]),
+        "configuration": (parse_configuration, configs),
+        "exposition": (lambda raw: read_metrics([(raw.decode(), 0.0)], runs), [vllm().encode()]),
+        "log": (lambda raw: read_log(raw.decode(), runs), [TORCHTITAN.encode(), MEGATRON.encode()]),
         "cxml": (read_setup, [setup_request().encode()]),
         "cursor": (lambda raw: decode_cursor(raw.decode(), whole=len(raw) % 2 == 0), [b"MTI", b"cmVj"]),
     }
 
 
-def fuzz(name: str, folder: str, seconds: int) -> None:
+def run_fuzzer(name: str, folder: str, seconds: int) -> None:
     """Fuzzes one parser in this process until the time is up or an error occurs."""
     atheris = importlib.import_module("atheris")
     with atheris.instrument_imports(include=["app"]):
         from app.api.problems import InvalidBody, MalformedRequest  # noqa: PLC0415
         from app.errors import AppError  # noqa: PLC0415
 
-        read, _ = readers()[name]
+        read, _ = input_parsers()[name]
 
     def run_input(raw: bytes) -> None:
         with suppress(AppError, MalformedRequest, InvalidBody, UnicodeDecodeError, json.JSONDecodeError):
@@ -84,10 +84,10 @@ def main() -> None:
     parser.add_argument("--corpus", help="fuzz in this process with this corpus folder; for internal use")
     options = parser.parse_args()
     if options.corpus:
-        fuzz(options.reader, options.corpus, options.seconds)
+        run_fuzzer(options.reader, options.corpus, options.seconds)
         return
     broken = False
-    for name, (_, texts) in readers().items():
+    for name, (_, texts) in input_parsers().items():
         if options.reader not in (None, name):
             continue
         with tempfile.TemporaryDirectory() as folder:

@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from benchmarks.databases import KINDS, prepared
-from benchmarks.load import ROOT, asked_at
-from benchmarks.served import Served
-from benchmarks.wire import exchange, request
+from benchmarks.databases import KINDS, prepare_database
+from benchmarks.load import ROOT, request_at_price
+from benchmarks.served import ServiceProcess
+from benchmarks.wire import exchange_once, request_bytes
 
 WHOLE_EVERY = 10  # one of this many kills hits the whole service
 MOST_BETWEEN = 20  # most answers between two kills
@@ -35,7 +35,7 @@ NUMBERS = itertools.count(6_000_000)
 
 
 @dataclass
-class Heard:
+class ReceivedAnswers:
     """Digests of the answers that clients received, by ID, and the outcomes of all requests."""
 
     digests: dict[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Heard:
     differ: int = 0
     kills: int = 0
 
-    def keep(self, body: bytes) -> None:
+    def record_answer(self, body: bytes) -> None:
         name, digest = str(json.loads(body)["id"]), hashlib.sha256(body).hexdigest()
         self.differ += self.digests.setdefault(name, digest) != digest
 
@@ -54,28 +54,28 @@ class Service:
 
     environment: dict[str, str]
     workers: int
-    server: Served = field(init=False)
+    server: ServiceProcess = field(init=False)
 
-    def start(self) -> None:
-        self.server = Served("here", ROOT, self.environment, workers=self.workers)
+    def start_server(self) -> None:
+        self.server = ServiceProcess("here", ROOT, self.environment, workers=self.workers)
 
     def kill_all(self) -> None:
         """Kills the parent process and its workers at once."""
-        for pid in (self.server.process.pid, *self.pids()):
+        for pid in (self.server.process.pid, *self.worker_pids()):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.server.process.wait()
 
-    def pids(self) -> list[int]:
-        return [int(path.name) for path in self.server.processes()]
+    def worker_pids(self) -> list[int]:
+        return [int(path.name) for path in self.server.worker_processes()]
 
 
-async def ask(service: Service, heard: Heard) -> None:
+async def ask_endlessly(service: Service, heard: ReceivedAnswers) -> None:
     """Sends new questions in an endless loop."""
     while True:
         try:
-            sent = request("POST /recommend", asked_at(next(NUMBERS)))
-            answer = await exchange(service.server.port, sent, GIVE_UP_S)
+            sent = request_bytes("POST /recommend", request_at_price(next(NUMBERS)))
+            answer = await exchange_once(service.server.port, sent, GIVE_UP_S)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             heard.answers[type(error).__name__] += 1
             await asyncio.sleep(0.1)
@@ -83,13 +83,13 @@ async def ask(service: Service, heard: Heard) -> None:
         stored = "headroom-stored" not in answer.headers
         heard.answers[str(answer.status) if stored else f"{answer.status} not stored"] += 1
         if answer.status == 200 and stored:
-            heard.keep(answer.body)
+            heard.record_answer(answer.body)
 
 
-async def kills(service: Service, many: int, seconds: float) -> Heard:
+async def kill_repeatedly(service: Service, many: int, seconds: float) -> ReceivedAnswers:
     """The answers received until the requested number of kills, or until time is up."""
-    heard, end = Heard(), time.monotonic() + seconds
-    asking = [asyncio.create_task(ask(service, heard)) for _ in range(CLIENTS)]
+    heard, end = ReceivedAnswers(), time.monotonic() + seconds
+    asking = [asyncio.create_task(ask_endlessly(service, heard)) for _ in range(CLIENTS)]
     while heard.kills < many and time.monotonic() < end:
         enough = heard.answers["200"] + random.randint(1, MOST_BETWEEN)
         until = time.monotonic() + GIVE_UP_S
@@ -98,20 +98,20 @@ async def kills(service: Service, many: int, seconds: float) -> Heard:
         heard.kills += 1
         if heard.kills % WHOLE_EVERY == 0:
             service.kill_all()
-            await asyncio.to_thread(service.start)
+            await asyncio.to_thread(service.start_server)
         else:
-            os.kill(random.choice(service.pids()), signal.SIGKILL)
+            os.kill(random.choice(service.worker_pids()), signal.SIGKILL)
     for task in asking:
         task.cancel()
     await asyncio.gather(*asking, return_exceptions=True)
     return heard
 
 
-async def found_again(port: int, heard: Heard, stored: list[str]) -> Counter[str]:
+async def check_stored_answers(port: int, heard: ReceivedAnswers, stored: list[str]) -> Counter[str]:
     """Outcomes of a new request for every answer."""
     found: Counter[str] = Counter()
     for name in {*heard.digests, *stored}:
-        answer = await exchange(port, request(f"GET /recommendations/{name}"), GIVE_UP_S)
+        answer = await exchange_once(port, request_bytes(f"GET /recommendations/{name}"), GIVE_UP_S)
         digest = heard.digests.get(name)
         if answer.status != 200:
             found["missing" if digest else "incomplete"] += 1
@@ -140,16 +140,16 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
     options = parser.parse_args()
-    with prepared(options.database) as (environment, _):
+    with prepare_database(options.database) as (environment, _):
         service = Service(environment, options.workers)
-        service.start()
+        service.start_server()
         began = time.monotonic()
         try:
-            heard = asyncio.run(kills(service, options.kills, options.seconds))
+            heard = asyncio.run(kill_repeatedly(service, options.kills, options.seconds))
             service.kill_all()
-            service.start()
+            service.start_server()
             took, stored = time.monotonic() - began, stored_ids(environment)
-            found = asyncio.run(found_again(service.server.port, heard, stored))
+            found = asyncio.run(check_stored_answers(service.server.port, heard, stored))
         finally:
             service.kill_all()
     print(f"{heard.kills} kills of {options.workers} worker(s) in {took:.0f} s, on {options.database}", end=": ")

@@ -8,49 +8,49 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchmarks.load import ROOT, asked_at, body
-from benchmarks.wire import Heard, heard, request
+from benchmarks.load import ROOT, request_at_price, chat_request
+from benchmarks.wire import HttpAnswer, read_answer, request_bytes
 
 WAIT_S = 30.0
 
 
-def posted(path: str, asked: object) -> bytes:
-    return request(f"POST {path}", json.dumps(asked).encode())
+def post_request(path: str, asked: object) -> bytes:
+    return request_bytes(f"POST {path}", json.dumps(asked).encode())
 
 
-def estimate(number: int) -> bytes:
+def estimate_request(number: int) -> bytes:
     """A known deployment with its own traffic."""
     asked = json.loads((ROOT / "tests" / "api" / "bodies" / "estimate-llama-70b-8xh100.json").read_text())
     asked["workload"]["traffic"]["input_tokens"] = 512 + number % 1024
-    return posted("/estimate", asked)
+    return post_request("/estimate", asked)
 
 
-def compared(number: int) -> bytes:
+def comparison_request(number: int) -> bytes:
     """A comparison of one question at two loads."""
-    asked = json.loads(asked_at(number))
+    asked = json.loads(request_at_price(number))
     rate = asked["workload"]["traffic"]["peak_requests_per_s"]
     twice = {"workload": {"traffic": {"peak_requests_per_s": 2 * rate}}}
     kept = {name: asked[name] for name in ("workload", "constraints", "economics") if name in asked}
-    return posted("/compare", {**kept, "options": [{"name": "once"}, {"name": "twice", **twice}]})
+    return post_request("/compare", {**kept, "options": [{"name": "once"}, {"name": "twice", **twice}]})
 
 
-def inspected(_: int) -> bytes:
-    return posted("/catalog/models/inspect", {"model": body()["workload"]["model"]})
+def inspection_request(_: int) -> bytes:
+    return post_request("/catalog/models/inspect", {"model": chat_request()["workload"]["model"]})
 
 
 KINDS: dict[str, Callable[[int], bytes]] = {
-    "health": lambda _: request("GET /livez"),
-    "page of the catalog": lambda _: request("GET /catalog/offers?limit=50"),
-    "model inspected": inspected,
-    "recommendation, known": lambda _: request("POST /recommend", asked_at(1)),
-    "recommendation, new": lambda number: request("POST /recommend", asked_at(number)),
-    "estimate": estimate,
-    "comparison of two, new": compared,
+    "health": lambda _: request_bytes("GET /livez"),
+    "page of the catalog": lambda _: request_bytes("GET /catalog/offers?limit=50"),
+    "model inspected": inspection_request,
+    "recommendation, known": lambda _: request_bytes("POST /recommend", request_at_price(1)),
+    "recommendation, new": lambda number: request_bytes("POST /recommend", request_at_price(number)),
+    "estimate": estimate_request,
+    "comparison of two, new": comparison_request,
 }
 
 
 @dataclass
-class Asked:
+class Measurement:
     """Result of a measurement: seconds per answer, and answers with a status other than 200."""
 
     took_s: list[float] = field(default_factory=list)
@@ -58,23 +58,23 @@ class Asked:
     seconds: float = 0.0
 
 
-async def ask(port: int, made: Callable[[int], bytes], *, clients: int, seconds: float, first: int) -> Asked:
+async def run_clients(port: int, made: Callable[[int], bytes], *, clients: int, seconds: float, first: int) -> Measurement:
     """Runs clients for some seconds; each sends one request after another on a persistent connection."""
-    found, began = Asked(), time.monotonic()
+    found, began = Measurement(), time.monotonic()
     numbers = iter(range(first, first + 10_000_000))
 
-    async def client() -> None:
+    async def run_client() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.monotonic() - began < seconds:
             sent = time.monotonic()
             writer.write(made(next(numbers)))
             async with asyncio.timeout(WAIT_S):
-                answer: Heard = await heard(reader)
+                answer: HttpAnswer = await read_answer(reader)
             found.took_s.append(time.monotonic() - sent)
             if answer.status != 200:
                 found.wrong[answer.status] = found.wrong.get(answer.status, 0) + 1
         writer.close()
 
-    await asyncio.gather(*(client() for _ in range(clients)))
+    await asyncio.gather(*(run_client() for _ in range(clients)))
     found.seconds = time.monotonic() - began
     return found

@@ -15,14 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from benchmarks.served import Served
+from benchmarks.served import ServiceProcess
 
 ROOT = Path(__file__).resolve().parent.parent
 BODY = ROOT / "tests" / "api" / "bodies" / "recommend-inference-chat-70b.json"
 SLICE_S = 5.0
 
 
-def load(server: Served, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
+def measure_load(server: ServiceProcess, *, connections: int, seconds: float, first: int) -> dict[str, Any]:
     """One period of load by a client in a separate process."""
     command = [sys.executable, "-m", "benchmarks.load", str(server.port), str(connections), str(seconds), str(first)]
     before = server.cpu_s()
@@ -31,14 +31,14 @@ def load(server: Served, *, connections: int, seconds: float, first: int) -> dic
     return {**found, "cpu_s": server.cpu_s() - before}
 
 
-def print_load(servers: list[Served], *, seconds: float, connections: int) -> None:
+def print_load(servers: list[ServiceProcess], *, seconds: float, connections: int) -> None:
     """Prints requests per second and milliseconds of each server, measured in alternating slices."""
     found: list[list[dict[str, Any]]] = [[] for _ in servers]
     for server in servers:
-        load(server, connections=connections, seconds=2.0, first=9_000_000)  # warm-up
+        measure_load(server, connections=connections, seconds=2.0, first=9_000_000)  # warm-up
     for i in range(max(1, round(seconds / SLICE_S))):
         for server, rows in zip(servers, found, strict=True):
-            rows.append(load(server, connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
+            rows.append(measure_load(server, connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
     print(f"\n{servers[0].workers} workers, {connections} connections, distinct 70B chat requests")
     print(f"{'':20}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms each':>13}   peak MiB of each worker")
     for server, rows in zip(servers, found, strict=True):
@@ -51,19 +51,19 @@ def print_load(servers: list[Served], *, seconds: float, connections: int) -> No
 
 
 @cache
-def body() -> dict[str, Any]:
+def chat_request() -> dict[str, Any]:
     """The 70B chat request."""
     found: dict[str, Any] = json.loads(BODY.read_text())
     return found
 
 
-def asked_at(number: int) -> bytes:
+def request_at_price(number: int) -> bytes:
     """The 70B chat request with a distinct electricity price."""
     price = 0.1 + number % 10_000_000 * 1e-8
-    return json.dumps({**body(), "economics": {"electricity_usd_per_kwh": price}}).encode()
+    return json.dumps({**chat_request(), "economics": {"electricity_usd_per_kwh": price}}).encode()
 
 
-async def client(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:
+async def run_connections(port: int, connections: int, seconds: float, first: int) -> dict[str, Any]:
     """Keeps every connection busy; each request has a different electricity price."""
     took: list[float] = []
     numbers = iter(range(first, first + 1_000_000))
@@ -72,7 +72,7 @@ async def client(port: int, connections: int, seconds: float, first: int) -> dic
     async def one_connection() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() - start < seconds:
-            raw = asked_at(next(numbers))
+            raw = request_at_price(next(numbers))
             head = (
                 "POST /recommend HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
                 f"content-length: {len(raw)}\r\n\r\n"
@@ -92,4 +92,4 @@ async def client(port: int, connections: int, seconds: float, first: int) -> dic
 
 if __name__ == "__main__":
     port, connections, seconds, first = sys.argv[1:]
-    print(json.dumps(asyncio.run(client(int(port), int(connections), float(seconds), int(first)))))
+    print(json.dumps(asyncio.run(run_connections(int(port), int(connections), float(seconds), int(first)))))

@@ -64,15 +64,15 @@ COUNTED = ("num_hidden_layers", "hidden_size", "num_attention_heads", "num_key_v
 Sent = tuple[str, str, bytes | None]
 
 
-def leaves(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def value_paths(node: Any, way: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Path of every value in a document."""
     if way:
         yield way
     for key, held in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():
-        yield from leaves(held, (*way, key))
+        yield from value_paths(held, (*way, key))
 
 
-def changed(document: Any, way: tuple[Any, ...], value: Any) -> Any:
+def with_value(document: Any, way: tuple[Any, ...], value: Any) -> Any:
     """The document with one value replaced."""
     made = copy.deepcopy(document)
     node = made
@@ -82,18 +82,18 @@ def changed(document: Any, way: tuple[Any, ...], value: Any) -> Any:
     return made
 
 
-def fields(chance: random.Random) -> Iterator[Sent]:
+def extreme_fields(chance: random.Random) -> Iterator[Sent]:
     """Requests with a single field at an extreme value."""
     every = []
     for path in sorted(BODIES.glob("*.json")):
         document = json.loads(path.read_text())
-        every += [(path, document, way, value) for way in leaves(document) for value in EXTREMES]
+        every += [(path, document, way, value) for way in value_paths(document) for value in EXTREMES]
     chance.shuffle(every)
     for path, document, way, value in every:
-        yield "POST", "/" + path.stem.split("-")[0], json.dumps(changed(document, way, value)).encode()
+        yield "POST", "/" + path.stem.split("-")[0], json.dumps(with_value(document, way, value)).encode()
 
 
-def mutated(chance: random.Random) -> Iterator[Sent]:
+def corrupted_bodies(chance: random.Random) -> Iterator[Sent]:
     """Requests with corrupted bodies."""
     raws = [(p.stem.split("-")[0], p.read_bytes()) for p in sorted(BODIES.glob("*.json"))]
     while True:
@@ -115,7 +115,7 @@ def mutated(chance: random.Random) -> Iterator[Sent]:
         yield "POST", f"/{name}", bytes(made)
 
 
-def configurations(chance: random.Random) -> Iterator[Sent]:
+def absurd_configurations(chance: random.Random) -> Iterator[Sent]:
     """Requests with randomly altered model configurations."""
     from app.catalog.seed import model_entries  # noqa: PLC0415
 
@@ -123,12 +123,12 @@ def configurations(chance: random.Random) -> Iterator[Sent]:
     while True:
         config = copy.deepcopy(chance.choice(configs))
         for _ in range(chance.choice((1, 2, 5))):
-            way = chance.choice([*leaves(config), *((name,) for name in COUNTED)])
-            config = changed(config, way, chance.choice(EXTREMES))
+            way = chance.choice([*value_paths(config), *((name,) for name in COUNTED)])
+            config = with_value(config, way, chance.choice(EXTREMES))
         yield "POST", "/catalog/models/inspect", json.dumps({"model": {"huggingface_config": config}}).encode()
 
 
-def queries(chance: random.Random) -> Iterator[Sent]:
+def odd_queries(chance: random.Random) -> Iterator[Sent]:
     """Lists and IDs with odd query strings and paths."""
     words = [str(e) for e in EXTREMES] + ["%00", "%FF%FE", "..%2F", "AGFi", "2026-99-99", LONG]
     while True:
@@ -138,16 +138,16 @@ def queries(chance: random.Random) -> Iterator[Sent]:
         yield chance.choice(("GET", "GET", "HEAD", "PUT")), chance.choice((f"{path}?{said}", own)), None
 
 
-def texts(node: Any) -> Iterator[str]:
+def all_strings(node: Any) -> Iterator[str]:
     """Every string in a document."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict | list):
         for held in node.values() if isinstance(node, dict) else node:
-            yield from texts(held)
+            yield from all_strings(held)
 
 
-def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
+def broken_rules(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
     """The rules that an answer breaks."""
     found = []
     if status >= 500 and not (status == 503 and "retry-after" in headers):
@@ -162,19 +162,19 @@ def faults(status: int, headers: Any, body: bytes, took_s: float) -> list[str]:
             found.append("long problem document")
         if LONG.encode() in body:
             found.append("repeats the request")
-        if any(UNSEEN.search(said) for said in texts(problem)):
+        if any(UNSEEN.search(said) for said in all_strings(problem)):
             found.append("contains invisible characters")
     elif status == 200 and headers.get("content-type") == "application/json":
         found += [f"says {word.decode()}" for word in (b":NaN", b":Infinity", b" nan ", b" inf ") if word in body]
     return found
 
 
-def campaign(client: TestClient, count: int, seed: int) -> bool:
+def run_campaign(client: TestClient, count: int, seed: int) -> bool:
     """Sends the requests and prints the results; True if no rule was broken."""
     chance = random.Random(seed)
-    shares = {"fields": (fields, 0.6), "bodies": (mutated, 0.15), "configurations": (configurations, 0.15)}
+    shares = {"fields": (extreme_fields, 0.6), "bodies": (corrupted_bodies, 0.15), "configurations": (absurd_configurations, 0.15)}
     well = True
-    for name, (kind, share) in {**shares, "queries": (queries, 0.1)}.items():
+    for name, (kind, share) in {**shares, "queries": (odd_queries, 0.1)}.items():
         statuses: Counter[int] = Counter()
         worst: list[tuple[float, float, str]] = []
         slowest = 0.0
@@ -187,7 +187,7 @@ def campaign(client: TestClient, count: int, seed: int) -> bool:
             slowest = max(slowest, took)
             statuses[answer.status_code] += 1
             worst = sorted([*worst, (cpu, took, f"{method} {path} {(raw or b'')[:0].decode()}")], reverse=True)[:3]
-            for fault in faults(answer.status_code, answer.headers, answer.content, cpu):
+            for fault in broken_rules(answer.status_code, answer.headers, answer.content, cpu):
                 well = False
                 print(f"BROKEN {fault}: {method} {path} {(raw or b'').decode(errors='replace')}"[:1500], flush=True)
         print(f"{name}: {sum(statuses.values())} requests, {dict(sorted(statuses.items()))}")
@@ -224,7 +224,7 @@ def main() -> None:
         app = create_app(Settings(database_url=url, log_level="error"))
         client = stack.enter_context(TestClient(app, raise_server_exceptions=False))
         client.get("/readyz")
-        well = campaign(client, asked.count, asked.seed)
+        well = run_campaign(client, asked.count, asked.seed)
         stored, broken = half_written(client, url)
         print(f"{stored} answers stored, {broken} of them incomplete")
         sys.exit(broken > 0 or not well)

@@ -22,12 +22,12 @@ def main() -> None:
     answer = b""
 
     @app.post("/idle")
-    async def idle(request: Request) -> Response:
+    async def idle_endpoint(request: Request) -> Response:
         """Receives and returns the same sizes without computing anything."""
         await request.body()
         return Response(answer, media_type="application/json")
 
-    def posted(endpoint: str, raw: bytes) -> tuple[float, float, bytes]:
+    def time_post(endpoint: str, raw: bytes) -> tuple[float, float, bytes]:
         """(milliseconds, CPU milliseconds, answer) of one request."""
         start, cpu = time.perf_counter(), time.process_time()
         response = client.post(endpoint, content=raw, headers={"content-type": "application/json"})
@@ -39,8 +39,8 @@ def main() -> None:
         for line in sys.stdin:
             wanted = json.loads(line)
             raw = json.dumps(wanted["body"]).encode()
-            busy_ms, busy_cpu_ms, answer = posted(wanted["endpoint"], raw)
-            idle_ms, idle_cpu_ms, _ = posted("/idle", raw)
+            busy_ms, busy_cpu_ms, answer = time_post(wanted["endpoint"], raw)
+            idle_ms, idle_cpu_ms, _ = time_post("/idle", raw)
             found = {"busy_ms": busy_ms, "idle_ms": idle_ms, "busy_cpu_ms": busy_cpu_ms, "idle_cpu_ms": idle_cpu_ms}
             print(json.dumps(found), flush=True)
 

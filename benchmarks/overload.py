@@ -23,14 +23,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from benchmarks.load import ROOT, asked_at
-from benchmarks.served import Served
+from benchmarks.load import ROOT, request_at_price
+from benchmarks.served import ServiceProcess
 
 GIVE_UP_S = 30.0  # time after which a client gives up
 PROBES_PER_S = 20.0
 
 
-async def exchange(port: int, head: str, body: bytes = b"") -> tuple[int, dict[str, str], float]:
+async def timed_exchange(port: int, head: str, body: bytes = b"") -> tuple[int, dict[str, str], float]:
     """(status, headers, seconds) of one request on a new connection."""
     sent = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -44,16 +44,16 @@ async def exchange(port: int, head: str, body: bytes = b"") -> tuple[int, dict[s
     return int(status.split()[1]), headers, time.perf_counter() - sent
 
 
-async def flood(port: int, rate_per_s: float, seconds: float, first: int) -> list[dict[str, Any]]:
+async def flood_service(port: int, rate_per_s: float, seconds: float, first: int) -> list[dict[str, Any]]:
     """Sends requests at a rate, independent of their answers."""
     found: list[dict[str, Any]] = []
 
     async def send_one(number: int) -> None:
-        raw = asked_at(number)
+        raw = request_at_price(number)
         head = f"POST /recommend HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: {len(raw)}\r\n"
         try:
             async with asyncio.timeout(GIVE_UP_S):
-                status, headers, took = await exchange(port, head, raw)
+                status, headers, took = await timed_exchange(port, head, raw)
             found.append({"status": status, "s": took, "again": "retry-after" in headers})
         except (OSError, TimeoutError, asyncio.IncompleteReadError, IndexError):
             found.append({"status": 0, "s": GIVE_UP_S, "again": False})
@@ -66,11 +66,11 @@ async def flood(port: int, rate_per_s: float, seconds: float, first: int) -> lis
     return found
 
 
-async def probe(port: int, path: str, seconds: float) -> list[float]:
+async def probe_path(port: int, path: str, seconds: float) -> list[float]:
     """Seconds of each request to a path."""
     took, start = [], time.perf_counter()
     while time.perf_counter() - start < seconds:
-        status, _, s = await exchange(port, f"GET {path} HTTP/1.1\r\n")
+        status, _, s = await timed_exchange(port, f"GET {path} HTTP/1.1\r\n")
         took.append(s if status == 200 else GIVE_UP_S)
         await asyncio.sleep(1 / PROBES_PER_S)
     return took
@@ -81,7 +81,7 @@ def quantile_ms(took: list[float], share: float) -> float:
     return sorted(took)[min(len(took) - 1, int(share * len(took)))] * 1e3 if took else float("nan")
 
 
-def client(*words: object) -> subprocess.Popen[str]:
+def start_client(*words: object) -> subprocess.Popen[str]:
     """Starts a client in a separate process."""
     command = [sys.executable, "-m", "benchmarks.overload", *(str(w) for w in words)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -91,15 +91,15 @@ def read_output(process: subprocess.Popen[str]) -> Any:
     return json.loads(process.communicate()[0])
 
 
-def print_overload(server: Served, times: float, seconds: float) -> None:
+def print_overload(server: ServiceProcess, times: float, seconds: float) -> None:
     """Prints goodput before, during and after the overload."""
-    read_output(client("flood", server.port, 5, 3, 1_000_000))  # warm-up
-    best = max(goodput(server, in_flight, 6.0) for in_flight in (2, 4))
-    quiet = read_output(client("probe", server.port, 3))
+    read_output(start_client("flood", server.port, 5, 3, 1_000_000))  # warm-up
+    best = max(measure_goodput(server, in_flight, 6.0) for in_flight in (2, 4))
+    quiet = read_output(start_client("probe", server.port, 3))
     print(f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {quantile_ms(quiet, 0.99):.0f} ms idle")
     before = server.rss_mib()
-    flooding = client("flood", server.port, best * times, seconds, 2_000_000)
-    probing = client("probe", server.port, seconds)
+    flooding = start_client("flood", server.port, best * times, seconds, 2_000_000)
+    probing = start_client("probe", server.port, seconds)
     found, livez = read_output(flooding), read_output(probing)
     taken = [f["s"] for f in found if f["status"] == 200]
     refused = [f for f in found if f["status"] in (429, 503)]
@@ -114,7 +114,7 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
     print(f"  other statuses: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
     print(f"  /livez p50 {quantile_ms(livez, 0.5):.0f} ms, p99 {quantile_ms(livez, 0.99):.0f} ms, slowest {quantile_ms(livez, 1.0):.0f} ms")
     began = time.perf_counter()
-    alone = read_output(client("flood", server.port, 1, 3, 3_000_000))
+    alone = read_output(start_client("flood", server.port, 1, 3, 3_000_000))
     print(
         f"right after: {Counter(f['status'] for f in alone)}, slowest {quantile_ms([f['s'] for f in alone], 1.0):.0f} ms",
         end=" ",
@@ -122,7 +122,7 @@ def print_overload(server: Served, times: float, seconds: float) -> None:
     print(f"({time.perf_counter() - began:.1f} s)")
 
 
-def goodput(server: Served, connections: int, seconds: float) -> float:
+def measure_goodput(server: ServiceProcess, connections: int, seconds: float) -> float:
     """Answers per second of a few connections that are always busy."""
     command = [
         sys.executable,
@@ -140,9 +140,9 @@ def main() -> None:
         kind, port, *numbers = sys.argv[1:]
         asked = [float(n) for n in numbers]
         job = (
-            flood(int(port), asked[0], asked[1], int(asked[2]))
+            flood_service(int(port), asked[0], asked[1], int(asked[2]))
             if kind == "flood"
-            else probe(int(port), "/livez", asked[0])
+            else probe_path(int(port), "/livez", asked[0])
         )
         print(json.dumps(asyncio.run(job)))
         return
@@ -160,7 +160,7 @@ def main() -> None:
         }
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
-        server = Served("here", ROOT, environment, workers=asked_for.workers)
+        server = ServiceProcess("here", ROOT, environment, workers=asked_for.workers)
         stack.callback(server.close)
         print_overload(server, asked_for.times, asked_for.seconds)
 

@@ -19,7 +19,7 @@ FILE = ROOT / "deploy" / "proxy" / "nginx.conf"
 
 
 @contextmanager
-def before(port: int) -> Iterator[int]:
+def run_nginx(port: int) -> Iterator[int]:
     """Yields the port of a proxy for a service; raises RuntimeError if nginx is not installed or does not start."""
     if shutil.which("nginx") is None:
         raise RuntimeError("nginx is not installed: apt-get install nginx")

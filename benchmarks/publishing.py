@@ -22,44 +22,44 @@ import urllib.request
 from contextlib import ExitStack, closing
 from pathlib import Path
 
-from benchmarks.frozen import Client, clients, stored_id
+from benchmarks.frozen import Client, make_clients, stored_id
 from benchmarks.load import ROOT
 from benchmarks.overload import quantile_ms
-from benchmarks.served import Served
+from benchmarks.served import ServiceProcess
 
 QUIET_S, EVERY_S = 10.0, 5.0
 
 
-def at_hand(server: Served) -> str:
+def catalog_in_use(server: ServiceProcess) -> str:
     """Version of the catalog that the service uses."""
     with urllib.request.urlopen(f"http://127.0.0.1:{server.port}/readyz", timeout=5) as answer:
         return str(json.load(answer)["snapshot"])
 
 
-def publish(file: Path, digest: str) -> None:
+def publish_version(file: Path, digest: str) -> None:
     with closing(sqlite3.connect(file, timeout=10)) as connection, connection:
         connection.execute("update catalog_versions set digest = ?", (digest,))
 
 
-async def taken_up(server: Served, file: Path, number: int) -> float:
+async def wait_until_used(server: ServiceProcess, file: Path, number: int) -> float:
     """Seconds from publishing a version until the service uses it."""
     digest = f"{number:064x}"[::-1]
     began = time.monotonic()
-    publish(file, digest)
-    while await asyncio.to_thread(at_hand, server) != digest[:16]:
+    publish_version(file, digest)
+    while await asyncio.to_thread(catalog_in_use, server) != digest[:16]:
         await asyncio.sleep(0.05)
     return time.monotonic() - began
 
 
-async def print_publishing(server: Served, file: Path, times: int) -> None:
+async def print_publishing(server: ServiceProcess, file: Path, times: int) -> None:
     """Prints latencies of each kind without and with publishing."""
-    found: list[Client] = clients(await stored_id(server.port))[:4]
+    found: list[Client] = make_clients(await stored_id(server.port))[:4]
     over = False
-    asking = [asyncio.create_task(client.ask(server.port, lambda: over)) for client in found]
+    asking = [asyncio.create_task(client.ask_repeatedly(server.port, lambda: over)) for client in found]
     await asyncio.sleep(QUIET_S)
     begin, before, seconds = time.monotonic(), server.rss_mib(), []
     for number in range(1, times + 1):
-        seconds.append(await taken_up(server, file, number))
+        seconds.append(await wait_until_used(server, file, number))
         await asyncio.sleep(EVERY_S)
     end, over = time.monotonic(), True
     await asyncio.gather(*asking)
@@ -83,7 +83,7 @@ def main() -> None:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "HEADROOM_DATABASE_URL": f"sqlite:///{file}"}
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, cwd=ROOT, env=environment)
-        server = Served("here", ROOT, environment, workers=1)
+        server = ServiceProcess("here", ROOT, environment, workers=1)
         stack.callback(server.close)
         asyncio.run(print_publishing(server, file, options.times))
 

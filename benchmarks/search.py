@@ -29,7 +29,7 @@ from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving import trial
 from app.sizing.snapshot import Catalog
-from benchmarks.databases import prepared
+from benchmarks.databases import prepare_database
 
 # Models with a typical TPOT limit, ms.
 MODELS = {
@@ -52,7 +52,7 @@ class SearchResult:
     cpu_s: float
 
 
-def bodies(chance: random.Random) -> Iterator[dict[str, Any]]:
+def random_requests(chance: random.Random) -> Iterator[dict[str, Any]]:
     """Endless random services."""
     while True:
         model, tpot_ms = chance.choice(list(MODELS.items()))
@@ -74,14 +74,14 @@ def bodies(chance: random.Random) -> Iterator[dict[str, Any]]:
         yield {"workload": {**workload, **safe}, **({"constraints": limits} if limits else {})}
 
 
-def questions(catalog_store: CatalogStore, count: int, seed: int) -> list[Question]:
+def random_questions(catalog_store: CatalogStore, count: int, seed: int) -> list[Question]:
     directory, today = catalog_store.directory(), datetime.now(UTC).date()
-    made = bodies(random.Random(seed))
+    made = random_requests(random.Random(seed))
     asked = [RecommendRequest.model_validate_json(json.dumps(next(made)), strict=True) for _ in range(count)]
     return [replace(build_recommend_question(each, directory, catalog_store, today), briefly=True) for each in asked]
 
 
-def answers(asked: list[Question], market: Catalog) -> list[SearchResult]:
+def search_answers(asked: list[Question], market: Catalog) -> list[SearchResult]:
     found = []
     for question in asked:
         began = time.process_time()
@@ -91,7 +91,7 @@ def answers(asked: list[Question], market: Catalog) -> list[SearchResult]:
     return found
 
 
-def print_beside(found: list[SearchResult], whole: list[SearchResult]) -> None:
+def print_comparison(found: list[SearchResult], whole: list[SearchResult]) -> None:
     """Prints where the search is worse than the exhaustive one, and the CPU time."""
     first, later, places, dearer = 0, 0, 0, []
     for ours, every in zip(found, whole, strict=True):
@@ -116,14 +116,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     compile_simulation()
-    with prepared("sqlite") as (environment, _):
+    with prepare_database("sqlite") as (environment, _):
         engine = make_engine(environment["HEADROOM_DATABASE_URL"])
         snapshots = CatalogStore(sessionmaker(engine), check_s=3600)
-        asked = questions(snapshots, options.count, options.seed)
-        answers(asked[:1], snapshots.market())
-        found = answers(asked, snapshots.market())
+        asked = random_questions(snapshots, options.count, options.seed)
+        search_answers(asked[:1], snapshots.market())
+        found = search_answers(asked, snapshots.market())
         trial.MAX_REPLACEMENTS = trial.MAX_EXTRA_LAYOUTS = EVERY
-        print_beside(found, answers(asked, snapshots.market()))
+        print_comparison(found, search_answers(asked, snapshots.market()))
         engine.dispose()
 
 

@@ -23,7 +23,7 @@ def free_port() -> int:
         return port
 
 
-class Served:
+class ServiceProcess:
     """A checkout served by `headroom serve` with worker processes on one database."""
 
     def __init__(self, name: str, tree: Path, environment: Mapping[str, str], *, workers: int) -> None:
@@ -33,19 +33,19 @@ class Served:
             command, cwd=tree, env=dict(environment), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         until = time.monotonic() + READY_S
-        while not self.ready():
+        while not self.is_ready():
             if time.monotonic() > until:
                 raise RuntimeError(f"{name} did not start")
             time.sleep(0.1)
 
-    def ready(self) -> bool:
+    def is_ready(self) -> bool:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/readyz", timeout=2) as response:
                 return bool(response.status == 200)
         except (urllib.error.URLError, OSError):
             return False
 
-    def processes(self) -> list[Path]:
+    def worker_processes(self) -> list[Path]:
         """Folders of the worker processes under /proc."""
         found = []
         for path in Path("/proc").glob("[0-9]*"):
@@ -59,17 +59,17 @@ class Served:
 
     def peak_mib(self) -> list[float]:
         """Peak memory of each worker process, MiB."""
-        statuses = [(path / "status").read_text() for path in self.processes()]
+        statuses = [(path / "status").read_text() for path in self.worker_processes()]
         return [int(s.split("VmHWM:")[1].split()[0]) / 1024 for s in statuses]
 
     def cpu_s(self) -> float:
         """CPU time of the workers so far, s."""
-        stats = [(path / "stat").read_text().rsplit(")", 1)[1].split() for path in self.processes()]
+        stats = [(path / "stat").read_text().rsplit(")", 1)[1].split() for path in self.worker_processes()]
         return sum(int(s[11]) + int(s[12]) for s in stats) / os.sysconf("SC_CLK_TCK")
 
     def rss_mib(self) -> float:
         """Current memory of all workers, MiB."""
-        statuses = [(path / "status").read_text() for path in self.processes()]
+        statuses = [(path / "status").read_text() for path in self.worker_processes()]
         return sum(int(s.split("VmRSS:")[1].split()[0]) / 1024 for s in statuses)
 
     def close(self, how: signal.Signals = signal.SIGTERM) -> None:

@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.databases import prepared
-from benchmarks.kinds import KINDS, ask
+from benchmarks.databases import prepare_database
+from benchmarks.kinds import KINDS, run_clients
 from benchmarks.load import ROOT
-from benchmarks.served import Served
+from benchmarks.served import ServiceProcess
 
 # Percent of the requests: most are cheap, as from people and monitoring tools.
 SHARES = {
@@ -27,20 +27,20 @@ SHARES = {
 }
 
 
-def mixed(seed: int) -> Callable[[int], bytes]:
+def mixed_requests(seed: int) -> Callable[[int], bytes]:
     """Random requests of all kinds; the same number gives the same request."""
     names, weights = list(SHARES), list(SHARES.values())
 
-    def made(number: int) -> bytes:
+    def request_of_number(number: int) -> bytes:
         (name,) = random.Random(seed * 10_000_000 + number).choices(names, weights)
         return KINDS[name](number)
 
-    return made
+    return request_of_number
 
 
-def resource_usage(server: Served) -> tuple[float, int, int]:
+def resource_usage(server: ServiceProcess) -> tuple[float, int, int]:
     """(MiB, open files, threads) of the workers."""
-    paths: list[Path] = server.processes()
+    paths: list[Path] = server.worker_processes()
     return (
         server.rss_mib(),
         sum(len(list((p / "fd").iterdir())) for p in paths),
@@ -55,13 +55,13 @@ def main() -> None:
     parser.add_argument("--longest", type=float, default=1500.0, help="time limit, seconds")
     options = parser.parse_args()
     step_s, spent_s, asked, wrong, printed_at = 10.0, 0.0, 0, 0, 0
-    with prepared("sqlite") as (environment, _):
-        server = Served("here", ROOT, environment, workers=1)
+    with prepare_database("sqlite") as (environment, _):
+        server = ServiceProcess("here", ROOT, environment, workers=1)
         try:
             print(f"{'requests':>9}{'MiB':>7}{'files':>7}{'threads':>9}{'not 200':>9}")
             while asked < options.count and spent_s < options.longest:
                 first = 2_000_000 + asked
-                found = asyncio.run(ask(server.port, mixed(1), clients=options.clients, seconds=step_s, first=first))
+                found = asyncio.run(run_clients(server.port, mixed_requests(1), clients=options.clients, seconds=step_s, first=first))
                 asked, spent_s = asked + len(found.took_s), spent_s + found.seconds
                 wrong += sum(found.wrong.values())
                 if asked - printed_at >= options.count / 10 or printed_at == 0:

@@ -22,12 +22,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext, suppress
 
-from benchmarks.databases import prepared
-from benchmarks.load import ROOT, asked_at
+from benchmarks.databases import prepare_database
+from benchmarks.load import ROOT, request_at_price
 from benchmarks.overload import quantile_ms
-from benchmarks.proxy import before
-from benchmarks.served import Served
-from benchmarks.wire import exchange, request
+from benchmarks.proxy import run_nginx
+from benchmarks.served import ServiceProcess
+from benchmarks.wire import exchange_once, request_bytes
 
 GIVE_UP_S = 20.0
 ATTACKER = "127.0.0.2"
@@ -36,11 +36,11 @@ PIECE = b"x: " + b"y" * 1000 + b"\r\n"
 MOST_HEARD_BYTES = 65536
 
 
-async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+async def stay_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
     await reader.read(MOST_HEARD_BYTES)
 
 
-async def drip(writer: asyncio.StreamWriter, what: bytes) -> None:
+async def drip_bytes(writer: asyncio.StreamWriter, what: bytes) -> None:
     """Sends one byte per second."""
     for i in range(len(what)):
         writer.write(what[i : i + 1])
@@ -49,23 +49,23 @@ async def drip(writer: asyncio.StreamWriter, what: bytes) -> None:
 
 
 async def slow_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await drip(writer, request("GET /livez"))
+    await drip_bytes(writer, request_bytes("GET /livez"))
 
 
 async def slow_body(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    head, body = request("POST /recommend", asked_at(1)).split(b"\r\n\r\n", 1)
+    head, body = request_bytes("POST /recommend", request_at_price(1)).split(b"\r\n\r\n", 1)
     writer.write(head + b"\r\n\r\n")
-    await drip(writer, body)
+    await drip_bytes(writer, body)
 
 
-async def deaf(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def never_read(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Requests large answers and reads none of them."""
-    writer.write(request("GET /openapi.json") * 100)
+    writer.write(request_bytes("GET /openapi.json") * 100)
     await writer.drain()
     await asyncio.sleep(3600)
 
 
-async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def flood_headers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Sends headers of 100 MB."""
     writer.write(b"GET /livez HTTP/1.1\r\n")
     for _ in range(FLOOD_BYTES // len(PIECE)):
@@ -77,16 +77,16 @@ async def flood(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 Attack = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 ATTACKS: dict[str, tuple[int, Attack | None]] = {
     "no attack": (0, None),
-    "512 silent": (512, silent),
-    "1000 silent": (1000, silent),
+    "512 silent": (512, stay_silent),
+    "1000 silent": (1000, stay_silent),
     "600 slow headers": (600, slow_head),
     "600 slow bodies": (600, slow_body),
-    "100 never read": (100, deaf),
-    "8 floods of headers": (8, flood),
+    "100 never read": (100, never_read),
+    "8 floods of headers": (8, flood_headers),
 }
 
 
-async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
+async def run_attack(port: int, name: str, seconds: float) -> Counter[str]:
     """How often connections were opened, and how often the service closed them."""
     found: Counter[str] = Counter()
     many, attack = ATTACKS[name]
@@ -95,7 +95,7 @@ async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
     async def again_and_again() -> None:
         while attack and time.monotonic() < end:
             with socket.socket() as one, suppress(OSError, TimeoutError):
-                if attack is deaf:
+                if attack is never_read:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 one.bind((ATTACKER, 0))
                 one.setblocking(False)
@@ -116,18 +116,18 @@ async def attacked(port: int, name: str, seconds: float) -> Counter[str]:
     return found
 
 
-async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[float]], Counter[str]]:
+async def run_ordinary_clients(port: int, seconds: float, first: int) -> tuple[dict[str, list[float]], Counter[str]]:
     """(seconds per kind of request, failures) of ordinary clients."""
     took: dict[str, list[float]] = {"livez": [], "known": [], "new": []}
     wrong: Counter[str] = Counter()
     end = time.monotonic() + seconds
 
-    async def client(kind: str, made: Callable[[int], bytes], pause_s: float) -> None:
+    async def run_client(kind: str, made: Callable[[int], bytes], pause_s: float) -> None:
         number = first
         while time.monotonic() < end:
             sent, number = time.monotonic(), number + 1
             try:
-                answer = await exchange(port, made(number), GIVE_UP_S)
+                answer = await exchange_once(port, made(number), GIVE_UP_S)
                 what = str(answer.status)
             except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
                 what = type(error).__name__
@@ -137,19 +137,19 @@ async def others(port: int, seconds: float, first: int) -> tuple[dict[str, list[
             await asyncio.sleep(pause_s)
 
     await asyncio.gather(
-        client("livez", lambda _: request("GET /livez", close=True), 0.05),
-        client("known", lambda _: request("POST /recommend", asked_at(1), close=True), 0.1),
-        client("new", lambda number: request("POST /recommend", asked_at(number), close=True), 0.1),
+        run_client("livez", lambda _: request_bytes("GET /livez", close=True), 0.05),
+        run_client("known", lambda _: request_bytes("POST /recommend", request_at_price(1), close=True), 0.1),
+        run_client("new", lambda number: request_bytes("POST /recommend", request_at_price(number), close=True), 0.1),
     )
     return took, wrong
 
 
-def print_attack(server: Served, port: int, name: str, seconds: float, first: int) -> None:
+def print_attack(server: ServiceProcess, port: int, name: str, seconds: float, first: int) -> None:
     """Runs one attack and prints one line."""
     command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.sockets", str(port), name, str(seconds + 2)]
     attacking = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     time.sleep(2.0)
-    took, wrong = asyncio.run(others(port, seconds, first))
+    took, wrong = asyncio.run(run_ordinary_clients(port, seconds, first))
     seen = json.loads(attacking.communicate()[0])
     livez = " ".join(f"{quantile_ms(took['livez'], share):6.0f}" for share in (0.5, 0.99, 1.0))
     rest = " ".join(f"{quantile_ms(took[kind], share):6.0f}" for kind in ("known", "new") for share in (0.5, 1.0))
@@ -160,18 +160,18 @@ def print_attack(server: Served, port: int, name: str, seconds: float, first: in
 
 def main() -> None:
     if len(sys.argv) == 4 and sys.argv[2] in ATTACKS:
-        print(json.dumps(asyncio.run(attacked(int(sys.argv[1]), sys.argv[2], float(sys.argv[3])))))
+        print(json.dumps(asyncio.run(run_attack(int(sys.argv[1]), sys.argv[2], float(sys.argv[3])))))
         return
     parser = argparse.ArgumentParser(prog="python -m benchmarks.sockets", description=__doc__)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=15.0, help="seconds per attack")
     parser.add_argument("--proxy", action="store_true", help="through nginx, configured as in deploy/proxy")
     options = parser.parse_args()
-    with prepared("sqlite") as (environment, _):
-        server = Served("here", ROOT, environment, workers=options.workers)
+    with prepare_database("sqlite") as (environment, _):
+        server = ServiceProcess("here", ROOT, environment, workers=options.workers)
         try:
-            with before(server.port) if options.proxy else nullcontext(server.port) as port:
-                asyncio.run(others(port, 3.0, 7_000_000))  # warm-up
+            with run_nginx(server.port) if options.proxy else nullcontext(server.port) as port:
+                asyncio.run(run_ordinary_clients(port, 3.0, 7_000_000))  # warm-up
                 print(f"{options.workers} worker(s); milliseconds\n{'':20} {'/livez p50, p99, most':>20}", end="")
                 print(f"  {'known':>6} {'most':>6} {'new':>6} {'most':>6} {'MiB':>6}  opened/closed, failures")
                 for i, name in enumerate(ATTACKS):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import time
 
-from benchmarks.databases import KINDS, prepared
+from benchmarks.databases import KINDS, prepare_database
 from tests.api.test_steps import walk
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("--published", type=int, default=5, help="most catalogs per run")
     parser.add_argument("--database", choices=KINDS, default="sqlite")
     options = parser.parse_args()
-    with prepared(options.database) as (environment, _):
+    with prepare_database(options.database) as (environment, _):
         began = time.monotonic()
         url = environment["HEADROOM_DATABASE_URL"]
         walk(url, runs=options.runs, steps=options.steps, most_published=options.published)

@@ -15,16 +15,16 @@ import signal
 import time
 from collections import Counter
 
-from benchmarks.databases import KINDS, prepared
-from benchmarks.load import ROOT, asked_at
-from benchmarks.served import Served
-from benchmarks.wire import heard, request
+from benchmarks.databases import KINDS, prepare_database
+from benchmarks.load import ROOT, request_at_price
+from benchmarks.served import ServiceProcess
+from benchmarks.wire import read_answer, request_bytes
 
 LOAD_S, GIVE_UP_S = 3.0, 30.0
 NUMBERS = itertools.count(5_000_000)
 
 
-async def client(port: int, number: int, found: Counter[str]) -> None:
+async def ask_until_refused(port: int, number: int, found: Counter[str]) -> None:
     """Sends requests until the service refuses a connection."""
     again, asks = number % 2 == 0, number % 4 < 2
     while True:
@@ -36,9 +36,9 @@ async def client(port: int, number: int, found: Counter[str]) -> None:
         try:
             goes_on = True
             while goes_on:
-                body = asked_at(next(NUMBERS)) if asks else b""
-                writer.write(request("POST /recommend" if asks else "GET /livez", body, close=not again))
-                answer = await asyncio.wait_for(heard(reader), GIVE_UP_S)
+                body = request_at_price(next(NUMBERS)) if asks else b""
+                writer.write(request_bytes("POST /recommend" if asks else "GET /livez", body, close=not again))
+                answer = await asyncio.wait_for(read_answer(reader), GIVE_UP_S)
                 found[str(answer.status)] += 1
                 goes_on = answer.headers.get("connection") != "close"
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
@@ -47,10 +47,10 @@ async def client(port: int, number: int, found: Counter[str]) -> None:
             writer.close()
 
 
-async def stopped(server: Served, clients: int) -> tuple[Counter[str], float, int]:
+async def stop_under_load(server: ServiceProcess, clients: int) -> tuple[Counter[str], float, int]:
     """(answers by status, seconds from the signal to the end of the process, its exit status)."""
     found: Counter[str] = Counter()
-    asking = [asyncio.create_task(client(server.port, i, found)) for i in range(clients)]
+    asking = [asyncio.create_task(ask_until_refused(server.port, i, found)) for i in range(clients)]
     await asyncio.sleep(LOAD_S)
     began = time.monotonic()
     server.process.send_signal(signal.SIGTERM)
@@ -70,11 +70,11 @@ def main() -> None:
     print(f"{options.workers} worker(s), {options.clients} clients, {options.database}, SIGTERM after {LOAD_S:.0f} s")
     print(f"{'round':>5} {'ended s':>8} {'status':>6} {'lost':>5}  answers")
     lost = 0
-    with prepared(options.database) as (environment, _):
+    with prepare_database(options.database) as (environment, _):
         for i in range(options.rounds):
-            server = Served("here", ROOT, environment, workers=options.workers)
+            server = ServiceProcess("here", ROOT, environment, workers=options.workers)
             try:
-                found, took, status = asyncio.run(stopped(server, options.clients))
+                found, took, status = asyncio.run(stop_under_load(server, options.clients))
             finally:
                 server.process.kill()
             gone = sum(n for what, n in found.items() if what.startswith("lost"))

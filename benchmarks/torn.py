@@ -19,8 +19,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 import app.main  # noqa: F401  (registers every table)
-from app.db import Base, at_one_moment
-from benchmarks.databases import KINDS, prepared
+from app.db import Base, read_consistently
+from benchmarks.databases import KINDS, prepare_database
 from benchmarks.load import ROOT
 
 PUBLISH = """
@@ -37,26 +37,26 @@ OTHER = "0" * 64
 NOT_REPLACED = {"catalog_versions", "recommendations", "filings", "status_changes", "deliveries", "punchout_sessions"}
 
 
-def tables() -> list[sa.Table]:
+def replaced_tables() -> list[sa.Table]:
     """The tables that publishing replaces."""
     return [table for table in Base.metadata.sorted_tables if table.name not in NOT_REPLACED]
 
 
-def contents(engine: sa.Engine) -> tuple[str, str]:
+def database_state(engine: sa.Engine) -> tuple[str, str]:
     """(catalog version in the database, digest of every row of the catalog)."""
     digest = hashlib.sha256()
     with Session(engine) as connection:
-        at_one_moment(connection)  # the killed process may have started a commit that the server is still executing
+        read_consistently(connection)  # the killed process may have started a commit that the server is still executing
         newest = sa.text("SELECT digest FROM catalog_versions ORDER BY id DESC LIMIT 1")
         version = str(connection.scalar(newest))
-        for table in tables():
+        for table in replaced_tables():
             kept = [c for c in table.columns if not (c.primary_key and isinstance(c.type, sa.Integer))]
             for row in sorted(repr(tuple(row)) for row in connection.execute(sa.select(*kept))):
                 digest.update(row.encode())
     return version, digest.hexdigest()
 
 
-def differ(engine: sa.Engine) -> None:
+def change_catalog(engine: sa.Engine) -> None:
     """Makes the database hold another catalog: fewer rows, under its own version."""
     with engine.begin() as connection:
         connection.execute(sa.text("UPDATE catalog_versions SET digest = :digest"), {"digest": OTHER})
@@ -66,7 +66,7 @@ def differ(engine: sa.Engine) -> None:
             connection.execute(table.delete().where(key == sa.select(sa.func.max(key)).scalar_subquery()))
 
 
-def publish(url: str, kill_after_s: float | None) -> float:
+def publish_catalog(url: str, kill_after_s: float | None) -> float:
     """Seconds until publishing ended or was killed."""
     process = subprocess.Popen([sys.executable, "-c", PUBLISH, url], stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
@@ -84,23 +84,23 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--database", choices=KINDS, default="sqlite")
     options = parser.parse_args()
-    with prepared(options.database) as (environment, _):
+    with prepare_database(options.database) as (environment, _):
         url = environment["HEADROOM_DATABASE_URL"]
         engine = sa.create_engine(url)
-        curated = contents(engine)
-        differ(engine)
-        before = contents(engine)
+        curated = database_state(engine)
+        change_catalog(engine)
+        before = database_state(engine)
         assert before[1] != curated[1]
-        whole_s = publish(url, None)
-        assert contents(engine) == curated
+        whole_s = publish_catalog(url, None)
+        assert database_state(engine) == curated
         found: Counter[str] = Counter()
         for _ in range(options.kills):
-            differ(engine)
-            assert contents(engine) == before
-            publish(url, random.uniform(0, 1.2 * whole_s))
-            now = contents(engine)
+            change_catalog(engine)
+            assert database_state(engine) == before
+            publish_catalog(url, random.uniform(0, 1.2 * whole_s))
+            now = database_state(engine)
             found["old catalog" if now == before else "new catalog" if now == curated else "torn"] += 1
-            publish(url, None)
+            publish_catalog(url, None)
         engine.dispose()
     print(f"{options.kills} kills of publishing ({whole_s:.1f} s each) on {options.database}: {dict(found)}")
     sys.exit(found["torn"] > 0)

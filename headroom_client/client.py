@@ -47,47 +47,47 @@ class Headroom:
 
     def recommend(self, request: Json) -> answers.RecommendResponse:
         """Recommend hardware for a workload."""
-        return cast(answers.RecommendResponse, self._post("/recommend", request))
+        return cast(answers.RecommendResponse, self._post_json("/recommend", request))
 
     def estimate(self, request: Json) -> answers.EstimateShown:
         """Estimate a workload on a given deployment."""
-        return cast(answers.EstimateShown, self._post("/estimate", request))
+        return cast(answers.EstimateShown, self._post_json("/estimate", request))
 
     def compare(self, request: Json) -> answers.CompareResponse:
         """Compare options of one workload, or the phases of one model, side by side."""
-        return cast(answers.CompareResponse, self._post("/compare", request))
+        return cast(answers.CompareResponse, self._post_json("/compare", request))
 
     def diagnose(self, request: Json) -> answers.DiagnoseResponse:
         """Diagnose why a running deployment is slow, from its metrics or logs."""
-        return cast(answers.DiagnoseResponse, self._post("/diagnose", request))
+        return cast(answers.DiagnoseResponse, self._post_json("/diagnose", request))
 
     def inspect(self, model: str | Json, **further: Any) -> answers.InspectResponse:
         """Count a model's parameters and sizes. `model` is a name or {"huggingface_config": {...}}."""
-        return cast(answers.InspectResponse, self._post("/catalog/models/inspect", {"model": model, **further}))
+        return cast(answers.InspectResponse, self._post_json("/catalog/models/inspect", {"model": model, **further}))
 
     def recommendation(self, identity: str) -> answers.RecommendResponse:
         """Fetch a stored answer."""
-        return cast(answers.RecommendResponse, self._get(f"/recommendations/{identity}"))
+        return cast(answers.RecommendResponse, self._get_json(f"/recommendations/{identity}"))
 
     def recommendations(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """Iterate over stored answers, newest first.
 
         Filters: label, reference, cost_centre, status, model, accelerator, created_after, created_before.
         """
-        return self._pages("/recommendations", filters)
+        return self._iterate_pages("/recommendations", filters)
 
     def sensitivity(self, identity: str) -> answers.SensitivityShown:
         """Changes that would make another accelerator rank first, and changes that would lower the cost."""
-        return cast(answers.SensitivityShown, self._get(f"/recommendations/{identity}/sensitivity"))
+        return cast(answers.SensitivityShown, self._get_json(f"/recommendations/{identity}/sensitivity"))
 
     def reprice(self, identity: str, *, rank: int = 1) -> answers.RepriceResponse:
         """Compare a stored answer with current prices."""
         path = f"/recommendations/{identity}/reprice"
-        return cast(answers.RepriceResponse, self._transport.send("POST", path, query={"rank": rank}).json())
+        return cast(answers.RepriceResponse, self._transport.send_request("POST", path, query={"rank": rank}).json())
 
     def status(self, identity: str) -> answers.StatusShown:
         """Approval status of a stored answer, with its history and the ETag that a change must send."""
-        return cast(answers.StatusShown, self._get(f"/recommendations/{identity}/status"))
+        return cast(answers.StatusShown, self._get_json(f"/recommendations/{identity}/status"))
 
     def set_status(
         self,
@@ -103,23 +103,23 @@ class Headroom:
         tag = etag or str(self.status(identity)["etag"])
         fields = {"status": status, "by": by, "note": note, "superseded_by": superseded_by}
         body = {k: v for k, v in fields.items() if v is not None}
-        changed = self._transport.send("PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag})
+        changed = self._transport.send_request("PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag})
         return cast(answers.StatusShown, changed.json())
 
     def bill_of_materials(self, identity: str, *, rank: int = 1, **further: Any) -> answers.MaterialsShown:
         """Bill of materials of one ranked option."""
         path = f"/recommendations/{identity}/bill-of-materials"
-        return cast(answers.MaterialsShown, self._get(path, rank=rank, **further))
+        return cast(answers.MaterialsShown, self._get_json(path, rank=rank, **further))
 
     def export(self, identity: str, form: str, *, rank: int = 1, **further: Any) -> bytes:
         """Bill of materials as a file: csv, xlsx, cxml, oci, ubl, html or json."""
         path = f"/recommendations/{identity}/bill-of-materials"
-        return self._transport.send("GET", path, query={"rank": rank, "format": form, **further}).content
+        return self._transport.send_request("GET", path, query={"rank": rank, "format": form, **further}).content
 
     def deployment(self, identity: str, target: str, *, rank: int = 1, **further: Any) -> answers.HandoffShown:
         """Files that start one ranked option."""
         path = f"/recommendations/{identity}/deployment"
-        return cast(answers.HandoffShown, self._get(path, target=target, rank=rank, **further))
+        return cast(answers.HandoffShown, self._get_json(path, target=target, rank=rank, **further))
 
     def catalog(self, what: str, **filters: Any) -> Iterator[dict[str, Any]]:
         """Iterate over a list of the catalog, page by page.
@@ -127,26 +127,26 @@ class Headroom:
         `what` is accelerators, systems, offers, prices, models, engines, frameworks, schedulers, providers, regions
         or assumptions.
         """
-        return self._pages(f"/catalog/{what}", filters)
+        return self._iterate_pages(f"/catalog/{what}", filters)
 
     def support(self, **query: Any) -> answers.SupportAnswer:
         """Whether an engine supports a model and format on an accelerator, with the source."""
-        return cast(answers.SupportAnswer, self._get("/catalog/support", **query))
+        return cast(answers.SupportAnswer, self._get_json("/catalog/support", **query))
 
     def ready(self) -> dict[str, Any]:
         """Readiness of the service, with its catalog version."""
-        return cast(dict[str, Any], self._get("/readyz"))
+        return cast(dict[str, Any], self._get_json("/readyz"))
 
-    def _get(self, path: str, **query: Any) -> Any:
-        return self._transport.send("GET", path, query=query).json()
+    def _get_json(self, path: str, **query: Any) -> Any:
+        return self._transport.send_request("GET", path, query=query).json()
 
-    def _post(self, path: str, body: Json) -> Any:
-        return self._transport.send("POST", path, body=body).json()
+    def _post_json(self, path: str, body: Json) -> Any:
+        return self._transport.send_request("POST", path, body=body).json()
 
-    def _pages(self, path: str, filters: Json) -> Iterator[dict[str, Any]]:
+    def _iterate_pages(self, path: str, filters: Json) -> Iterator[dict[str, Any]]:
         cursor: str | None = None
         while True:
-            page = self._get(path, **filters, **({} if cursor is None else {"cursor": cursor}))
+            page = self._get_json(path, **filters, **({} if cursor is None else {"cursor": cursor}))
             yield from page["items"]
             cursor = page.get("next_cursor")
             if not cursor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-TOLD = 3  # maximum number of further errors in a message
+MAX_ERRORS = 3  # maximum number of further errors in a message
 
 
 class HeadroomError(Exception):
@@ -20,7 +20,7 @@ class HeadroomError(Exception):
         self.detail = str(problem.get("detail") or problem.get("title") or f"HTTP {status}")
         self.errors: list[Mapping[str, str]] = list(problem.get("errors") or ())
         self.others = [each for each in self.errors if str(each.get("detail", "")).rstrip(".") not in self.detail]
-        places = [f"{each.get('pointer')}: {each.get('detail')}" for each in self.others[:TOLD]]
+        places = [f"{each.get('pointer')}: {each.get('detail')}" for each in self.others[:MAX_ERRORS]]
         super().__init__(" ".join([self.detail, *places]))
 
     @property

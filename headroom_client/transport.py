@@ -35,7 +35,7 @@ class Transport:
     def __init__(self, http: httpx2.Client, *, retries: int, sleep: Callable[[float], None] = time.sleep) -> None:
         self.http, self._retries, self._sleep = http, retries, sleep
 
-    def send(
+    def send_request(
         self,
         method: str,
         path: str,
@@ -63,10 +63,10 @@ class Transport:
             self._sleep(wait_s(attempt, response.headers.get("Retry-After")))
         if response.is_success:
             return response
-        raise HeadroomError(response.status_code, problem_of(response), response.headers.get("X-Request-ID"))
+        raise HeadroomError(response.status_code, problem_document(response), response.headers.get("X-Request-ID"))
 
 
-def problem_of(response: httpx2.Response) -> dict[str, Any]:
+def problem_document(response: httpx2.Response) -> dict[str, Any]:
     """Problem document of a response; a response that is not JSON becomes one with its text as detail."""
     try:
         problem = response.json()

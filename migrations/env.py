@@ -28,7 +28,7 @@ for row in (
 url = context.config.attributes.get("database_url") or Settings().database_url
 
 
-def unprepared(
+def mark_catalog_stale(
     ctx: MigrationContext,
     step: object,  # noqa: ARG001
     heads: Collection[str],
@@ -62,7 +62,7 @@ def run_alone(connection: Connection, *, sqlite: bool) -> None:
         render_as_batch=sqlite,
         compare_type=True,
         compare_server_default=True,
-        on_version_apply=unprepared,
+        on_version_apply=mark_catalog_stale,
     )
     with context.begin_transaction():
         context.run_migrations()
@@ -72,7 +72,7 @@ def run_alone(connection: Connection, *, sqlite: bool) -> None:
 
 
 def run_offline() -> None:
-    context.configure(url=url, target_metadata=Base.metadata, literal_binds=True, on_version_apply=unprepared)
+    context.configure(url=url, target_metadata=Base.metadata, literal_binds=True, on_version_apply=mark_catalog_stale)
     with context.begin_transaction():
         context.run_migrations()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event
 
-from app.db import away
+from app.db import unavailable_error
 
 
 class Outage:
@@ -23,7 +23,7 @@ class Outage:
     def _meet(self, *_: Any) -> None:
         self.met += 1
         if self._refusing:
-            raise away("gone")
+            raise unavailable_error("gone")
         assert self._free.wait(30)
 
     @contextmanager

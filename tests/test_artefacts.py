@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from artefacts.parts import PARTS, Part, stale
+from artefacts.parts import PARTS, Part, changed_digests
 
 ROOT = Path(__file__).parents[1]
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 @pytest.mark.slow
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 def test_generated_files_are_of_this_tree(part: Part) -> None:
-    changed = stale(part)
+    changed = changed_digests(part)
     assert not changed, f"changed since: {', '.join(changed)}. Run: make artefacts PART={part.name}"
 
 

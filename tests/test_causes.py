@@ -7,7 +7,7 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import OperationalError
 
 from app.catalog.queries import count_rows
-from app.causes import cause, redacted
+from app.causes import describe_error, redact_secrets
 
 
 def after(error: Exception, because: Exception) -> Exception:
@@ -28,30 +28,30 @@ def after(error: Exception, because: Exception) -> Exception:
     ],
 )
 def test_secrets_are_left_out(said: str, shown: str) -> None:
-    assert redacted(said) == shown
+    assert redact_secrets(said) == shown
 
 
 def test_a_database_tells_its_own_words_and_no_parameters() -> None:
     with create_engine("sqlite://").connect() as connection, pytest.raises(OperationalError) as failed:
         connection.execute(text("SELECT :said FROM nowhere"), {"said": "what was asked"})
-    logged = cause(failed.value)
+    logged = describe_error(failed.value)
     assert (logged["error"], logged["message"]) == ("OperationalError", "no such table: nowhere")
     assert "asked" not in str(logged) and "because" not in logged
 
 
 def test_a_line_cannot_be_broken_or_filled() -> None:
-    assert cause(ValueError('\r\n{"level":\x1b[31m 1}\u2028second'))["message"] == '{"level": [31m 1}'
-    assert len(cause(ValueError("x" * 5000))["message"]) == 300
+    assert describe_error(ValueError('\r\n{"level":\x1b[31m 1}\u2028second'))["message"] == '{"level": [31m 1}'
+    assert len(describe_error(ValueError("x" * 5000))["message"]) == 300
 
 
 def test_underlying_causes_and_single_errors_of_a_group_are_reported() -> None:
     error = after(RuntimeError("started already"), KeyError("layers"))
-    assert cause(error)["because"] == "KeyError: 'layers'"
-    assert cause(ExceptionGroup("tasks", [error]))["error"] == "RuntimeError"
+    assert describe_error(error)["because"] == "KeyError: 'layers'"
+    assert describe_error(ExceptionGroup("tasks", [error]))["error"] == "RuntimeError"
 
 
 def test_places_are_those_of_our_own_innermost_first() -> None:
     try:
         count_rows(None, None)  # type: ignore[arg-type]
     except AttributeError as error:
-        assert cause(error)["at"].split(":")[0] == "app/catalog/queries.py"
+        assert describe_error(error)["at"].split(":")[0] == "app/catalog/queries.py"

@@ -33,15 +33,15 @@ def asked(folder: Path) -> list[str]:
 def test_the_second_process_reads_what_the_first_compiled(tmp_path: Path) -> None:
     assert asked(tmp_path) == ["1", "0"]
     assert asked(tmp_path) == ["1", "1"]
-    assert [folder.name for folder in tmp_path.iterdir()] == [compiled.version()]
+    assert [folder.name for folder in tmp_path.iterdir()] == [compiled.source_version()]
 
 
 def test_the_name_changes_with_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = compiled.version()
+    before = compiled.source_version()
     for module in Path(kernel.__file__).parent.glob("*.py"):
         (tmp_path / module.name).write_bytes(module.read_bytes() + b"#")
     monkeypatch.setattr(kernel, "__file__", str(tmp_path / "kernel.py"))
-    assert compiled.version() != before
+    assert compiled.source_version() != before
 
 
 def test_a_request_compiles_nothing() -> None:

@@ -12,15 +12,15 @@ import pytest
 from sqlalchemy import Engine, text
 from starlette.testclient import TestClient
 
-from app.causes import cause
+from app.causes import describe_error
 from app.config import Settings
-from app.db import DatabaseError, Patience, make_engine
+from app.db import DatabaseError, DatabaseLimits, make_engine
 from app.main import create_app
 from tests.conftest import new_postgres_database, prepare
 from tests.examples import body
 from tests.test_telemetry import value as counted
 
-SHORT = Patience(statement_s=0.3, lock_s=0.2, connect_s=2, pool_s=0.1, connections=2)
+SHORT = DatabaseLimits(statement_s=0.3, lock_s=0.2, connect_s=2, pool_s=0.1, connections=2)
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def waited(engine: Engine, asked: str) -> tuple[float, str]:
     began = time.monotonic()
     with pytest.raises(DatabaseError) as given_up:
         value(engine, asked)
-    return time.monotonic() - began, cause(given_up.value)["message"]
+    return time.monotonic() - began, describe_error(given_up.value)["message"]
 
 
 def test_the_server_ends_a_long_statement(engine: Engine) -> None:

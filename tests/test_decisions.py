@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from artefacts.decisions import merge_requests, questions, request_of
+from artefacts.decisions import merge_requests, buyer_questions, request_of
 from tests.examples import as_shown
 
-ASKED = {question["key"]: question for question in questions()}
+ASKED = {question["key"]: question for question in buyer_questions()}
 SURE = 0.8
 EU = {"AT", "BE", "DE", "DK", "ES", "FI", "FR", "GR", "IE", "IT", "NL", "PL", "PT", "SE"}
 FIRM = {"provider", "reseller", "quote", "list"}

@@ -15,7 +15,7 @@ import yaml
 
 from app.config import Settings
 from app.main import create_app
-from app.server.workers import PAST_S
+from app.server.workers import EXIT_GRACE_S
 
 ROOT = Path(__file__).parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -98,9 +98,9 @@ def test_a_stopping_pod_gets_no_requests_and_is_not_killed_early() -> None:
     readiness = SERVED["containers"][0]["readinessProbe"]
     seen_s = readiness["periodSeconds"] * readiness["failureThreshold"] + readiness["timeoutSeconds"]
     assert seen_s < CLUSTER.drain_s
-    assert SERVED["terminationGracePeriodSeconds"] >= CLUSTER.drain_s + CLUSTER.stop_s + PAST_S
+    assert SERVED["terminationGracePeriodSeconds"] >= CLUSTER.drain_s + CLUSTER.stop_s + EXIT_GRACE_S
     grace_s = int(COMPOSE["app"]["stop_grace_period"].removesuffix("s"))
-    assert grace_s >= COMPOSED.drain_s + COMPOSED.stop_s + PAST_S
+    assert grace_s >= COMPOSED.drain_s + COMPOSED.stop_s + EXIT_GRACE_S
 
 
 def test_all_pods_together_have_connections_enough() -> None:

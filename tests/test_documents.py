@@ -24,13 +24,13 @@ from artefacts.blocks import (
     SHELL,
     TYPESCRIPT,
     Block,
-    blocks,
-    documents,
-    outputs,
-    posted,
+    fenced_blocks,
+    document_paths,
+    output_blocks,
+    request_path,
     written_by_hand,
 )
-from artefacts.running import NotAsShownError, run
+from artefacts.running import NotAsShownError, run_blocks
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -58,8 +58,8 @@ PARTS: dict[str, tuple[str, Any]] = {
     ),
     "observed training": ("/diagnose", lambda part: {"workload": TUNING, "deployment": H100, "observed": part}),
 }
-BLOCKS = {path.relative_to(ROOT).as_posix(): blocks(path.read_text()) for path in documents()}
-RUN = [name for name, page in BLOCKS.items() if any(block.runs for block in page)]
+BLOCKS = {path.relative_to(ROOT).as_posix(): fenced_blocks(path.read_text()) for path in document_paths()}
+RUN = [name for name, page in BLOCKS.items() if any(block.is_runnable for block in page)]
 REQUESTS = [
     pytest.param(page, i, id=f"{name}-{i}")
     for name, page in BLOCKS.items()
@@ -86,8 +86,8 @@ def contained(part: Any, whole: Any, where: str = "") -> None:
 @pytest.mark.parametrize("name", RUN)
 def test_what_a_document_shows_runs_and_says_what_stands_there(name: str, live: str) -> None:
     page = BLOCKS[name]
-    said = run(page, live)
-    assert {i: page[i].text for i in outputs(page)} == {i: said[of] for i, of in outputs(page).items()}
+    said = run_blocks(page, live)
+    assert {i: page[i].text for i in output_blocks(page)} == {i: said[of] for i, of in output_blocks(page).items()}
 
 
 @pytest.mark.parametrize(("page", "i"), REQUESTS)
@@ -97,7 +97,7 @@ def test_every_request_is_answered_as_shown(client: TestClient, page: list[Block
         path, whole = PARTS[page[i].info]
         body = whole(body)
     else:
-        path = posted(page[i])
+        path = request_path(page[i])
     response = client.post(path, json=body)
     assert response.status_code == 200, response.text
     if page[i + 1 :] and page[i + 1].info == ANSWER:
@@ -106,9 +106,9 @@ def test_every_request_is_answered_as_shown(client: TestClient, page: list[Block
 
 def test_a_failing_block_is_reported_with_its_output(live: str) -> None:
     text = "```sh\necho one\n```\n\n```text\none\n```\n\n```sh\ncurl -s localhost:8000/nowhere\n```\n"
-    assert outputs(blocks(text)) == {1: 0}
+    assert output_blocks(fenced_blocks(text)) == {1: 0}
     with pytest.raises(NotAsShownError, match=r"curl -s localhost:8000/nowhere\n.*22:"):
-        run(blocks(text), live)
+        run_blocks(fenced_blocks(text), live)
 
 
 def test_every_setting_that_is_shown_is_one() -> None:
@@ -131,7 +131,7 @@ def test_settings_are_documented_in_one_place_with_their_defaults() -> None:
         usual = "none" if field.default in (None, ()) else format(field.default, "g" if name.endswith("_s") else "")
         assert (name.upper(), usual.lower() if field.annotation is bool else usual) in documented
     assert sorted(name.lower() for name, _ in documented) == sorted(Settings.model_fields)
-    elsewhere = [path.name for path in documents() if re.search(r"^\| `HEADROOM_", path.read_text(), re.MULTILINE)]
+    elsewhere = [path.name for path in document_paths() if re.search(r"^\| `HEADROOM_", path.read_text(), re.MULTILINE)]
     assert elsewhere == ["operating.md"]
 
 
@@ -167,7 +167,7 @@ def anchors(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", head.replace("`", "").lower()).replace(" ", "-") for head in heads}
 
 
-@pytest.mark.parametrize("path", documents(), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", document_paths(), ids=lambda path: path.name)
 def test_every_link_leads_somewhere(path: Path) -> None:
     text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -181,7 +181,7 @@ def test_every_link_leads_somewhere(path: Path) -> None:
 
 def test_every_page_is_in_the_index() -> None:
     linked = set(re.findall(r"\]\((\w+\.md)", (ROOT / "docs" / "README.md").read_text()))
-    assert {path.name for path in documents()} - {"README.md"} <= linked
+    assert {path.name for path in document_paths()} - {"README.md"} <= linked
 
 
 def test_every_file_that_is_named_exists() -> None:

@@ -16,7 +16,7 @@ from app.api import front
 
 
 def test_a_line_is_an_object_whatever_it_tells(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.as_json("info")
+    logs.configure_json_logging("info")
     structlog.get_logger("headroom").warning("noticed", of='"\n{}\u2028\ud800')
     structlog.get_logger("headroom").debug("not_noticed")
     (line,) = capsys.readouterr().out.splitlines()
@@ -24,7 +24,7 @@ def test_a_line_is_an_object_whatever_it_tells(capsys: pytest.CaptureFixture[str
 
 
 def test_a_full_disk_under_the_log_breaks_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    logs.as_json("info")
+    logs.configure_json_logging("info")
     app = FastAPI()
     app.get("/")(lambda: "there")
     front.install(app, access_log=front.ON)

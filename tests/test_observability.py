@@ -38,10 +38,10 @@ MOST_LINES = 5
 @cache
 def there() -> dict[str, dict[str, set[str]]]:
     """Values of each label of each sample of a scrape, some of everything having happened."""
-    telemetry.answered("POST", "/recommend", 200, 0.1)
-    telemetry.worked("/recommend", {"search": 0.1})
+    telemetry.record_request("POST", "/recommend", 200, 0.1)
+    telemetry.record_stages("/recommend", {"search": 0.1})
     found: dict[str, dict[str, set[str]]] = {"up": {}}
-    for name, labels in scraped(telemetry.exposition()):
+    for name, labels in scraped(telemetry.prometheus_text()):
         for label, value in labels:
             found.setdefault(name, {}).setdefault(label, set()).add(value)
         found.setdefault(name, {})

@@ -20,9 +20,9 @@ import pytest
 from starlette.types import Receive, Scope, Send
 
 from app.server.connections import Limits
-from app.server.listening import Listening, Server
+from app.server.listening import ListenerConfig, Server
 
-LIMITS = Limits(connections=8, header_bytes=8192, headers=20, url_bytes=2048, head_s=0.4, read_s=0.3)
+LIMITS = Limits(max_connections=8, max_header_bytes=8192, max_headers=20, max_url_bytes=2048, headers_timeout_s=0.4, read_timeout_s=0.3)
 PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 PART, PARTS = b"x" * 66_000, 100
@@ -59,7 +59,7 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
 @contextlib.contextmanager
 def served(limits: Limits = LIMITS, **given: Any) -> Iterator[tuple[Server, Callable[[], socket.socket]]]:
     """A server, and how to connect to it."""
-    server = Server(Listening(app, limits=limits, port=0, log_level="critical", lifespan="off", **given))
+    server = Server(ListenerConfig(app, limits=limits, port=0, log_level="critical", lifespan="off", **given))
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:
@@ -203,7 +203,7 @@ def test_a_client_that_has_hung_up_is_forgotten_at_once() -> None:
         client.sendall(PLAIN.replace(b"/ ", b"/slow ", 1)[:-2])
         client.shutdown(socket.SHUT_WR)
         assert heard(client) == b""
-        assert not server.door.connections and not server.door.of_address and not server.door.resting
+        assert not server.pool.connections and not server.pool.connections_per_address and not server.pool.idle_by_address
 
 
 def test_who_reads_slowly_but_steadily_hears_all() -> None:
@@ -223,18 +223,18 @@ def test_a_client_that_does_not_read_its_answer_is_cut() -> None:
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.sendall(PLAIN.replace(b"/ ", b"/large ", 1))
         time.sleep(0.2)
-        assert len(server.door.connections) == 1
+        assert len(server.pool.connections) == 1
         until = time.monotonic() + 3
-        while server.door.connections and time.monotonic() < until:
+        while server.pool.connections and time.monotonic() < until:
             time.sleep(0.05)
-        assert not server.door.connections
+        assert not server.pool.connections
         began = time.monotonic()
         assert len(heard(client)) < 2**23
         assert time.monotonic() - began < 1
 
 
 def test_who_is_silent_or_sends_half_makes_room_and_only_work_is_never_cut() -> None:
-    with served(Limits(connections=8, head_s=30)) as (_, connect):
+    with served(Limits(max_connections=8, headers_timeout_s=30)) as (_, connect):
         silent = [connect() for _ in range(30)]
         assert answer_to(connect, PLAIN.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")).startswith(
             b"HTTP/1.1 200"
@@ -254,7 +254,7 @@ def test_who_is_silent_or_sends_half_makes_room_and_only_work_is_never_cut() -> 
 
 
 def test_one_address_may_be_limited_to_fewer() -> None:
-    with served(Limits(connections_per_address=3)) as (_, connect):
+    with served(Limits(max_connections_per_address=3)) as (_, connect):
         kept = [connect() for _ in range(3)]
         assert problem_of(heard(connect()))[0] == 429
         kept.pop().close()
@@ -288,9 +288,9 @@ def test_what_the_kernel_accepted_is_answered() -> None:
     with served(Limits()) as (server, connect):
         loop_held = threading.Event()
         connect()
-        while not server.door.connections:
+        while not server.pool.connections:
             time.sleep(0.01)
-        one = next(iter(server.door.connections))
+        one = next(iter(server.pool.connections))
 
         def hold() -> None:
             loop_held.set()

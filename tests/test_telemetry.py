@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from app import cli, server, telemetry
-from app.server.listening import Listening
+from app.server.listening import ListenerConfig
 
 
 def scraped(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -27,13 +27,13 @@ def of(text: bytes, name: str, **labels: str) -> float:
 
 
 def value(name: str, **labels: str) -> float:
-    return of(telemetry.exposition(), name, **labels)
+    return of(telemetry.prometheus_text(), name, **labels)
 
 
 def test_a_request_is_counted_by_its_template_and_class_of_status() -> None:
     with telemetry.in_flight():
         assert value("headroom_requests_in_flight") >= 1
-        telemetry.answered("GET", "/of/a/{test}", 204, 0.03)
+        telemetry.record_request("GET", "/of/a/{test}", 204, 0.03)
     labels = {"method": "GET", "route": "/of/a/{test}", "status": "2xx"}
     assert value("headroom_request_seconds_count", **labels) == 1
     assert value("headroom_request_seconds_sum", **labels) == pytest.approx(0.03)
@@ -45,12 +45,12 @@ def test_every_value_of_a_closed_label_counts_from_nought() -> None:
     for reason in ("overloaded", "too-many-at-once", "out-of-time", "client-gone", "connections"):
         assert value("headroom_shed_total", reason=reason) >= 0
     before = value("headroom_shed_total", reason="overloaded")
-    telemetry.shed("overloaded")
+    telemetry.record_shed("overloaded")
     assert value("headroom_shed_total", reason="overloaded") == before + 1
 
 
 def test_days_and_moments_of_the_catalogue_are_seconds() -> None:
-    telemetry.catalogue(7, published="2026-11-20T12:00:00+00:00", prices_as_of="2026-11-19")
+    telemetry.record_catalog_loaded(7, published="2026-11-20T12:00:00+00:00", prices_as_of="2026-11-19")
     assert value("headroom_catalogue_version") == 7
     assert value("headroom_catalogue_published_timestamp_seconds") == 1795176000
     assert value("headroom_prices_timestamp_seconds") == 1795046400
@@ -75,7 +75,7 @@ sys.stdout.buffer.write(telemetry.exposition())
 
 
 def test_one_scrape_has_what_all_workers_counted_and_levels_of_the_living() -> None:
-    with telemetry.shared():
+    with telemetry.share_metrics():
         folder = Path(os.environ[telemetry.FOLDER])
         pair = [
             subprocess.Popen([sys.executable, "-c", WORKER, n], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -116,7 +116,7 @@ def test_workers_that_are_served_with_share_what_they_count(
 
     monkeypatch.setattr(server, "Server", Served)
     monkeypatch.setattr(server, "Workers", Served)
-    monkeypatch.setattr(Listening, "bind_socket", lambda _: None)
+    monkeypatch.setattr(ListenerConfig, "bind_socket", lambda _: None)
     assert CliRunner().invoke(cli.cli, ["serve", "--workers", workers]).exit_code == 0
     assert [folder is not None for folder in folders] == [share]
     assert telemetry.FOLDER not in os.environ
@@ -129,10 +129,10 @@ def test_what_a_killed_service_left_is_cleared_away_and_what_another_uses_is_not
     left = tmp_path / f"{telemetry.PREFIX}left"
     left.mkdir()
     (left / "counter_1.db").write_bytes(b"")
-    with telemetry.shared():
+    with telemetry.share_metrics():
         used = Path(os.environ[telemetry.FOLDER])
         assert not left.exists() and used.parent == tmp_path
-        with telemetry.shared():
+        with telemetry.share_metrics():
             assert used.exists()
 
 
@@ -140,6 +140,6 @@ def test_without_a_place_for_files_workers_count_for_themselves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
-    with telemetry.shared():
+    with telemetry.share_metrics():
         assert telemetry.FOLDER not in os.environ
     assert "metrics_not_shared" in capsys.readouterr().out

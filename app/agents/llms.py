@@ -20,12 +20,12 @@ INDEX = "README.md"
 LINK = re.compile(r"\[([^\]]+)\]\((\w+\.md)\)(?: \| (.+) \|)?")
 
 
-def folder() -> Path | None:
+def docs_folder() -> Path | None:
     """Folder of the documentation pages; None if they are not installed."""
     return next((path for path in FOLDERS if (path / INDEX).exists()), None)
 
 
-def pages(index: str) -> dict[str, str]:
+def list_pages(index: str) -> dict[str, str]:
     """Files of the index, each with the question that it answers, or with its name in the index if there is no
     question.
 
@@ -36,7 +36,7 @@ def pages(index: str) -> dict[str, str]:
     return {name: question or label for label, name, question in LINK.findall(index)}
 
 
-def calls(document: Mapping[str, Any]) -> Iterator[str]:
+def operation_lines(document: Mapping[str, Any]) -> Iterator[str]:
     """Markdown lines of the API's operations, grouped by tag."""
     by_tag: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
@@ -67,20 +67,20 @@ def render_llms_txt(document: Mapping[str, Any], documents: Mapping[str, str]) -
     if documents:
         lines += ["", "## Documents", "", f"- [Index](/docs/{INDEX}): the question that each page answers"]
         lines += [f"- [{name}](/docs/{name}): {question}" for name, question in documents.items()]
-    return "\n".join([*lines, *calls(document), ""])
+    return "\n".join([*lines, *operation_lines(document), ""])
 
 
 def install(app: FastAPI) -> None:
     """Add the routes of /llms.txt and of every page of the index."""
-    where = folder()
-    known = pages((where / INDEX).read_text(encoding="utf-8")) if where else {}
+    where = docs_folder()
+    known = list_pages((where / INDEX).read_text(encoding="utf-8")) if where else {}
 
     @app.get("/llms.txt", include_in_schema=False)
-    def llms() -> PlainTextResponse:
+    def get_llms_txt() -> PlainTextResponse:
         return PlainTextResponse(render_llms_txt(app.openapi(), known))
 
     @app.get("/docs/{name}", include_in_schema=False)
-    def page(name: str) -> PlainTextResponse:
+    def get_page(name: str) -> PlainTextResponse:
         if where is None or name not in {INDEX, *known}:
             raise HTTPException(404)
         return PlainTextResponse((where / name).read_text(encoding="utf-8"), media_type="text/markdown")

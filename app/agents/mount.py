@@ -22,7 +22,7 @@ OWN_HOSTS = ("localhost", "127.0.0.1", "[::1]")
 ENVELOPE_BYTES = 4096  # size allowed for the MCP message around a tool's arguments
 
 
-def hosts_of(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
+def allowed_hosts(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
     """Host names under which clients may call this service.
 
     Check:
@@ -33,17 +33,17 @@ def hosts_of(hosts: tuple[str, ...], public_url: str | None) -> tuple[str, ...]:
     return (*OWN_HOSTS, *hosts, *([public] if public else []))
 
 
-def within(app: ASGIApp) -> Service:
+def in_process_service(app: ASGIApp) -> Service:
     """A client of the API of an application in this process."""
     transport = httpx2.ASGITransport(app=app, raise_app_exceptions=False)
 
-    async def named(request: httpx2.Request) -> None:
+    async def forward_headers(request: httpx2.Request) -> None:
         request.headers.update(forwarded_headers())
 
-    return Service(httpx2.AsyncClient(transport=transport, base_url="http://localhost", event_hooks={"request": [named]}))
+    return Service(httpx2.AsyncClient(transport=transport, base_url="http://localhost", event_hooks={"request": [forward_headers]}))
 
 
-class Agents:
+class AgentsEndpoint:
     """ASGI endpoint for POST /mcp. It reads a message under the same time and size limits as any request body."""
 
     def __init__(self, app: FastAPI, hosts: tuple[str, ...]) -> None:
@@ -55,19 +55,19 @@ class Agents:
         raw = await read_raw(Request(scope, receive), JSON, limit)
         unread: list[Message] = [{"type": "http.request", "body": raw, "more_body": False}]
 
-        async def again() -> Message:
+        async def replay_body() -> Message:
             return unread.pop() if unread else await receive()
 
-        await (await self._server())(scope, again, send)
+        await (await self._load_server())(scope, replay_body, send)
 
-    async def _server(self) -> ASGIApp:
+    async def _load_server(self) -> ASGIApp:
         if self._served is None:
             module = await run_in_threadpool(import_module, "app.agents.server")
-            self._served = module.OverHttp(within(self._app), self._hosts)
+            self._served = module.OverHttp(in_process_service(self._app), self._hosts)
         return self._served
 
 
 def install(app: FastAPI, *, hosts: tuple[str, ...], public_url: str | None) -> None:
     """Add /mcp and /llms.txt to the application."""
     llms.install(app)
-    app.router.routes.append(Route(PATH, Agents(app, hosts_of(hosts, public_url)), methods=["POST"]))
+    app.router.routes.append(Route(PATH, AgentsEndpoint(app, allowed_hosts(hosts, public_url)), methods=["POST"]))

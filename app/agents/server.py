@@ -27,38 +27,38 @@ def make_tool(tool: Tool, schema: dict[str, Any]) -> types.Tool:
         description=tool.description,
         input_schema=schema,
         annotations=types.ToolAnnotations(
-            read_only_hint=not tool.keeps, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            read_only_hint=not tool.stores_answer, destructive_hint=False, idempotent_hint=True, open_world_hint=False
         ),
     )
 
 
-def server_of(service: Service) -> Server[Any]:
+def make_server(service: Service) -> Server[Any]:
     """An MCP server whose tools call a service."""
 
-    async def listed(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=[make_tool(tool, await service.takes(tool)) for tool in TOOLS])
+    async def list_tools(_: Any, __: types.PaginatedRequestParams | None) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[make_tool(tool, await service.input_schema(tool)) for tool in TOOLS])
 
-    async def called(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(_: Any, call: types.CallToolRequestParams) -> types.CallToolResult:
         if call.name not in BY_NAME:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool. Available tools: {', '.join(BY_NAME)}.")
-        result = await service.ask(call.name, call.arguments or {})
+        result = await service.call_tool(call.name, call.arguments or {})
         text = types.TextContent(type="text", text=result.text)
-        return types.CallToolResult(content=[text], structured_content=result.content, is_error=result.wrong)
+        return types.CallToolResult(content=[text], structured_content=result.content, is_error=result.is_error)
 
     return Server(
         "headroom",
         title="Headroom",
         version=version("headroom"),
         instructions=INSTRUCTIONS,
-        on_list_tools=listed,
-        on_call_tool=called,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
     )
 
 
 ANY_HOST = "*"
 
 
-def guarded_by(hosts: tuple[str, ...]) -> TransportSecuritySettings:
+def transport_security(hosts: tuple[str, ...]) -> TransportSecuritySettings:
     """Protection against DNS rebinding: a request must name one of these hosts, on any port, in Host and Origin. "*"
     accepts any host.
     """
@@ -74,7 +74,7 @@ class OverHttp:
     """Serves MCP over HTTP without sessions, so any worker process can answer any request."""
 
     def __init__(self, service: Service, hosts: tuple[str, ...]) -> None:
-        self._server, self._guard = server_of(service), guarded_by(hosts)
+        self._server, self._guard = make_server(service), transport_security(hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         manager = StreamableHTTPSessionManager(
@@ -86,6 +86,6 @@ class OverHttp:
 
 async def on_standard_input(service: Service) -> None:
     """Serve one client on standard input and output until it closes the stream."""
-    server = server_of(service)
+    server = make_server(service)
     async with stdio_server() as (read, write):
         await server.run(read, write, server.create_initialization_options())

@@ -15,35 +15,35 @@ Schema = dict[str, Any]
 REF = "#/components/schemas/"
 NULL = {"type": "null"}
 # Keywords that agents do not need: without effect for them, or explained by the service when it rejects a value.
-BESIDE = frozenset(
+DROPPED_KEYWORDS = frozenset(
     ("examples", "title", "discriminator", "maxLength", "minLength", "maxItems", "maxProperties", "propertyNames")
 )
 
 
-def referred(node: Any) -> Iterator[str]:
+def referenced_schemas(node: Any) -> Iterator[str]:
     """Names of the schemas that a node references."""
     if isinstance(node, dict):
         if isinstance(node.get("$ref"), str):
             yield node["$ref"].removeprefix(REF)
         for value in node.values():
-            yield from referred(value)
+            yield from referenced_schemas(value)
     elif isinstance(node, list):
         for value in node:
-            yield from referred(value)
+            yield from referenced_schemas(value)
 
 
-def plain(node: Any) -> Any:
+def simplify_schema(node: Any) -> Any:
     """A schema without keywords that do not help an agent: examples, titles, length limits, and null as an alternative
     type.
     """
     if isinstance(node, list):
-        return [plain(each) for each in node]
+        return [simplify_schema(each) for each in node]
     if not isinstance(node, dict):
         return node.replace(REF, "#/$defs/") if isinstance(node, str) and node.startswith(REF) else node
     if "properties" in node and isinstance(node["properties"], dict):
-        fields = {name: plain(field) for name, field in node["properties"].items()}
-        return {**plain({k: v for k, v in node.items() if k != "properties"}), "properties": fields}
-    kept = {name: plain(value) for name, value in node.items() if name not in BESIDE and value is not False}
+        fields = {name: simplify_schema(field) for name, field in node["properties"].items()}
+        return {**simplify_schema({k: v for k, v in node.items() if k != "properties"}), "properties": fields}
+    kept = {name: simplify_schema(value) for name, value in node.items() if name not in DROPPED_KEYWORDS and value is not False}
     choices = [each for each in kept.get("anyOf", ()) if each != NULL]
     if len(choices) == 1:
         del kept["anyOf"]
@@ -51,7 +51,7 @@ def plain(node: Any) -> Any:
     return kept
 
 
-def named_alone(schema: Schema) -> Schema:
+def summarize_fields(schema: Schema) -> Schema:
     """An object schema reduced to the names of its fields.
 
     Check:
@@ -62,30 +62,30 @@ def named_alone(schema: Schema) -> Schema:
     return {"type": "object", "description": text}
 
 
-def shape_of(name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str]) -> Schema:
+def request_schema(name: str, schemas: Mapping[str, Schema], *, detailed: frozenset[str]) -> Schema:
     """Schema of a request with every schema that it references. Only the schemas in `detailed` keep their fields; the
     others list field names.
     """
-    top, definitions, pending = plain(schemas[name]), {}, [*referred(schemas[name])]
+    top, definitions, pending = simplify_schema(schemas[name]), {}, [*referenced_schemas(schemas[name])]
     while pending:
         each = pending.pop()
         if each in definitions:
             continue
         schema = schemas[each]
         if schema.get("properties") and each not in detailed:
-            definitions[each] = named_alone(schema)
+            definitions[each] = summarize_fields(schema)
             continue
-        definitions[each] = plain(schema)
-        pending += referred(schema)
+        definitions[each] = simplify_schema(schema)
+        pending += referenced_schemas(schema)
     return {**top, "$defs": dict(sorted(definitions.items()))} if definitions else dict(top)
 
 
-def members_of(name: str, schemas: Mapping[str, Schema]) -> list[str]:
+def answer_members(name: str, schemas: Mapping[str, Schema]) -> list[str]:
     """Names of an answer's members."""
     return list(schemas[name]["properties"])
 
 
-def answered(operation: Mapping[str, Any]) -> str:
+def answer_schema_name(operation: Mapping[str, Any]) -> str:
     """Name of the schema that an operation returns."""
     reference = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
     return re.sub(r".*/", "", str(reference))

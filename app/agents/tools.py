@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.agents import parts
-from app.agents.shapes import Schema, answered, members_of, shape_of
+from app.agents.shapes import Schema, answer_schema_name, answer_members, request_schema
 
-FIRST = 3
+DEFAULT_LIMIT = 3
 INSTRUCTIONS = """\
 Headroom sizes hardware for AI workloads from a catalog of accelerators, prices and published measurements. It \
 answers which accelerators to use, how many, in which layout, with what latency and cost, how confident the result is, \
 and why other options were rejected. Start with `recommend`. Field names carry their unit: _ms, _gib (2^30 bytes), \
 _gb (10^9 bytes), usd_per_hour; fractions run from 0 to 1. An error names the field by JSON pointer and the accepted \
 values: correct the field and call again. Figures are predictions: quote their probability (`confidence`) too."""
-PARTS = "Additional members of the answer, by name. `left_out` lists the available names; `all` returns every member."
+PARTS_HELP = "Additional members of the answer, by name. `left_out` lists the available names; `all` returns every member."
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,26 +32,26 @@ class Tool:
     path: str
     request: str | None
     detailed_schemas: frozenset[str]
-    usual: tuple[str, ...]
-    text: Callable[[Mapping[str, Any]], str]
-    keeps: bool = False  # whether the service stores the answer under an id
+    default_members: tuple[str, ...]
+    render_text: Callable[[Mapping[str, Any]], str]
+    stores_answer: bool = False  # whether the service stores the answer under an id
 
-    def takes(self, document: Mapping[str, Any]) -> Schema:
+    def input_schema(self, document: Mapping[str, Any]) -> Schema:
         """JSON schema of the tool's arguments, derived from the OpenAPI document."""
         schemas = document["components"]["schemas"]
         operation = document["paths"][self.path][self.method.lower()]
-        shape = shape_of(self.request, schemas, detailed=self.detailed_schemas) if self.request is not None else by_identity(operation)
-        names = members_of(answered(operation), schemas)
+        shape = request_schema(self.request, schemas, detailed=self.detailed_schemas) if self.request is not None else stored_answer_schema(operation)
+        names = answer_members(answer_schema_name(operation), schemas)
         if "recommendations" in names:
-            names += [name for name in members_of("RecommendationShown", schemas) if name not in names]
+            names += [name for name in answer_members("RecommendationShown", schemas) if name not in names]
             if "limit" in shape["properties"]:
-                shape["properties"]["limit"]["description"] = f"Number of ranked options. Default: {FIRST}."
+                shape["properties"]["limit"]["description"] = f"Number of ranked options. Default: {DEFAULT_LIMIT}."
         items = {"type": "string", "enum": [*names, parts.WHOLE]}
-        shape["properties"] = {**shape["properties"], "parts": {"type": "array", "items": items, "description": PARTS}}
+        shape["properties"] = {**shape["properties"], "parts": {"type": "array", "items": items, "description": PARTS_HELP}}
         return shape
 
 
-def by_identity(operation: Mapping[str, Any]) -> Schema:
+def stored_answer_schema(operation: Mapping[str, Any]) -> Schema:
     """Argument schema of a tool on a stored answer: its id and the rank of an option."""
     (identity,) = (each for each in operation["parameters"] if each["name"] == "id")
     text = {"type": "string", "description": "Id of a stored answer (rec_...), as recommend and compare return it."}
@@ -63,7 +63,7 @@ def by_identity(operation: Mapping[str, Any]) -> Schema:
     }
 
 
-WORK = frozenset({"InferenceSpec", "Traffic", "SloSpec", "TrainingSpec", "FineTuningSpec"})
+WORKLOAD_SCHEMAS = frozenset({"InferenceSpec", "Traffic", "SloSpec", "TrainingSpec", "FineTuningSpec"})
 TOOLS = (
     Tool(
         name="recommend",
@@ -72,7 +72,7 @@ TOOLS = (
             "Rank the hardware that can run a workload: accelerators, their number, the seller and the layout, with "
             "latency (ms), cost (USD per hour), power (kW) and the probability that the limits hold. `workload.phase` "
             "is inference, training or fine_tuning; a model is a name, a pasted config.json or a size. Returns the "
-            f"first {FIRST} options (set `limit` for more), warnings, cheaper alternatives, and the number of rejected "
+            f"first {DEFAULT_LIMIT} options (set `limit` for more), warnings, cheaper alternatives, and the number of rejected "
             "accelerators by reason. The service stores the answer under its id; call `explain` for the reasons. If "
             "nothing meets the limits, the answer lists the closest options. Example: "
             '{"workload": {"phase": "inference", "model": "llama-3.1-70b-instruct", "traffic": {"peak_requests_per_s": '
@@ -81,8 +81,8 @@ TOOLS = (
         method="POST",
         path="/recommend",
         request="RecommendRequest",
-        detailed_schemas=WORK | {"ConstraintsSpec"},
-        usual=(
+        detailed_schemas=WORKLOAD_SCHEMAS | {"ConstraintsSpec"},
+        default_members=(
             "id",
             "catalog",
             "as_of",
@@ -93,8 +93,8 @@ TOOLS = (
             "rejected_by_code",
             "cheaper_if",
         ),
-        text=parts.ranked_text,
-        keeps=True,
+        render_text=parts.recommendation_text,
+        stores_answer=True,
     ),
     Tool(
         name="estimate",
@@ -110,11 +110,11 @@ TOOLS = (
         path="/estimate",
         request="EstimateRequest",
         detailed_schemas=frozenset({"DeploymentSpec"}),
-        usual=(
+        default_members=(
             *("fits", "support", "summary", "deployment", "memory", "performance", "bottleneck", "cost"),
             *("confidence", "explanation", "warnings"),
         ),
-        text=parts.judged_text,
+        render_text=parts.estimate_text,
     ),
     Tool(
         name="compare",
@@ -131,9 +131,9 @@ TOOLS = (
         path="/compare",
         request="CompareRequest",
         detailed_schemas=frozenset({"OptionSpec"}),
-        usual=("catalog", "as_of", "summary", "options", "table", "differences"),
-        text=parts.compared_text,
-        keeps=True,
+        default_members=("catalog", "as_of", "summary", "options", "table", "differences"),
+        render_text=parts.comparison_text,
+        stores_answer=True,
     ),
     Tool(
         name="inspect",
@@ -147,11 +147,11 @@ TOOLS = (
         path="/catalog/models/inspect",
         request="InspectRequest",
         detailed_schemas=frozenset({"ConfigModel", "SizedModel"}),
-        usual=(
+        default_members=(
             *("name", "source", "kind", "family", "parameters", "active_parameters", "kv_cache_bytes_per_token"),
             *("weights_gib", "native", "shape", "flops_per_token", "by_context", "assumed"),
         ),
-        text=parts.counted_text,
+        render_text=parts.model_text,
     ),
     Tool(
         name="explain",
@@ -166,8 +166,8 @@ TOOLS = (
         path="/recommendations/{id}",
         request=None,
         detailed_schemas=frozenset(),
-        usual=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
-        text=parts.explained_text,
+        default_members=("id", "as_of", "summary", "recommendations", "rejected", "sensitivity", "explanation"),
+        render_text=parts.explanation_text,
     ),
 )
 BY_NAME = {tool.name: tool for tool in TOOLS}

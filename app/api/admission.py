@@ -27,12 +27,12 @@ from app.api.front import route_template
 from app.api.problems import MalformedRequest
 from app.api.traces import with_stage_spans
 from app.errors import Overloaded, TooManyAtOnce
-from app.work import Abandoned, AwaitExternal, OutOfTime, heard_by, stage
+from app.work import Abandoned, AwaitExternal, OutOfTime, report_stages_to, stage
 
 P = ParamSpec("P")
 
 MEAN_DECAY = 0.9  # weight of the previous mean in the moving average of seconds per answer
-SHED_REASONS: dict[type[Exception], telemetry.Shed] = {
+SHED_REASONS: dict[type[Exception], telemetry.ShedReason] = {
     Overloaded: "overloaded",
     TooManyAtOnce: "too-many-at-once",
     OutOfTime: "out-of-time",
@@ -83,7 +83,7 @@ class Job:
 class Admission:
     """Thread pool for answers, the queue before it, and the time limit of one request."""
 
-    def __init__(self, *, at_once: int, most_waiting: int, limit_s: float, name: telemetry.Line = "short") -> None:
+    def __init__(self, *, at_once: int, most_waiting: int, limit_s: float, name: telemetry.QueueName = "short") -> None:
         self._name = name
         self._threads = ThreadPoolExecutor(at_once, thread_name_prefix="search")
         self._at_once, self._most_waiting, self._limit_s = at_once, most_waiting, limit_s
@@ -113,7 +113,7 @@ class Admission:
                 except AwaitExternal as wanted:
                     await _await_external(wanted, until)
         except (Overloaded, TooManyAtOnce, OutOfTime) as error:
-            telemetry.shed(SHED_REASONS[type(error)])
+            telemetry.record_shed(SHED_REASONS[type(error)])
             raise
 
     async def _answer_once(self, request: Request, key: Hashable, compute: Callable[[], Response]) -> Response:
@@ -126,7 +126,7 @@ class Admission:
             if answer.done():
                 return _copy_response(answer.result())
             if gone.done():
-                telemetry.shed("client-gone")
+                telemetry.record_shed("client-gone")
                 raise MalformedRequest(400, "client-disconnected", "The connection closed before the answer was ready.")
             raise OutOfTime
         finally:
@@ -189,18 +189,18 @@ class Admission:
             self._running += 1
             job = self._line.popleft()
             self._threads.submit(job.context.run, self._run_job, job)
-        telemetry.line(self._name, waiting=len(self._line), computing=self._running)
+        telemetry.set_queue_length(self._name, waiting=len(self._line), computing=self._running)
 
     def _run_job(self, job: Job) -> None:
         """Runs one job in a thread, then starts the next."""
         began, response, failed = time.monotonic(), None, None
-        telemetry.waited(self._name, began - job.since)
+        telemetry.record_queue_wait(self._name, began - job.since)
         try:
-            with heard_by(job.listener), stage("answer"):
+            with report_stages_to(job.listener), stage("answer"):
                 response = job.compute()
         except BaseException as error:
             failed = error
-        telemetry.worked(job.route, job.clock.stages_s)
+        telemetry.record_stages(job.route, job.clock.stages_s)
         with self._lock:
             self._running -= 1
             self._jobs.pop(job.key, None)

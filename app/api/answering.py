@@ -22,7 +22,7 @@ from app.catalog.recommendations import AnswerStore, StoredAnswer
 from app.catalog.snapshot import CatalogStore
 from app.compiled import engine_version
 from app.errors import Unanswerable
-from app.export.goods import title_of
+from app.export.goods import option_title
 from app.sizing.question import Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.result import Answer
@@ -130,7 +130,7 @@ def _first_rank_summary(supply: Document) -> dict[str, str | None]:
     """
     lots = supply["ranks"][0] if supply["ranks"] else []
     types = dict.fromkeys(lot["accelerator"]["sku"] for lot in lots)
-    return {"accelerators": " ".join(types) or None, "option": title_of(lots) or None}
+    return {"accelerators": " ".join(types) or None, "option": option_title(lots) or None}
 
 
 def catalog_json(market: Catalog) -> dict[str, str]:

@@ -20,7 +20,7 @@ from app.catalog.directory import CatalogIndex
 from app.catalog.names import quote_name
 from app.catalog.snapshot import CatalogStore
 from app.errors import AppError, Unanswerable
-from app.export.lines import OWN_WORDS
+from app.export.lines import FILING_FIELDS
 from app.sizing.comparing.outcomes import Option
 
 Part = dict[str, Any]
@@ -68,7 +68,7 @@ def _option_bodies(document: Part, request: CompareRequest) -> Iterator[tuple[st
     shared = {name: document[name] for name in SHARED_FIELDS if name in document}
     limits = document.get("constraints", {})
     of_best = {"objective": document.get("objective", "cost")}
-    of_best |= {name: document[name] for name in OWN_WORDS if name in document}
+    of_best |= {name: document[name] for name in FILING_FIELDS if name in document}
     if request.phases is not None:
         for phase, part in document["phases"].items():
             if part is not None:

@@ -15,7 +15,7 @@ from app.catalog.outbox import Outbox
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
 from app.errors import Conflict, NotFound
-from app.procurement.desk import Desk
+from app.procurement.desk import PunchoutService
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.read import read_architecture
@@ -44,8 +44,8 @@ async def _get_answers(request: Request) -> AnswerStore:
     return answers
 
 
-async def _get_desk(request: Request) -> Desk | None:
-    desk: Desk | None = request.app.state.desk
+async def _get_desk(request: Request) -> PunchoutService | None:
+    desk: PunchoutService | None = request.app.state.desk
     return desk
 
 
@@ -65,7 +65,7 @@ ShortSlot = Annotated[RequestSlot, Depends(_get_slot)]
 LongSlot = Annotated[RequestSlot, Depends(_get_long_slot)]  # for answers that evaluate many questions or read long texts
 Answers = Annotated[AnswerStore, Depends(_get_answers)]
 EventOutbox = Annotated[Outbox, Depends(_get_outbox)]
-OptionalDesk = Annotated[Desk | None, Depends(_get_desk)]
+OptionalDesk = Annotated[PunchoutService | None, Depends(_get_desk)]
 Today = Annotated[date, Depends(_get_today)]
 RawBody = Annotated[bytes, Depends(read_body)]
 RawPastedBody = Annotated[bytes, Depends(read_pasted_body)]

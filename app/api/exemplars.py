@@ -11,9 +11,9 @@ from app.catalog.filing import unknown_recommendation
 from app.errors import (
     AppError,
     NotAllowed,
-    Stale,
+    ChangedMeanwhile,
     TooManyAtOnce,
-    Unguarded,
+    MissingIfMatch,
     UnknownAccelerator,
     UnknownModel,
 )
@@ -35,9 +35,9 @@ STATE_ERRORS: dict[int, tuple[str, AppError]] = {
             allowed=["approved", "superseded"],
         ),
     ),
-    412: ("Stale", Stale("The status has changed since you read it.", etag='"status-2"')),
+    412: ("Stale", ChangedMeanwhile("The status has changed since you read it.", etag='"status-2"')),
     429: ("TooManyAtOnce", TooManyAtOnce("Your address has the most waiting requests. Send fewer requests at a time.")),
-    428: ("Unguarded", Unguarded("Send If-Match with the ETag of the status that you read.")),
+    428: ("Unguarded", MissingIfMatch("Send If-Match with the ETag of the status that you read.")),
 }
 BODY_ERRORS: dict[int, tuple[str, MalformedRequest]] = {
     413: ("BodyTooLarge", MalformedRequest(413, "body-too-large", "The body exceeds the limit of 65,536 bytes.")),

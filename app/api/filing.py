@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.api.schemas.filing import RecommendationFilter
 from app.catalog.filing import FilingFilter
 from app.catalog.snapshot import CatalogStore
-from app.errors import Stale, Unguarded
+from app.errors import ChangedMeanwhile, MissingIfMatch
 
 LIST_PARAMETERS = ("limit", "cursor", "model", "accelerator")
 
@@ -23,8 +23,8 @@ def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> Fi
 def check_if_match(if_match: str | None, tag: str) -> None:
     """Checks that a change applies to the version that the client read. Raises Unguarded and Stale."""
     if if_match is None:
-        raise Unguarded(
+        raise MissingIfMatch(
             "Send If-Match with the ETag of the status that you change. GET /recommendations/{id}/status returns it."
         )
     if tag not in (sent := [t.strip() for t in if_match.split(",")]) and "*" not in sent:
-        raise Stale(f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag)
+        raise ChangedMeanwhile(f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag)

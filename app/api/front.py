@@ -23,7 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import telemetry
 from app.api.traces import request_span, annotate_span
-from app.causes import cause
+from app.causes import describe_error
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
 UNMATCHED = "unmatched"
@@ -125,8 +125,8 @@ def route_template(scope: Scope) -> str:
 
 def log_unexpected_error(scope: Scope, error: Exception) -> None:
     """Counts an unexpected error and logs it in one line."""
-    telemetry.broke()
-    log.error("unexpected_error", route=route_template(scope), **cause(error))
+    telemetry.record_unexpected_error()
+    log.error("unexpected_error", route=route_template(scope), **describe_error(error))
 
 
 def method_label(scope: Scope) -> str:
@@ -200,7 +200,7 @@ class RequestMiddleware:
         seconds = time.perf_counter() - request.began
         method, route = method_label(scope), route_template(scope)
         request.status = request.status or CLIENT_CLOSED
-        telemetry.answered(method, route, request.status, seconds)
+        telemetry.record_request(method, route, request.status, seconds)
         if self._access_log == OFF or (self._access_log == ON and route in PROBES):
             return
         log.info(

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ValidationError
 from app.api.schemas.diagnose import DevicesObservedSpec, ObservedSpec, ServiceObservedSpec, TrainingObservedSpec
 from app.api.schemas.pasted import reading_json, wire_name
 from app.errors import Unanswerable
-from app.observed.figures import Reading, Runs, over
-from app.observed.logs import log
-from app.observed.read import metrics
+from app.observed.figures import Reading, RunContext, merge_observations
+from app.observed.logs import read_log
+from app.observed.read import read_metrics
 from app.sizing.diagnosis.observed import Observations
 from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Deployment, Question
@@ -56,13 +56,13 @@ def read_observation(spec: ObservedSpec, question: Question, deployment: Deploym
         with_time = [at_s for _, at_s in spec.timed_scrapes if at_s is not None]
         if len(spec.timed_scrapes) > 1 and len(with_time) < len(spec.timed_scrapes):
             raise observed_error("at_s", "Set at_s for every exposition if you send more than one.")
-        reading += read_text(at, lambda: metrics(spec.timed_scrapes, runs))
+        reading += read_text(at, lambda: read_metrics(spec.timed_scrapes, runs))
     if spec.log is not None:
         text = spec.log
-        reading += read_text("log", lambda: log(text, runs, spec.format))
+        reading += read_text("log", lambda: read_log(text, runs, spec.format))
     check_text_phase(reading, question)
     reading = drop_impossible(reading)
-    return ObservedText(over(explicit, reading.observed()), reading, tuple(find_contradictions(explicit, reading)))
+    return ObservedText(merge_observations(explicit, reading.to_observations()), reading, tuple(find_contradictions(explicit, reading)))
 
 
 def read_text(field: str, read: Callable[[], Reading]) -> Reading:
@@ -89,7 +89,7 @@ def check_text_phase(reading: Reading, question: Question) -> None:
         raise observed_error(field, f"The text describes a {other} ({wrong.source}), but the workload is a {kind}.")
 
 
-def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> Runs:
+def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> RunContext:
     """Returns the run that the text can describe: the complete deployment and one step of the workload."""
     result = estimate_deployment(question, deployment, market)
     d, p = result.deployment, result.performance
@@ -97,7 +97,7 @@ def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment
     step = None if p is None or not p.step_time_s or not p.tokens_per_s else p.step_time_s * p.tokens_per_s
     workload = question.workload
     each = None if isinstance(workload, InferenceWorkload) else workload.units_per_sequence
-    return Runs(
+    return RunContext(
         replicas=float(replicas),
         accelerators=float(d.total_accelerators or replicas * (d.accelerators_per_replica or 1)),
         tokens_per_step=step,

@@ -17,18 +17,18 @@ from app.api.doubts import unit_hint, accepted_names_hint
 from app.api.fields import UNKNOWN_FIELD, explain_unknown_field, models_in
 from app.api.kinds import problem_kinds
 from app.catalog.names import quote_name
-from app.causes import cause
+from app.causes import describe_error
 from app.db import DatabaseError
 from app.errors import (
     AppError,
     Conflict,
     NotAllowed,
     NotFound,
-    Stale,
+    ChangedMeanwhile,
     TooManyAtOnce,
     Unanswerable,
     Unavailable,
-    Unguarded,
+    MissingIfMatch,
 )
 from app.work import OutOfTime
 
@@ -38,8 +38,8 @@ STATUS: tuple[tuple[type[AppError], int], ...] = (
     (Conflict, 422),
     (Unanswerable, 422),
     (NotAllowed, 409),
-    (Stale, 412),
-    (Unguarded, 428),
+    (ChangedMeanwhile, 412),
+    (MissingIfMatch, 428),
     (TooManyAtOnce, 429),
     (Unavailable, 503),
 )
@@ -215,7 +215,7 @@ async def handle_out_of_time(_: Request, __: OutOfTime) -> Response:
 
 
 async def handle_database_error(_: Request, error: DatabaseError) -> Response:
-    log.error("database_unavailable", **cause(error))
+    log.error("database_unavailable", **describe_error(error))
     return problem_response(
         503,
         code="database-unavailable",

@@ -18,7 +18,7 @@ from app.api.schemas.supply import estimate_supply
 from app.catalog.directory import CatalogIndex
 from app.catalog.snapshot import CatalogStore
 from app.errors import AppError
-from app.export.goods import bill_of
+from app.export.goods import build_bill
 from app.export.lines import Bill
 from app.export.money import Settlement
 from app.sizing.estimate import estimate_deployment
@@ -100,4 +100,4 @@ def _build_bill(stored: Document, question: Question, result: Estimate, catalog_
         "recommendations": [estimate_json(result, trace=False)],
     }
     supply = orjson.loads(orjson.dumps(estimate_supply(result, question, market, catalog_index.purchasing)))
-    return replace(bill_of(document, supply, 1, Settlement()), rank=1)
+    return replace(build_bill(document, supply, 1, Settlement()), rank=1)

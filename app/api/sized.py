@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from app.export.lines import OWN_WORDS
+from app.export.lines import FILING_FIELDS
 from app.sizing.assumptions.answer import AnswerAssumptions
 from app.sizing.assumptions.day import DayAssumptions
 from app.sizing.assumptions.hardware import HardwareAssumptions
@@ -50,7 +50,7 @@ def json_bytes(document: Any) -> bytes:
 
 def fit_to_size(document: Document) -> bytes:
     """Returns the answer as JSON within 30 KB, reduced step by step until it fits."""
-    counted = {name: value for name, value in document["request"].items() if name not in OWN_WORDS}
+    counted = {name: value for name, value in document["request"].items() if name not in FILING_FIELDS}
     words, rest = len(json_bytes(document["request"])) - len(json_bytes(counted)), len(json_bytes(counted))
     room = MAX_BYTES + words + max(0, rest - LARGEST_REQUEST_COUNTED)
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))

@@ -18,8 +18,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import NonRecordingSpan, Span, SpanContext, SpanKind, Tracer, TracerProvider
 from opentelemetry.trace.status import StatusCode
 
-from app.causes import cause
-from app.work import Listener
+from app.causes import describe_error
+from app.work import StageListener
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -44,7 +44,7 @@ def build_provider(environment: Mapping[str, str] = os.environ) -> TracerProvide
 
 
 def _log_export_failure(error: Exception) -> None:
-    log.error("traces_not_exported", **cause(error))
+    log.error("traces_not_exported", **describe_error(error))
 
 
 def _build_exporting_provider() -> TracerProvider:
@@ -112,7 +112,7 @@ def annotate_span(span: Span, *, method: str, route: str, status: int, request_i
 class _StageSpans:
     """Listener that forwards the stages of a request to another listener and creates a span for each."""
 
-    def __init__(self, listener: Listener, tracer: Tracer) -> None:
+    def __init__(self, listener: StageListener, tracer: Tracer) -> None:
         self._listener, self._tracer = listener, tracer
         self._above = trace.set_span_in_context(trace.get_current_span())
         self._open: list[Span] = []
@@ -128,7 +128,7 @@ class _StageSpans:
         self._listener.leave(before)
 
 
-def with_stage_spans(listener: Listener) -> Listener:
+def with_stage_spans(listener: StageListener) -> StageListener:
     """Returns the listener, extended by a span per stage if the current request is traced."""
     tracer = _tracer.get()
     return listener if tracer is None else _StageSpans(listener, tracer)

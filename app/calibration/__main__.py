@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.back_test import Tried, back_test
-from app.calibration.calibrate import DATA, Calibration, calibrated, notes_of
-from app.calibration.report import WIDEST
+from app.calibration.back_test import BackTest, back_test
+from app.calibration.calibrate import DATA, Calibration, calibrate_data_files, accuracy_notes
+from app.calibration.report import WIDEST_INTERVALS
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent
 
-WORSE = 1.1
-HELD = (0.70, 0.90)
-RISEN = {"held_out": "the median error", "interval_score": "the interval score"}
+REGRESSION_FACTOR = 1.1
+COVERAGE_BOUNDS = (0.70, 0.90)
+CHECKED_FIGURES = {"held_out": "the median error", "interval_score": "the interval score"}
 
 
-def lines(found: Calibration, notes: Mapping[str, Any]) -> Iterator[str]:
+def report_lines(found: Calibration, notes: Mapping[str, Any]) -> Iterator[str]:
     """The errors of a fit and the quality of its intervals, one line per quantity."""
     for kind, figures in notes["headline"].items():
         errors = f"unseen source {figures['held_out']:6.1%}   in sample {figures['in_sample']:6.1%}"
@@ -35,46 +35,46 @@ def lines(found: Calibration, notes: Mapping[str, Any]) -> Iterator[str]:
     off_by = f"{notes['scaling']['median_points']:.1f} points (median)"
     far = notes["scaling"]["p90_points"]
     yield f"{'scale-ups':16} {len(found.ups):6} pairs  error {off_by}, 90th percentile {far:.1f}"
-    off = np.abs([log.off for log in found.logs])
+    off = np.abs([log.relative_error for log in found.logs])
     middle, far = np.median(off), np.quantile(off, 0.9)
     yield f"{'kv cache':16} {len(off):6} logs   median {middle:6.1%}   90th percentile {far:6.1%}"
 
 
-def back_test_lines(tried: Iterable[Tried]) -> Iterator[str]:
+def back_test_lines(tried: Iterable[BackTest]) -> Iterator[str]:
     """Share of results that met the guaranteed value, one line per quantity, one column per confidence level."""
     yield f"{'sized at':44}" + "".join(f"{level:8.0%}" for level in CONFIDENCE_LEVELS)
     for t in tried:
         yield f"{t.quantity + ', ' + t.family:44}" + "".join(f"{share:8.0%}" for share in t.kept_shares)
 
 
-def risen(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def regressions(committed: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """Median errors and interval scores of unseen sources that are more than a tenth above the committed ones."""
     return [
         f"{kind}: {words} is {now[kind][name]:.3f}, more than a tenth above the committed {figures[name]:.3f}"
         for kind, figures in committed.items()
-        for name, words in RISEN.items()
-        if now[kind][name] > WORSE * figures[name]
+        for name, words in CHECKED_FIGURES.items()
+        if now[kind][name] > REGRESSION_FACTOR * figures[name]
     ]
 
 
-def unheld(now: Mapping[str, Any]) -> list[str]:
+def miscalibrated_intervals(now: Mapping[str, Any]) -> list[str]:
     """Quantities whose 80 % intervals hold too few results of unseen sources, or too many because they are too wide."""
-    low, high = HELD
+    low, high = COVERAGE_BOUNDS
     return [
         f"{kind}: 80 % intervals hold {percent(now[kind]['coverage'])} of results, "
         f"outside {percent(low)} to {percent(high)}"
-        for kind in WIDEST
+        for kind in WIDEST_INTERVALS
         if not low <= now[kind]["coverage"] <= high
     ]
 
 
 def main() -> int:
-    found = calibrated()
-    notes = notes_of(found)
-    print("\n".join(lines(found, notes)))
+    found = calibrate_data_files()
+    notes = accuracy_notes(found)
+    print("\n".join(report_lines(found, notes)))
     print("\n".join(back_test_lines(back_test(found.compared))))
     committed = json.loads((DATA / "accuracy.json").read_text())["headline"]
-    worse = risen(committed, notes["headline"]) + unheld(notes["headline"])
+    worse = regressions(committed, notes["headline"]) + miscalibrated_intervals(notes["headline"])
     passed = "No error or interval score rose by more than a tenth, and all intervals have the required coverage."
     print("\n".join(worse) or passed)
     return 1 if worse else 0

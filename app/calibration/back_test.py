@@ -14,19 +14,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.calibration.report import KINDS, SURE_OF
-from app.calibration.spreads import around_of, unseen
+from app.calibration.report import QUANTITIES, MIN_INTERVAL_ROWS
+from app.calibration.spreads import around_of, leave_one_source_out
 from app.sizing.columns import column
 from app.sizing.decisions.placement import replicas_for_rate
 from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.uncertainty import Spread
 
-FLEET = 100
+FLEET_REPLICAS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class BackTest:
     """Results of one quantity on one family; `kept` is the share that met the guaranteed value per confidence level."""
 
     quantity: str
@@ -36,36 +36,36 @@ class Tried:
     kept_shares: tuple[float, ...]
 
 
-def done(row: Compared, factor: float) -> bool:
+def meets_guarantee(row: Compared, factor: float) -> bool:
     """Whether hardware sized with a factor on the prediction would have delivered the measured figure."""
     if lower_is_better(row.metric):
         return row.measured <= row.held_out * factor
-    asked = FLEET * row.measured
+    asked = FLEET_REPLICAS * row.measured
     replicas = float(replicas_for_rate(asked, column([row.held_out / factor]), 1.0)[0])
     return replicas * row.measured >= asked
 
 
-def outcomes(row: Compared, spread: Spread) -> list[bool]:
+def guarantees_met(row: Compared, spread: Spread) -> list[bool]:
     """Whether the measured figure met the guaranteed value, at each of CONFIDENCE_LEVELS."""
     scale = spread.relative_spread(around_of([row]))
-    return [done(row, float(spread.error_factor(level, scale)[0])) for level in CONFIDENCE_LEVELS]
+    return [meets_guarantee(row, float(spread.error_factor(level, scale)[0])) for level in CONFIDENCE_LEVELS]
 
 
-def back_test(rows: Sequence[Compared]) -> tuple[Tried, ...]:
+def back_test(rows: Sequence[Compared]) -> tuple[BackTest, ...]:
     """Shares by quantity, and by quantity and family if there are enough results; the whole quantity comes first."""
     groups: dict[tuple[str, str], list[tuple[str, list[bool]]]] = defaultdict(list)
-    for row, spread in unseen(rows):
-        found = (row.source, outcomes(row, spread))
+    for row, spread in leave_one_source_out(rows):
+        found = (row.source, guarantees_met(row, spread))
         groups[row.kind, ""].append(found)
         groups[row.kind, row.setting.family].append(found)
     return tuple(
-        Tried(
+        BackTest(
             quantity,
             family or "all",
             len(found),
             len({source for source, _ in found}),
             tuple(np.mean([kept for _, kept in found], axis=0).tolist()),
         )
-        for (quantity, family), found in sorted(groups.items(), key=lambda g: (KINDS.index(g[0][0]), g[0][1]))
-        if not family or len(found) >= SURE_OF
+        for (quantity, family), found in sorted(groups.items(), key=lambda g: (QUANTITIES.index(g[0][0]), g[0][1]))
+        if not family or len(found) >= MIN_INTERVAL_ROWS
     )

@@ -20,18 +20,18 @@ from typing import Any
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.case import Case
-from app.calibration.fit import Problem, fitted, predicted, solved
-from app.calibration.memory_logs import Logged, read_logs
-from app.calibration.report import headline
-from app.calibration.scale_ups import ScaleUp, scale_ups, summary
-from app.calibration.serving.aside import SET_ASIDE
+from app.calibration.fit import Problem, fit_problem, predict_figures, fit_parameters
+from app.calibration.memory_logs import MemoryLog, read_logs
+from app.calibration.report import headline_figures
+from app.calibration.scale_ups import ScaleUp, scale_ups, summarize_scale_ups
+from app.calibration.serving.aside import EXCLUDED_RESULTS
 from app.calibration.serving.cases import ServingCases
 from app.calibration.serving.layouts import Layout, by_layout
-from app.calibration.serving.problem import SERVING, published
+from app.calibration.serving.problem import SERVING, read_published_cases
 from app.calibration.spreads import spreads_of, with_intervals
-from app.calibration.training.answered import Answered, every_answer
+from app.calibration.training.answered import AnsweredRun, answer_all_runs
 from app.calibration.training.cases import TrainingCases, read_training_cases
-from app.calibration.training.peaks import Peaks, every_peak, every_run
+from app.calibration.training.peaks import Peaks, summarize_peaks, summarize_runs
 from app.calibration.training.problem import MEMORY, SAMPLES, TRAINING
 from app.catalog.files import read_rows
 from app.catalog.seed import seed_catalog
@@ -59,38 +59,38 @@ class Calibration:
     factors: list[Factor]
     spreads: list[Spread]
     compared: list[Compared]
-    logs: list[Logged]
+    logs: list[MemoryLog]
     left_out: Counter[str]
     training_left_out: Counter[str]
     logs_left_out: Counter[str]
     ups: list[ScaleUp]
     peaks: list[Peaks]
-    runs: list[Answered]
+    runs: list[AnsweredRun]
     layouts: list[Layout]
 
 
-def fold(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
+def predict_left_out_source(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
     """(case, metric, prediction) of one source, from a fit to all other sources."""
-    parameters = solved(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
+    parameters = fit_parameters(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
     own = [c for c in cases if c.source == source]
-    return [(own[p.case].id, p.metric, value) for p, value in predicted(PROBLEMS[problem], own, table, parameters)]
+    return [(own[p.case].id, p.metric, value) for p, value in predict_figures(PROBLEMS[problem], own, table, parameters)]
 
 
-def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
+def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
     """Fits one problem and predicts every figure with and without its source."""
     problem = PROBLEMS[name]
-    fit, solution = fitted(problem, cases, table)
+    fit, solution = fit_problem(problem, cases, table)
     parameters = dict(zip(fit.names, solution.tolist(), strict=True))
     sources = sorted({c.source for c in cases})
     with ProcessPoolExecutor(WORKERS) as pool:
-        folds = pool.map(partial(fold, name, cases, table), sources)
+        folds = pool.map(partial(predict_left_out_source, name, cases, table), sources)
         held_out = {(case, metric): value for found in folds for case, metric, value in found}
     stacks: dict[str, set[tuple[str, str, str]]] = {s: set() for s in sources}
     for case in cases:
-        if case.set_aside is None:
+        if case.exclusion_reason is None:
             stacks[case.source].add((case.stack.engine, case.stack.family, case.stack.format_class))
     compared = []
-    for point, value in predicted(problem, cases, table, parameters):
+    for point, value in predict_figures(problem, cases, table, parameters):
         case = cases[point.case]
         others = set().union(*(found for source, found in stacks.items() if source != case.source))
         compared.append(
@@ -108,24 +108,24 @@ def compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[
                 low=0.0,
                 high=0.0,
                 promised=0.0,
-                set_aside=case.set_aside is not None,
+                set_aside=case.exclusion_reason is not None,
                 model=case.model,
                 setting=case.setting,
             )
         )
-    return fit.factors(solution), compared
+    return fit.factor_list(solution), compared
 
 
-def calibrate(market: Catalog, store: CatalogStore) -> Calibration:
+def calibrate_catalog(market: Catalog, store: CatalogStore) -> Calibration:
     """Fits and compares serving, training and training memory, and compares the memory logs."""
-    serving, left_out = published(list(read_rows("measurements_inference.csv")), market, store.find_model)
+    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), market, store.find_model)
     trained = list(read_rows("measurements_training.csv"))
     training, training_left_out = read_training_cases(trained, market, store.find_model)
     factors: list[Factor] = []
     compared: list[Compared] = []
     for name in PROBLEMS:
         cases: Sequence[Case] = serving if name == "serving" else [c for c in training if c.group == name]
-        fitted, found = compare(name, cases, market.coefficients)
+        fitted, found = fit_and_compare(name, cases, market.coefficients)
         factors.extend(fitted)
         compared.extend(found)
     compared = with_intervals(compared)
@@ -139,8 +139,8 @@ def calibrate(market: Catalog, store: CatalogStore) -> Calibration:
         training_left_out,
         logs_left_out,
         scale_ups(trained, compared),
-        every_peak(compared, trained),
-        every_answer(trained, TrainingCases(market, store.find_model))[0],
+        summarize_peaks(compared, trained),
+        answer_all_runs(trained, TrainingCases(market, store.find_model))[0],
         by_layout(serving, compared),
     )
 
@@ -150,8 +150,8 @@ def spread_rows(spreads: Iterable[Spread], as_of: str) -> list[dict[str, Any]]:
     return [
         {
             "quantity": s.quantity,
-            **{k: short(getattr(s, k)) for k in ("alone", "remote", "untabulated")},
-            **{f"worse_p{100 * level:g}": short(at) for level, at in zip(LEVELS, s.worse, strict=True)},
+            **{k: format_number(getattr(s, k)) for k in ("alone", "remote", "untabulated")},
+            **{f"worse_p{100 * level:g}": format_number(at) for level, at in zip(LEVELS, s.worse, strict=True)},
             "rows": s.rows,
             "sources": s.sources,
             "as_of": as_of,
@@ -160,7 +160,7 @@ def spread_rows(spreads: Iterable[Spread], as_of: str) -> list[dict[str, Any]]:
     ]
 
 
-def short(value: float) -> str:
+def format_number(value: float) -> str:
     return f"{value:.5g}"
 
 
@@ -170,7 +170,7 @@ def factor_rows(factors: Iterable[Factor], as_of: str) -> list[dict[str, Any]]:
             **{k: getattr(f, k) for k in ("name", "runtime", "engine", "generation", "kernels", "vendor")},
             "accelerator_family": f.family,
             "format_class": f.format_class,
-            "value": short(f.value),
+            "value": format_number(f.value),
             "rows": f.rows,
             "source": f"fitted to {f.sources}",
             "as_of": as_of,
@@ -183,7 +183,7 @@ def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
     rows = []
     for c in sorted(compared, key=lambda c: (c.measurement, c.metric)):
         s = asdict(c.setting)
-        numbers = {k: short(s[k]) for k in ("params", "devices", "in_flight", "input_tokens", "output_tokens")}
+        numbers = {k: format_number(s[k]) for k in ("params", "devices", "in_flight", "input_tokens", "output_tokens")}
         rows.append(
             {
                 "measurement": c.measurement,
@@ -194,11 +194,11 @@ def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
                 "accelerator_family": s["family"],
                 **{k: s[k] for k in ("format_class", "accelerator", "load")},
                 **numbers,
-                "measured": short(c.measured),
-                "predicted": short(c.predicted),
-                "held_out": short(c.held_out),
+                "measured": format_number(c.measured),
+                "predicted": format_number(c.predicted),
+                "held_out": format_number(c.held_out),
                 "near": int(c.near),
-                **{k: short(getattr(c, k)) for k in ("sources_beside", "distance", "low", "high", "promised")},
+                **{k: format_number(getattr(c, k)) for k in ("sources_beside", "distance", "low", "high", "promised")},
                 "set_aside": str(c.set_aside).lower(),
             }
         )
@@ -212,19 +212,19 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         writer.writerows(rows)
 
 
-def notes_of(found: Calibration) -> dict[str, Any]:
+def accuracy_notes(found: Calibration) -> dict[str, Any]:
     """Contents of accuracy.json: excluded rows with reasons, cache sizes, and the figures that a later fit must not
     exceed.
     """
     return {
-        "headline": headline(found.compared),
+        "headline": headline_figures(found.compared),
         "left_out": dict(found.left_out.most_common()),
         "training_left_out": dict(found.training_left_out.most_common()),
         "layouts": [asdict(layout) for layout in found.layouts],
-        "scaling": summary(found.ups),
+        "scaling": summarize_scale_ups(found.ups),
         "peaks": [asdict(p) for p in found.peaks],
-        "runs": every_run(found.runs),
-        "set_aside": {results.name: results.why for results in SET_ASIDE},
+        "runs": summarize_runs(found.runs),
+        "set_aside": {results.name: results.why for results in EXCLUDED_RESULTS},
         "kv_cache": [
             {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
             for log in found.logs
@@ -233,7 +233,7 @@ def notes_of(found: Calibration) -> dict[str, Any]:
     }
 
 
-def calibrated() -> Calibration:
+def calibrate_data_files() -> Calibration:
     """Fits the current data files, in a temporary catalog."""
     with tempfile.TemporaryDirectory() as folder:
         engine = make_engine(f"sqlite:///{folder}/calibration.sqlite3")
@@ -241,7 +241,7 @@ def calibrated() -> Calibration:
         with Session(engine) as session:
             seed_catalog(session)
         store = CatalogStore(sessionmaker(engine), check_s=3600)
-        found = calibrate(store.market(), store)
+        found = calibrate_catalog(store.market(), store)
         engine.dispose()
     return found
 
@@ -252,4 +252,4 @@ def write_files(found: Calibration) -> None:
     write_rows(DATA / "factors.csv", factor_rows(found.factors, as_of[:10]))
     write_rows(DATA / "spreads.csv", spread_rows(found.spreads, as_of[:10]))
     write_rows(DATA / "predictions.csv", prediction_rows(found.compared))
-    (DATA / "accuracy.json").write_text(json.dumps(notes_of(found), indent=1) + "\n")
+    (DATA / "accuracy.json").write_text(json.dumps(accuracy_notes(found), indent=1) + "\n")

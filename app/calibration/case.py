@@ -60,11 +60,11 @@ class Case(Protocol):
     @property
     def setting(self) -> Setting: ...
     @property
-    def set_aside(self) -> str | None:
+    def exclusion_reason(self) -> str | None:
         """Why this case is compared but not fitted; None for all others."""
 
 
-def figure(value: Any) -> float | None:
+def parse_number(value: Any) -> float | None:
     return float(value) if value not in (None, "") else None
 
 
@@ -72,7 +72,7 @@ Row = Mapping[str, Any]
 Made = TypeVar("Made")
 
 
-def gathered(rows: Iterable[Row], made_of: Callable[[Row], Iterable[Made]]) -> tuple[list[Made], Counter[str]]:
+def collect_cases(rows: Iterable[Row], made_of: Callable[[Row], Iterable[Made]]) -> tuple[list[Made], Counter[str]]:
     """The cases of all rows, and the number of rows without a case, by reason."""
     found: list[Made] = []
     left_out: Counter[str] = Counter()

@@ -46,17 +46,17 @@ class Problem:
     distance: Callable[[Any, float], float] | None = None  # from the nearest evidence, of a case and its prediction
     row_spread: float = 0.12  # residuals above it count linearly, as log(predicted / measured)
     compared_only: frozenset[str] = frozenset()  # metrics that no factor is fitted to
-    as_taken: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None  # adds ratios of simulated runs to the cases
+    add_run_ratios: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None  # adds ratios of simulated runs to the cases
 
 
 # Base values are from kernel tables of one vendor, so priors are wider for kernels and drivers of other vendors. Priors
 # of engines stay the same: one source of an engine changes a stack by tens of percent, not tenfold.
-UNTABLED = 4.0
-OUTDATED = 0.7  # weight of a result of an earlier engine generation if the family also has current results
-CROWDING = 0.3  # n results of one source, stack and metric count as n ** 0.7
-SMALLEST = 0.005  # smallest logarithm of a factor that gets a row
+UNTABULATED_PRIOR_FACTOR = 4.0
+OUTDATED_WEIGHT = 0.7  # weight of a result of an earlier engine generation if the family also has current results
+CROWDING_EXPONENT = 0.3  # n results of one source, stack and metric count as n ** 0.7
+SMALLEST_LOG_FACTOR = 0.005  # smallest logarithm of a factor that gets a row
 STEPS, ENOUGH, NUDGE = 60, 2e-5, 1.001
-ROUNDS = 3  # rounds of simulating runs and refitting
+FIT_ROUNDS = 3  # rounds of simulating runs and refitting
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def points_of(cases: Sequence[Case]) -> list[Point]:
     return [Point(i, metric, value) for i, c in enumerate(cases) for metric, value in c.measured.items()]
 
 
-def outdated(stack: Stack, known: Container[tuple[str, str]]) -> bool:
+def is_outdated(stack: Stack, known: Container[tuple[str, str]]) -> bool:
     """Whether a stack is of an earlier generation and its engine and family also have current results (`known`)."""
     return stack.generation == "before" and (stack.engine, stack.family) in known
 
@@ -107,7 +107,7 @@ class Fit:
                 spread_of.extend(
                     spread
                     * (
-                        UNTABLED
+                        UNTABULATED_PRIOR_FACTOR
                         if {"vendor", "family"} & set(keys)
                         and "engine" not in keys
                         and not any(w.startswith("nvidia") for w in v)
@@ -122,12 +122,12 @@ class Fit:
         cells = [(self.cases[p.case].source, self.cases[p.case].stack, p.metric) for p in self.points]
         count = Counter(cells)
         known = {(s.engine, s.family) for s in stacks if s.generation == "today"}
-        self.weight = np.array([count[c] ** -CROWDING * (OUTDATED if outdated(c[1], known) else 1.0) for c in cells])
+        self.weight = np.array([count[c] ** -CROWDING_EXPONENT * (OUTDATED_WEIGHT if is_outdated(c[1], known) else 1.0) for c in cells])
         self.weight *= [p.metric not in problem.compared_only for p in self.points]
         self.weight /= self.weight.mean()
-        self.where = self._where()
+        self.where = self._locate_points()
 
-    def _where(self) -> list[tuple[Hashable, str, NDArray[np.int64], NDArray[np.int64]]]:
+    def _locate_points(self) -> list[tuple[Hashable, str, NDArray[np.int64], NDArray[np.int64]]]:
         """For each group and metric: indices of the points, and of their rows in the group's table."""
         found = []
         for group, rows in self.groups.items():
@@ -144,7 +144,7 @@ class Fit:
             total += x[index]
         return total
 
-    def achieved(self, x: Column) -> Any:
+    def coefficients_at(self, x: Column) -> Any:
         return self.problem.coefficients(
             **{name: apply_factor(name, base, np.exp(self.log_factor(name, x))) for name, base in self.base.items()}
         )
@@ -158,7 +158,7 @@ class Fit:
                     out[points] = np.log(predicted[metric][places])
         return out
 
-    def slopes(self, k: Any, here: Column) -> sparse.csr_matrix:
+    def log_slopes(self, k: Any, here: Column) -> sparse.csr_matrix:
         """Derivative of every point's log prediction with respect to every parameter.
 
         A row depends on its own coefficients only, so one small change of a whole column gives the slope of every
@@ -177,38 +177,38 @@ class Fit:
         shape = (len(every), self.size)
         return sparse.csr_matrix((np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))), shape=shape)
 
-    def off(self, here: Column) -> Column:
+    def weighted_residuals(self, here: Column) -> Column:
         """Residuals in units of a row's spread; under-predictions are multiplied by the problem's caution."""
         off = (here - self.log_measured) / self.problem.row_spread
         return np.where(off < 0, off * self.problem.caution, off)
 
-    def cost(self, x: Column, here: Column) -> float:
+    def robust_cost(self, x: Column, here: Column) -> float:
         """Robust cost: pseudo-Huber loss of the rows plus squared prior deviations of the factors."""
-        off = self.off(here)
+        off = self.weighted_residuals(here)
         return float(
             (self.weight * 2 * (np.sqrt(1 + off**2) - 1)).sum() + (((x - self.center) / self.spread) ** 2).sum()
         )
 
-    def solve(self, start: Column | None = None) -> Column:
+    def solve_least_squares(self, start: Column | None = None) -> Column:
         """Solves by Levenberg-Marquardt on iteratively reweighted squares."""
         x, damping = self.center.copy() if start is None else start, 1e-2
-        k = self.achieved(x)
+        k = self.coefficients_at(x)
         here = self.log_predicted(k)
-        cost = self.cost(x, here)
+        cost = self.robust_cost(x, here)
         for _ in range(STEPS):
-            off = self.off(here)
+            off = self.weighted_residuals(here)
             tilt = np.where(off < 0, self.problem.caution, 1.0) / self.problem.row_spread
             weight = self.weight / np.sqrt(1 + off**2)
-            jac = self.slopes(k, here)
+            jac = self.log_slopes(k, here)
             drawn = 1 / self.spread**2
             normal = (jac.T @ jac.multiply((weight * tilt**2)[:, None])).toarray() + np.diag(drawn)
             downhill = -(jac.T @ (weight * tilt * off)) - drawn * (x - self.center)
             before = cost
             while damping < 1e6:
                 step = linalg.solve(normal + damping * np.diag(np.diag(normal)), downhill, assume_a="pos")
-                tried = self.achieved(x + step)
+                tried = self.coefficients_at(x + step)
                 there = self.log_predicted(tried)
-                now = self.cost(x + step, there)
+                now = self.robust_cost(x + step, there)
                 if now < cost:
                     x, k, here, cost, damping = x + step, tried, there, now, damping / 4
                     break
@@ -217,7 +217,7 @@ class Fit:
                 break
         return x
 
-    def factors(self, x: Column) -> list[Factor]:
+    def factor_list(self, x: Column) -> list[Factor]:
         """The solution as rows of the catalog; factors that change nothing are left out."""
         used: list[list[int]] = [[] for _ in range(self.size)]
         for levels in self.columns.values():
@@ -228,7 +228,7 @@ class Fit:
         for i, (name, keys, values) in enumerate(self.names):
             at = dict.fromkeys(KEYS, "*") | dict(zip(keys, values, strict=True))
             sources = sorted({self.cases[c].source for c in used[i]})
-            if abs(x[i]) >= SMALLEST:
+            if abs(x[i]) >= SMALLEST_LOG_FACTOR:
                 found.append(
                     Factor(name=name, **at, value=float(np.exp(x[i])), rows=len(used[i]), sources=" ".join(sources))
                 )
@@ -241,37 +241,37 @@ class Fit:
         )
 
 
-def fitted(
-    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = ROUNDS
+def fit_problem(
+    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = FIT_ROUNDS
 ) -> tuple[Fit, Column]:
     """The fit to all cases that are not excluded.
 
     If the problem simulates runs, the runs are simulated at the fitted coefficients and fitted again.
     """
-    used: Sequence[Any] = [c for c in cases if c.set_aside is None]
+    used: Sequence[Any] = [c for c in cases if c.exclusion_reason is None]
     fit = Fit(problem, used, table)
     x = fit.center.copy()
-    for _ in range(1 if problem.as_taken is None else rounds):
-        if problem.as_taken is not None:
-            fit = Fit(problem, problem.as_taken(used, fit.achieved(x)), table)
-        x = fit.solve(x)
+    for _ in range(1 if problem.add_run_ratios is None else rounds):
+        if problem.add_run_ratios is not None:
+            fit = Fit(problem, problem.add_run_ratios(used, fit.coefficients_at(x)), table)
+        x = fit.solve_least_squares(x)
     return fit, x
 
 
-def solved(
-    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = ROUNDS
+def fit_parameters(
+    problem: Problem, cases: Sequence[Case], table: CoefficientTable, rounds: int = FIT_ROUNDS
 ) -> dict[Parameter, float]:
     """Parameters fitted to all cases that are not excluded."""
-    fit, x = fitted(problem, cases, table, rounds)
+    fit, x = fit_problem(problem, cases, table, rounds)
     return dict(zip(fit.names, x.tolist(), strict=True))
 
 
-def predicted(
+def predict_figures(
     problem: Problem, cases: Sequence[Case], table: CoefficientTable, parameters: Mapping[Parameter, float]
 ) -> list[tuple[Point, float]]:
     """Every figure of the cases with its prediction by these parameters."""
     fit = Fit(problem, cases, table)
-    if problem.as_taken is not None:
-        fit = Fit(problem, problem.as_taken(cases, fit.achieved(fit.match_parameters(parameters))), table)
-    values = np.exp(fit.log_predicted(fit.achieved(fit.match_parameters(parameters))))
+    if problem.add_run_ratios is not None:
+        fit = Fit(problem, problem.add_run_ratios(cases, fit.coefficients_at(fit.match_parameters(parameters))), table)
+    values = np.exp(fit.log_predicted(fit.coefficients_at(fit.match_parameters(parameters))))
     return list(zip(fit.points, values.tolist(), strict=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, figure, gathered
+from app.calibration.case import NotCompared, parse_number, collect_cases
 from app.calibration.serving.cases import ServingCases
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions
@@ -43,7 +43,7 @@ USUAL_CONTEXT = 8192.0
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class MemoryLog:
     """One start-up: measured and predicted cache bytes of a device."""
 
     id: str
@@ -55,7 +55,7 @@ class Logged:
     predicted_bytes: float
 
     @property
-    def off(self) -> float:
+    def relative_error(self) -> float:
         return self.predicted_bytes / self.measured_bytes - 1
 
 
@@ -66,12 +66,12 @@ def version_of(row: Mapping[str, Any]) -> str | None:
     return next((version for month, version in RELEASES if (row["source_date"] or "9")[:7] <= month), None)
 
 
-def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
+def compare_log(builder: ServingCases, row: Mapping[str, Any]) -> MemoryLog:
     """Compares one log with the formulas; raises NotCompared if it states no capacity or names too little."""
     cache, tokens = cache_of(row)
     model = model_of(builder, row)
-    version, context = version_of(row), figure(row["max_model_len"]) or USUAL_CONTEXT
-    plans = builder.plan(model, replace(builder.deployment(row, model), engine_version=version))
+    version, context = version_of(row), parse_number(row["max_model_len"]) or USUAL_CONTEXT
+    plans = builder.choose_plan(model, replace(builder.read_deployment(row, model), engine_version=version))
     sequences = re.search(r"max_num_seqs (\d+)", row["notes"])
     memory = serving_memory(
         model,
@@ -80,9 +80,9 @@ def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
         final_tokens=context,
         longest_tokens=context,
         settings=Settings(
-            max_sequences=_column(sequences and float(sequences[1])),
-            max_batched_tokens=_column(chunk_of(row, version, context)),
-            memory_fraction=_column(figure(row["gpu_memory_utilization"])),
+            max_sequences=_optional_column(sequences and float(sequences[1])),
+            max_batched_tokens=_optional_column(chunk_of(row, version, context)),
+            memory_fraction=_optional_column(parse_number(row["gpu_memory_utilization"])),
         ),
     )
     measured = (
@@ -90,7 +90,7 @@ def logged(builder: ServingCases, row: Mapping[str, Any]) -> Logged:
     )
     if measured <= 0:
         raise NotCompared("no memory remains for a cache")
-    return Logged(
+    return MemoryLog(
         row["id"],
         row["source_ref"],
         row["engine"],
@@ -108,7 +108,7 @@ def cache_of(row: Mapping[str, Any]) -> tuple[float | None, float | None]:
         raise NotCompared(why)
     if not row["accelerator"] or not row["model"]:
         raise NotCompared("accelerator or model is not named")
-    cache, tokens = figure(row["kv_gib"]), figure(row["kv_tokens"])
+    cache, tokens = parse_number(row["kv_gib"]), parse_number(row["kv_tokens"])
     if tokens is None and row["kv_blocks"]:
         tokens = float(row["kv_blocks"]) * float(row["block_size"])
     if cache is None and tokens is None:
@@ -129,7 +129,7 @@ def model_of(builder: ServingCases, row: Mapping[str, Any]) -> ModelArchitecture
 
 def chunk_of(row: Mapping[str, Any], version: str | None, context: float) -> float | None:
     """Tokens of one step: as logged, else those of vLLM's first engine; None applies the engine's rule."""
-    chunk, released = figure(row["max_num_batched_tokens"]), release_of(version)
+    chunk, released = parse_number(row["max_num_batched_tokens"]), release_of(version)
     if chunk is not None or row["engine"] != "vLLM":
         return chunk
     if "V0" in row["notes"] or (released is not None and released < (0, 8)):
@@ -137,10 +137,10 @@ def chunk_of(row: Mapping[str, Any], version: str | None, context: float) -> flo
     return None
 
 
-def _column(value: float | None) -> Column | None:
+def _optional_column(value: float | None) -> Column | None:
     return None if value is None else np.array([value])
 
 
-def read_logs(builder: ServingCases, rows: Sequence[Mapping[str, Any]]) -> tuple[list[Logged], Counter[str]]:
+def read_logs(builder: ServingCases, rows: Sequence[Mapping[str, Any]]) -> tuple[list[MemoryLog], Counter[str]]:
     """Every log that states a cache size, and the number of other logs by reason."""
-    return gathered(rows, lambda row: [logged(builder, row)])
+    return collect_cases(rows, lambda row: [compare_log(builder, row)])

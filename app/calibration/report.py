@@ -13,7 +13,7 @@ import numpy as np
 from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.uncertainty import interval_score
 
-KINDS = (
+QUANTITIES = (
     "throughput",
     "tpot",
     "ttft",
@@ -40,7 +40,7 @@ class Errors:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class IntervalQuality:
     """Quality of 80 % intervals for sources that neither fit nor spreads had seen.
 
     `coverage` is the share of results inside. `width` is the median of high over low. `score` is the interval score
@@ -66,7 +66,7 @@ class Slice:
     sources: int
     held_out: Errors
     in_sample: Errors
-    intervals: Held
+    intervals: IntervalQuality
 
 
 def link_of(reference: str) -> str | None:
@@ -157,12 +157,12 @@ FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
         ),
     }
 )
-TOO_FAR, MANY = 0.30, 30
+MAX_MEDIAN_ERROR, MIN_ROWS = 0.30, 30
 
 # Targets for 80 % intervals of unseen sources: the share of results inside, and the widest median of high over low.
 # Prompt rates and static batches come from three or four sources: they are reported without a target.
-INSIDE = (0.75, 0.90)
-WIDEST: Mapping[str, float] = MappingProxyType(
+COVERAGE_TARGET = (0.75, 0.90)
+WIDEST_INTERVALS: Mapping[str, float] = MappingProxyType(
     {
         "throughput": 2.5,
         "tpot": 2.5,
@@ -173,8 +173,8 @@ WIDEST: Mapping[str, float] = MappingProxyType(
         "training_memory": 1.5,
     }
 )
-SURE_OF = 40  # fewest results of a family for which its coverage is meaningful
-LUCKY = "one source only and no kernel tables: the interval is wide, and the results are close to the prediction"
+MIN_INTERVAL_ROWS = 40  # fewest results of a family for which its coverage is meaningful
+ONE_SOURCE_CLOSE = "one source only and no kernel tables: the interval is wide, and the results are close to the prediction"
 OWN_RUNTIME = "one source only (AWS), and no other source uses its runtime: nothing narrows the interval"
 # Why intervals of a family miss the target, by family, and by family and quantity if the quantity has its own reason.
 INTERVAL_REASONS: Mapping[str, str] = MappingProxyType(
@@ -185,8 +185,8 @@ INTERVAL_REASONS: Mapping[str, str] = MappingProxyType(
             "and no kernel tables of the manufacturer narrow it"
         ),
         "amd_rdna": "two sources and no kernel tables: the interval is wide, and both are close to the prediction",
-        "apple": LUCKY,
-        "gaudi": LUCKY,
+        "apple": ONE_SOURCE_CLOSE,
+        "gaudi": ONE_SOURCE_CLOSE,
         "inferentia2": OWN_RUNTIME,
         "trainium": OWN_RUNTIME,
         "intel_gpu": "one source only, on an early back end at 1 to 3 tokens/s: not fitted",
@@ -227,11 +227,11 @@ def reason_of(s: Slice) -> str | None:
     return INTERVAL_REASONS.get(f"{s.value} {s.metric}", INTERVAL_REASONS.get(s.value))
 
 
-def held_of(rows: Sequence[Compared]) -> Held:
+def interval_quality(rows: Sequence[Compared]) -> IntervalQuality:
     """Quality of intervals and guaranteed values over these rows."""
     low, high, measured = (np.log([getattr(r, name) for r in rows]) for name in ("low", "high", "measured"))
     kept = [r.measured <= r.promised if lower_is_better(r.metric) else r.measured >= r.promised for r in rows]
-    return Held(
+    return IntervalQuality(
         float(np.mean((low <= measured) & (measured <= high))),
         float(np.exp(np.median(high - low))),
         float(interval_score(measured, low, high).mean()),
@@ -248,7 +248,7 @@ def slice_of(metric: str, value: str, rows: Sequence[Compared]) -> Slice:
         len({r.source for r in rows}),
         errors_of((r.held_out for r in rows), measured),
         errors_of((r.predicted for r in rows), measured),
-        held_of(rows),
+        interval_quality(rows),
     )
 
 
@@ -261,29 +261,29 @@ class Report:
     worst: tuple[Compared, ...]
 
 
-def unexplained(report: Report) -> list[Slice]:
+def unexplained_slices(report: Report) -> list[Slice]:
     """Family slices with a large error and many rows, but without a recorded reason."""
     return [
         s
         for s in report.by["accelerator_family"]
-        if s.rows >= MANY and s.held_out.median > TOO_FAR and s.value not in FAMILY_REASONS
+        if s.rows >= MIN_ROWS and s.held_out.median > MAX_MEDIAN_ERROR and s.value not in FAMILY_REASONS
     ]
 
 
-def fallen_short(s: Slice) -> bool:
+def misses_interval_target(s: Slice) -> bool:
     """Whether the coverage of a slice is outside the target or its intervals are too wide."""
-    low, high = INSIDE
-    return not low <= s.intervals.coverage <= high or s.intervals.width > WIDEST.get(s.metric, np.inf)
+    low, high = COVERAGE_TARGET
+    return not low <= s.intervals.coverage <= high or s.intervals.width > WIDEST_INTERVALS.get(s.metric, np.inf)
 
 
-def unsure(report: Report) -> list[Slice]:
+def imprecise_slices(report: Report) -> list[Slice]:
     """Family slices with enough results whose intervals miss the target."""
-    return [s for s in report.by["accelerator_family"] if s.rows >= SURE_OF and fallen_short(s)]
+    return [s for s in report.by["accelerator_family"] if s.rows >= MIN_INTERVAL_ROWS and misses_interval_target(s)]
 
 
 def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) -> Report:
     """The report over all comparisons, including results that are not fitted; slices with fewer rows are left out."""
-    overall = tuple(slice_of(k, "all", found) for k in KINDS if (found := [r for r in rows if r.kind == k]))
+    overall = tuple(slice_of(k, "all", found) for k in QUANTITIES if (found := [r for r in rows if r.kind == k]))
     by: dict[str, tuple[Slice, ...]] = {}
     for name, of in DIMENSIONS.items():
         groups: dict[tuple[str, str], list[Compared]] = defaultdict(list)
@@ -291,17 +291,17 @@ def report_on(rows: Sequence[Compared], *, fewest: int = 10, worst: int = 20) ->
             groups[r.kind, of(r)].append(r)
         by[name] = tuple(
             slice_of(kind, value, found)
-            for (kind, value), found in sorted(groups.items(), key=lambda g: (KINDS.index(g[0][0]), g[0][1]))
+            for (kind, value), found in sorted(groups.items(), key=lambda g: (QUANTITIES.index(g[0][0]), g[0][1]))
             if len(found) >= fewest
         )
     far = sorted(rows, key=lambda r: (-abs(np.log(r.held_out / r.measured)), r.measurement, r.metric))
     return Report(overall, by, tuple(far[:worst]))
 
 
-def headline(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
+def headline_figures(rows: Sequence[Compared]) -> dict[str, dict[str, float]]:
     """By quantity, the figures that a later fit must not exceed: median errors and interval quality."""
     found = {}
-    for kind in KINDS:
+    for kind in QUANTITIES:
         of_kind = [r for r in rows if r.kind == kind]
         if of_kind:
             s = slice_of(kind, "all", of_kind)

@@ -12,7 +12,7 @@ import numpy as np
 from app.sizing.evidence import Compared
 
 # Columns that must agree for two rows to be one run at two sizes.
-SAME = (
+SAME_RUN_COLUMNS = (
     "source_key",
     "source_ref",
     "model",
@@ -38,7 +38,7 @@ class ScaleUp:
 
     measurement: str
     base: str
-    times: float  # accelerators relative to the base
+    size_factor: float  # accelerators relative to the base
     measured: float
     predicted: float
     held_out: float
@@ -55,7 +55,7 @@ def scale_ups(rows: Iterable[Mapping[str, Any]], compared: Iterable[Compared]) -
     runs: dict[tuple[str, ...], list[tuple[float, Compared]]] = defaultdict(list)
     for row in rows:
         if row["id"] in found:
-            runs[tuple(row[k] for k in SAME)].append((float(row["num_accelerators"]), found[row["id"]]))
+            runs[tuple(row[k] for k in SAME_RUN_COLUMNS)].append((float(row["num_accelerators"]), found[row["id"]]))
     ups = []
     for sizes in runs.values():
         sizes.sort(key=lambda s: (s[0], s[1].measurement))
@@ -75,7 +75,7 @@ def scale_ups(rows: Iterable[Mapping[str, Any]], compared: Iterable[Compared]) -
     return ups
 
 
-def summary(ups: list[ScaleUp]) -> dict[str, float]:
+def summarize_scale_ups(ups: list[ScaleUp]) -> dict[str, float]:
     """Number of pairs, and percentage points by which unseen predictions of efficiency are off."""
     off = np.array([u.points_off for u in ups])
     return {

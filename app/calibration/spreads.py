@@ -28,7 +28,7 @@ UNTABULATED = (0.0, 0.5, 1.0, 2.0)
 SHAPES = tuple(product(ALONE, REMOTE, UNTABULATED))
 # More sources make peaks of memory no more certain: their distance is from the memory that is counted to the byte.
 PEAKS = ("training_memory",)
-OF_PEAKS = tuple(product((0.0,), (0.5, 1.0, 2.0, 4.0, 8.0), (0.0,)))
+PEAK_SHAPES = tuple(product((0.0,), (0.5, 1.0, 2.0, 4.0, 8.0), (0.0,)))
 # Quantities whose errors have common causes share one spread per group.
 GROUPS = (
     ("throughput", "single_stream", "tpot", "e2e"),
@@ -36,10 +36,10 @@ GROUPS = (
     ("training", "training_samples"),
     PEAKS,
 )
-CROWDING = 0.5  # n results of one source count as n ** 0.5
-LEAST = 0.02  # logarithm by which runs of one setting differ
+CROWDING_EXPONENT = 0.5  # n results of one source count as n ** 0.5
+MIN_QUANTILE = 0.02  # logarithm by which runs of one setting differ
 FEWEST_SOURCES = 2
-PLANNED = 0.8  # default confidence of a request
+DEFAULT_CONFIDENCE = 0.8  # default confidence of a request
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Errors:
     weight: Column
     around: Neighborhood
 
-    def scale(self, shape: tuple[float, float, float]) -> Column:
+    def row_scales(self, shape: tuple[float, float, float]) -> Column:
         """The scale of every row for these terms."""
         return Spread("", *shape, (), 0, 0).relative_spread(self.around)
 
@@ -86,7 +86,7 @@ def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
     return Errors(
         np.array([r.log_shortfall for r in kept]),
         np.array([names[r.source] for r in kept], dtype=np.int64),
-        np.array([count[r.source, r.kind] ** (CROWDING - 1.0) for r in kept]),
+        np.array([count[r.source, r.kind] ** (CROWDING_EXPONENT - 1.0) for r in kept]),
         around_of(kept),
     )
 
@@ -101,7 +101,7 @@ def around_of(rows: Sequence[Compared]) -> Neighborhood:
     )
 
 
-def quantiles(values: Column, weight: Column) -> tuple[float, ...]:
+def weighted_quantiles(values: Column, weight: Column) -> tuple[float, ...]:
     """Weighted quantiles at LEVELS, centered on 0 and never narrower than `MIN_QUANTILE`."""
     order = np.argsort(values, kind="stable")
     share = np.cumsum(weight[order])
@@ -109,17 +109,17 @@ def quantiles(values: Column, weight: Column) -> tuple[float, ...]:
     found = []
     for level in LEVELS:
         value = 0.0 if level == 0.5 else float(np.interp(level, places, values[order]))
-        least = LEAST * (level - 0.5) / (HIGH - 0.5)
+        least = MIN_QUANTILE * (level - 0.5) / (HIGH - 0.5)
         found.append(max(value, least) if level > 0.5 else min(value, least))
     return tuple(found)
 
 
-def score(errors: Errors, shape: tuple[float, float, float]) -> float:
+def mean_interval_score(errors: Errors, shape: tuple[float, float, float]) -> float:
     """Weighted mean interval score of 80 % intervals in logarithms; each source's intervals are fitted without it."""
-    scale, total = errors.scale(shape), 0.0
+    scale, total = errors.row_scales(shape), 0.0
     for source in range(int(errors.source.max()) + 1):
         own, others = errors.source == source, errors.source != source
-        at = quantiles(errors.worse[others] / scale[others], errors.weight[others])
+        at = weighted_quantiles(errors.worse[others] / scale[others], errors.weight[others])
         low, high = at[LEVELS.index(LOW)] * scale[own], at[LEVELS.index(HIGH)] * scale[own]
         total += float((errors.weight[own] * interval_score(errors.worse[own], low, high)).sum())
     return total / float(errors.weight.sum())
@@ -127,18 +127,18 @@ def score(errors: Errors, shape: tuple[float, float, float]) -> float:
 
 def shape_of(group: Sequence[str], errors: Errors) -> tuple[float, float, float]:
     """The terms of the scale with the best interval score for unseen sources."""
-    tried = OF_PEAKS if group == PEAKS else SHAPES
-    return min(tried, key=lambda shape: (score(errors, shape), shape))
+    tried = PEAK_SHAPES if group == PEAKS else SHAPES
+    return min(tried, key=lambda shape: (mean_interval_score(errors, shape), shape))
 
 
-def fitted(group: Sequence[str], errors: Errors, shape: tuple[float, float, float]) -> dict[str, Spread]:
+def fit_spreads(group: Sequence[str], errors: Errors, shape: tuple[float, float, float]) -> dict[str, Spread]:
     """The spreads of a group's quantities for given terms of the scale."""
-    at = quantiles(errors.worse / errors.scale(shape), errors.weight)
+    at = weighted_quantiles(errors.worse / errors.row_scales(shape), errors.weight)
     rows, sources = len(errors.worse), len(np.unique(errors.source))
     return {quantity: Spread(quantity, *shape, at, rows, sources) for quantity in group}
 
 
-def groups_told(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[Compared], tuple[float, float, float]]]:
+def groups_with_sources(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[Compared], tuple[float, float, float]]]:
     """Every group with its results and its terms; groups with a single source are left out."""
     for group in GROUPS:
         own = [r for r in rows if r.kind in group]
@@ -150,15 +150,15 @@ def groups_told(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[
 def spreads_of(rows: Sequence[Compared]) -> dict[str, Spread]:
     """The spread of every quantity with results from several sources."""
     found: dict[str, Spread] = {}
-    for group, own, shape in groups_told(rows):
-        found |= fitted(group, errors_of(group, own), shape)
+    for group, own, shape in groups_with_sources(rows):
+        found |= fit_spreads(group, errors_of(group, own), shape)
     return found
 
 
 def add_interval(row: Compared, spread: Spread) -> Compared:
     """A result with the interval and the guaranteed value that its prediction would have carried."""
     scale = spread.relative_spread(around_of([row]))
-    best, planned, worst = (float(spread.error_factor(level, scale)[0]) for level in (LOW, PLANNED, HIGH))
+    best, planned, worst = (float(spread.error_factor(level, scale)[0]) for level in (LOW, DEFAULT_CONFIDENCE, HIGH))
     if lower_is_better(row.metric):
         return replace(row, low=row.held_out * best, high=row.held_out * worst, promised=row.held_out * planned)
     return replace(row, low=row.held_out / worst, high=row.held_out / best, promised=row.held_out / planned)
@@ -174,13 +174,13 @@ def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
             continue
         here = around[r.measurement, r.metric]
         placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
-    known = {(r.measurement, r.metric): spread for r, spread in unseen(placed)}
+    known = {(r.measurement, r.metric): spread for r, spread in leave_one_source_out(placed)}
     return [add_interval(r, known.get((r.measurement, r.metric), UNKNOWN_SPREAD)) for r in placed]
 
 
-def unseen(rows: Sequence[Compared]) -> Iterator[tuple[Compared, Spread]]:
+def leave_one_source_out(rows: Sequence[Compared]) -> Iterator[tuple[Compared, Spread]]:
     """Every result with the spread whose quantiles never saw its source."""
-    for group, own, shape in groups_told(rows):
+    for group, own, shape in groups_with_sources(rows):
         for source in sorted({r.source for r in own}):
-            found = fitted(group, errors_of(group, [r for r in own if r.source != source]), shape)
+            found = fit_spreads(group, errors_of(group, [r for r in own if r.source != source]), shape)
             yield from ((r, found[r.kind]) for r in own if r.source == source)

@@ -19,7 +19,7 @@ def read_rows(name: str) -> Iterator[Row]:
     return csv.DictReader(io.StringIO(read_data_file(name)))
 
 
-def number(text: str, factor: float = 1.0) -> float | None:
+def parse_number(text: str, factor: float = 1.0) -> float | None:
     """Returns a figure in base units; None for empty text, which means unknown rather than zero."""
     return None if text == "" else float(text) * factor
 

@@ -16,7 +16,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from app.catalog.tables import Text
 from app.db import Base
-from app.errors import NotAllowed, Stale, UnknownRecommendation
+from app.errors import NotAllowed, ChangedMeanwhile, UnknownRecommendation
 
 Identity = String(40)
 # Condition of answers without filing data. Its text must equal the index condition, so that databases use the index.
@@ -215,7 +215,7 @@ def change_status(session: Session, row: FilingRow, change: StatusUpdate) -> Non
     version, moved = row.version + 1, {"status": change.status.value, "superseded_by": change.superseded_by}
     guarded = update(FilingRow).where(FilingRow.recommendation == row.recommendation, FilingRow.version == row.version)
     if not session.execute(guarded.values(version=version, **moved)).rowcount:  # type: ignore[attr-defined]
-        raise Stale("Another request has changed the status in the meantime. Read the filing again, then retry.")
+        raise ChangedMeanwhile("Another request has changed the status in the meantime. Read the filing again, then retry.")
     author = {"changed_by": change.changed_by, "note": change.note, "changed_at": datetime.now(UTC)}
     session.execute(
         insert(StatusChangeRow), {"recommendation": row.recommendation, "version": version, **moved, **author}

@@ -27,7 +27,7 @@ import orjson
 from app import telemetry
 from app.catalog.addresses import Network, is_public, is_within
 from app.errors import AppError, NotFound, Unavailable, UnknownModel
-from app.work import waited_for
+from app.work import external_result
 
 MAX_BYTES = 2 * 2**20
 DEADLINE_S = 10.0
@@ -36,7 +36,7 @@ FETCHES_AT_ONCE = 4
 MAX_PENDING = 32
 MOST_KEPT = 1024
 MAX_CONFIGS_KEPT = 16  # configurations may be large
-AWAY_S = 10.0  # pause of all fetches after the hub did not answer
+RETRY_AFTER_S = 10.0  # pause of all fetches after the hub did not answer
 MODEL_ID = re.compile(r"(?=.{3,120}\Z)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 
 Resolve = Callable[[str, int], list[str]]
@@ -76,7 +76,7 @@ class PendingFetch:
 
 # How long an outcome is cached, and its label in the metrics.
 KEPT_S: Mapping[type[Any], float] = {FetchedConfig: 30.0, MissingModel: 300.0, GatedModel: 300.0, HubUnavailable: 30.0}
-FETCH_RESULTS: Mapping[type[Any], telemetry.Fetch] = {
+FETCH_RESULTS: Mapping[type[Any], telemetry.FetchResult] = {
     FetchedConfig: "fetched",
     MissingModel: "missing",
     GatedModel: "gated",
@@ -117,7 +117,7 @@ class ModelHub:
         """
         if not MODEL_ID.fullmatch(model_id) or ".." in model_id:
             raise MissingModel(f"{model_id[:100]!r} is not an id of the form owner/name.")
-        outcome = waited_for(self._find_or_start_fetch(model_id))
+        outcome = external_result(self._find_or_start_fetch(model_id))
         if isinstance(outcome, FetchedConfig):
             return outcome
         raise type(outcome)(outcome.detail, **outcome.facts)  # a copy, because callers may add facts
@@ -131,7 +131,7 @@ class ModelHub:
                 return pending.outcome
             pending = PendingFetch()
             if trouble := self._reason_not_to_fetch():
-                telemetry.fetched("refused")
+                telemetry.record_hub_fetch("refused")
                 pending.outcome.set_result(trouble)
                 return pending.outcome
             self._fetches[model_id] = pending
@@ -163,7 +163,7 @@ class ModelHub:
             outcome = trouble
         except Exception as error:  # of any kind, because requests wait for the outcome
             outcome = HubUnavailable(f"The request to the model hub failed ({type(error).__name__}). {_ALTERNATIVE}")
-        telemetry.fetched(FETCH_RESULTS[type(outcome)])
+        telemetry.record_hub_fetch(FETCH_RESULTS[type(outcome)])
         pending.remembered_until = time.monotonic() + KEPT_S[type(outcome)]
         pending.outcome.set_result(outcome)
 
@@ -173,10 +173,10 @@ class ModelHub:
             async with asyncio.timeout(deadline - time.monotonic()):
                 return await self._fetch_config(model_id)
         except TimeoutError as error:
-            self._unavailable_until = time.monotonic() + AWAY_S
+            self._unavailable_until = time.monotonic() + RETRY_AFTER_S
             raise HubUnavailable(f"The model hub took longer than {DEADLINE_S:g} s to answer. {_ALTERNATIVE}") from error
         except httpx2.TransportError as error:
-            self._unavailable_until = time.monotonic() + AWAY_S
+            self._unavailable_until = time.monotonic() + RETRY_AFTER_S
             raise HubUnavailable(f"The model hub did not answer ({type(error).__name__}). {_ALTERNATIVE}") from error
 
     async def _fetch_config(self, model_id: str) -> FetchedConfig:
@@ -208,7 +208,7 @@ class ModelHub:
         try:
             addresses = await _resolve_async(self._resolve, host, port)
         except (OSError, UnicodeError) as error:
-            self._unavailable_until = time.monotonic() + AWAY_S
+            self._unavailable_until = time.monotonic() + RETRY_AFTER_S
             raise HubUnavailable(f"The model hub's host name could not be looked up. {_ALTERNATIVE}") from error
         if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
             raise HubUnavailable(

@@ -20,7 +20,7 @@ from app import telemetry
 from app.catalog.filing import Filing, FilingRow, Status, filing_values, to_utc, unknown_recommendation
 from app.catalog.outbox import STORED, Outbox, event_data
 from app.catalog.tables import RecommendationRow
-from app.causes import cause
+from app.causes import describe_error
 from app.errors import Unanswerable
 
 log = structlog.get_logger("headroom")
@@ -148,7 +148,7 @@ class AnswerStore:
         except IntegrityError:
             return StoredAnswer(self._read_body(identity) or body, stored=True)
         except DBAPIError as error:
-            log.warning("recommendation_not_stored", id=identity, **cause(error))
+            log.warning("recommendation_not_stored", id=identity, **describe_error(error))
             return StoredAnswer(body, stored=False)
         return StoredAnswer(body, stored=True)
 

@@ -18,7 +18,7 @@ from app import telemetry
 from app.catalog.filing import UNFILED, FilingRow, StatusChangeRow, to_utc
 from app.catalog.punchouts import PunchoutSessionRow
 from app.catalog.tables import RecommendationRow
-from app.causes import cause
+from app.causes import describe_error
 from app.db import DatabaseError
 
 EVERY_S = 60.0
@@ -72,10 +72,10 @@ class Pruner:
             try:
                 deleted = self.prune_all(now=datetime.now(UTC))
             except DatabaseError as error:
-                telemetry.prune_failed()
-                log.warning("answers_not_pruned", **cause(error))
+                telemetry.record_prune_failure()
+                log.warning("answers_not_pruned", **describe_error(error))
             else:
-                telemetry.pruned(deleted.answers)
+                telemetry.record_pruned(deleted.answers)
                 if deleted.answers:
                     log.info("answers_pruned", answers=deleted.answers, bytes=deleted.bytes)
 

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog.files import Row, read_data_file, number, read_rows, text_or_none
+from app.catalog.files import Row, read_data_file, parse_number, read_rows, text_or_none
 from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import fold_name
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
@@ -64,8 +64,8 @@ def hosted_price_values(row: Row) -> dict[str, Any]:
     return {
         **{k: row[k] for k in ("model", "provider", "listed_as")},
         "usd_per_million_input": float(row["usd_per_million_input"]),
-        "usd_per_million_output": number(row["usd_per_million_output"]) or 0.0,
-        "usd_per_million_cached_input": number(row["usd_per_million_cached_input"]),
+        "usd_per_million_output": parse_number(row["usd_per_million_output"]) or 0.0,
+        "usd_per_million_cached_input": parse_number(row["usd_per_million_cached_input"]),
         "page": text_or_none(row["page"]),
         "source": row["source_ref"],
         "observed": row["observed_on"],
@@ -198,7 +198,7 @@ def measurement_values(kind: str) -> Callable[[Row], dict[str, Any]]:
             "id": row["id"],
             "kind": kind,
             "accelerator": text_or_none(row["accelerator"]),
-            "num_accelerators": number(row["num_accelerators"]),
+            "num_accelerators": parse_number(row["num_accelerators"]),
             "model": text_or_none(row["model"]),
             "engine": text_or_none(row.get("engine") or row.get("framework") or ""),
             "payload": {k: v for k, v in row.items() if v and k not in MEASUREMENT_KEYS},

@@ -18,8 +18,8 @@ from app.catalog.lists import fetched_models
 from app.catalog.models import Models, load_models
 from app.catalog.purchasing import load_purchasing
 from app.catalog.queries import load_snapshot, newest_version, region_countries
-from app.causes import cause
-from app.db import DatabaseError, at_one_moment
+from app.causes import describe_error
+from app.db import DatabaseError, read_consistently
 from app.errors import Conflict, NotFound, Unavailable, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.snapshot import Catalog
@@ -81,7 +81,7 @@ class CatalogStore:
             try:
                 self._check_for_newer(wait_s=0.0)
             except Exception as error:
-                log.warning("catalogue_not_checked", **cause(error))
+                log.warning("catalogue_not_checked", **describe_error(error))
             if self._ended.wait(max(self._check_s, 0.1)):
                 return
 
@@ -104,7 +104,7 @@ class CatalogStore:
         """Returns the current state of the catalog without waiting."""
         at = self._loaded
         if self._database_error is not None:
-            why = f"its database does not answer: {cause(self._database_error)['message']}"
+            why = f"its database does not answer: {describe_error(self._database_error)['message']}"
         elif at is None:
             why = "it is being loaded" if self._checked_at < 0 else "it is empty. Run `headroom prepare`"
         else:
@@ -129,19 +129,19 @@ class CatalogStore:
             if self._checked_at < started:
                 self._load_newest()
                 self._database_error = None
-                telemetry.catalogue_checked()
+                telemetry.record_catalog_check()
         except DatabaseError as error:
             if self._database_error is None:  # logged once, until the database answers again
-                log.warning("catalogue_not_checked", **cause(error))
+                log.warning("catalogue_not_checked", **describe_error(error))
             self._database_error = error
-            telemetry.catalogue_failed()
+            telemetry.record_catalog_failure()
         finally:
             self._checked_at = time.monotonic()
             self._check_lock.release()
 
     def _load_newest(self) -> None:
         with self._sessions() as session:
-            at_one_moment(session)
+            read_consistently(session)
             newest = newest_version(session)
             if newest is None or (self._loaded is not None and newest == self._loaded.version):
                 return
@@ -151,7 +151,7 @@ class CatalogStore:
         with self._lock:
             self._loaded = loaded
             self._models.clear()
-        telemetry.catalogue(newest[0], published=newest[2], prices_as_of=market.prices_as_of)
+        telemetry.record_catalog_loaded(newest[0], published=newest[2], prices_as_of=market.prices_as_of)
         log.info("catalogue_loaded", snapshot=market.version)
 
     def find_model(self, name: str) -> ModelArchitecture:

@@ -12,11 +12,11 @@ import httpx2
 import typer
 
 from app.agents.asking import Service
-from app.agents.mount import within
-from app.command.reach import UNPREPARED, Exit, logs_beside, settings
+from app.agents.mount import in_process_service
+from app.command.reach import UNPREPARED, Exit, logs_to_stderr, load_settings
 from app.main import create_app
 
-LONGEST_S = 120.0
+TIMEOUT_S = 120.0
 
 
 def mcp(
@@ -25,14 +25,14 @@ def mcp(
     ] = None,
 ) -> None:
     """Serve the tools for agents (Model Context Protocol) on standard input and output."""
-    with logs_beside():  # standard output carries protocol messages only
-        asyncio.run(served(url))
+    with logs_to_stderr():  # standard output carries protocol messages only
+        asyncio.run(serve_client(url))
 
 
-async def served(url: str | None) -> None:
+async def serve_client(url: str | None) -> None:
     """Serve one client after checking that the service is ready."""
     async with open_service(url) as service:
-        problem = await service.ready()
+        problem = await service.readiness_problem()
         if problem is not None:
             typer.echo(UNPREPARED if url is None else problem, err=True)
             raise typer.Exit(Exit.FAILED)
@@ -43,9 +43,9 @@ async def served(url: str | None) -> None:
 async def open_service(url: str | None) -> AsyncIterator[Service]:
     """The service at a URL, or one in this process if there is no URL."""
     if url is not None:
-        async with httpx2.AsyncClient(base_url=url, timeout=LONGEST_S) as http:
+        async with httpx2.AsyncClient(base_url=url, timeout=TIMEOUT_S) as http:
             yield Service(http)
         return
-    app = create_app(settings())
+    app = create_app(load_settings())
     async with app.router.lifespan_context(app):
-        yield within(app)
+        yield in_process_service(app)

@@ -17,15 +17,15 @@ from app.api.schemas.requests import EstimateRequest
 
 Part = dict[str, Any]
 POWERS = {"k": 1e3, "m": 1e6, "b": 1e9, "t": 1e12, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-HOW_MUCH = (
+MISSING_LOAD = (
     "The load is missing. For serving, set --rps or --concurrent. For training, set --tokens; for fine-tuning, also "
     "set --method."
 )
-ESTIMATED = ("workload", "economics", "assumptions")  # members that recommend and estimate requests share
+SHARED_MEMBERS = ("workload", "economics", "assumptions")  # members that recommend and estimate requests share
 NUMBER = re.compile(r"^\s*([+-]?\d[\d,_ ]*(?:\.\d+)?(?:e[+-]?\d+)?)\s*([a-z]*)\s*$", re.IGNORECASE)
 
 
-def number(text: str) -> float | int:
+def parse_number(text: str) -> float | int:
     """Parse a number as people type it.
 
     Check:
@@ -39,7 +39,7 @@ def number(text: str) -> float | int:
     return int(value) if value.is_integer() else value
 
 
-def read(source: Path | None) -> Part:
+def read_request(source: Path | None) -> Part:
     """Read a request from a file, or from standard input if `source` is `-`. Without a source the request is empty."""
     if source is None:
         return {}
@@ -57,7 +57,7 @@ def read(source: Path | None) -> Part:
     return request
 
 
-def placed(path: str, value: Any) -> Part:
+def nest_value(path: str, value: Any) -> Part:
     """Nest a value under a dotted path.
 
     Check:
@@ -70,7 +70,7 @@ def placed(path: str, value: Any) -> Part:
     return dict(nested)
 
 
-def setting(text: str) -> Part:
+def parse_setting(text: str) -> Part:
     """Parse `a.b=value` of --set. The value is JSON if it parses as JSON, else text.
 
     Check:
@@ -81,9 +81,9 @@ def setting(text: str) -> Part:
     if not equals or not path.strip():
         raise typer.BadParameter(f"{text!r} must have the form field=value: workload.traffic.peak_to_average=3.")
     try:
-        return placed(path.strip(), orjson.loads(value))
+        return nest_value(path.strip(), orjson.loads(value))
     except orjson.JSONDecodeError:
-        return placed(path.strip(), value)
+        return nest_value(path.strip(), value)
 
 
 def first_option(content: Part) -> Part:
@@ -98,7 +98,7 @@ def first_option(content: Part) -> Part:
         return content
     if not content["recommendations"]:
         raise typer.BadParameter("The answer in this file recommends nothing, so there is no deployment to estimate.")
-    request = {name: part for name, part in content["request"].items() if name in ESTIMATED}
+    request = {name: part for name, part in content["request"].items() if name in SHARED_MEMBERS}
     annotation: Any = EstimateRequest.model_fields["constraints"].annotation
     (limits,) = models_in(annotation)
     constraints = content["request"].get("constraints", {})
@@ -106,29 +106,29 @@ def first_option(content: Part) -> Part:
     return {**request, "deployment": content["recommendations"][0]["deployment"]}
 
 
-def request_of(
+def build_request(
     source: Path | None, flags: Mapping[str, Any], settings: Iterable[str], transform: Callable[[Part], Part] = dict
 ) -> Part:
     """Merge a request: the file after `transform`, then flags by path, then --set. Fills in the phase if it is
     missing.
     """
-    request = transform(read(source))
+    request = transform(read_request(source))
     for path, value in flags.items():
         if value not in (None, [], ()):
-            request = apply_merge_patch(request, placed(path, list(value) if isinstance(value, tuple) else value))
+            request = apply_merge_patch(request, nest_value(path, list(value) if isinstance(value, tuple) else value))
     for text in settings:
-        request = apply_merge_patch(request, setting(text))
+        request = apply_merge_patch(request, parse_setting(text))
     if not request:
         raise typer.BadParameter("No request. Use flags (--model, --rps ...), a JSON file, or - for standard input.")
     if "workload" in request and "phase" not in request["workload"]:
-        request = apply_merge_patch(request, placed("workload.phase", phase_of(request["workload"])))
+        request = apply_merge_patch(request, nest_value("workload.phase", infer_phase(request["workload"])))
     workload = request.get("workload", {})
     if source is None and workload.get("phase") == "inference" and "traffic" not in workload:
-        raise typer.BadParameter(HOW_MUCH)
+        raise typer.BadParameter(MISSING_LOAD)
     return request
 
 
-def phase_of(workload: Mapping[str, Any]) -> str:
+def infer_phase(workload: Mapping[str, Any]) -> str:
     """Phase that a workload implies: a method or examples mean fine-tuning, training tokens or samples mean training,
     anything else is inference.
     """

@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from app.command.reach import Exit, service, settings
+from app.command.reach import Exit, open_client, load_settings
 from app.config import Settings
 from app.db import DatabaseError, make_engine
 from app.migrating import alembic_config
@@ -26,9 +26,9 @@ OLD_DAYS = 180  # age from which prices count as out of date
 class Finding:
     """Result of one check; `fix` is None if nothing is wrong."""
 
-    what: str
+    item: str
     state: str
-    mend: str | None = None  # suggested fix
+    fix: str | None = None  # suggested fix
 
 
 def doctor(
@@ -36,36 +36,36 @@ def doctor(
     port: Annotated[int, typer.Option(min=1, max=65535, envvar="PORT", help="Port that the service would use.")] = 8000,
 ) -> None:
     """Check Python, settings, database, catalog and port, and suggest fixes. Exits with 1 if something needs fixing."""
-    findings = list(of_service(url) if url else of_here(settings(), port))
+    findings = list(check_service(url) if url else check_machine(load_settings(), port))
     for each in findings:
-        typer.echo(f"{'ok ' if each.mend is None else 'FIX'} {each.what}: {each.state}")
-        if each.mend is not None:
-            typer.echo(f"    {each.mend}")
-    if any(each.mend for each in findings):
+        typer.echo(f"{'ok ' if each.fix is None else 'FIX'} {each.item}: {each.state}")
+        if each.fix is not None:
+            typer.echo(f"    {each.fix}")
+    if any(each.fix for each in findings):
         raise typer.Exit(Exit.FAILED)
 
 
-def of_here(configured: Settings, port: int) -> Iterator[Finding]:
+def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
     """Check Python, settings, database, catalog and port on this machine."""
     version = ".".join(map(str, sys.version_info[:3]))
     yield Finding("Python", version, None if sys.version_info >= (3, 11) else "Install Python 3.11 or later.")
     yield Finding("settings", "valid")
     engine = make_engine(configured.database_url)
     try:
-        yield of_schema(engine, configured)
+        yield check_schema(engine, configured)
     except DatabaseError as error:
         yield Finding("database", f"does not answer: {str(error).splitlines()[0]}", "Start the database, or correct HEADROOM_DATABASE_URL.")
         return
     finally:
         engine.dispose()
-    yield from of_service(None)
+    yield from check_service(None)
     with socket.socket() as probe:
         probe.settimeout(1)
         taken = probe.connect_ex((configured.host if configured.host != "0.0.0.0" else "127.0.0.1", port)) == 0
     yield Finding(f"port {port}", "in use" if taken else "free", "Use another port: headroom serve --port ..." if taken else None)
 
 
-def of_schema(engine: Engine, configured: Settings) -> Finding:
+def check_schema(engine: Engine, configured: Settings) -> Finding:
     """Check that the database schema is the one this release needs."""
     with engine.connect() as connection:
         now = MigrationContext.configure(connection).get_current_revision()
@@ -74,10 +74,10 @@ def of_schema(engine: Engine, configured: Settings) -> Finding:
     return Finding("database", f"{name}, revision {now or 'none'}", None if now == newest else "Run headroom prepare.")
 
 
-def of_service(url: str | None) -> Iterator[Finding]:
+def check_service(url: str | None) -> Iterator[Finding]:
     """Check that a service answers, and the age of its newest price."""
     try:
-        with service(url) as client:
+        with open_client(url) as client:
             ready = client.ready()
             newest = max((str(price) for price in [ready.get("prices_as_of")] if price), default=None)
     except typer.Exit:

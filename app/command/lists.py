@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.reach import service
+from app.command.reach import open_client
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
-from app.export.forms import Form, form_of, json_text, render_rows
-from app.export.rows import plain
+from app.export.forms import OutputFormat, select_format, json_text, render_rows
+from app.export.rows import select_columns
 
 COLUMNS = {
     "models": ("id", "family", "modality", "parameters", "active_parameters", "licence", "release_date"),
@@ -34,12 +34,12 @@ Filters = Annotated[
 ]
 
 
-def listed(
-    what: str, filters: dict[str, Any], form: Form, limit: int, url: str | None, *, accelerator: str | None = None
+def print_list(
+    what: str, filters: dict[str, Any], form: OutputFormat, limit: int, url: str | None, *, accelerator: str | None = None
 ) -> None:
     """Print one list, page by page up to a limit. `accelerator` keeps rows whose accelerator contains all its words."""
     words = (accelerator or "").lower().split()
-    with service(url) as client:
+    with open_client(url) as client:
         found = client.catalog(what, **filters)
         items = list(
             islice(
@@ -47,16 +47,16 @@ def listed(
                 limit,
             )
         )
-    if form is Form.JSON:
+    if form is OutputFormat.JSON:
         typer.echo(json_text(items))
         return
     known = COLUMNS.get(what, ())
     columns = tuple(name for name in known if any(name in item for item in items))
-    rows = plain(items, columns or tuple(items[0])) if items else []
+    rows = select_columns(items, columns or tuple(items[0])) if items else []
     typer.echo(render_rows(rows, form) if rows else "Nothing matches.")
 
 
-def filters_of(where: list[str] | None, **named: Any) -> dict[str, Any]:
+def parse_filters(where: list[str] | None, **named: Any) -> dict[str, Any]:
     """Query parameters of the API from options and `--where` texts."""
     filters = {name: value for name, value in named.items() if value is not None}
     for text in where or ():
@@ -77,8 +77,8 @@ def models(
     url: Url = None,
 ) -> None:
     """List models of the catalog."""
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    listed("models", filters_of(where, q=search), form, limit, url)
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    print_list("models", parse_filters(where, q=search), form, limit, url)
 
 
 def accelerators(
@@ -91,8 +91,8 @@ def accelerators(
     url: Url = None,
 ) -> None:
     """List accelerators and CPUs."""
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    listed("accelerators", filters_of(where), form, limit, url, accelerator=name)
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    print_list("accelerators", parse_filters(where), form, limit, url, accelerator=name)
 
 
 def offers(
@@ -107,8 +107,8 @@ def offers(
     url: Url = None,
 ) -> None:
     """List offers: seller, region, pricing model and price."""
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    listed("offers", filters_of(where, provider=provider, region=region), form, limit, url, accelerator=accelerator)
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    print_list("offers", parse_filters(where, provider=provider, region=region), form, limit, url, accelerator=accelerator)
 
 
 def prices(
@@ -121,8 +121,8 @@ def prices(
     url: Url = None,
 ) -> None:
     """List prices as observed over time."""
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    listed("prices", filters_of(where), form, limit, url, accelerator=accelerator)
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    print_list("prices", parse_filters(where), form, limit, url, accelerator=accelerator)
 
 
 def support(
@@ -132,5 +132,5 @@ def support(
     url: Url = None,
 ) -> None:
     """Show whether an engine runs on an accelerator, with the source."""
-    with service(url) as client:
-        typer.echo(json_text(client.support(**filters_of(where, engine=engine, accelerator=accelerator))))
+    with open_client(url) as client:
+        typer.echo(json_text(client.support(**parse_filters(where, engine=engine, accelerator=accelerator))))

@@ -9,29 +9,29 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.catalog.seed import seed_catalog
-from app.causes import cause
-from app.command.reach import Exit, settings
+from app.causes import describe_error
+from app.command.reach import Exit, load_settings
 from app.compiled import compile_simulation, engine_version
 from app.db import UNHURRIED, make_engine
 from app.migrating import alembic_config
 
-HELD = ("LockNotAvailable", "database is locked")  # signs of a lock that another process holds
+LOCK_SIGNS = ("LockNotAvailable", "database is locked")  # signs of a lock that another process holds
 
 
 def prepare() -> None:
     """Migrate the database, load the catalog and compile the simulation. Changes nothing if all are up to date."""
-    configured = settings()
+    configured = load_settings()
     compile_simulation(configured.cache_dir)
     engine_version(configured.cache_dir)
     try:
-        changed = prepared(configured.database_url)
+        changed = prepare_database(configured.database_url)
     except (SQLAlchemyError, CommandError, OSError) as error:
-        typer.echo(f"The database was not prepared: {why(error)}.", err=True)
+        typer.echo(f"The database was not prepared: {describe_cause(error)}.", err=True)
         raise typer.Exit(Exit.FAILED) from error
     typer.echo("Catalog loaded." if changed else "Catalog is up to date.")
 
 
-def prepared(url: str) -> bool:
+def prepare_database(url: str) -> bool:
     """Migrate and load the database; True if the catalog was loaded. Raises the errors of the database."""
     config = alembic_config()
     config.attributes["database_url"] = url
@@ -44,10 +44,10 @@ def prepared(url: str) -> bool:
         engine.dispose()
 
 
-def why(error: Exception) -> str:
+def describe_cause(error: Exception) -> str:
     """Cause of a database error, in the database's own words where it gives them."""
-    details = cause(error)
-    if any(sign in f"{details['error']} {details['message']}" for sign in HELD):
+    details = describe_error(error)
+    if any(sign in f"{details['error']} {details['message']}" for sign in LOCK_SIGNS):
         return "another process is changing it; wait for that process to finish, then run the command again"
     if isinstance(error, CommandError):
         return f"{details['message'].rstrip('.')}. The database may belong to a newer release"

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from app.catalog.retention import RetentionPolicy, Pruner, AnswerTotals
-from app.command.prepare import why
-from app.command.reach import Exit, settings
+from app.command.prepare import describe_cause
+from app.command.reach import Exit, load_settings
 from app.db import DatabaseError, make_engine
 
 
@@ -19,7 +19,7 @@ def prune(
     """Delete stored answers that are unfiled and too old or too large in total. A running service does this by
     itself.
     """
-    configured = settings()
+    configured = load_settings()
     engine = make_engine(configured.database_url)
     pruner = Pruner(engine, RetentionPolicy(configured.keep_days, configured.keep_bytes))
     now = datetime.now(UTC)
@@ -27,7 +27,7 @@ def prune(
         surplus = pruner.count_surplus(now=now) if dry_run else pruner.prune_all(now=now, pause_s=0)
         unfiled = pruner.count_unfiled()
     except DatabaseError as error:
-        typer.echo(f"Pruning stopped: {why(error)}.", err=True)
+        typer.echo(f"Pruning stopped: {describe_cause(error)}.", err=True)
         raise typer.Exit(Exit.FAILED) from error
     finally:
         engine.dispose()

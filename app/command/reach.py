@@ -21,7 +21,7 @@ from app.config import Settings
 from app.main import create_app
 from headroom_client import Headroom, HeadroomError, NotReached
 
-NOTES = Console(stderr=True, highlight=False)
+STDERR = Console(stderr=True, highlight=False)
 UNPREPARED = "The local database is not prepared. Run `headroom prepare`, or set --url to the URL of a service."
 
 
@@ -34,7 +34,7 @@ class Exit(IntEnum):
 
 
 @contextmanager
-def service(url: str | None) -> Iterator[Headroom]:
+def open_client(url: str | None) -> Iterator[Headroom]:
     """Open a client of the service at `url`, or of one in this process. Errors are printed as a sentence and exit the
     command.
     """
@@ -43,8 +43,8 @@ def service(url: str | None) -> Iterator[Headroom]:
             with Headroom(url, retries=2) as client:
                 yield client
             return
-        app = create_app(quiet())
-        with logs_beside(), TestClient(app, raise_server_exceptions=False) as http:
+        app = create_app(quiet_settings())
+        with logs_to_stderr(), TestClient(app, raise_server_exceptions=False) as http:
             yield Headroom(http=http, retries=0)
     except HeadroomError as error:
         report_problem(error, local=url is None)
@@ -55,7 +55,7 @@ def service(url: str | None) -> Iterator[Headroom]:
 
 
 @contextmanager
-def logs_beside() -> Iterator[None]:
+def logs_to_stderr() -> Iterator[None]:
     """Send the logs of a service in this process to standard error, so that standard output holds only the answer."""
     previous = structlog.get_config()["logger_factory"]
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
@@ -65,12 +65,12 @@ def logs_beside() -> Iterator[None]:
         structlog.configure(logger_factory=previous)
 
 
-def quiet() -> Settings:
+def quiet_settings() -> Settings:
     """Settings of the service for one command, without the access log."""
-    return settings().model_copy(update={"access_log": "off"})
+    return load_settings().model_copy(update={"access_log": "off"})
 
 
-def settings() -> Settings:
+def load_settings() -> Settings:
     """Read the settings from the environment. An invalid one is reported by its variable's name, without its value."""
     try:
         configured = Settings()
@@ -80,19 +80,19 @@ def settings() -> Settings:
             # The validator of all settings reports no location; it checks webhooks only.
             name, *inner = each["loc"] or ("webhooks",)
             place = "".join(f" {step}" for step in inner)
-            wrong(f"{name}{place}", each["msg"].removeprefix("Value error, "))
+            report_setting(f"{name}{place}", each["msg"].removeprefix("Value error, "))
         raise typer.Exit(Exit.FAILED) from error
     except SettingsError as error:
         field = next(iter(re.findall(r'field "(\w+)"', str(error))), "setting")
-        wrong(field, "must be valid JSON")
+        report_setting(field, "must be valid JSON")
         raise typer.Exit(Exit.FAILED) from error
     except ArgumentError as error:
-        wrong("database_url", "must be the URL of an SQLite or PostgreSQL database")
+        report_setting("database_url", "must be the URL of an SQLite or PostgreSQL database")
         raise typer.Exit(Exit.FAILED) from error
     return configured
 
 
-def wrong(place: str, reason: str) -> None:
+def report_setting(place: str, reason: str) -> None:
     """Print why a setting is invalid."""
     name, _, inner = place.partition(" ")
     typer.echo(f"HEADROOM_{name.upper()}{' ' + inner if inner else ''}: {reason}.", err=True)
@@ -109,10 +109,10 @@ def report_problem(error: HeadroomError, *, local: bool) -> None:
 
 
 @contextmanager
-def waiting(message: str) -> Iterator[None]:
+def show_progress(message: str) -> Iterator[None]:
     """Show a progress message while the block runs, if standard error is a terminal."""
     if not sys.stderr.isatty():
         yield
         return
-    with NOTES.status(message):
+    with STDERR.status(message):
         yield

@@ -8,27 +8,27 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.asking import first_option, number, read, request_of
-from app.command.reach import Exit, service, waiting
-from app.export.forms import Form, fitting, form_of, json_text, render_rows
-from app.export.rows import compared, counted, judged, ranked, reasons, turned_down
+from app.command.asking import first_option, parse_number, read_request, build_request
+from app.command.reach import Exit, open_client, show_progress
+from app.export.forms import OutputFormat, fit_columns, select_format, json_text, render_rows
+from app.export.rows import comparison_rows, count_rows, deployment_row, ranking_rows, reason_lines, rejection_lines
 
 Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")]
 Source = Annotated[Path | None, typer.Argument(help="File with a request as JSON; - reads standard input.", show_default=False)]
-Number = Annotated[float | None, typer.Option(parser=number, metavar="NUMBER", help="Upper limit.", show_default=False)]
+Number = Annotated[float | None, typer.Option(parser=parse_number, metavar="NUMBER", help="Upper limit.", show_default=False)]
 Words = Annotated[list[str] | None, typer.Option(help="Accept only this; repeatable.", show_default=False)]
 Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="Set any request field, repeatable: --set workload.traffic.peak_to_average=3.", show_default=False),
 ]
 Model = Annotated[str | None, typer.Option("--model", help="Model name: llama-3.1-70b-instruct.", show_default=False)]
-TOLD = 5
+MAX_REJECTIONS = 5
 WIDTH = 100
 # Path in the request that each flag sets; for estimate, DEPLOYMENT_PATHS takes precedence.
-PATHS = {
+REQUEST_PATHS = {
     "model": "workload.model",
     "rps": "workload.traffic.peak_requests_per_s",
     "concurrent": "workload.traffic.concurrent_requests",
@@ -49,7 +49,7 @@ PATHS = {
     "limit": "limit",
     "label": "label",
 }
-OF_DEPLOYMENT = {
+DEPLOYMENT_PATHS = {
     "accelerator": "deployment.accelerator",
     "count": "deployment.total_accelerators",
     "engine": "deployment.engine",
@@ -57,12 +57,12 @@ OF_DEPLOYMENT = {
 }
 
 
-def asked_for(name: str, help_text: str) -> Any:
+def number_option(name: str, help_text: str) -> Any:
     """A command-line option that takes a number as people type it."""
-    return typer.Option(name, parser=number, metavar="NUMBER", help=help_text, show_default=False)
+    return typer.Option(name, parser=parse_number, metavar="NUMBER", help=help_text, show_default=False)
 
 
-def flags_of(context: typer.Context, paths: Mapping[str, str] = PATHS) -> dict[str, Any]:
+def flag_values(context: typer.Context, paths: Mapping[str, str] = REQUEST_PATHS) -> dict[str, Any]:
     """Values of a command's flags by their path in the request."""
     return {paths[name]: value for name, value in context.params.items() if name in paths}
 
@@ -71,14 +71,14 @@ def recommend(
     context: typer.Context,
     source: Source = None,
     model: Model = None,
-    rps: Annotated[float | None, asked_for("--rps", "Requests per second at peak.")] = None,
-    concurrent: Annotated[float | None, asked_for("--concurrent", "Requests in flight, instead of a rate.")] = None,
-    prompt: Annotated[float | None, asked_for("--in", "Mean input tokens per request.")] = None,
-    answer: Annotated[float | None, asked_for("--out", "Mean output tokens per request.")] = None,
-    ttft: Annotated[float | None, asked_for("--ttft", "Limit of time to first token (TTFT), ms.")] = None,
-    tpot: Annotated[float | None, asked_for("--tpot", "Limit of time per output token (TPOT), ms.")] = None,
-    tokens: Annotated[float | None, asked_for("--tokens", "Training tokens: 1t, 15 trillion.")] = None,
-    days: Annotated[float | None, asked_for("--days", "Deadline of the training run, days.")] = None,
+    rps: Annotated[float | None, number_option("--rps", "Requests per second at peak.")] = None,
+    concurrent: Annotated[float | None, number_option("--concurrent", "Requests in flight, instead of a rate.")] = None,
+    prompt: Annotated[float | None, number_option("--in", "Mean input tokens per request.")] = None,
+    answer: Annotated[float | None, number_option("--out", "Mean output tokens per request.")] = None,
+    ttft: Annotated[float | None, number_option("--ttft", "Limit of time to first token (TTFT), ms.")] = None,
+    tpot: Annotated[float | None, number_option("--tpot", "Limit of time per output token (TPOT), ms.")] = None,
+    tokens: Annotated[float | None, number_option("--tokens", "Training tokens: 1t, 15 trillion.")] = None,
+    days: Annotated[float | None, number_option("--days", "Deadline of the training run, days.")] = None,
     method: Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)] = None,
     accelerator: Words = None,
     provider: Words = None,
@@ -97,14 +97,14 @@ def recommend(
     url: Url = None,
 ) -> None:
     """Recommend hardware for a workload, best option first. Exits with 3 if nothing meets the requirements."""
-    request = request_of(source, flags_of(context), also or [])
-    with service(url) as client, waiting("Sizing..."):
+    request = build_request(source, flag_values(context), also or [])
+    with open_client(url) as client, show_progress("Sizing..."):
         found = client.recommend(request)
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    if form is Form.JSON:
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is OutputFormat.JSON:
         typer.echo(json_text(found))
-    elif form is not Form.TABLE:
-        typer.echo(render_rows(ranked(found), form))
+    elif form is not OutputFormat.TABLE:
+        typer.echo(render_rows(ranking_rows(found), form))
     else:
         print_answer(found, wide=wide)
     if not found["recommendations"]:
@@ -115,13 +115,13 @@ def print_answer(found: Any, *, wide: bool) -> None:
     """Print an answer for people: summary, table or rejections, warnings, and the next commands."""
     typer.echo(found["summary"])
     if found["recommendations"]:
-        rows = ranked(found)
-        shown = rows if wide else fitting(rows, WIDTH)
-        typer.echo(f"\n{render_rows(shown, Form.TABLE)}")
+        rows = ranking_rows(found)
+        shown = rows if wide else fit_columns(rows, WIDTH)
+        typer.echo(f"\n{render_rows(shown, OutputFormat.TABLE)}")
         if len(shown[0]) < len(rows[0]):
             typer.echo(f"--wide also shows {', '.join(name for name in rows[0] if name not in shown[0])}.")
     else:
-        for line in turned_down(found, TOLD):
+        for line in rejection_lines(found, MAX_REJECTIONS):
             typer.echo(line)
     for warning in found["warnings"]:
         typer.echo(f"\n{warning['text'] if isinstance(warning, dict) else warning}")
@@ -136,11 +136,11 @@ def estimate(
     count: Annotated[int | None, typer.Option(min=1, help="Total number of accelerators.", show_default=False)] = None,
     engine: Annotated[str | None, typer.Option(help="Engine or framework: vllm, sglang ...", show_default=False)] = None,
     weights: Annotated[str | None, typer.Option(help="Weight format: fp8.", show_default=False)] = None,
-    rps: Annotated[float | None, asked_for("--rps", "Requests per second at peak.")] = None,
-    concurrent: Annotated[float | None, asked_for("--concurrent", "Requests in flight, instead of a rate.")] = None,
-    prompt: Annotated[float | None, asked_for("--in", "Mean input tokens per request.")] = None,
-    answer: Annotated[float | None, asked_for("--out", "Mean output tokens per request.")] = None,
-    tokens: Annotated[float | None, asked_for("--tokens", "Training tokens.")] = None,
+    rps: Annotated[float | None, number_option("--rps", "Requests per second at peak.")] = None,
+    concurrent: Annotated[float | None, number_option("--concurrent", "Requests in flight, instead of a rate.")] = None,
+    prompt: Annotated[float | None, number_option("--in", "Mean input tokens per request.")] = None,
+    answer: Annotated[float | None, number_option("--out", "Mean output tokens per request.")] = None,
+    tokens: Annotated[float | None, number_option("--tokens", "Training tokens.")] = None,
     method: Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)] = None,
     also: Settings = None,
     as_json: AsJson = False,
@@ -151,17 +151,17 @@ def estimate(
     """Estimate a workload on given hardware, or on the first option of a `recommend --json` file. Exits with 3 if the
     workload does not fit.
     """
-    request = request_of(source, flags_of(context, {**PATHS, **OF_DEPLOYMENT}), also or [], first_option)
-    with service(url) as client, waiting("Sizing..."):
+    request = build_request(source, flag_values(context, {**REQUEST_PATHS, **DEPLOYMENT_PATHS}), also or [], first_option)
+    with open_client(url) as client, show_progress("Sizing..."):
         found = client.estimate(request)
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    if form is Form.JSON:
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is OutputFormat.JSON:
         typer.echo(json_text(found))
-    elif form is not Form.TABLE:
-        typer.echo(render_rows([judged(found)], form))
+    elif form is not OutputFormat.TABLE:
+        typer.echo(render_rows([deployment_row(found)], form))
     else:
         typer.echo(found.get("summary") or "")
-        for line in reasons(found):
+        for line in reason_lines(found):
             typer.echo(line)
     if not found["fits"]:
         raise typer.Exit(Exit.INFEASIBLE)
@@ -176,16 +176,16 @@ def compare(
     url: Url = None,
 ) -> None:
     """Compare options of one workload, or the phases of one model, side by side."""
-    request = request_of(source, {}, also or []) if also else read(source)
-    with service(url) as client, waiting("Comparing..."):
+    request = build_request(source, {}, also or []) if also else read_request(source)
+    with open_client(url) as client, show_progress("Comparing..."):
         found: Any = client.compare(request)
-    form = form_of(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    if form is Form.JSON:
+    form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
+    if form is OutputFormat.JSON:
         typer.echo(json_text(found))
         return
-    if form is Form.TABLE:
+    if form is OutputFormat.TABLE:
         typer.echo(found.get("summary") or "")
-    typer.echo(render_rows(compared(found), form))
+    typer.echo(render_rows(comparison_rows(found), form))
 
 
 def inspect(
@@ -195,13 +195,13 @@ def inspect(
 ) -> None:
     """Show a model's counts: parameters, weight size and KV cache size."""
     file = Path(model)
-    named: Any = {"huggingface_config": read(file)} if model.endswith(".json") and file.exists() else model
-    with service(url) as client:
+    named: Any = {"huggingface_config": read_request(file)} if model.endswith(".json") and file.exists() else model
+    with open_client(url) as client:
         found: Any = client.inspect(named)
     if as_json:
         typer.echo(json_text(found))
         return
-    typer.echo(render_rows(counted(found), Form.TABLE))
+    typer.echo(render_rows(count_rows(found), OutputFormat.TABLE))
 
 
 def explain(
@@ -210,7 +210,7 @@ def explain(
     url: Url = None,
 ) -> None:
     """Explain a stored answer: why it recommends an option and why it rejects others."""
-    with service(url) as client:
+    with open_client(url) as client:
         found = client.recommendation(identity)
     typer.echo(found["summary"])
     options = [each for each in found["recommendations"] if each["rank"] == rank]
@@ -218,10 +218,10 @@ def explain(
         raise typer.BadParameter(f"The answer has ranks 1 to {len(found['recommendations'])}.")
     for each in options:
         typer.echo(f"\nRank {rank}")
-        for line in reasons(each):
+        for line in reason_lines(each):
             typer.echo(line)
     typer.echo("\nRejected")
-    for line in turned_down(found, 20):
+    for line in rejection_lines(found, 20):
         typer.echo(line)
 
 
@@ -238,7 +238,7 @@ def export(
     """Export a bill of materials, or the files that start an option."""
     if (form is None) == (target is None):
         raise typer.BadParameter("Set either --format (bill of materials) or --target (files that start the option).")
-    with service(url) as client:
+    with open_client(url) as client:
         if target is not None:
             files = client.deployment(identity, target, rank=rank)["files"]
             folder = out or Path()

@@ -12,8 +12,8 @@ from typing import Any
 
 from lxml import etree
 
-from app.export.lines import SERVICES, Bill, Line
-from app.export.money import plainly
+from app.export.lines import SERVICE_KINDS, Bill, Line
+from app.export.money import format_decimal
 
 VERSION = "1.2.063"
 DOCTYPE = f'<!DOCTYPE cXML SYSTEM "http://xml.cxml.org/schemas/cXML/{VERSION}/cXML.dtd">'
@@ -46,26 +46,26 @@ class Session:
 
 def cxml_bytes(bill: Bill, session: Session | None = None) -> bytes:
     """Basket with the priced lines of a bill; lines without a price are left out. Raises NothingPriced."""
-    session, lines = session or Session(), bill.ordered()
-    root, message = _envelope(session, session.message or bill.reference, session.sent_at or bill.created_at)
-    head = _order(message, session, session.cookie or bill.reference)
-    _money(etree.SubElement(head, "Total"), bill.settlement.currency, bill.subtotal)
+    session, lines = session or Session(), bill.require_priced_lines()
+    root, message = _create_envelope(session, session.message or bill.reference, session.sent_at or bill.created_at)
+    head = _add_order(message, session, session.cookie or bill.reference)
+    _add_money(etree.SubElement(head, "Total"), bill.settlement.currency, bill.subtotal)
     if bill.settlement.tax_name is not None:
         tax = etree.SubElement(head, "Tax")
-        _money(tax, bill.settlement.currency, bill.tax)
-        percent = plainly(bill.settlement.tax_percent)
-        _text(tax, "Description", f"{bill.settlement.tax_name} {percent} %").set(LANGUAGE, "en")
+        _add_money(tax, bill.settlement.currency, bill.tax)
+        percent = format_decimal(bill.settlement.tax_percent)
+        _add_text(tax, "Description", f"{bill.settlement.tax_name} {percent} %").set(LANGUAGE, "en")
     for line in lines:
-        _item(head.getparent(), bill, line)
+        _add_item(head.getparent(), bill, line)
     return document_bytes(root)
 
 
 def unchanged_bytes(session: Session) -> bytes:
     """Message that ends a session without a choice: cXML status 204."""
-    root, message = _envelope(session, session.message or "", session.sent_at or "")
-    _text(message, "Status", "Nothing was chosen.").attrib.update({"code": "204", "text": "No Content", LANGUAGE: "en"})
-    head = _order(message, session, session.cookie or "")
-    _money(etree.SubElement(head, "Total"), "USD", Decimal("0.00"))
+    root, message = _create_envelope(session, session.message or "", session.sent_at or "")
+    _add_text(message, "Status", "Nothing was chosen.").attrib.update({"code": "204", "text": "No Content", LANGUAGE: "en"})
+    head = _add_order(message, session, session.cookie or "")
+    _add_money(etree.SubElement(head, "Total"), "USD", Decimal("0.00"))
     return document_bytes(root)
 
 
@@ -82,61 +82,61 @@ def document_bytes(root: Any) -> bytes:
     return document
 
 
-def _envelope(session: Session, payload: str, sent_at: str) -> tuple[Any, Any]:
+def _create_envelope(session: Session, payload: str, sent_at: str) -> tuple[Any, Any]:
     """Document with its header, and its empty Message element."""
     root = cxml_root(payload, sent_at.replace("Z", "+00:00"))
     header = etree.SubElement(root, "Header")
     for role, party in (("From", session.seller), ("To", session.buyer), ("Sender", session.seller)):
         credential = etree.SubElement(etree.SubElement(header, role), "Credential", domain=party.domain)
-        _text(credential, "Identity", party.identity)
-    _text(header[-1], "UserAgent", "Headroom")
+        _add_text(credential, "Identity", party.identity)
+    _add_text(header[-1], "UserAgent", "Headroom")
     return root, etree.SubElement(root, "Message")
 
 
-def _order(message: Any, session: Session, cookie: str) -> Any:
+def _add_order(message: Any, session: Session, cookie: str) -> Any:
     """Adds an order message and returns its header element."""
     order = etree.SubElement(message, "PunchOutOrderMessage")
-    _text(order, "BuyerCookie", cookie)
+    _add_text(order, "BuyerCookie", cookie)
     allowed = {"operationAllowed": session.operation_allowed, "quoteStatus": "pending"}
     return etree.SubElement(order, "PunchOutOrderMessageHeader", allowed)
 
 
-def _item(order: Any, bill: Bill, line: Line) -> None:
-    kind = "service" if line.kind in SERVICES else "material"
+def _add_item(order: Any, bill: Bill, line: Line) -> None:
+    kind = "service" if line.kind in SERVICE_KINDS else "material"
     item = etree.SubElement(
-        order, "ItemIn", quantity=plainly(line.quantity), lineNumber=str(line.number), itemClassification=kind
+        order, "ItemIn", quantity=format_decimal(line.quantity), lineNumber=str(line.number), itemClassification=kind
     )
     named = etree.SubElement(item, "ItemID")
-    _text(named, "SupplierPartID", line.supplier_part_id or line.sku)
-    _text(named, "SupplierPartAuxiliaryID", f"{bill.reference}-{line.number}")
+    _add_text(named, "SupplierPartID", line.supplier_part_id or line.sku)
+    _add_text(named, "SupplierPartAuxiliaryID", f"{bill.reference}-{line.number}")
     detail = etree.SubElement(item, "ItemDetail")
-    _money(etree.SubElement(detail, "UnitPrice"), bill.settlement.currency, line.unit_price or Decimal(0))
-    described = _text(detail, "Description", line.description)
+    _add_money(etree.SubElement(detail, "UnitPrice"), bill.settlement.currency, line.unit_price or Decimal(0))
+    described = _add_text(detail, "Description", line.description)
     described.set(LANGUAGE, "en")
-    _text(detail, "UnitOfMeasure", line.unit.value)
+    _add_text(detail, "UnitOfMeasure", line.unit.value)
     codes = {domain: line.codes[name] for name, domain in DOMAINS.items() if name in line.codes}
     for domain, code in (codes or {"Headroom": line.goods}).items():
-        _text(detail, "Classification", code).set("domain", domain)
+        _add_text(detail, "Classification", code).set("domain", domain)
     if line.part_number is not None:
-        _text(detail, "ManufacturerPartID", line.part_number)
+        _add_text(detail, "ManufacturerPartID", line.part_number)
     if line.manufacturer is not None:
-        _text(detail, "ManufacturerName", line.manufacturer)
-    for name, value in _further(bill, line).items():
-        _text(detail, "Extrinsic", value).set("name", name)
+        _add_text(detail, "ManufacturerName", line.manufacturer)
+    for name, value in _line_extrinsics(bill, line).items():
+        _add_text(detail, "Extrinsic", value).set("name", name)
 
 
-def _further(bill: Bill, line: Line) -> dict[str, str]:
+def _line_extrinsics(bill: Bill, line: Line) -> dict[str, str]:
     """Extrinsics of a line: facts for which cXML has no element."""
-    price, own = line.price, {EXTRINSICS[name]: text for name, text in bill.own_words.items()}
+    price, own = line.price, {EXTRINSICS[name]: text for name, text in bill.filing_values.items()}
     facts = {} if price is None else {"PriceKind": price.kind, "PriceSource": price.source, "PriceDate": price.observed}
-    return facts | ({} if line.term_months is None else {"TermMonths": plainly(line.term_months)}) | own
+    return facts | ({} if line.term_months is None else {"TermMonths": format_decimal(line.term_months)}) | own
 
 
-def _money(parent: Any, currency: str, amount: Decimal) -> None:
-    _text(parent, "Money", f"{amount:f}").set("currency", currency)
+def _add_money(parent: Any, currency: str, amount: Decimal) -> None:
+    _add_text(parent, "Money", f"{amount:f}").set("currency", currency)
 
 
-def _text(parent: Any, name: str, text: str) -> Any:
+def _add_text(parent: Any, name: str, text: str) -> Any:
     child = etree.SubElement(parent, name)
     child.text = text
     return child

@@ -10,14 +10,14 @@ from typing import Any
 
 import orjson
 
-from app.export.table import guarded
+from app.export.table import guard_formula
 
 Row = Mapping[str, Any]
 # Columns of a ranking that a narrow table keeps, the most decisive first.
-DECIDING = ("hardware", "rank", "usd_per_hour", "usd_total", "ttft_p95_ms", "days", "from", "tpot_p95_ms", "runs")
+COLUMN_PRIORITY = ("hardware", "rank", "usd_per_hour", "usd_total", "ttft_p95_ms", "days", "from", "tpot_p95_ms", "runs")
 
 
-class Form(StrEnum):
+class OutputFormat(StrEnum):
     """Output format of an answer."""
 
     TABLE = "table"
@@ -26,34 +26,34 @@ class Form(StrEnum):
     MARKDOWN = "markdown"
 
 
-def form_of(*, as_json: bool, as_csv: bool, as_markdown: bool) -> Form:
+def select_format(*, as_json: bool, as_csv: bool, as_markdown: bool) -> OutputFormat:
     """Output format that the command-line flags select."""
-    return Form.JSON if as_json else Form.CSV if as_csv else Form.MARKDOWN if as_markdown else Form.TABLE
+    return OutputFormat.JSON if as_json else OutputFormat.CSV if as_csv else OutputFormat.MARKDOWN if as_markdown else OutputFormat.TABLE
 
 
-def render_rows(rows: Sequence[Row], form: Form) -> str:
+def render_rows(rows: Sequence[Row], form: OutputFormat) -> str:
     """Rows of the same keys in an output format; tables align numbers to the right."""
-    if form is Form.JSON:
+    if form is OutputFormat.JSON:
         return json_text(list(rows))
     names = list(rows[0]) if rows else []
-    if form is Form.CSV:
-        return as_csv(names, rows)
-    cells = [[in_column(name, row.get(name)) for name in names] for row in rows]
+    if form is OutputFormat.CSV:
+        return render_csv(names, rows)
+    cells = [[table_cell(name, row.get(name)) for name in names] for row in rows]
     right = [all(isinstance(row.get(name), int | float | None) for row in rows) for name in names]
     widths = [max(len(name), *(len(line[at]) for line in cells)) for at, name in enumerate(names)]
-    edge = "| " if form is Form.MARKDOWN else ""
-    between = " | " if form is Form.MARKDOWN else "  "
+    edge = "| " if form is OutputFormat.MARKDOWN else ""
+    between = " | " if form is OutputFormat.MARKDOWN else "  "
 
-    def line(values: Sequence[str]) -> str:
+    def render_line(values: Sequence[str]) -> str:
         parts = [v.rjust(w) if r else v.ljust(w) for v, w, r in zip(values, widths, right, strict=True)]
         return f"{edge}{between.join(parts)}{edge[::-1]}".rstrip()
 
     rule = [f"{'-' * (w - 1)}:" if r else "-" * w for w, r in zip(widths, right, strict=True)]
-    head = [line(names), line(rule)] if form is Form.MARKDOWN else [line(names)]
-    return "\n".join([*head, *(line(each) for each in cells)])
+    head = [render_line(names), render_line(rule)] if form is OutputFormat.MARKDOWN else [render_line(names)]
+    return "\n".join([*head, *(render_line(each) for each in cells)])
 
 
-def fitting(rows: Sequence[Row], width: int) -> list[Row]:
+def fit_columns(rows: Sequence[Row], width: int) -> list[Row]:
     """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns.
 
     Check:
@@ -61,37 +61,37 @@ def fitting(rows: Sequence[Row], width: int) -> list[Row]:
         [{'hardware': '1 x nvidia-l4', 'usd_per_hour': 0.8}]
     """
     remaining, chosen = width, set[str]()
-    for name in sorted(rows[0], key=lambda name: DECIDING.index(name) if name in DECIDING else len(DECIDING)):
-        cells = [shown(row.get(name)) for row in rows]
+    for name in sorted(rows[0], key=lambda name: COLUMN_PRIORITY.index(name) if name in COLUMN_PRIORITY else len(COLUMN_PRIORITY)):
+        cells = [format_value(row.get(name)) for row in rows]
         needed = max(map(len, (name, *cells))) + 2
-        if any(cells) and (needed <= remaining or name in DECIDING[:2]):
+        if any(cells) and (needed <= remaining or name in COLUMN_PRIORITY[:2]):
             remaining -= needed
             chosen.add(name)
     return [{name: value for name, value in row.items() if name in chosen} for row in rows]
 
 
-def as_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
+def render_csv(names: Sequence[str], rows: Sequence[Row]) -> str:
     """CSV (RFC 4180) that is safe to open in a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(names)
-    writer.writerows([cell(row.get(name)) for name in names] for row in rows)
+    writer.writerows([csv_cell(row.get(name)) for name in names] for row in rows)
     return out.getvalue().rstrip("\n")
 
 
-def cell(value: Any) -> str:
+def csv_cell(value: Any) -> str:
     """A CSV cell: numbers as they are, text guarded against formulas."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return repr(value)
-    return guarded(shown(value))
+    return guard_formula(format_value(value))
 
 
-def in_column(name: str, value: Any) -> str:
+def table_cell(name: str, value: Any) -> str:
     """A table cell; years have no thousands separator."""
-    return str(value) if name.endswith("_year") and value is not None else shown(value)
+    return str(value) if name.endswith("_year") and value is not None else format_value(value)
 
 
-def shown(value: Any) -> str:
+def format_value(value: Any) -> str:
     """A value as text.
 
     Floats have four significant digits, or no decimals from 1,000 up; lists are separated by commas.
@@ -105,7 +105,7 @@ def shown(value: Any) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, list):
-        return ", ".join(shown(each) for each in value)
+        return ", ".join(format_value(each) for each in value)
     return str(value)
 
 

@@ -9,14 +9,14 @@ from decimal import Decimal
 from enum import StrEnum
 
 from app.errors import Unanswerable
-from app.export.money import CENT, Settlement, rounded
+from app.export.money import CENT, Settlement, round_half_up
 
-SHORT = 40  # characters of a description that every procurement tool accepts
-SHORT_REFERENCE = 35  # characters of a quote reference that every procurement tool accepts
-OWN_WORDS = ("label", "reference", "cost_centre")  # request fields that the buyer files an answer under
+SHORT_TEXT_LENGTH = 40  # characters of a description that every procurement tool accepts
+REFERENCE_LENGTH = 35  # characters of a quote reference that every procurement tool accepts
+FILING_FIELDS = ("label", "reference", "cost_centre")  # request fields that the buyer files an answer under
 FILING_LABELS = {"label": "Label", "reference": "Reference", "cost_centre": "Cost center"}  # their display names
 # Kinds of lines that are services, not goods.
-SERVICES = ("cloud", "hosting", "power", "support", "installation", "licence")
+SERVICE_KINDS = ("cloud", "hosting", "power", "support", "installation", "licence")
 
 
 class Unit(StrEnum):
@@ -69,17 +69,17 @@ class Line:
     @property
     def total(self) -> Decimal | None:
         """Quantity times unit price, to the cent; None if the line has no price."""
-        return None if self.unit_price is None else rounded(self.quantity * self.unit_price, CENT)
+        return None if self.unit_price is None else round_half_up(self.quantity * self.unit_price, CENT)
 
     @property
-    def paid(self) -> str:
+    def payment_timing(self) -> str:
         """When the line is paid: "once" or "over_term"."""
         return "once" if self.once else "over_term"
 
     @property
-    def short(self) -> str:
+    def short_description(self) -> str:
         """Description truncated to the length that every procurement tool accepts."""
-        return self.description[:SHORT].rstrip()
+        return self.description[:SHORT_TEXT_LENGTH].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,29 +94,29 @@ class Bill:
     snapshot: str  # id of the catalog snapshot that the answer used
     settlement: Settlement
     lines: tuple[Line, ...]
-    own_words: Mapping[str, str] = field(default_factory=dict)  # label, reference and cost_centre of the request
+    filing_values: Mapping[str, str] = field(default_factory=dict)  # label, reference and cost_centre of the request
 
     @property
     def reference(self) -> str:
         """Quote reference of the option, at most 35 characters, which every procurement tool accepts."""
-        return f"{self.answer}-{self.rank}"[:SHORT_REFERENCE]
+        return f"{self.answer}-{self.rank}"[:REFERENCE_LENGTH]
 
     @property
-    def priced(self) -> tuple[Line, ...]:
+    def priced_lines(self) -> tuple[Line, ...]:
         """Lines that have a price."""
         return tuple(line for line in self.lines if line.unit_price is not None)
 
     @property
     def once(self) -> Decimal:
-        return summed(line for line in self.lines if line.once)
+        return sum_totals(line for line in self.lines if line.once)
 
     @property
     def over_term(self) -> Decimal:
-        return summed(line for line in self.lines if not line.once)
+        return sum_totals(line for line in self.lines if not line.once)
 
     @property
     def subtotal(self) -> Decimal:
-        return summed(self.lines)
+        return sum_totals(self.lines)
 
     @property
     def tax(self) -> Decimal:
@@ -126,11 +126,11 @@ class Bill:
     def total(self) -> Decimal:
         return self.subtotal + self.tax
 
-    def ordered(self) -> tuple[Line, ...]:
+    def require_priced_lines(self) -> tuple[Line, ...]:
         """Lines for formats that accept only priced lines. Raises NothingPriced if there are none."""
-        if not self.priced:
+        if not self.priced_lines:
             raise NothingPriced("No line of this option has a price, so nothing can be ordered. Request a quote.")
-        return self.priced
+        return self.priced_lines
 
 
 class NothingPriced(Unanswerable):
@@ -139,12 +139,12 @@ class NothingPriced(Unanswerable):
     code = "nothing-priced"
 
 
-def summed(lines: Iterable[Line]) -> Decimal:
+def sum_totals(lines: Iterable[Line]) -> Decimal:
     """Sum of the line totals; lines without a price are skipped."""
     return sum((line.total for line in lines if line.total is not None), Decimal("0.00"))
 
 
-def plain(text: str) -> str:
+def clean_text(text: str) -> str:
     """Text in one line without control characters, which every format can carry.
 
     Check:

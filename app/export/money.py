@@ -7,26 +7,26 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Decimal
 
 CENT = Decimal("0.01")
-FINE = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
+PRICE_STEP = Decimal("0.0001")  # step of prices per hour, kW, GiB and Gbit/s
 THOUSANDTH = Decimal("0.001")
 
 
-def decimal(value: float, step: Decimal) -> Decimal:
+def to_decimal(value: float, step: Decimal) -> Decimal:
     """A figure of an answer as a decimal, rounded half up to a step.
 
     Check:
         >>> decimal(2.675, CENT)
         Decimal('2.68')
     """
-    return rounded(Decimal(repr(value)), step)
+    return round_half_up(Decimal(repr(value)), step)
 
 
-def rounded(value: Decimal, step: Decimal) -> Decimal:
+def round_half_up(value: Decimal, step: Decimal) -> Decimal:
     """An amount rounded half up to a step."""
     return value.quantize(step, rounding=ROUND_HALF_UP)
 
 
-def plainly(value: Decimal) -> str:
+def format_decimal(value: Decimal) -> str:
     """A number without an exponent and without trailing zeros.
 
     Check:
@@ -49,4 +49,4 @@ class Settlement:
 
     def tax(self, amount: Decimal) -> Decimal:
         """Tax on an amount, to the cent."""
-        return rounded(amount * self.tax_percent / 100, CENT)
+        return round_half_up(amount * self.tax_percent / 100, CENT)

@@ -10,8 +10,8 @@ from decimal import Decimal
 from urllib.parse import urlencode
 
 from app.errors import Unanswerable
-from app.export.lines import SERVICES, Bill, Line
-from app.export.money import THOUSANDTH, rounded
+from app.export.lines import SERVICE_KINDS, Bill, Line
+from app.export.money import THOUSANDTH, round_half_up
 
 LENGTHS = {
     "DESCRIPTION": 40,
@@ -31,7 +31,7 @@ LENGTHS = {
     "EXT_CATEGORY_ID": 60,
 }
 # Fields that may be truncated: LONGTEXT carries the full description.
-CUT = ("DESCRIPTION", "VENDORMAT", "MANUFACTMAT", "EXT_PRODUCT_ID")
+TRUNCATED_FIELDS = ("DESCRIPTION", "VENDORMAT", "MANUFACTMAT", "EXT_PRODUCT_ID")
 PRICE_UNITS = (1, 10, 100, 1000)
 
 
@@ -48,13 +48,13 @@ def price_and_unit(price: Decimal) -> tuple[Decimal, int]:
         >>> price_and_unit(Decimal("3.4568")), price_and_unit(Decimal("370000.00"))
         ((Decimal('34.568'), 10), (Decimal('370000.000'), 1))
     """
-    unit = next((u for u in PRICE_UNITS if price * u == rounded(price * u, THOUSANDTH)), PRICE_UNITS[-1])
-    return rounded(price * unit, THOUSANDTH), unit
+    unit = next((u for u in PRICE_UNITS if price * u == round_half_up(price * u, THOUSANDTH)), PRICE_UNITS[-1])
+    return round_half_up(price * unit, THOUSANDTH), unit
 
 
 def oci_fields(bill: Bill) -> list[tuple[str, str]]:
     """Names and values of the fields of all priced lines, numbered from 1. Raises NothingPriced and TooLarge."""
-    return [field for place, line in enumerate(bill.ordered(), start=1) for field in _fields(bill, line, place)]
+    return [field for place, line in enumerate(bill.require_priced_lines(), start=1) for field in _line_fields(bill, line, place)]
 
 
 def oci_bytes(bill: Bill) -> bytes:
@@ -62,12 +62,12 @@ def oci_bytes(bill: Bill) -> bytes:
     return urlencode(oci_fields(bill)).encode("ascii")
 
 
-def _fields(bill: Bill, line: Line, place: int) -> list[tuple[str, str]]:
+def _line_fields(bill: Bill, line: Line, place: int) -> list[tuple[str, str]]:
     price, per = price_and_unit(line.unit_price or Decimal(0))
     category = line.codes.get("unspsc")
     values: dict[str, str | None] = {
-        "DESCRIPTION": line.short,
-        "QUANTITY": f"{rounded(line.quantity, THOUSANDTH):f}",
+        "DESCRIPTION": line.short_description,
+        "QUANTITY": f"{round_half_up(line.quantity, THOUSANDTH):f}",
         "UNIT": line.unit.value,
         "PRICE": f"{price:f}",
         "PRICEUNIT": str(per),
@@ -75,21 +75,21 @@ def _fields(bill: Bill, line: Line, place: int) -> list[tuple[str, str]]:
         "VENDORMAT": line.supplier_part_id or line.sku,
         "MANUFACTMAT": line.part_number,
         "MATGROUP": category,
-        "SERVICE": "X" if line.kind in SERVICES else None,
+        "SERVICE": "X" if line.kind in SERVICE_KINDS else None,
         "EXT_QUOTE_ID": bill.reference,
         "EXT_QUOTE_ITEM": str(line.number),
         "EXT_PRODUCT_ID": line.sku,
         "EXT_SCHEMA_TYPE": None if category is None else "UNSPSC",
         "EXT_CATEGORY_ID": category,
     }
-    fields = [(f"NEW_ITEM-{name}[{place}]", _fitting(name, text)) for name, text in values.items() if text is not None]
+    fields = [(f"NEW_ITEM-{name}[{place}]", _fit_length(name, text)) for name, text in values.items() if text is not None]
     return [*fields, (f"NEW_ITEM-LONGTEXT_{place}:132[]", line.description)]
 
 
-def _fitting(name: str, text: str) -> str:
+def _fit_length(name: str, text: str) -> str:
     """A value within the length of its field: text is truncated, figures raise TooLarge."""
     if len(text) <= LENGTHS[name]:
         return text
-    if name in CUT:
+    if name in TRUNCATED_FIELDS:
         return text[: LENGTHS[name]]
     raise TooLarge(f"{text} does not fit in the OCI field {name} ({LENGTHS[name]} characters). Choose another format.")

@@ -8,7 +8,7 @@ from typing import Any
 Json = Mapping[str, Any]
 
 
-def hardware(deployment: Json) -> str:
+def describe_hardware(deployment: Json) -> str:
     """Accelerators of a deployment with their count.
 
     Check:
@@ -17,20 +17,20 @@ def hardware(deployment: Json) -> str:
     """
     pools = deployment.get("pools")
     if pools:
-        return " + ".join(f"{hardware(pool)} ({name})" for name, pool in pools.items())
+        return " + ".join(f"{describe_hardware(pool)} ({name})" for name, pool in pools.items())
     return f"{deployment.get('total_accelerators')} x {deployment['accelerator']}"
 
 
-def seller(deployment: Json) -> str | None:
+def describe_seller(deployment: Json) -> str | None:
     """Provider and pricing model of a deployment; None if it has no offer."""
     offer = deployment.get("offer")
     if not offer:
         pools = deployment.get("pools") or {}
-        return " + ".join(dict.fromkeys(s for pool in pools.values() if (s := seller(pool)))) or None
+        return " + ".join(dict.fromkeys(s for pool in pools.values() if (s := describe_seller(pool)))) or None
     return " ".join(str(offer[name]) for name in ("provider", "pricing_model") if offer.get(name))
 
 
-def layout(deployment: Json) -> str | None:
+def describe_layout(deployment: Json) -> str | None:
     """Layout of a deployment: its replicas, or the parallel degrees of a run."""
     if deployment.get("pools"):
         return "two pools"
@@ -41,22 +41,22 @@ def layout(deployment: Json) -> str | None:
     return " ".join([*([f"{replicas}{spare} replicas"] if replicas else []), *parts]) or None
 
 
-def software(deployment: Json) -> str | None:
+def describe_software(deployment: Json) -> str | None:
     """Engine or framework, with the weight format or the precision of the run."""
     pool = deployment["pools"]["decode"] if deployment.get("pools") else deployment
     parts = (pool.get(name) for name in ("engine", "framework", "weight_format", "precision"))
     return " ".join(str(part) for part in parts if part) or None
 
 
-def judged(answer: Json) -> dict[str, Any]:
+def deployment_row(answer: Json) -> dict[str, Any]:
     """Row of one estimated deployment."""
     deployment, cost, speed = answer["deployment"], answer.get("cost") or {}, answer.get("performance") or {}
     price = "usd_total" if cost.get("usd_total") is not None else "usd_per_hour"
     row: dict[str, Any] = {
-        "hardware": hardware(deployment),
-        "from": seller(deployment),
-        "layout": layout(deployment),
-        "runs": software(deployment),
+        "hardware": describe_hardware(deployment),
+        "from": describe_seller(deployment),
+        "layout": describe_layout(deployment),
+        "runs": describe_software(deployment),
         price: cost.get(price),
     }
     for name in ("ttft_ms", "tpot_ms", "e2e_ms"):
@@ -69,14 +69,14 @@ def judged(answer: Json) -> dict[str, Any]:
     return row
 
 
-def ranked(answer: Json) -> list[dict[str, Any]]:
+def ranking_rows(answer: Json) -> list[dict[str, Any]]:
     """Rows of the recommendations, all with the same columns."""
-    rows = [{"rank": each["rank"], **judged(each)} for each in answer["recommendations"]]
+    rows = [{"rank": each["rank"], **deployment_row(each)} for each in answer["recommendations"]]
     names = list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name) for name in names} for row in rows]
 
 
-def compared(answer: Json) -> list[dict[str, Any]]:
+def comparison_rows(answer: Json) -> list[dict[str, Any]]:
     """Rows of a comparison: one figure per row, one option per column."""
     names = [each["name"] for each in answer["options"]]
     return [
@@ -85,7 +85,7 @@ def compared(answer: Json) -> list[dict[str, Any]]:
     ]
 
 
-def counted(answer: Json) -> list[dict[str, Any]]:
+def count_rows(answer: Json) -> list[dict[str, Any]]:
     """Rows of the plain counts of a model.
 
     Check:
@@ -96,13 +96,13 @@ def counted(answer: Json) -> list[dict[str, Any]]:
     return [{"": name, "value": value} for name, value in plain.items()]
 
 
-def reasons(each: Json) -> Iterator[str]:
+def reason_lines(each: Json) -> Iterator[str]:
     """Explanations of one option, as list items."""
     for reason in each.get("explanation", ()):
         yield f"- {reason['text']}"
 
 
-def turned_down(answer: Json, most: int) -> Iterator[str]:
+def rejection_lines(answer: Json, most: int) -> Iterator[str]:
     """Rejected accelerators with the reason, as list items.
 
     Parameters:
@@ -112,6 +112,6 @@ def turned_down(answer: Json, most: int) -> Iterator[str]:
         yield f"- {each['accelerator']}: {each['text']}"
 
 
-def plain(items: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:
+def select_columns(items: list[dict[str, Any]], columns: tuple[str, ...]) -> list[dict[str, Any]]:
     """Rows reduced to the given columns."""
     return [{name: item.get(name) for name in columns} for item in items]

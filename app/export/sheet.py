@@ -12,12 +12,12 @@ from typing import Any
 import xlsxwriter
 
 from app.export.lines import FILING_LABELS, Bill
-from app.export.table import COLUMNS, NUMBERS, row_of
+from app.export.table import COLUMNS, NUMBERS, line_cells
 
 LINES, TOTALS = "Bill of materials", "Totals"
 RATE, TAX = f"{TOTALS}!$B$8", f"{TOTALS}!$B$4"
-WIDE = {"description": 60, "price_source": 40, "short_description": 34, "sku": 26, "quote_reference": 34, "notes": 30}
-SAFE = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+COLUMN_WIDTHS = {"description": 60, "price_source": 40, "short_description": 34, "sku": 26, "quote_reference": 34, "notes": 30}
+WORKBOOK_OPTIONS = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
 USD_COLUMN = "unit_usd"
 SHEET_COLUMNS = tuple(
     name for column in COLUMNS for name in ((USD_COLUMN, column) if column == "unit_price" else (column,))
@@ -27,23 +27,23 @@ SHEET_COLUMNS = tuple(
 def xlsx_bytes(bill: Bill) -> bytes:
     """Workbook with two sheets: the lines and the totals. The same bill gives the same bytes."""
     out = io.BytesIO()
-    book = xlsxwriter.Workbook(out, SAFE)
+    book = xlsxwriter.Workbook(out, WORKBOOK_OPTIONS)
     made = datetime.fromisoformat(bill.created_at).replace(tzinfo=None)
     book.set_properties({"title": f"Bill of materials {bill.reference}", "created": made})
     bold = book.add_format({"bold": True})
     lines, totals = book.add_worksheet(LINES), book.add_worksheet(TOTALS)
     for place, name in enumerate(SHEET_COLUMNS):
         lines.write_string(0, place, name, bold)
-        lines.set_column(place, place, WIDE.get(name, 14))
+        lines.set_column(place, place, COLUMN_WIDTHS.get(name, 14))
     lines.freeze_panes(1, 0)
     for row, line in enumerate(bill.lines, start=1):
-        _write_line(lines, row, {**row_of(bill, line), USD_COLUMN: line.usd})
+        _write_line(lines, row, {**line_cells(bill, line), USD_COLUMN: line.usd})
     _write_totals(totals, bill)
     book.close()
     return out.getvalue()
 
 
-def letter(column: str) -> str:
+def column_letters(column: str) -> str:
     """Letters of a column in formulas."""
     place = SHEET_COLUMNS.index(column)
     return (chr(64 + place // 26) if place >= 26 else "") + chr(65 + place % 26)
@@ -51,7 +51,7 @@ def letter(column: str) -> str:
 
 def _write_line(sheet: Any, row: int, cells: dict[str, Any]) -> None:
     """Writes one row: numbers as numbers, text as text, unit price and line total as formulas."""
-    of = {name: f"{letter(name)}{row + 1}" for name in ("quantity", USD_COLUMN, "unit_price")}
+    of = {name: f"{column_letters(name)}{row + 1}" for name in ("quantity", USD_COLUMN, "unit_price")}
     price = cells["unit_price"]
     for place, name in enumerate(SHEET_COLUMNS):
         value = cells.get(name)
@@ -71,7 +71,7 @@ def _write_line(sheet: Any, row: int, cells: dict[str, Any]) -> None:
 def _write_totals(sheet: Any, bill: Bill) -> None:
     """Writes the amounts paid once and over the term, the tax and the total, then the sources of the figures."""
     settled = bill.settlement
-    paid, total = (f"'{LINES}'!${letter(name)}:${letter(name)}" for name in ("paid", "line_total"))
+    paid, total = (f"'{LINES}'!${column_letters(name)}:${column_letters(name)}" for name in ("paid", "line_total"))
     sheet.set_column(0, 0, 34)
     sheet.set_column(1, 1, 44)
     rows: tuple[tuple[str, str | None, Any], ...] = (
@@ -88,8 +88,8 @@ def _write_totals(sheet: Any, bill: Bill) -> None:
         ("Recommendation", None, bill.answer),
         ("Catalog snapshot", None, bill.snapshot),
         ("Price ages as of", None, bill.as_of.isoformat()),
-        ("Lines without a price", None, len(bill.lines) - len(bill.priced)),
-        *((FILING_LABELS[name], None, text) for name, text in bill.own_words.items()),
+        ("Lines without a price", None, len(bill.lines) - len(bill.priced_lines)),
+        *((FILING_LABELS[name], None, text) for name, text in bill.filing_values.items()),
     )
     for row, (name, formula, value) in enumerate(rows):
         sheet.write_string(row, 0, name)

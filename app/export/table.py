@@ -6,8 +6,8 @@ import csv
 import io
 from decimal import Decimal
 
-from app.export.lines import OWN_WORDS, Bill, Line
-from app.export.money import plainly
+from app.export.lines import FILING_FIELDS, Bill, Line
+from app.export.money import format_decimal
 
 COLUMNS = (
     "line_no",
@@ -38,17 +38,17 @@ COLUMNS = (
     "hs_code",
     "quote_reference",
     "snapshot",
-    *OWN_WORDS,
+    *FILING_FIELDS,
     "notes",
 )
 NUMBERS = frozenset(("line_no", "option", "quantity", "unit_price", "line_total", "term_months", "price_age_days"))
 # Characters that start a formula in spreadsheets, with or without spaces before them.
-BEGINS_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 Cell = str | int | Decimal | None
 
 
-def row_of(bill: Bill, line: Line) -> dict[str, Cell]:
+def line_cells(bill: Bill, line: Line) -> dict[str, Cell]:
     """Cells of a line by column."""
     price = line.price
     return {
@@ -60,14 +60,14 @@ def row_of(bill: Bill, line: Line) -> dict[str, Cell]:
         "supplier_part_id": line.supplier_part_id,
         "manufacturer": line.manufacturer,
         "manufacturer_part_number": line.part_number,
-        "short_description": line.short,
+        "short_description": line.short_description,
         "description": line.description,
         "quantity": line.quantity,
         "unit": line.unit.value,
         "unit_price": line.unit_price,
         "currency": bill.settlement.currency,
         "line_total": line.total,
-        "paid": line.paid,
+        "paid": line.payment_timing,
         "term_months": line.term_months,
         **({} if price is None else {"price_kind": price.kind, "price_source": price.source}),
         **({} if price is None else {"price_observed": price.observed, "price_confidence": price.confidence}),
@@ -75,19 +75,19 @@ def row_of(bill: Bill, line: Line) -> dict[str, Cell]:
         **line.codes,
         "quote_reference": bill.reference,
         "snapshot": bill.snapshot,
-        **bill.own_words,
+        **bill.filing_values,
         "notes": line.notes,
     }
 
 
-def guarded(text: str) -> str:
+def guard_formula(text: str) -> str:
     """Text that spreadsheets do not execute as a formula.
 
     Check:
         >>> guarded("=1+1"), guarded("H100")
         ("'=1+1", 'H100')
     """
-    return f"'{text}" if text.lstrip(" ").startswith(BEGINS_FORMULAS) else text
+    return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text
 
 
 def csv_bytes(bill: Bill) -> bytes:
@@ -96,12 +96,12 @@ def csv_bytes(bill: Bill) -> bytes:
     writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(COLUMNS)
     for line in bill.lines:
-        cells = row_of(bill, line)
-        writer.writerow([_text(cells.get(column)) for column in COLUMNS])
+        cells = line_cells(bill, line)
+        writer.writerow([_cell_text(cells.get(column)) for column in COLUMNS])
     return out.getvalue().encode("utf-8")
 
 
-def _text(cell: Cell) -> str:
+def _cell_text(cell: Cell) -> str:
     if cell is None:
         return ""
-    return guarded(cell) if isinstance(cell, str) else plainly(Decimal(cell))
+    return guard_formula(cell) if isinstance(cell, str) else format_decimal(Decimal(cell))

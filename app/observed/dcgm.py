@@ -12,95 +12,95 @@ import math
 from collections.abc import Iterator
 
 from app.observed.exposition import Sample
-from app.observed.figures import Figure, Reading, Runs
+from app.observed.figures import Figure, Reading, RunContext
 from app.observed.series import Metric, Series
 from app.sizing.units import MIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 PREFIX = "DCGM_"
 # (quantity, metrics that report it with their unit; the first metric found is used)
-MEANS = (
+MEAN_GAUGES = (
     ("utilization", (("DCGM_FI_PROF_GR_ENGINE_ACTIVE", 1.0), ("DCGM_FI_DEV_GPU_UTIL", 0.01))),
     ("temperature_c", (("DCGM_FI_DEV_GPU_TEMP", 1.0),)),
     ("power_w", (("DCGM_FI_DEV_POWER_USAGE", 1.0),)),
     ("power_limit_w", (("DCGM_FI_DEV_ENFORCED_POWER_LIMIT", 1.0), ("DCGM_FI_DEV_POWER_MGMT_LIMIT", 1.0))),
 )
 MEMORY = "DCGM_FI_DEV_FB_USED"
-LANES, MOST_LANES = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
-CLOCK, MOST_CLOCK, XID = "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"
+LANES, MAX_LANES = "DCGM_FI_DEV_PCIE_LINK_WIDTH", "DCGM_FI_DEV_PCIE_MAX_LINK_WIDTH"
+CLOCK, MAX_CLOCK, XID = "DCGM_FI_DEV_SM_CLOCK", "DCGM_FI_DEV_MAX_SM_CLOCK", "DCGM_FI_DEV_XID_ERRORS"
 ERRORS = (
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
     "DCGM_EXP_XID_ERRORS_COUNT",
 )
-KNOWN = {n for _, names in MEANS for n, _ in names} | {MEMORY, LANES, MOST_LANES, CLOCK, MOST_CLOCK, XID, *ERRORS}
+KNOWN_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {MEMORY, LANES, MAX_LANES, CLOCK, MAX_CLOCK, XID, *ERRORS}
 
 
-def devices(series: Series, runs: Runs) -> Reading:
+def read_devices(series: Series, runs: RunContext) -> Reading:
     """Accelerator figures for which the scrapes contain metrics."""
-    figures = [*_means(series), *_clocks(series), *_errors(series)]
-    return Reading(tuple(figures), notes=tuple(_notes(series, runs)))
+    figures = [*_mean_figures(series), *_clock_figures(series), *_error_figures(series)]
+    return Reading(tuple(figures), notes=tuple(_device_notes(series, runs)))
 
 
-def of_each(series: Series, name: str) -> dict[str, float]:
+def mean_per_accelerator(series: Series, name: str) -> dict[str, float]:
     """Mean of a gauge over the scrapes, per accelerator."""
     values: dict[str, list[float]] = {}
     for named in series.gauges:
         for sample, value in named.get(name, ()):
-            values.setdefault(_accelerator(sample), []).append(value)
+            values.setdefault(_accelerator_id(sample), []).append(value)
     return {which: math.fsum(seen) / len(seen) for which, seen in values.items()}
 
 
-def _accelerator(sample: Sample) -> str:
+def _accelerator_id(sample: Sample) -> str:
     labels = dict(sample.labels)
     card = labels.get("UUID") or "/".join((*sample.source, labels.get("Hostname", ""), labels.get("gpu", "")))
     return f"{card}/{labels.get('GPU_I_ID', '')}"
 
 
-def _means(series: Series) -> Iterator[Figure]:
-    for quantity, names in MEANS:
-        found = next(((n, unit, seen) for n, unit in names if (seen := of_each(series, n))), None)
+def _mean_figures(series: Series) -> Iterator[Figure]:
+    for quantity, names in MEAN_GAUGES:
+        found = next(((n, unit, seen) for n, unit in names if (seen := mean_per_accelerator(series, n))), None)
         if found is None:
             continue
         name, unit, seen = found
         mean = math.fsum(seen.values()) / len(seen) * unit
         if mean > 0 if quantity != "utilization" else 0 <= mean <= 1:
             yield Figure("devices", quantity, mean, name)
-    memory = of_each(series, MEMORY)
+    memory = mean_per_accelerator(series, MEMORY)
     if memory:
         yield Figure("devices", "memory_used_bytes", max(memory.values()) * MIB, MEMORY)
 
 
-def _clocks(series: Series) -> Iterator[Figure]:
-    now, most = of_each(series, CLOCK), of_each(series, MOST_CLOCK)
+def _clock_figures(series: Series) -> Iterator[Figure]:
+    now, most = mean_per_accelerator(series, CLOCK), mean_per_accelerator(series, MAX_CLOCK)
     shares = [now[which] / most[which] for which in now if most.get(which)]
     if shares:
-        yield Figure("devices", "clock_share", math.fsum(shares) / len(shares), f"{CLOCK} / {MOST_CLOCK}")
+        yield Figure("devices", "clock_share", math.fsum(shares) / len(shares), f"{CLOCK} / {MAX_CLOCK}")
     if len(now) > 1 and min(now.values()) > 0:
         yield Figure("devices", "slowest_clock_share", min(now.values()) * len(now) / math.fsum(now.values()), CLOCK)
-    lanes, most_lanes = of_each(series, LANES), of_each(series, MOST_LANES)
+    lanes, most_lanes = mean_per_accelerator(series, LANES), mean_per_accelerator(series, MAX_LANES)
     widths = [lanes[which] / most_lanes[which] for which in lanes if most_lanes.get(which)]
     if widths:
-        yield Figure("devices", "link_width_share", min(widths), f"{LANES} / {MOST_LANES}")
+        yield Figure("devices", "link_width_share", min(widths), f"{LANES} / {MAX_LANES}")
 
 
-def _errors(series: Series) -> Iterator[Figure]:
+def _error_figures(series: Series) -> Iterator[Figure]:
     window = series.window_s
     if len(series.moments) < 2 or not window or window < SECONDS_PER_HOUR:
         return
-    counted = {name: math.fsum(found.values()) for name in ERRORS if (found := series.increase(Metric(name)))}
+    counted = {name: math.fsum(found.values()) for name in ERRORS if (found := series.counter_increase(Metric(name)))}
     if counted:
         often = math.fsum(counted.values()) * SECONDS_PER_DAY / window
         yield Figure("devices", "errors_per_day", often, " + ".join(counted))
 
 
-def _notes(series: Series, runs: Runs) -> Iterator[str]:
-    now = of_each(series, CLOCK)
-    if now and not of_each(series, MOST_CLOCK):
+def _device_notes(series: Series, runs: RunContext) -> Iterator[str]:
+    now = mean_per_accelerator(series, CLOCK)
+    if now and not mean_per_accelerator(series, MAX_CLOCK):
         mean = math.fsum(now.values()) / len(now)
         yield f"The mean clock is {mean:.0f} MHz. Set clock_share (clock over rated clock) to have it diagnosed."
-    failing = sorted({f"{value:.0f}" for value in of_each(series, XID).values() if value})
+    failing = sorted({f"{value:.0f}" for value in mean_per_accelerator(series, XID).values() if value})
     if failing:
         yield f"Accelerators report Xid {', '.join(failing)}. Set errors_per_day to include them in the diagnosis."
-    every = {_accelerator(sample) for sample in series.increases if sample.name in KNOWN}
+    every = {_accelerator_id(sample) for sample in series.increases if sample.name in KNOWN_METRICS}
     if every and len(every) != runs.accelerators:
         yield f"The text covers metrics of {len(every)} accelerators; the deployment has {runs.accelerators:g}."

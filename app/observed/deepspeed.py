@@ -7,18 +7,18 @@ is 2^30 bytes. Logs contain the parts of a step with wall_clock_breakdown.
 
 from __future__ import annotations
 
-from app.observed.trainer import Trainer, patterns
+from app.observed.trainer import Trainer, compile_patterns
 
 DEEPSPEED = Trainer(
     "deepspeed",
     "DeepSpeed",
-    steps=patterns(r"[=/]<step>, RunningAvgSamplesPerSec=", r"(?<!\w)steps: <step> loss:"),
-    fields=patterns(
+    steps=compile_patterns(r"[=/]<step>, RunningAvgSamplesPerSec=", r"(?<!\w)steps: <step> loss:"),
+    fields=compile_patterns(
         r"CurrSamplesPerSec=<samples>",
         r"MaxMemAllocated=<memory_gib>GB",
         r"iter time \(s\): <seconds> samples/sec:",
     ),
-    others=patterns(
+    others=compile_patterns(
         r"\| bwd_allreduce: <communication_ms> \| step: <optimizer_ms>",
         r"(?P<saving>Checkpoint \S+ is about to be saved)",
         r"(?P<saved>Checkpoint \S+ is ready now)",

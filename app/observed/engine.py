@@ -43,6 +43,6 @@ class Engine:
     start_s: Names = ()
 
     @property
-    def metrics(self) -> tuple[Metric, ...]:
+    def all_metrics(self) -> tuple[Metric, ...]:
         """All metrics of the engine."""
         return tuple(m for f in fields(self) if f.name not in ("name", "prefix") for m in getattr(self, f.name))

@@ -10,15 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from app.observed.figures import SHOWN, Figure, Reading, Runs, UnreadContent, UnreadableText, plain
-from app.observed.lines import lines_of
-from app.observed.trainer import Trainer, patterns
+from app.observed.figures import MAX_UNREAD_SHOWN, Figure, Reading, RunContext, UnreadContent, UnreadableText, printable_excerpt
+from app.observed.lines import split_lines
+from app.observed.trainer import Trainer, compile_patterns
 
 VLLM_LOG = Trainer(
     "vllm",
     "vLLM",
-    steps=patterns(r"Running: <running> reqs"),
-    fields=patterns(
+    steps=compile_patterns(r"Running: <running> reqs"),
+    fields=compile_patterns(
         r"Avg generation throughput: <written> tokens/s",
         r"(?:Waiting|Pending): <waiting> reqs",
         r"GPU KV cache usage: <cache_percent>%",
@@ -29,8 +29,8 @@ VLLM_LOG = Trainer(
 SGLANG_LOG = Trainer(
     "sglang",
     "SGLang",
-    steps=patterns(r"Decode batch[^#]*#running-req: <running>"),
-    fields=patterns(
+    steps=compile_patterns(r"Decode batch[^#]*#running-req: <running>"),
+    fields=compile_patterns(
         r"gen throughput \(token/s\): <written>",
         r"#queue-req: <waiting>",
         r"token usage: <cache_share>",
@@ -38,7 +38,7 @@ SGLANG_LOG = Trainer(
     ),
 )
 ENGINE_LOGS = (VLLM_LOG, SGLANG_LOG)
-UNITS = {
+LOG_QUANTITIES = {
     "output_tokens_per_s": ("written", 1.0),
     "running": ("running", 1.0),
     "waiting": ("waiting", 1.0),
@@ -47,36 +47,36 @@ UNITS = {
 }
 
 
-def engine_log(text: str, runs: Runs, name: str | None = None) -> Reading:
+def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Reading:
     """Figures from an engine log, each the mean of its lines.
 
     Raises UnreadableText if no line is a status line.
     """
-    every = lines_of(text)
+    text_lines = split_lines(text)
     known = [e for e in ENGINE_LOGS if name in (None, e.name)]
-    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in every))
+    engine = max(known, key=lambda e: sum(bool(e.parse_line(line)) for line in text_lines))
     parsed_lines, unread = [], []
-    for number, line in enumerate(every, 1):
+    for number, line in enumerate(text_lines, 1):
         parsed = engine.parse_line(line)
         if parsed:
             parsed_lines.append(parsed)
         else:
-            unread.append(f"line {number}: {plain(line)}")
+            unread.append(f"line {number}: {printable_excerpt(line)}")
     if not parsed_lines:
-        first = f" The text begins with {plain(every[0])!r}." if every else ""
+        first = f" The text begins with {printable_excerpt(text_lines[0])!r}." if text_lines else ""
         raise UnreadableText(f"The text has no status line of {engine.title}.{first}")
     engines = float(len({line.get("engine", 0.0) for line in parsed_lines}))
     seen = runs.of_replicas or engines
     covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
     note = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
-    figures = tuple(_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
-    return Reading(figures, UnreadContent((), len(unread), tuple(unread[:SHOWN])), () if covers_all_replicas else (note,))
+    figures = tuple(_log_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
+    return Reading(figures, UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])), () if covers_all_replicas else (note,))
 
 
-def _figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
+def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:
     """Means over the lines. `engines` is the number of engines in the deployment."""
     busy = [line for line in parsed_lines if line["running"] or line.get("waiting")] or parsed_lines
-    for quantity, (name, unit) in UNITS.items():
+    for quantity, (name, unit) in LOG_QUANTITIES.items():
         values = [line[name] * unit for line in busy if name in line]
         if quantity == "cache_usage" and not values:
             values = [line["cache_share"] for line in busy if "cache_share" in line]

@@ -10,8 +10,8 @@ from app.errors import Unanswerable
 from app.sizing.diagnosis.observed import DevicesObservation, LoadObservation, Observations, ServiceObservation, TrainingObservation
 
 T = TypeVar("T", ServiceObservation, TrainingObservation, DevicesObservation)
-SHOWN = 5  # maximum number of unread lines that an answer lists
-LETTERS = 80  # maximum length of a listed line, characters
+MAX_UNREAD_SHOWN = 5  # maximum number of unread lines that an answer lists
+MAX_LINE_CHARACTERS = 80  # maximum length of a listed line, characters
 
 
 class UnreadableText(Unanswerable):
@@ -21,7 +21,7 @@ class UnreadableText(Unanswerable):
 
 
 @dataclass(frozen=True, slots=True)
-class Runs:
+class RunContext:
     """Context for a text: the size of the deployment and the size of one training step of the workload."""
 
     replicas: float = 1.0  # replicas of the deployment
@@ -58,7 +58,7 @@ class UnreadContent:
 
     def __add__(self, other: UnreadContent) -> UnreadContent:
         metrics = tuple(dict.fromkeys((*self.metrics, *other.metrics)))
-        return UnreadContent(metrics, self.lines + other.lines, (*self.first, *other.first)[:SHOWN])
+        return UnreadContent(metrics, self.lines + other.lines, (*self.first, *other.first)[:MAX_UNREAD_SHOWN])
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,33 +76,33 @@ class Reading:
         notes = tuple(dict.fromkeys((*self.notes, *other.notes)))
         return Reading((*self.figures, *further), self.unread + other.unread, notes, self.by_load or other.by_load)
 
-    def observed(self) -> Observations:
+    def to_observations(self) -> Observations:
         """Convert the figures to observations."""
         return Observations(
-            filled(ServiceObservation(by_load=self.by_load), self.figures, "service"),
-            filled(TrainingObservation(), self.figures, "training"),
-            filled(DevicesObservation(), self.figures, "devices"),
+            fill_observations(ServiceObservation(by_load=self.by_load), self.figures, "service"),
+            fill_observations(TrainingObservation(), self.figures, "training"),
+            fill_observations(DevicesObservation(), self.figures, "devices"),
         )
 
 
-def filled(empty: T, figures: Iterable[Figure], group: str) -> T:
+def fill_observations(empty: T, figures: Iterable[Figure], group: str) -> T:
     """Observations of one group, filled with the figures of that group."""
     read: dict[str, Any] = {f.quantity: f.value for f in figures if f.group == group}
     return replace(empty, **read)
 
 
-def over(explicit: Observations, read: Observations) -> Observations:
+def merge_observations(explicit: Observations, read: Observations) -> Observations:
     """Merge observations: explicit values take precedence over values read from text."""
     return Observations(
-        _over(explicit.service, read.service), _over(explicit.training, read.training), _over(explicit.devices, read.devices)
+        _merge_group(explicit.service, read.service), _merge_group(explicit.training, read.training), _merge_group(explicit.devices, read.devices)
     )
 
 
-def _over(explicit: T, read: T) -> T:
+def _merge_group(explicit: T, read: T) -> T:
     explicit_values = {f.name: getattr(explicit, f.name) for f in fields(explicit)}
     return replace(read, **{name: value for name, value in explicit_values.items() if value is not None and value != ()})
 
 
-def plain(line: str) -> str:
+def printable_excerpt(line: str) -> str:
     """Printable and shortened version of a line, safe to show in an answer."""
-    return "".join(c if c.isprintable() else " " for c in line[: 2 * LETTERS]).strip()[:LETTERS]
+    return "".join(c if c.isprintable() else " " for c in line[: 2 * MAX_LINE_CHARACTERS]).strip()[:MAX_LINE_CHARACTERS]

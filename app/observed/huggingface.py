@@ -6,7 +6,7 @@ quoted since 5.0; read 2026-11-23. The progress bar is that of tqdm and shows a 
 
 from __future__ import annotations
 
-from app.observed.trainer import Trainer, patterns
+from app.observed.trainer import Trainer, compile_patterns
 
 BAR = (
     r"<step>/<of> \[[\d:]+<[^,\]]*, *<seconds>s/it",
@@ -15,8 +15,8 @@ BAR = (
 HUGGINGFACE = Trainer(
     "huggingface",
     "the Hugging Face Trainer",
-    steps=patterns(*BAR, r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>"),
-    others=patterns(
+    steps=compile_patterns(*BAR, r"[\"']train_steps_per_second[\"']: *[\"']?<run_rate>"),
+    others=compile_patterns(
         r"[\"']train_runtime[\"']: *[\"']?<ran_s>",
         r"[\"']eval_runtime[\"']: *[\"']?<evaluated_s>",
         r"[\"']memory/max_(?:mem_)?(?:active|allocated) ?\(GiB\)[\"']: *[\"']?<memory_gib>",

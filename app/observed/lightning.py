@@ -7,11 +7,11 @@ read 2026-11-23. Progress bars for training steps begin with the number of the e
 from __future__ import annotations
 
 from app.observed.huggingface import BAR
-from app.observed.trainer import Trainer, patterns
+from app.observed.trainer import Trainer, compile_patterns
 
 LIGHTNING = Trainer(
     "lightning",
     "PyTorch Lightning",
-    steps=patterns(r"^.{0,40}Epoch \d++: "),
-    fields=patterns(*BAR),
+    steps=compile_patterns(r"^.{0,40}Epoch \d++: "),
+    fields=compile_patterns(*BAR),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+ANSI_COLOR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 BREAK = re.compile(r"[\r\n]+")
-LONGEST = 2000
+MAX_LINE_CHARACTERS = 2000
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Non-empty lines of a text."""
-    return [line for raw in BREAK.split(COLOUR.sub("", text)) if (line := raw[:LONGEST].strip())]
+    return [line for raw in BREAK.split(ANSI_COLOR.sub("", text)) if (line := raw[:MAX_LINE_CHARACTERS].strip())]

@@ -6,12 +6,12 @@ Source: AI-Hypercomputer/maxtext of 2026-08-22, src/maxtext/common/metric_logger
 
 from __future__ import annotations
 
-from app.observed.trainer import Trainer, patterns
+from app.observed.trainer import Trainer, compile_patterns
 
 MAXTEXT = Trainer(
     "maxtext",
     "MaxText",
-    steps=patterns(r"completed step: <step>, seconds: <seconds>"),
-    fields=patterns(r"Tokens/s/device: <device_tokens>"),
-    others=patterns(r"(?P<saved>Saved a checkpoint) at step"),
+    steps=compile_patterns(r"completed step: <step>, seconds: <seconds>"),
+    fields=compile_patterns(r"Tokens/s/device: <device_tokens>"),
+    others=compile_patterns(r"(?P<saved>Saved a checkpoint) at step"),
 )

@@ -8,18 +8,18 @@ them with --timing-log-level 1 and above.
 
 from __future__ import annotations
 
-from app.observed.trainer import Trainer, patterns
+from app.observed.trainer import Trainer, compile_patterns
 
 MEGATRON = Trainer(
     "megatron",
     "Megatron-LM",
-    steps=patterns(r"iteration +<step>/ *\d+ \|"),
-    fields=patterns(
+    steps=compile_patterns(r"iteration +<step>/ *\d+ \|"),
+    fields=compile_patterns(
         r"elapsed time per iteration \(ms\): <milliseconds>",
         r"power per GPU \(W/GPU\): <watts>",
         r"global batch size: *<step_sequences>",
     ),
-    others=patterns(
+    others=compile_patterns(
         r"(?P<saving>saving checkpoint at iteration)",
         r"successfully (?P<saved>saved) ?checkpoint (?:from|at) iteration",
         r"save-checkpoint \.*: \(?(?:[\d.]+, )?<saved_ms>",
@@ -33,8 +33,8 @@ MEGATRON = Trainer(
 NEMO = Trainer(
     "nemo",
     "NeMo",
-    steps=patterns(r"Training epoch \d+, iteration \d+/\d+ \|"),
-    fields=patterns(
+    steps=compile_patterns(r"Training epoch \d+, iteration \d+/\d+ \|"),
+    fields=compile_patterns(
         r"global_batch_size: <step_sequences>",
         r"global_step: <step>",
         r"max_memory_reserved: <memory_bytes>",

@@ -8,13 +8,13 @@ from functools import cached_property
 from itertools import pairwise
 from statistics import median
 
-from app.observed.figures import Figure, Runs
+from app.observed.figures import Figure, RunContext
 from app.sizing.units import GIB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 
 WARM_UP_STEPS = 5  # steps excluded if more are logged: kernels compile and caches fill
-LEAST_STEPS = 3  # minimum number of steps after the warm-up
-SAME = 0.1  # relative difference up to which a logged step has the size of the workload's step
-PARTS = ("optimizer_ms", "communication_ms", "input_ms")
+MIN_STEPS = 3  # minimum number of steps after the warm-up
+STEP_SIZE_TOLERANCE = 0.1  # relative difference up to which a logged step has the size of the workload's step
+TIMED_PARTS = ("optimizer_ms", "communication_ms", "input_ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,37 +28,37 @@ class Line:
 class Run:
     """Lines of a log with the context of the run."""
 
-    def __init__(self, lines: Sequence[Line], runs: Runs) -> None:
-        self.lines, self.runs = main_bars(lines), runs
-        self.step_tokens = self.last("step_tokens") or runs.tokens_per_step
-        self.step_sequences = self.last("step_sequences") or runs.sequences_per_step
+    def __init__(self, lines: Sequence[Line], runs: RunContext) -> None:
+        self.lines, self.runs = keep_main_progress_bar(lines), runs
+        self.step_tokens = self.last_value("step_tokens") or runs.tokens_per_step
+        self.step_sequences = self.last_value("step_sequences") or runs.sequences_per_step
 
-    def all(self, name: str) -> list[float]:
+    def all_values(self, name: str) -> list[float]:
         """All values with a name, in the order of the lines."""
         return [line.values[name] for line in self.lines if name in line.values]
 
-    def last(self, name: str) -> float | None:
+    def last_value(self, name: str) -> float | None:
         """The last value with a name."""
-        return next(reversed(self.all(name)), None)
+        return next(reversed(self.all_values(name)), None)
 
-    def seconds(self, line: Line) -> float | None:
+    def step_seconds(self, line: Line) -> float | None:
         """Step time in seconds according to one line."""
         values, accelerators = line.values, self.runs.accelerators
-        ways = (
+        candidates = (
             (values.get("seconds"), 1.0),
             (values.get("milliseconds"), 1e-3),
-            (over(1.0, values.get("rate")), 1.0),
-            (over(self.step_tokens, values.get("device_tokens")), 1 / accelerators),
-            (over(self.step_sequences, values.get("samples")), 1.0),
+            (divide_known(1.0, values.get("rate")), 1.0),
+            (divide_known(self.step_tokens, values.get("device_tokens")), 1 / accelerators),
+            (divide_known(self.step_sequences, values.get("samples")), 1.0),
         )
-        return next((value * unit for value, unit in ways if value), None)
+        return next((value * unit for value, unit in candidates if value), None)
 
     @cached_property
-    def steady(self) -> list[Line]:
+    def steady_lines(self) -> list[Line]:
         """Lines of steps after the warm-up; all lines but the first if there are only a few."""
-        steps = [line for line in self.lines if self.seconds(line) or "device_tokens" in line.values]
+        steps = [line for line in self.lines if self.step_seconds(line) or "device_tokens" in line.values]
         later = [line for line in steps[1:] if line.values.get("step", WARM_UP_STEPS + 1) > WARM_UP_STEPS]
-        return later if len(later) >= LEAST_STEPS else steps[1:] or steps
+        return later if len(later) >= MIN_STEPS else steps[1:] or steps
 
     @cached_property
     def step_s(self) -> float | None:
@@ -66,15 +66,15 @@ class Run:
 
         It comes from logged step times or throughput, else from the speed of the whole run, else from timestamps.
         """
-        durations = [s for line in self.steady if (s := self.seconds(line))]
+        durations = [s for line in self.steady_lines if (s := self.step_seconds(line))]
         if durations:
             return median(durations)
-        return over(1.0, self.last("run_rate")) or self.between_steps
+        return divide_known(1.0, self.last_value("run_rate")) or self.step_gap_s
 
     @cached_property
-    def between_steps(self) -> float | None:
+    def step_gap_s(self) -> float | None:
         """Median time between two numbered steps in seconds, from their timestamps."""
-        seen = [(line.values["step"], line.at_s) for line in self.steady if "step" in line.values and line.at_s is not None]
+        seen = [(line.values["step"], line.at_s) for line in self.steady_lines if "step" in line.values and line.at_s is not None]
         gaps = [(t - s) / (j - i) for (i, s), (j, t) in pairwise(seen) if j > i and t > s]
         return median(gaps) if gaps else None
 
@@ -83,14 +83,14 @@ class Run:
         """Duration that the log covers, in seconds."""
         moments = [line.at_s for line in self.lines if line.at_s is not None]
         span = max(moments) - min(moments) if moments else 0.0
-        return self.last("ran_s") or span or None
+        return self.last_value("ran_s") or span or None
 
     @cached_property
-    def saves(self) -> list[tuple[float | None, float | None]]:
+    def checkpoint_marks(self) -> list[tuple[float | None, float | None]]:
         """Time and last step of each checkpoint, taken at its beginning or, if that is not logged, at its end."""
         marks: list[tuple[float | None, float | None]] = []
         step = None
-        began = "saving" if self.all("saving") else "saved" if self.all("saved") else "saved_s"
+        began = "saving" if self.all_values("saving") else "saved" if self.all_values("saved") else "saved_s"
         for line in self.lines:
             step = line.values.get("step", step)
             if began in line.values:
@@ -100,7 +100,7 @@ class Run:
     @cached_property
     def save_s(self) -> float | None:
         """Time for which a checkpoint stops the run, in seconds."""
-        durations = self.all("saved_s") or [ms / 1e3 for ms in self.all("saved_ms")]
+        durations = self.all_values("saved_s") or [ms / 1e3 for ms in self.all_values("saved_ms")]
         if durations:
             return median(durations)
         took, began = [], None
@@ -115,7 +115,7 @@ class Run:
     @cached_property
     def save_interval_s(self) -> float | None:
         """Time between two checkpoints in seconds, from timestamps or else from step numbers."""
-        pairs = list(pairwise(self.saves))
+        pairs = list(pairwise(self.checkpoint_marks))
         by_moments = [t - s for (s, _), (t, _) in pairs if s is not None and t is not None and t > s]
         by_steps = [(j - i) * (self.step_s or 0.0) for (_, i), (_, j) in pairs if i is not None and j is not None]
         if by_moments:
@@ -123,54 +123,54 @@ class Run:
         return (median(by_steps) or None) if by_steps else None
 
     @cached_property
-    def other_step(self) -> tuple[float, float, str] | None:
+    def step_size_mismatch(self) -> tuple[float, float, str] | None:
         """Size of a step in the log and in the workload, and its unit, if the two differ."""
         for what, expected in (("tokens", self.runs.tokens_per_step), ("sequences", self.runs.sequences_per_step)):
-            logged = self.last(f"step_{what}")
-            if logged and expected and abs(logged - expected) > SAME * expected:
+            logged = self.last_value(f"step_{what}")
+            if logged and expected and abs(logged - expected) > STEP_SIZE_TOLERANCE * expected:
                 return logged, expected, what
         return None
 
     @cached_property
     def warm_up_s(self) -> float | None:
         """Time that the first steps take beyond the typical step time, if the log begins with the run."""
-        steps = [line for line in self.lines if "step" in line.values and self.seconds(line)]
+        steps = [line for line in self.lines if "step" in line.values and self.step_seconds(line)]
         typical_step_s, last, lost = self.step_s, 0.0, 0.0
-        if len(steps) < LEAST_STEPS or typical_step_s is None or not 0 <= steps[0].values["step"] <= 1:
+        if len(steps) < MIN_STEPS or typical_step_s is None or not 0 <= steps[0].values["step"] <= 1:
             return None
         for line in steps:
             number = line.values["step"]
             if number > WARM_UP_STEPS:
                 break
-            lost += max(0.0, (self.seconds(line) or 0.0) - typical_step_s) * max(1.0, number - last)
+            lost += max(0.0, (self.step_seconds(line) or 0.0) - typical_step_s) * max(1.0, number - last)
             last = number
         return lost or None
 
 
-def figures(lines: Sequence[Line], runs: Runs, title: str) -> Iterator[Figure]:
+def run_figures(lines: Sequence[Line], runs: RunContext, title: str) -> Iterator[Figure]:
     """Figures of the run. The step time is included only if a step has the same size as in the workload."""
     run = Run(lines, runs)
-    yield from _steps(run, title)
+    yield from _step_figures(run, title)
     if run.warm_up_s:
         yield Figure("training", "warmup_s", run.warm_up_s, f"first steps of {title}")
-    for part in () if run.other_step else PARTS:
-        seen = [ms / 1e3 for ms in run.all(part)]
+    for part in () if run.step_size_mismatch else TIMED_PARTS:
+        seen = [ms / 1e3 for ms in run.all_values(part)]
         if seen:
             yield Figure("training", part.removesuffix("ms") + "s", median(seen), f"timers of {title}")
-    memory = [*run.all("memory_bytes"), *(gib * GIB for gib in run.all("memory_gib"))]
+    memory = [*run.all_values("memory_bytes"), *(gib * GIB for gib in run.all_values("memory_gib"))]
     if memory and max(memory) > 0:
         yield Figure("training", "memory_peak_bytes", max(memory), f"steps of {title}")
-    yield from _stops(run, title)
-    watts = [line.values["watts"] for line in run.steady if line.values.get("watts")]
+    yield from _interruption_figures(run, title)
+    watts = [line.values["watts"] for line in run.steady_lines if line.values.get("watts")]
     if watts:
         yield Figure("devices", "power_w", median(watts), f"steps of {title}")
 
 
-def _steps(run: Run, title: str) -> Iterator[Figure]:
-    steady = run.steady
+def _step_figures(run: Run, title: str) -> Iterator[Figure]:
+    steady = run.steady_lines
     source = f"median of {len(steady)} steps of {title}" if steady else f"whole run of {title}"
     step_s = run.step_s
-    if step_s and not run.other_step:
+    if step_s and not run.step_size_mismatch:
         yield Figure("training", "step_time_s", step_s, source)
     rates = [line.values["device_tokens"] * run.runs.accelerators for line in steady if line.values.get("device_tokens")]
     if rates:
@@ -178,53 +178,53 @@ def _steps(run: Run, title: str) -> Iterator[Figure]:
     shares = [line.values["mfu"] / 100 for line in steady if line.values.get("mfu")]
     if shares and median(shares) <= 1:
         yield Figure("training", "mfu", median(shares), source)
-    retries, numbers = run.all("retries"), run.all("step")
+    retries, numbers = run.all_values("retries"), run.all_values("step")
     if retries and numbers and max(numbers) > 0:
         each = max(retries) / max(1.0, max(numbers) - min(numbers) + 1)
         yield Figure("training", "allocator_retries_per_step", each, f"warnings of {title}")
 
 
-def _stops(run: Run, title: str) -> Iterator[Figure]:
+def _interruption_figures(run: Run, title: str) -> Iterator[Figure]:
     if run.save_s:
         yield Figure("training", "checkpoint_s", run.save_s, f"checkpoints of {title}")
     if run.save_interval_s:
         yield Figure("training", "checkpoint_interval_s", run.save_interval_s, f"checkpoints of {title}")
-    evaluated = sum(run.all("evaluated_s")) + sum(run.all("evaluated_ms")) / 1e3
+    evaluated = sum(run.all_values("evaluated_s")) + sum(run.all_values("evaluated_ms")) / 1e3
     span = run.span_s
     if evaluated and span and evaluated < span:
         yield Figure("training", "evaluation_share", evaluated / span, f"evaluations of {title}")
-    starts = len(run.all("begun"))
+    starts = len(run.all_values("begun"))
     if starts > 1 and span and span >= SECONDS_PER_HOUR:
         yield Figure("training", "restarts_per_day", (starts - 1) * SECONDS_PER_DAY / span, f"starts of {title}")
 
 
-def notes(lines: Sequence[Line], runs: Runs) -> Iterator[str]:
+def run_notes(lines: Sequence[Line], runs: RunContext) -> Iterator[str]:
     """Open points: missing figures, and differences between the run and the workload."""
     run = Run(lines, runs)
     if run.step_s is None:
         yield "The log has no step time. Set step_time_s."
-    if run.other_step:
-        logged, expected, what = run.other_step
+    if run.step_size_mismatch:
+        logged, expected, what = run.step_size_mismatch
         yield (
             f"A step in the log has {logged:,.0f} {what}, a step of the workload {expected:,.0f}. The step time is ignored. "
             "Set the batch size and sequence length of the workload to those of the run."
         )
-    if run.saves and run.save_s is None:
+    if run.checkpoint_marks and run.save_s is None:
         yield "The log does not say how long a checkpoint stops the run. Set checkpoint_s."
 
 
-def main_bars(lines: Sequence[Line]) -> list[Line]:
+def keep_main_progress_bar(lines: Sequence[Line]) -> list[Line]:
     """Lines without the progress bars of minor loops: only the bar that covers the most time is kept."""
     spans: dict[float, float] = {}
     for line in lines:
         values = line.values
         if "of" in values:
-            took = values.get("step", 0.0) * (values.get("seconds") or over(1.0, values.get("rate")) or 0.0)
+            took = values.get("step", 0.0) * (values.get("seconds") or divide_known(1.0, values.get("rate")) or 0.0)
             spans[values["of"]] = max(spans.get(values["of"], 0.0), took)
     best = max(spans, key=spans.__getitem__, default=None)
     return [line for line in lines if line.values.get("of", best) == best]
 
 
-def over(amount: float | None, rate: float | None) -> float | None:
+def divide_known(amount: float | None, rate: float | None) -> float | None:
     """Quotient of two values; None if either is missing or zero."""
     return amount / rate if amount and rate else None

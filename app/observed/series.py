@@ -18,9 +18,9 @@ from app.observed.exposition import Sample, Scrape
 
 Source = tuple[str, ...]
 Moment = tuple[float | None, Mapping[Sample, float]]
-STARTED = "process_start_time_seconds"
-MOST_WITHIN = 0.98  # highest mean position of values within a bucket, as a share of its width
-STEEPEST = 60.0
+START_TIME_METRIC = "process_start_time_seconds"
+MAX_BUCKET_POSITION = 0.98  # highest mean position of values within a bucket, as a share of its width
+MAX_STEEPNESS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Metric:
     value: str = ""
     unit: float = 1.0
 
-    def splits(self, sample: Sample) -> bool:
+    def matches_label(self, sample: Sample) -> bool:
         """True if a sample of this metric has the required label value."""
-        return self.label is None or sample.has(self.label, self.value)
+        return self.label is None or sample.has_label(self.label, self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Histogram:
     def mean(self) -> float:
         return self.total / self.count
 
-    def bucket(self, share: float) -> tuple[float, float]:
+    def bucket_bounds(self, share: float) -> tuple[float, float]:
         """Bounds of the bucket that contains a quantile. The last bucket is open-ended."""
         place = next(i for i, count in enumerate(self.counts) if count >= share * self.count)
         return (0.0 if place == 0 else self.bounds[place - 1]), self.bounds[place]
 
     @property
-    def within(self) -> float:
+    def mean_bucket_position(self) -> float:
         """Mean position of values in their buckets, as a share of the bucket width.
 
         It follows from the sum of the values minus the lower bounds. Values above the last finite bound are assumed
@@ -77,8 +77,8 @@ class Histogram:
         inside = [count - below for count, below in zip(self.counts, (0.0, *self.counts[:-1]), strict=True)]
         beyond = self.total - math.fsum(n * low for n, low in zip(inside, lower, strict=True))
         room = math.fsum(n * (b - a) for n, a, b in zip(inside, lower, self.bounds, strict=True) if n and b < math.inf)
-        most = 0.5 if inside[-1] else MOST_WITHIN
-        return min(max(beyond / room, 1 - MOST_WITHIN), most) if room else 0.5
+        most = 0.5 if inside[-1] else MAX_BUCKET_POSITION
+        return min(max(beyond / room, 1 - MAX_BUCKET_POSITION), most) if room else 0.5
 
     def quantile(self, share: float) -> float:
         """A quantile, at the position within its bucket that the sum implies. Beyond the last finite bound it is that
@@ -89,16 +89,16 @@ class Histogram:
             >>> round(Histogram(Metric("a"), (0.1, 0.25, math.inf), (8.0, 10.0, 10.0), 0.75).quantile(0.9), 3)
             0.175
         """
-        low, high = self.bucket(share)
+        low, high = self.bucket_bounds(share)
         if math.isinf(high):
             return low
         place = self.bounds.index(high)
         below = self.counts[place - 1] if place else 0.0
         rank = (share * self.count - below) / (self.counts[place] - below)
-        return low + (high - low) * uneven(rank, self.within)
+        return low + (high - low) * max_entropy_position(rank, self.mean_bucket_position)
 
 
-def uneven(rank: float, mean: float) -> float:
+def max_entropy_position(rank: float, mean: float) -> float:
     """Position between 0 and 1 of a rank, if values have the given mean and maximum entropy (a truncated exponential).
 
     Source: Jaynes 1957, maximum entropy; solved by bisection.
@@ -106,17 +106,17 @@ def uneven(rank: float, mean: float) -> float:
         >>> round(max_entropy_position(0.9, 0.5), 6), round(max_entropy_position(0.5, 0.1), 3)
         (0.9, 0.069)
     """
-    low, high = -STEEPEST, STEEPEST
+    low, high = -MAX_STEEPNESS, MAX_STEEPNESS
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if cut_mean(middle) > mean else (low, middle)
+        low, high = (middle, high) if truncated_exponential_mean(middle) > mean else (low, middle)
     steep = (low + high) / 2
     if rank >= 1 or abs(steep) < 1e-6:
         return rank
     return -math.log1p(rank * math.expm1(-steep)) / steep
 
 
-def cut_mean(steep: float) -> float:
+def truncated_exponential_mean(steep: float) -> float:
     """Mean of an exponential distribution truncated at 1, by integration of its density.
 
     Check: a steep distribution has the mean of one that is not truncated.
@@ -131,10 +131,10 @@ class Series:
 
     def __init__(self, moments: Sequence[Moment]) -> None:
         self.moments = sorted(moments, key=lambda moment: moment[0] or 0.0)
-        self.sources = {s.source for _, values in self.moments for s in values if s.name != STARTED}
-        self.increases = _increases([values for _, values in self.moments])
-        self.named = _by_name(self.increases)
-        self.gauges = [_by_name(values) for _, values in self.moments]
+        self.sources = {s.source for _, values in self.moments for s in values if s.name != START_TIME_METRIC}
+        self.increases = _counter_increases([values for _, values in self.moments])
+        self.named = _group_by_name(self.increases)
+        self.gauges = [_group_by_name(values) for _, values in self.moments]
 
     @classmethod
     def from_scrapes(cls, scrapes: Sequence[Scrape]) -> Series:
@@ -145,51 +145,51 @@ class Series:
         return cls(tuple(moments.items()))
 
     @property
-    def pairs(self) -> list[Series]:
+    def consecutive_pairs(self) -> list[Series]:
         """Each pair of consecutive scrapes as a series."""
         return [Series(pair) for pair in pairwise(self.moments)]
 
     @cached_property
-    def models(self) -> set[str]:
+    def model_names(self) -> set[str]:
         """Names of the served models."""
         return {value for sample in self.increases for label, value in sample.labels if label == "model_name"}
 
-    def has(self, metric: Metric) -> bool:
+    def has_metric(self, metric: Metric) -> bool:
         """True if any scrape contains the metric."""
         every = (*self.named.get(metric.name, ()), *self.named.get(metric.name + "_bucket", ()))
-        return any(metric.splits(sample) for sample, _ in every)
+        return any(metric.matches_label(sample) for sample, _ in every)
 
-    def gauge(self, metric: Metric) -> dict[Source, float]:
+    def mean_gauge(self, metric: Metric) -> dict[Source, float]:
         """Mean of a gauge over the scrapes, per engine. Values with different labels are added."""
         values: dict[Source, list[float]] = {}
         for named in self.gauges:
             now: dict[Source, float] = {}
             for sample, value in named.get(metric.name, ()):
-                if metric.splits(sample):
+                if metric.matches_label(sample):
                     now[sample.source] = now.get(sample.source, 0.0) + value * metric.unit
             for source, value in now.items():
                 values.setdefault(source, []).append(value)
         return {source: math.fsum(seen) / len(seen) for source, seen in values.items()}
 
-    def increase(self, metric: Metric) -> dict[Source, float]:
+    def counter_increase(self, metric: Metric) -> dict[Source, float]:
         """Increase of a counter between the scrapes, per engine. With one scrape it is the count since the engine
         started.
         """
         increases: dict[Source, float] = {}
         for sample, value in self.named.get(metric.name, ()):
-            if metric.splits(sample):
+            if metric.matches_label(sample):
                 increases[sample.source] = increases.get(sample.source, 0.0) + value * metric.unit
         return increases
 
-    def histogram(self, metric: Metric) -> Histogram | None:
+    def merged_histogram(self, metric: Metric) -> Histogram | None:
         """Histogram over all engines; None if it is empty or incomplete."""
         by_bound: dict[float, float] = {}
         for sample, value in self.named.get(metric.name + "_bucket", ()):
-            bound = _number(dict(sample.labels).get("le", "")) if metric.splits(sample) else None
+            bound = _parse_number(dict(sample.labels).get("le", "")) if metric.matches_label(sample) else None
             if bound is not None:
                 by_bound[bound * metric.unit] = by_bound.get(bound * metric.unit, 0.0) + value
         sums = self.named.get(metric.name + "_sum", ())
-        total = math.fsum(value * metric.unit for sample, value in sums if metric.splits(sample))
+        total = math.fsum(value * metric.unit for sample, value in sums if metric.matches_label(sample))
         bounds = tuple(sorted(by_bound))
         counts = tuple(by_bound[bound] for bound in bounds)
         rises = all(a <= b for a, b in pairwise(counts))
@@ -206,27 +206,27 @@ class Series:
             return None
         if len(self.moments) > 1:
             return last - first
-        starts = [value for _, value in self.gauges[0].get(STARTED, ())]
+        starts = [value for _, value in self.gauges[0].get(START_TIME_METRIC, ())]
         return last - math.fsum(starts) / len(starts) if starts and last > max(starts) else None
 
     @cached_property
-    def restarts(self) -> int:
+    def restart_count(self) -> int:
         """Number of engine restarts between the scrapes."""
         seen: dict[Sample, set[float]] = {}
         for named in self.gauges:
-            for sample, value in named.get(STARTED, ()):
+            for sample, value in named.get(START_TIME_METRIC, ()):
                 seen.setdefault(sample, set()).add(value)
         return sum(len(starts) - 1 for starts in seen.values())
 
 
-def _by_name(values: Mapping[Sample, float]) -> dict[str, list[tuple[Sample, float]]]:
+def _group_by_name(values: Mapping[Sample, float]) -> dict[str, list[tuple[Sample, float]]]:
     named: dict[str, list[tuple[Sample, float]]] = {}
     for sample, value in values.items():
         named.setdefault(sample.name, []).append((sample, value))
     return named
 
 
-def _increases(scrapes: Sequence[Mapping[Sample, float]]) -> dict[Sample, float]:
+def _counter_increases(scrapes: Sequence[Mapping[Sample, float]]) -> dict[Sample, float]:
     if len(scrapes) == 1:
         return dict(scrapes[0])
     increases: dict[Sample, float] = {}
@@ -237,7 +237,7 @@ def _increases(scrapes: Sequence[Mapping[Sample, float]]) -> dict[Sample, float]
     return increases
 
 
-def _number(text: str) -> float | None:
+def _parse_number(text: str) -> float | None:
     try:
         value = float(text)
     except ValueError:

@@ -7,57 +7,57 @@ from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from app.observed.engine import Engine, Names
-from app.observed.exposition import canonical
-from app.observed.figures import Figure, Reading, Runs
+from app.observed.exposition import canonical_name
+from app.observed.figures import Figure, Reading, RunContext
 from app.observed.series import Histogram, Metric, Series, Source
 from app.sizing.diagnosis.observed import LoadObservation
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
 
-OTHER_LOAD = 1.2  # ratio of rates from which loads count as different
-MOST_LOADS = 12  # maximum number of loads compared
-OF_A_LOAD = {f.name for f in fields(LoadObservation)}
-OF_REQUESTS = 1.5  # a histogram with more observations per request counts tokens, not requests
+DISTINCT_LOAD_RATIO = 1.2  # ratio of rates from which loads count as different
+MAX_LOADS = 12  # maximum number of loads compared
+LOAD_FIELDS = {f.name for f in fields(LoadObservation)}
+MAX_OBSERVATIONS_PER_REQUEST = 1.5  # a histogram with more observations per request counts tokens, not requests
 
 
 class Service:
     """Metrics of an engine over some scrapes."""
 
-    def __init__(self, engine: Engine, series: Series, runs: Runs) -> None:
+    def __init__(self, engine: Engine, series: Series, runs: RunContext) -> None:
         self.engine, self.series, self.runs = engine, series, runs
         self.seen = float(len(series.sources) or 1) if runs.of_replicas is None else runs.of_replicas
 
     @property
-    def times(self) -> float:
+    def replica_factor(self) -> float:
         """Replicas of the deployment over the replicas that the text covers.
 
         It is at least 1, because several ranks of one replica can report separately.
         """
         return max(1.0, self.runs.replicas / self.seen)
 
-    def counted(self, names: Names) -> tuple[Metric, float] | None:
+    def first_counter(self, names: Names) -> tuple[Metric, float] | None:
         """The first counter that exists, with its total increase."""
         for metric in names:
-            found = self.series.increase(metric)
+            found = self.series.counter_increase(metric)
             if found:
                 return metric, math.fsum(found.values())
         return None
 
-    def measured(self, names: Names) -> tuple[Metric, dict[Source, float]] | None:
+    def first_gauge(self, names: Names) -> tuple[Metric, dict[Source, float]] | None:
         """The first gauge that exists, with its mean per engine."""
-        return next(((m, found) for m in names if (found := self.series.gauge(m))), None)
+        return next(((m, found) for m in names if (found := self.series.mean_gauge(m))), None)
 
-    def spread(self, names: Names) -> Histogram | None:
+    def first_histogram(self, names: Names) -> Histogram | None:
         """The first histogram that exists."""
-        return next((found for m in names if (found := self.series.histogram(m)) is not None), None)
+        return next((found for m in names if (found := self.series.merged_histogram(m)) is not None), None)
 
-    def reading(self) -> Reading:
+    def read_all(self) -> Reading:
         """All figures, open points and latencies by load."""
-        figures = (*self.rates(), *self.lengths(), *self.waits(), *self.gaps(), *self.state(), *self.shares())
+        figures = (*self.rate_figures(), *self.length_figures(), *self.latency_figures(), *self.token_gap_figures(), *self.state_figures(), *self.share_figures())
         written = self.engine.prefix
-        named = (replace(f, source=f.source.replace(canonical(written), written)) for f in figures)
-        return Reading(tuple(named), notes=tuple(self.notes()), by_load=self.by_load())
+        named = (replace(f, source=f.source.replace(canonical_name(written), written)) for f in figures)
+        return Reading(tuple(named), notes=tuple(self.open_points()), by_load=self.latencies_by_load())
 
-    def rates(self) -> Iterator[Figure]:
+    def rate_figures(self) -> Iterator[Figure]:
         """Requests, output tokens and restarts per unit of time, scaled to all replicas."""
         window = self.series.window_s
         if not window:
@@ -66,122 +66,122 @@ class Service:
             ("requests_per_s", self.engine.requests),
             ("output_tokens_per_s", self.engine.answer_tokens),
         ):
-            found = self.counted(names)
+            found = self.first_counter(names)
             if found is not None and found[1] > 0:
-                yield figure(quantity, found[1] / window * self.times, found[0].name)
-        if self.series.restarts and window >= SECONDS_PER_HOUR:
-            often = self.series.restarts / self.seen * SECONDS_PER_DAY / window
-            yield figure("restarts_per_day", often, "process_start_time_seconds")
+                yield service_figure(quantity, found[1] / window * self.replica_factor, found[0].name)
+        if self.series.restart_count and window >= SECONDS_PER_HOUR:
+            often = self.series.restart_count / self.seen * SECONDS_PER_DAY / window
+            yield service_figure("restarts_per_day", often, "process_start_time_seconds")
 
-    def by_load(self) -> tuple[LoadObservation, ...]:
+    def latencies_by_load(self) -> tuple[LoadObservation, ...]:
         """Latencies between consecutive scrapes, if the load differs between them."""
         points = []
-        for pair in self.series.pairs if len(self.series.moments) > 2 else ():
+        for pair in self.series.consecutive_pairs if len(self.series.moments) > 2 else ():
             between = {
-                f.quantity: f.value for f in (*self.for_series(pair).rates(), *self.for_series(pair).waits(), *self.for_series(pair).gaps())
+                f.quantity: f.value for f in (*self.for_series(pair).rate_figures(), *self.for_series(pair).latency_figures(), *self.for_series(pair).token_gap_figures())
             }
             if between.get("requests_per_s"):
-                points.append(LoadObservation(**{name: value for name, value in between.items() if name in OF_A_LOAD}))
+                points.append(LoadObservation(**{name: value for name, value in between.items() if name in LOAD_FIELDS}))
         rates = [point.requests_per_s for point in points]
-        points = points[:: math.ceil(len(points) / MOST_LOADS) or 1]
-        return tuple(points) if rates and max(rates) > OTHER_LOAD * min(rates) else ()
+        points = points[:: math.ceil(len(points) / MAX_LOADS) or 1]
+        return tuple(points) if rates and max(rates) > DISTINCT_LOAD_RATIO * min(rates) else ()
 
     def for_series(self, series: Series) -> Service:
         """The same engine over other scrapes."""
         return Service(self.engine, series, replace(self.runs, of_replicas=self.seen))
 
-    def lengths(self) -> Iterator[Figure]:
+    def length_figures(self) -> Iterator[Figure]:
         """Mean number of tokens per prompt and per answer."""
-        requests = self.counted(self.engine.requests)
+        requests = self.first_counter(self.engine.requests)
         for quantity, histograms, counters in (
             ("input_tokens_mean", self.engine.prompt_lengths, self.engine.prompt_tokens),
             ("output_tokens_mean", self.engine.answer_lengths, self.engine.answer_tokens),
         ):
-            found, total = self.spread(histograms), self.counted(counters)
+            found, total = self.first_histogram(histograms), self.first_counter(counters)
             if found is not None:
-                yield figure(quantity, found.mean, found.metric.name)
+                yield service_figure(quantity, found.mean, found.metric.name)
             elif total is not None and requests is not None and requests[1] > 0 and total[1] > 0:
-                yield figure(quantity, total[1] / requests[1], f"{total[0].name} / {requests[0].name}")
+                yield service_figure(quantity, total[1] / requests[1], f"{total[0].name} / {requests[0].name}")
 
-    def waits(self) -> Iterator[Figure]:
+    def latency_figures(self) -> Iterator[Figure]:
         """Quantiles of TTFT and of queue time."""
-        first = self.spread(self.engine.first_token)
-        parts = [h for m in self.engine.first_token_parts if (h := self.series.histogram(m)) is not None]
+        first = self.first_histogram(self.engine.first_token)
+        parts = [h for m in self.engine.first_token_parts if (h := self.series.merged_histogram(m)) is not None]
         if first is not None:
-            yield quantile("ttft_p50_s", first, 0.5)
-            yield quantile("ttft_p95_s", first, 0.95)
-            yield quantile("ttft_p99_s", first, 0.99)
+            yield quantile_figure("ttft_p50_s", first, 0.5)
+            yield quantile_figure("ttft_p95_s", first, 0.95)
+            yield quantile_figure("ttft_p99_s", first, 0.99)
         elif parts and len(parts) == len(self.engine.first_token_parts):
             names = " + ".join(h.metric.name for h in parts)
-            yield figure("ttft_p50_s", math.fsum(h.quantile(0.5) for h in parts), names)
-        queue = self.spread(self.engine.queue)
+            yield service_figure("ttft_p50_s", math.fsum(h.quantile(0.5) for h in parts), names)
+        queue = self.first_histogram(self.engine.queue)
         if queue is not None:
-            yield quantile("queue_p50_s", queue, 0.5)
+            yield quantile_figure("queue_p50_s", queue, 0.5)
 
-    def gaps(self) -> Iterator[Figure]:
+    def token_gap_figures(self) -> Iterator[Figure]:
         """TPOT per request, if the engine counts it, and inter-token latency."""
-        first = self.spread((*self.engine.first_token, *self.engine.answer_lengths))
-        every = [h for m in self.engine.token_times if (h := self.series.histogram(m)) is not None]
-        most = math.inf if first is None else OF_REQUESTS * first.count
+        first = self.first_histogram((*self.engine.first_token, *self.engine.answer_lengths))
+        every = [h for m in self.engine.token_times if (h := self.series.merged_histogram(m)) is not None]
+        most = math.inf if first is None else MAX_OBSERVATIONS_PER_REQUEST * first.count
         of_requests = next((h for h in every if h.count <= most), None)
         of_tokens = next((h for h in every if h.count > most), None)
         if of_requests is not None:
-            yield quantile("tpot_p50_s", of_requests, 0.5)
-            yield quantile("tpot_p95_s", of_requests, 0.95)
-            yield quantile("tpot_p99_s", of_requests, 0.99)
+            yield quantile_figure("tpot_p50_s", of_requests, 0.5)
+            yield quantile_figure("tpot_p95_s", of_requests, 0.95)
+            yield quantile_figure("tpot_p99_s", of_requests, 0.99)
         elif of_tokens is not None:
-            yield figure("tpot_p50_s", of_tokens.mean, f"{of_tokens.metric.name}, mean")
+            yield service_figure("tpot_p50_s", of_tokens.mean, f"{of_tokens.metric.name}, mean")
         if of_tokens is not None:
-            yield quantile("inter_token_p50_s", of_tokens, 0.5)
-            yield quantile("inter_token_p99_s", of_tokens, 0.99)
+            yield quantile_figure("inter_token_p50_s", of_tokens, 0.5)
+            yield quantile_figure("inter_token_p99_s", of_tokens, 0.99)
 
-    def state(self) -> Iterator[Figure]:
+    def state_figures(self) -> Iterator[Figure]:
         """State of one replica: running and waiting requests, KV cache usage and start time."""
         each = max(1.0, min(self.seen, self.runs.replicas))
         for quantity, names in (("running", self.engine.running), ("waiting", self.engine.waiting)):
-            found = self.measured(names)
+            found = self.first_gauge(names)
             if found is not None:
-                yield figure(quantity, math.fsum(found[1].values()) / each, found[0].name)
+                yield service_figure(quantity, math.fsum(found[1].values()) / each, found[0].name)
         for quantity, names in (("cache_usage", self.engine.cache_usage), ("cold_start_s", self.engine.start_s)):
-            found = self.measured(names)
+            found = self.first_gauge(names)
             if found is not None:
                 value = math.fsum(found[1].values()) / len(found[1])
                 if quantity == "cold_start_s" or value <= 1:
-                    yield figure(quantity, value, found[0].name)
+                    yield service_figure(quantity, value, found[0].name)
 
-    def shares(self) -> Iterator[Figure]:
+    def share_figures(self) -> Iterator[Figure]:
         """Preemptions, errors and prefix cache hits as shares of requests or tokens, and the load of the busiest
         replica.
         """
-        requests, preempted = self.counted(self.engine.requests), self.counted(self.engine.preemptions)
+        requests, preempted = self.first_counter(self.engine.requests), self.first_counter(self.engine.preemptions)
         if requests is not None and requests[1] > 0:
             if preempted is not None:
                 source = f"{preempted[0].name} / {requests[0].name}"
-                yield figure("preemptions_per_request", preempted[1] / requests[1], source)
-            failed = self.counted(self.engine.errors)
+                yield service_figure("preemptions_per_request", preempted[1] / requests[1], source)
+            failed = self.first_counter(self.engine.errors)
             if failed is not None:
                 inside = failed[0].name == requests[0].name
                 every = requests[1] if inside else requests[1] + failed[1]
-                yield figure("error_share", failed[1] / every, failed[0].name)
-            yield from self.busiest(requests[0])
-        hits, queries = self.counted(self.engine.cache_hits), self.counted(self.engine.cache_queries)
-        rate = self.measured(self.engine.hit_rate)
+                yield service_figure("error_share", failed[1] / every, failed[0].name)
+            yield from self.busiest_replica_figure(requests[0])
+        hits, queries = self.first_counter(self.engine.cache_hits), self.first_counter(self.engine.cache_queries)
+        rate = self.first_gauge(self.engine.hit_rate)
         if hits is not None and queries is not None and hits[1] <= queries[1] and queries[1] > 0:
-            yield figure("prefix_hit_share", hits[1] / queries[1], f"{hits[0].name} / {queries[0].name}")
+            yield service_figure("prefix_hit_share", hits[1] / queries[1], f"{hits[0].name} / {queries[0].name}")
         elif rate is not None and all(value <= 1 for value in rate[1].values()):
-            yield figure("prefix_hit_share", math.fsum(rate[1].values()) / len(rate[1]), rate[0].name)
-        yield from self.drafts()
+            yield service_figure("prefix_hit_share", math.fsum(rate[1].values()) / len(rate[1]), rate[0].name)
+        yield from self.acceptance_figure()
 
-    def busiest(self, requests: Metric) -> Iterator[Figure]:
+    def busiest_replica_figure(self, requests: Metric) -> Iterator[Figure]:
         """Load of the busiest replica over the mean load, if the text covers several."""
-        loads = tuple(self.series.increase(requests).values())
+        loads = tuple(self.series.counter_increase(requests).values())
         if len(loads) > 1 and math.fsum(loads) > 0:
-            yield figure("busiest_replica_share", max(loads) * len(loads) / math.fsum(loads), requests.name)
+            yield service_figure("busiest_replica_share", max(loads) * len(loads) / math.fsum(loads), requests.name)
 
-    def drafts(self) -> Iterator[Figure]:
+    def acceptance_figure(self) -> Iterator[Figure]:
         """Acceptance rate of draft tokens, if the number of draft tokens per step is known."""
-        drafted, accepted = self.counted(self.engine.drafted), self.counted(self.engine.accepted)
-        share = self.measured(self.engine.accepted_share)
+        drafted, accepted = self.first_counter(self.engine.drafted), self.first_counter(self.engine.accepted)
+        share = self.first_gauge(self.engine.accepted_share)
         if self.runs.draft_tokens is None:
             return
         if drafted is not None and accepted is not None and 0 < accepted[1] < drafted[1]:
@@ -191,32 +191,32 @@ class Service:
         else:
             return
         if 0 < of_all < 1:
-            yield figure("acceptance_rate", acceptance_rate(of_all, self.runs.draft_tokens), source)
+            yield service_figure("acceptance_rate", acceptance_rate(of_all, self.runs.draft_tokens), source)
 
-    def notes(self) -> Iterator[str]:
+    def open_points(self) -> Iterator[str]:
         """Open points: missing times, several models and replicas that the text does not cover."""
-        if not self.series.window_s and self.counted(self.engine.requests) is not None:
+        if not self.series.window_s and self.first_counter(self.engine.requests) is not None:
             yield (
                 "One scrape without its time gives no rates. Set at_s in Unix seconds and include "
                 "process_start_time_seconds in the text, or send a second scrape."
             )
-        if len(self.series.models) > 1:
-            yield f"The metrics cover {len(self.series.models)} models. All models are combined."
-        if self.runs.of_replicas is None and self.times > 1:
+        if len(self.series.model_names) > 1:
+            yield f"The metrics cover {len(self.series.model_names)} models. All models are combined."
+        if self.runs.of_replicas is None and self.replica_factor > 1:
             yield (
                 f"The labels of the text name {self.seen:g} of {self.runs.replicas:g} replicas. Rates are multiplied "
-                f"by {self.times:.3g}. Set of_replicas if the text covers more replicas."
+                f"by {self.replica_factor:.3g}. Set of_replicas if the text covers more replicas."
             )
 
 
-def figure(quantity: str, value: float, source: str) -> Figure:
+def service_figure(quantity: str, value: float, source: str) -> Figure:
     """A figure in the service group."""
     return Figure("service", quantity, value, source)
 
 
-def quantile(quantity: str, histogram: Histogram, share: float) -> Figure:
+def quantile_figure(quantity: str, histogram: Histogram, share: float) -> Figure:
     """A quantile in the service group, with the bounds of its bucket."""
-    low, high = histogram.bucket(share)
+    low, high = histogram.bucket_bounds(share)
     return Figure(
         "service", quantity, histogram.quantile(share), histogram.metric.name, low, None if math.isinf(high) else high
     )

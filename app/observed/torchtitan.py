@@ -7,14 +7,14 @@ it stops the run.
 
 from __future__ import annotations
 
-from app.observed.trainer import Trainer, patterns
+from app.observed.trainer import Trainer, compile_patterns
 
 TORCHTITAN = Trainer(
     "torchtitan",
     "torchtitan",
-    steps=patterns(r"(?<!validate )step: *<step> +loss:"),
-    fields=patterns(r"memory: *<memory_gib>GiB", r"tps: <device_tokens>", r"mfu: <mfu>%"),
-    others=patterns(
+    steps=compile_patterns(r"(?<!validate )step: *<step> +loss:"),
+    fields=compile_patterns(r"memory: *<memory_gib>GiB", r"tps: <device_tokens>", r"mfu: <mfu>%"),
+    others=compile_patterns(
         r"<step_tokens> tokens per train step",
         r"global batch size <step_sequences>, gradient accumulation",
         r"Finished (?:saving|staging) the checkpoint(?: \(or staging[\w ]*\))? ?in <saved_s> seconds",

@@ -40,11 +40,11 @@ class Trainer:
             name: value
             for found in every
             for name, text in found.groupdict().items()
-            if text is not None and 0 <= (value := number(text)) < 1e15
+            if text is not None and 0 <= (value := parse_number(text)) < 1e15
         }
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     """A number as logs write it; 1 for a word."""
     try:
         return float(text.replace(",", ""))
@@ -52,7 +52,7 @@ def number(text: str) -> float:
         return 1.0
 
 
-def patterns(*texts: str) -> Patterns:
+def compile_patterns(*texts: str) -> Patterns:
     """Compile patterns in which <name> stands for a number in a group of that name."""
     return tuple(
         re.compile(re.sub(r"(?<!P)<(\w+)>", lambda found: f"(?P<{found[1]}>{NUMBER})", text)) for text in texts

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, model_validator
 
-from app.procurement.refusals import FORBIDDEN, UNAUTHORIZED, Refused
+from app.procurement.refusals import FORBIDDEN, UNAUTHORIZED, PunchoutRefused
 
 HOST = r"^(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"
 # Accepts no double quotes and no backslashes, which browsers and this service could parse differently.
@@ -34,7 +34,7 @@ class Buyer(BaseModel):
     passwords: tuple[SecretStr, ...] = Field((), description="PASSWORD of OCI calls; two during a rotation.")
 
     @model_validator(mode="after")
-    def _complete(self) -> Buyer:
+    def _validate_complete(self) -> Buyer:
         if any(not re.match(HOST, host) for host in self.hosts):
             raise ValueError("hosts must be lower-case host names, such as srm.example.com or *.example.com")
         if (self.identity is None) != (not self.secrets) or (self.username is None) != (not self.passwords):
@@ -53,43 +53,43 @@ class Buyers:
         self.known = tuple(buyers)
         self._plain_http = plain_http
 
-    def named(self, name: str) -> Buyer | None:
+    def find_by_name(self, name: str) -> Buyer | None:
         return next((buyer for buyer in self.known if buyer.name == name), None)
 
-    def by_identity(self, domain: str, identity: str, secret: str) -> Buyer:
+    def find_by_identity(self, domain: str, identity: str, secret: str) -> Buyer:
         """Buyer of a cXML credential. Raises PunchoutRefused."""
-        return self._proven([(b, (b.domain, b.identity), b.secrets) for b in self.known], (domain, identity), secret)
+        return self._authenticate_buyer([(b, (b.domain, b.identity), b.secrets) for b in self.known], (domain, identity), secret)
 
-    def by_user(self, username: str, password: str) -> Buyer:
+    def find_by_user(self, username: str, password: str) -> Buyer:
         """Buyer of an OCI call. Raises PunchoutRefused."""
-        return self._proven([(b, b.username, b.passwords) for b in self.known], username, password)
+        return self._authenticate_buyer([(b, b.username, b.passwords) for b in self.known], username, password)
 
-    def _proven(
+    def _authenticate_buyer(
         self, entries: list[tuple[Buyer, object, tuple[SecretStr, ...]]], claimed: object, secret: str
     ) -> Buyer:
         """Buyer whose secret matches. Compares every secret, so that the response time reveals nothing."""
-        proven = [
+        matches = [
             buyer
             for buyer, own, secrets in entries
             for known in secrets
             if hmac.compare_digest(known.get_secret_value().encode(), secret.encode()) & (own == claimed)
         ]
-        if not proven:
-            raise Refused(UNAUTHORIZED, "Unknown identity or wrong secret.")
-        return proven[0]
+        if not matches:
+            raise PunchoutRefused(UNAUTHORIZED, "Unknown identity or wrong secret.")
+        return matches[0]
 
-    def returnable(self, buyer: Buyer, url: str) -> str:
+    def check_return_url(self, buyer: Buyer, url: str) -> str:
         """The address, if baskets of this buyer may be sent to it. Raises PunchoutRefused."""
         match = ADDRESS.fullmatch(url) if len(url) <= MAX_ADDRESS else None
         if match is None:
-            raise Refused(FORBIDDEN, "The return address of the basket is not a valid https address.")
+            raise PunchoutRefused(FORBIDDEN, "The return address of the basket is not a valid https address.")
         if match[1] != "https" and not self._plain_http:
-            raise Refused(FORBIDDEN, "The return address of the basket must use https.")
+            raise PunchoutRefused(FORBIDDEN, "The return address of the basket must use https.")
         host = (urlsplit(url).hostname or "").lower()
-        if not any(_covers(pattern, host) for pattern in buyer.hosts):
-            raise Refused(FORBIDDEN, f"The settings of this buyer do not allow baskets to be sent to {host}.")
+        if not any(_host_matches(pattern, host) for pattern in buyer.hosts):
+            raise PunchoutRefused(FORBIDDEN, f"The settings of this buyer do not allow baskets to be sent to {host}.")
         return url
 
 
-def _covers(pattern: str, host: str) -> bool:
+def _host_matches(pattern: str, host: str) -> bool:
     return host.endswith(pattern[1:]) if pattern.startswith("*.") else host == pattern

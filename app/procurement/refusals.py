@@ -6,7 +6,7 @@ from app.errors import AppError
 
 BAD_REQUEST, UNAUTHORIZED, FORBIDDEN, NOT_ACCEPTABLE, CONFLICT, NOT_IMPLEMENTED = 400, 401, 403, 406, 409, 450
 INTERNAL_ERROR, TEMPORARY_ERROR = 500, 560
-TEXTS = {
+STATUS_TEXTS = {
     200: "OK",
     204: "No Content",
     BAD_REQUEST: "Bad Request",
@@ -20,7 +20,7 @@ TEXTS = {
 }
 
 
-class Refused(AppError):
+class PunchoutRefused(AppError):
     """Raised for a document or call that opens no session."""
 
     code = "punch-out-refused"

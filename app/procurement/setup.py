@@ -15,14 +15,14 @@ from typing import Any
 from lxml import etree
 
 from app.export.cxml import LANGUAGE, Party, cxml_root, document_bytes
-from app.procurement.refusals import BAD_REQUEST, NOT_IMPLEMENTED, TEXTS, Refused
+from app.procurement.refusals import BAD_REQUEST, NOT_IMPLEMENTED, STATUS_TEXTS, PunchoutRefused
 from app.procurement.xml import read_xml
 
 OPERATIONS = ("create", "edit", "inspect")
-LONGEST = 255
-LONGEST_COOKIE = 1000
+MAX_LENGTH = 255
+MAX_COOKIE_LENGTH = 1000
 # Line ids in baskets from this service: recommendation, rank, line.
-OURS = re.compile(r"(rec_[0-9a-f]{28})-([0-9]{1,3})-[0-9]{1,4}")
+LINE_ID = re.compile(r"(rec_[0-9a-f]{28})-([0-9]{1,3})-[0-9]{1,4}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,30 +44,30 @@ def read_setup(raw: bytes) -> SetupRequest:
     root = read_xml(raw)
     request = root.find("Request")
     if root.tag != "cXML" or request is None:
-        raise Refused(BAD_REQUEST, "The document must be cXML with a Request element.")
+        raise PunchoutRefused(BAD_REQUEST, "The document must be cXML with a Request element.")
     setup = request.find("PunchOutSetupRequest")
     if setup is None:
-        raise Refused(NOT_IMPLEMENTED, "The request type is not supported. Send a PunchOutSetupRequest.")
+        raise PunchoutRefused(NOT_IMPLEMENTED, "The request type is not supported. Send a PunchOutSetupRequest.")
     operation = setup.get("operation", "")
     if operation not in OPERATIONS:
-        raise Refused(NOT_IMPLEMENTED, f"The operation is not supported. Use one of: {', '.join(OPERATIONS)}.")
+        raise PunchoutRefused(NOT_IMPLEMENTED, f"The operation is not supported. Use one of: {', '.join(OPERATIONS)}.")
     url = setup.findtext("BrowserFormPost/URL")
     return SetupRequest(
-        payload=_needed(root.get("payloadID"), "payloadID"),
-        senders=tuple(_senders(root)),
-        buyer=_party(root, "From"),
-        seller=_party(root, "To"),
+        payload=_require_text(root.get("payloadID"), "payloadID"),
+        senders=tuple(_read_senders(root)),
+        buyer=_read_party(root, "From"),
+        seller=_read_party(root, "To"),
         operation=operation,
-        cookie=_needed(_only_text(setup.find("BuyerCookie")), "BuyerCookie", LONGEST_COOKIE),
+        cookie=_require_text(_only_text(setup.find("BuyerCookie")), "BuyerCookie", MAX_COOKIE_LENGTH),
         return_url=None if url is None else url.strip(),
-        basket=next(_baskets(setup), None),
+        basket=next(_read_baskets(setup), None),
     )
 
 
-def _needed(text: str | None, name: str, longest: int = LONGEST) -> str:
+def _require_text(text: str | None, name: str, longest: int = MAX_LENGTH) -> str:
     value = (text or "").strip()
     if not value or len(value) > longest:
-        raise Refused(BAD_REQUEST, f"{name} is required and can have at most {longest} characters.")
+        raise PunchoutRefused(BAD_REQUEST, f"{name} is required and can have at most {longest} characters.")
     return value
 
 
@@ -77,35 +77,35 @@ def _only_text(element: Any) -> str | None:
     The DTD allows markup in it; buyers do not send any, and it could not be returned unchanged.
     """
     if element is not None and len(element):
-        raise Refused(BAD_REQUEST, f"{element.tag} must contain only text.")
+        raise PunchoutRefused(BAD_REQUEST, f"{element.tag} must contain only text.")
     return None if element is None else element.text
 
 
-def _party(root: Any, role: str) -> Party:
+def _read_party(root: Any, role: str) -> Party:
     credential = root.find(f"Header/{role}/Credential")
     if credential is None:
-        raise Refused(BAD_REQUEST, f"Header/{role}/Credential is required.")
-    identity = _needed(_only_text(credential.find("Identity")), f"Identity of {role}")
-    return Party(identity, _needed(credential.get("domain"), f"domain of {role}"))
+        raise PunchoutRefused(BAD_REQUEST, f"Header/{role}/Credential is required.")
+    identity = _require_text(_only_text(credential.find("Identity")), f"Identity of {role}")
+    return Party(identity, _require_text(credential.get("domain"), f"domain of {role}"))
 
 
-def _senders(root: Any) -> Iterator[tuple[Party, str]]:
+def _read_senders(root: Any) -> Iterator[tuple[Party, str]]:
     for credential in root.findall("Header/Sender/Credential"):
         identity, secret = _only_text(credential.find("Identity")), _only_text(credential.find("SharedSecret"))
         if identity and secret:
             yield Party(identity.strip(), credential.get("domain", "")), secret
 
 
-def _baskets(setup: Any) -> Iterator[tuple[str, int]]:
+def _read_baskets(setup: Any) -> Iterator[tuple[str, int]]:
     for element in setup.iter("SupplierPartAuxiliaryID"):
-        match = OURS.fullmatch((_only_text(element) or "").strip())
+        match = LINE_ID.fullmatch((_only_text(element) or "").strip())
         if match is not None:
             yield match[1], int(match[2])
 
 
 def response_bytes(payload: str, timestamp: str, start_page: str) -> bytes:
     """Response for an open session, with the start page for the buyer's browser."""
-    root, response = _response(payload, timestamp, 200)
+    root, response = _create_response(payload, timestamp, 200)
     page = etree.SubElement(etree.SubElement(response, "PunchOutSetupResponse"), "StartPage")
     etree.SubElement(page, "URL").text = start_page
     return document_bytes(root)
@@ -113,13 +113,13 @@ def response_bytes(payload: str, timestamp: str, start_page: str) -> bytes:
 
 def status_bytes(payload: str, timestamp: str, status: int, detail: str) -> bytes:
     """Response without a session, with the reason."""
-    root, response = _response(payload, timestamp, status)
+    root, response = _create_response(payload, timestamp, status)
     response[0].text = detail
     return document_bytes(root)
 
 
-def _response(payload: str, timestamp: str, status: int) -> tuple[Any, Any]:
+def _create_response(payload: str, timestamp: str, status: int) -> tuple[Any, Any]:
     root = cxml_root(payload, timestamp)
     response = etree.SubElement(root, "Response")
-    etree.SubElement(response, "Status", {"code": str(status), "text": TEXTS[status], LANGUAGE: "en"})
+    etree.SubElement(response, "Status", {"code": str(status), "text": STATUS_TEXTS[status], LANGUAGE: "en"})
     return root, response

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 from app import telemetry
 from app.catalog.outbox import EVENTS, Delivery, DeliveryStore
-from app.causes import cause
+from app.causes import describe_error
 from app.db import DatabaseError
 from app.procurement.buyers import ADDRESS
 
@@ -28,7 +28,7 @@ log = structlog.get_logger("headroom")
 
 POLL_S = 1.0
 TIMEOUT_S = 10.0
-GONE = 410
+STATUS_GONE = 410
 PREFIX = "whsec_"
 
 
@@ -44,14 +44,14 @@ class Webhook(BaseModel):
 
     @field_validator("url")
     @classmethod
-    def _plain(cls, url: str) -> str:
+    def _validate_url(cls, url: str) -> str:
         if not ADDRESS.fullmatch(url):
             raise ValueError("url must be a plain http or https address")
         return url
 
     @field_validator("secret")
     @classmethod
-    def _strong(cls, secret: SecretStr) -> SecretStr:
+    def _validate_secret(cls, secret: SecretStr) -> SecretStr:
         try:
             key = key_of(secret)
         except (binascii.Error, ValueError):
@@ -62,7 +62,7 @@ class Webhook(BaseModel):
 
     @field_validator("events")
     @classmethod
-    def _known(cls, events: tuple[str, ...]) -> tuple[str, ...]:
+    def _validate_events(cls, events: tuple[str, ...]) -> tuple[str, ...]:
         if not set(events) <= set(EVENTS):
             raise ValueError(f"events must be among: {', '.join(EVENTS)}")
         return events
@@ -74,7 +74,7 @@ def key_of(secret: SecretStr) -> bytes:
     return base64.b64decode(text.removeprefix(PREFIX), validate=True) if text.startswith(PREFIX) else b""
 
 
-def signature(key: bytes, event: str, timestamp: int, body: bytes) -> str:
+def sign_notice(key: bytes, event: str, timestamp: int, body: bytes) -> str:
     """Signature that proves the sender and the time of a notice.
 
     Check: the example of the standard's own libraries.
@@ -86,11 +86,11 @@ def signature(key: bytes, event: str, timestamp: int, body: bytes) -> str:
     return f"v1,{base64.b64encode(signed.digest()).decode()}"
 
 
-def _broke(error: Exception) -> None:
-    log.error("webhooks_failed", **cause(error))
+def _log_failure(error: Exception) -> None:
+    log.error("webhooks_failed", **describe_error(error))
 
 
-class Courier:
+class WebhookSender:
     """Delivers due notices to the endpoints in the settings; several processes may each run one."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Courier:
             transport=transport, timeout=httpx2.Timeout(TIMEOUT_S), follow_redirects=False, trust_env=False
         )
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="courier", daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name="courier", daemon=True)
 
     def start(self) -> None:
         """Starts delivery in a background thread."""
@@ -113,14 +113,14 @@ class Courier:
         self._stopped.set()
         self._thread.join(timeout=TIMEOUT_S)
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
         while not self._stopped.is_set():
             try:
                 self.deliver_due()
             except DatabaseError as error:
-                log.warning("webhooks_not_read", **cause(error))
+                log.warning("webhooks_not_read", **describe_error(error))
             except Exception as error:
-                _broke(error)
+                _log_failure(error)
             self._stopped.wait(POLL_S)
 
     def deliver_due(self) -> tuple[int, int]:
@@ -133,20 +133,20 @@ class Courier:
             delivery = self._store.claim_due(self._webhooks.keys() - down, now=datetime.now(UTC))
             if delivery is None:
                 break
-            if self._tried(delivery):
+            if self._deliver_notice(delivery):
                 arrived += 1
             else:
                 down.add(delivery.endpoint)
         return arrived, len(down)
 
-    def _tried(self, delivery: Delivery) -> bool:
+    def _deliver_notice(self, delivery: Delivery) -> bool:
         """Sends one notice and returns whether it arrived, with any 2xx status.
 
         A redirect counts as a failure; after 410 the notice is not sent again.
         """
         fields = {"notice": delivery.event, "endpoint": delivery.endpoint}
         try:
-            status = self._posted(delivery)
+            status = self._post_notice(delivery)
         except (httpx2.HTTPError, httpx2.InvalidURL) as error:
             status, failure = 0, type(error).__name__
         else:
@@ -156,12 +156,12 @@ class Courier:
             telemetry.record_notice("delivered")
             log.info("webhook_delivered", **fields)
             return True
-        dead = self._store.mark_failed(delivery, failure, now=datetime.now(UTC), permanently=status == GONE)
+        dead = self._store.mark_failed(delivery, failure, now=datetime.now(UTC), permanently=status == STATUS_GONE)
         telemetry.record_notice("dead" if dead else "failed")
         log.warning("webhook_dead" if dead else "webhook_failed", failure=failure, tries=delivery.tries + 1, **fields)
         return False
 
-    def _posted(self, delivery: Delivery) -> int:
+    def _post_notice(self, delivery: Delivery) -> int:
         """HTTP status of the endpoint's response; the body is ignored."""
         webhook, now = self._webhooks[delivery.endpoint], int(datetime.now(UTC).timestamp())
         headers = {
@@ -169,7 +169,7 @@ class Courier:
             "user-agent": "headroom",
             "webhook-id": delivery.event,
             "webhook-timestamp": str(now),
-            "webhook-signature": signature(key_of(webhook.secret), delivery.event, now, delivery.body),
+            "webhook-signature": sign_notice(key_of(webhook.secret), delivery.event, now, delivery.body),
         }
         with self._client.stream("POST", webhook.url, content=delivery.body, headers=headers) as response:
             return int(response.status_code)

@@ -7,11 +7,11 @@ from typing import Any
 
 from lxml import etree
 
-from app.procurement.refusals import NOT_ACCEPTABLE, Refused
+from app.procurement.refusals import NOT_ACCEPTABLE, PunchoutRefused
 
 MAX_DEPTH = 32
 ENCODINGS = ("utf-8", "us-ascii", "iso-8859-1")
-DECLARED = re.compile(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
+ENCODING_DECLARATION = re.compile(rb"""\s*<\?xml[^>]{0,200}?encoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 DECLARATION = re.compile(r"<!(?:ENTITY|ELEMENT|ATTLIST|NOTATION)|<!DOCTYPE[^>]*\[")
 
 
@@ -20,16 +20,16 @@ def read_xml(raw: bytes) -> Any:
 
     The text is decoded before parsing, so that no encoding can hide a declaration from the check.
     """
-    declared = DECLARED.match(raw[:400])
+    declared = ENCODING_DECLARATION.match(raw[:400])
     encoding = declared[1].decode("ascii").lower() if declared else "utf-8"
     if encoding not in ENCODINGS:
-        raise Refused(NOT_ACCEPTABLE, f"The encoding is not supported. Use one of: {', '.join(ENCODINGS)}.")
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The encoding is not supported. Use one of: {', '.join(ENCODINGS)}.")
     try:
         text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
     except UnicodeDecodeError:
-        raise Refused(NOT_ACCEPTABLE, f"The document is not valid {encoding}.") from None
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The document is not valid {encoding}.") from None
     if DECLARATION.search(text):
-        raise Refused(NOT_ACCEPTABLE, "Entity declarations and internal DTD subsets are not accepted.")
+        raise PunchoutRefused(NOT_ACCEPTABLE, "Entity declarations and internal DTD subsets are not accepted.")
     parser = etree.XMLParser(
         encoding="utf-8",
         resolve_entities=False,
@@ -42,15 +42,15 @@ def read_xml(raw: bytes) -> Any:
     try:
         root = etree.fromstring(text.encode("utf-8"), parser)
     except etree.XMLSyntaxError as error:
-        raise Refused(NOT_ACCEPTABLE, f"The document is not well-formed XML: line {error.lineno}.") from None
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The document is not well-formed XML: line {error.lineno}.") from None
     if next(root.iter(etree.Entity), None) is not None:
-        raise Refused(NOT_ACCEPTABLE, "Entities are not accepted.")
-    if _depth(root) > MAX_DEPTH:
-        raise Refused(NOT_ACCEPTABLE, f"The document is nested deeper than {MAX_DEPTH} levels.")
+        raise PunchoutRefused(NOT_ACCEPTABLE, "Entities are not accepted.")
+    if _element_depth(root) > MAX_DEPTH:
+        raise PunchoutRefused(NOT_ACCEPTABLE, f"The document is nested deeper than {MAX_DEPTH} levels.")
     return root
 
 
-def _depth(root: Any) -> int:
+def _element_depth(root: Any) -> int:
     depth = deepest = 0
     for event, _ in etree.iterwalk(root, events=("start", "end")):
         depth += 1 if event == "start" else -1

@@ -7,28 +7,28 @@ from uvicorn.config import STARTUP_FAILURE
 from app import telemetry
 from app.config import Settings
 from app.server.connections import Limits
-from app.server.listening import Listening, Server
+from app.server.listening import ListenerConfig, Server
 from app.server.workers import Workers
 
 
-def limits_of(settings: Settings) -> Limits:
+def connection_limits(settings: Settings) -> Limits:
     """Returns the connection limits from the settings."""
     return Limits(
-        connections=settings.max_connections,
-        connections_per_address=settings.max_connections_per_address,
-        header_bytes=settings.max_header_bytes,
-        headers=settings.max_headers,
-        url_bytes=settings.max_url_bytes,
-        head_s=settings.headers_deadline_s,
-        read_s=settings.read_deadline_s,
+        max_connections=settings.max_connections,
+        max_connections_per_address=settings.max_connections_per_address,
+        max_header_bytes=settings.max_header_bytes,
+        max_headers=settings.max_headers,
+        max_url_bytes=settings.max_url_bytes,
+        headers_timeout_s=settings.headers_deadline_s,
+        read_timeout_s=settings.read_deadline_s,
     )
 
 
-def listening(settings: Settings, app: str, port: int, workers: int) -> Listening:
+def server_config(settings: Settings, app: str, port: int, workers: int) -> ListenerConfig:
     """Returns the server configuration that every process uses. `app` is the import path of an application factory."""
-    return Listening(
+    return ListenerConfig(
         app,
-        limits=limits_of(settings),
+        limits=connection_limits(settings),
         drain_s=settings.drain_s,
         factory=True,
         host=settings.host,
@@ -45,11 +45,11 @@ def serve(settings: Settings, port: int, workers: int, app: str = "app.main:crea
     """Serves until a signal stops the process, and returns the exit status. Raises OSError if the port is not
     available.
     """
-    config = listening(settings, app, port, workers)
+    config = server_config(settings, app, port, workers)
     bound = config.bind_socket()
     if workers == 1:
         server = Server(config)
         server.run([bound])
         return 0 if server.started else STARTUP_FAILURE
-    with telemetry.shared():
+    with telemetry.share_metrics():
         return Workers(config, bound).run()

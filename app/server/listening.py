@@ -21,13 +21,13 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from app.server.connections import Connection, ConnectionPool, Limits, all_of
+from app.server.connections import Connection, ConnectionPool, Limits, list_connections
 
-LOOK_S = 0.02
-COMES_S = 1.0  # seconds that a new connection has for its first request during shutdown
+POLL_S = 0.02
+FIRST_REQUEST_S = 1.0  # seconds that a new connection has for its first request during shutdown
 
 
-class Listening(uvicorn.Config):
+class ListenerConfig(uvicorn.Config):
     """uvicorn's configuration plus connection limits and drain time."""
 
     def __init__(
@@ -59,19 +59,19 @@ class Listening(uvicorn.Config):
 class Server(uvicorn.Server):
     """A server that shuts down gracefully. In a process without a parent, a second signal ends it at once."""
 
-    config: Listening
+    config: ListenerConfig
 
-    def __init__(self, config: Listening) -> None:
+    def __init__(self, config: ListenerConfig) -> None:
         super().__init__(config)
-        self.server_state = self.door = ConnectionPool()
+        self.server_state = self.pool = ConnectionPool()
         self.last_tick = time.monotonic()
-        self._hurried = False
-        self._listening: list[socket.socket] = []
+        self._skip_drain = False
+        self._listen_sockets: list[socket.socket] = []
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         # These duplicates outlive the server's own sockets: the kernel keeps queued connections while one is open.
-        self._listening = [
+        self._listen_sockets = [
             socket.socket(fileno=os.dup(s.fileno())) for server in self.servers for s in server.sockets or ()
         ]
 
@@ -84,34 +84,34 @@ class Server(uvicorn.Server):
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
         self.should_exit = True
-        self._hurried = self._hurried or sig == signal.SIGINT
+        self._skip_drain = self._skip_drain or sig == signal.SIGINT
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        await self._drain()
+        await self._drain_connections()
         for server in self.servers:
             server.close()
         for given in sockets or ():
             given.close()
-        await asyncio.sleep(LOOK_S)
-        await self._take_who_waits()
-        await self._until(COMES_S, lambda: not any(c.begins(COMES_S) for c in all_of(self.door)))
+        await asyncio.sleep(POLL_S)
+        await self._accept_pending()
+        await self._wait_until(FIRST_REQUEST_S, lambda: not any(c.expects_request(FIRST_REQUEST_S) for c in list_connections(self.pool)))
         await super().shutdown(sockets)
 
-    async def _drain(self) -> None:
-        self.door.draining = True
-        for connection in all_of(self.door):
-            connection.answers_last()
-        await self._until(0.0 if self._hurried else self.config.drain_s, lambda: self._hurried)
+    async def _drain_connections(self) -> None:
+        self.pool.draining = True
+        for connection in list_connections(self.pool):
+            connection.close_after_response()
+        await self._wait_until(0.0 if self._skip_drain else self.config.drain_s, lambda: self._skip_drain)
 
-    async def _until(self, longest_s: float, done: Callable[[], bool]) -> None:
+    async def _wait_until(self, longest_s: float, done: Callable[[], bool]) -> None:
         end = time.monotonic() + longest_s
         while time.monotonic() < end and not done():
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
-    async def _take_who_waits(self) -> None:
+    async def _accept_pending(self) -> None:
         """Accepts the connections that the kernel has queued, then closes the listening sockets."""
         waiting: list[socket.socket] = []
-        for listening in self._listening:
+        for listening in self._listen_sockets:
             listening.setblocking(False)
             with suppress(OSError):  # the queue is empty, or no file descriptor is left
                 while len(waiting) <= self.config.backlog:
@@ -121,7 +121,7 @@ class Server(uvicorn.Server):
         for accepted in waiting:
             accepted.setblocking(False)
             with suppress(OSError):  # the client has already closed it
-                await loop.connect_accepted_socket(lambda: self._connection(loop), accepted)
+                await loop.connect_accepted_socket(lambda: self._make_connection(loop), accepted)
 
-    def _connection(self, loop: asyncio.AbstractEventLoop) -> Connection:
-        return Connection(self.config, self.door, self.lifespan.state, loop)
+    def _make_connection(self, loop: asyncio.AbstractEventLoop) -> Connection:
+        return Connection(self.config, self.pool, self.lifespan.state, loop)

@@ -9,7 +9,7 @@ import orjson
 from app.api.kinds import problem_kinds
 
 
-def refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> bytes:
+def make_refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> bytes:
     """Returns a complete HTTP response without a Date header, after which the connection closes."""
     kind = problem_kinds()[code]
     body = orjson.dumps(
@@ -27,12 +27,12 @@ def refusal(code: str, detail: str, *, retry_after_s: int | None = None) -> byte
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-MALFORMED = refusal("malformed-http", "The request is not valid HTTP/1.1. Send a well-formed request with exactly one Host header.")
-HEADERS = refusal("headers-too-large", "The request has too many headers, or its headers are too large. Send fewer or shorter headers.")
-URL = refusal("url-too-long", "The URL of the request is too long. Use a shorter URL.")
-SLOW = refusal("headers-too-slow", "The headers of the request did not arrive within the time limit.")
-FULL = refusal("too-many-connections", "Every connection of this service has a request in progress. Retry after the time in Retry-After.", retry_after_s=1)
-CROWDED = refusal(
+MALFORMED = make_refusal("malformed-http", "The request is not valid HTTP/1.1. Send a well-formed request with exactly one Host header.")
+HEADERS_TOO_LARGE = make_refusal("headers-too-large", "The request has too many headers, or its headers are too large. Send fewer or shorter headers.")
+URL_TOO_LONG = make_refusal("url-too-long", "The URL of the request is too long. Use a shorter URL.")
+HEADERS_TOO_SLOW = make_refusal("headers-too-slow", "The headers of the request did not arrive within the time limit.")
+POOL_FULL = make_refusal("too-many-connections", "Every connection of this service has a request in progress. Retry after the time in Retry-After.", retry_after_s=1)
+ADDRESS_FULL = make_refusal(
     "too-many-connections-of-one",
     "Your address has reached the limit of connections per address. Close one, then retry.",
     retry_after_s=1,

@@ -12,26 +12,26 @@ from types import FrameType
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Process
 
-from app.server.listening import Listening, Server
+from app.server.listening import ListenerConfig, Server
 
 FROZEN_S = 60.0  # without an answer; generous, because imports take long on a busy machine
-ASK_S = 1.0
-STUCK_S = 10.0  # without a tick of the event loop, after which the worker does not answer pings
-LOOK_S = 0.1
-PAST_S = 10.0  # for the exit of a process after its last answer
+PING_S = 1.0
+EVENT_LOOP_STALL_S = 10.0  # without a tick of the event loop, after which the worker does not answer pings
+POLL_S = 0.1
+EXIT_GRACE_S = 10.0  # for the exit of a process after its last answer
 
-plain = logging.getLogger("uvicorn.error")  # the logger of uvicorn's start and stop messages
+server_log = logging.getLogger("uvicorn.error")  # the logger of uvicorn's start and stop messages
 
 
 class Worker(Process):
     """One worker process. It answers pings of its parent and exits when the parent is gone."""
 
-    config: Listening
+    config: ListenerConfig
 
-    def __init__(self, config: Listening, sockets: list[socket.socket]) -> None:
+    def __init__(self, config: ListenerConfig, sockets: list[socket.socket]) -> None:
         super().__init__(config, sockets)
         self.pinged_at: float | None = None
-        self.last = 0.0
+        self.last_ping = 0.0
 
     @property
     def server(self) -> Server:
@@ -47,7 +47,7 @@ class Worker(Process):
 
     def pong(self) -> None:
         self.child_conn.recv()
-        if not self.server.started or time.monotonic() - self.server.last_tick < STUCK_S:
+        if not self.server.started or time.monotonic() - self.server.last_tick < EVENT_LOOP_STALL_S:
             self.child_conn.send(True)
 
     def always_pong(self) -> None:
@@ -58,16 +58,16 @@ class Worker(Process):
 
     # Called in the parent process
 
-    def frozen(self, longest_s: float) -> bool:
+    def is_frozen(self, longest_s: float) -> bool:
         """Whether the worker has not answered a ping for `longest_s` seconds. Returns at once."""
         now = time.monotonic()
         try:
             while self.parent_conn.poll():
                 self.parent_conn.recv()
                 self.pinged_at = None
-            if now - self.last >= ASK_S:
+            if now - self.last_ping >= PING_S:
                 self.parent_conn.send(b"ping")
-                self.last = now
+                self.last_ping = now
                 self.pinged_at = self.pinged_at or now
         except (OSError, EOFError):
             return False  # the worker has ended
@@ -77,55 +77,55 @@ class Worker(Process):
 class Workers:
     """The parent process: it starts and replaces workers and handles signals."""
 
-    def __init__(self, config: Listening, listening: socket.socket, frozen_s: float = FROZEN_S) -> None:
-        self._config, self._listening, self._frozen_s = config, listening, frozen_s
+    def __init__(self, config: ListenerConfig, listening: socket.socket, frozen_s: float = FROZEN_S) -> None:
+        self._config, self._socket, self._frozen_s = config, listening, frozen_s
         self._signals: list[int] = []
         self._workers: list[Worker] = []
 
     def run(self) -> int:
         """Runs until a signal arrives. Returns 0 after a clean stop."""
         for sig in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(sig, self._told)
-        self._workers = [self._new() for _ in range(self._config.workers)]
+            signal.signal(sig, self._on_signal)
+        self._workers = [self._start_worker() for _ in range(self._config.workers)]
         while not self._signals:
-            if not self._tend():
-                self._stop(signal.SIGTERM)
+            if not self._replace_dead_workers():
+                self._stop_workers(signal.SIGTERM)
                 return STARTUP_FAILURE
-            time.sleep(LOOK_S)
-        return self._stop(self._signals[0])
+            time.sleep(POLL_S)
+        return self._stop_workers(self._signals[0])
 
-    def _told(self, sig: int, _: FrameType | None) -> None:
+    def _on_signal(self, sig: int, _: FrameType | None) -> None:
         self._signals.append(sig)
 
-    def _new(self) -> Worker:
-        worker = Worker(self._config, [self._listening])
+    def _start_worker(self) -> Worker:
+        worker = Worker(self._config, [self._socket])
         worker.start()
         return worker
 
-    def _tend(self) -> bool:
+    def _replace_dead_workers(self) -> bool:
         """Replaces workers that have ended or hang. Returns False if a worker fails to start."""
         for i, worker in enumerate(self._workers):
             alive = worker.process.is_alive()
-            if alive and not worker.frozen(self._frozen_s):
+            if alive and not worker.is_frozen(self._frozen_s):
                 continue
             if alive:
-                plain.error("Worker [%s] does not answer and is killed", worker.pid)
+                server_log.error("Worker [%s] does not answer and is killed", worker.pid)
             worker.kill()
             worker.process.join()
             if worker.exitcode == STARTUP_FAILURE:
                 return False
-            plain.error("Worker [%s] ended with status %s; a new worker replaces it", worker.pid, worker.exitcode)
-            self._workers[i] = self._new()
+            server_log.error("Worker [%s] ended with status %s; a new worker replaces it", worker.pid, worker.exitcode)
+            self._workers[i] = self._start_worker()
         return True
 
-    def _stop(self, sig: int) -> int:
+    def _stop_workers(self, sig: int) -> int:
         """Stops all workers together. Kills them on a second signal, or if the stop takes too long."""
-        self._listening.close()
+        self._socket.close()
         running = [w for w in self._workers if w.process.is_alive() and w.pid is not None]
         for worker in running:
             os.kill(worker.pid or 0, sig)
         graceful_s = self._config.timeout_graceful_shutdown or 0
-        deadline = time.monotonic() + self._config.drain_s + graceful_s + PAST_S
+        deadline = time.monotonic() + self._config.drain_s + graceful_s + EXIT_GRACE_S
         received = len(self._signals)
         while any(w.process.is_alive() for w in running):
             if time.monotonic() > deadline or len(self._signals) > max(received, 1):
@@ -133,5 +133,5 @@ class Workers:
                     worker.kill()
                     worker.process.join()
                 return 1
-            time.sleep(LOOK_S / 2)
+            time.sleep(POLL_S / 2)
         return 0

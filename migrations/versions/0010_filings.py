@@ -90,7 +90,7 @@ def _file_what_is_stored() -> None:
                 "stored_at": row.stored_at,
                 "status": "draft",
                 "version": 0,
-                **_about(orjson.loads(row.body), None if row.supply is None else orjson.loads(row.supply)),
+                **_summarize_answer(orjson.loads(row.body), None if row.supply is None else orjson.loads(row.supply)),
             }
             for row in rows
         ]
@@ -98,7 +98,7 @@ def _file_what_is_stored() -> None:
         rows = connection.execute(page.where(stored.id > rows[-1].id)).all()
 
 
-def _about(answer: dict[str, Any], supply: dict[str, Any] | None) -> dict[str, str | None]:
+def _summarize_answer(answer: dict[str, Any], supply: dict[str, Any] | None) -> dict[str, str | None]:
     """The requested model, the accelerators of the first recommendation, and the number of each if it was stored."""
     named = answer["request"]["workload"]["model"]
     model = named if isinstance(named, str) else named.get("name")

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from app.agents.server import guarded_by
+from app.agents.server import transport_security
 from app.agents.tools import TOOLS
 from app.cli import cli
 from app.command.agents import open_service
@@ -196,8 +196,8 @@ def test_a_page_of_another_name_is_refused_and_other_methods_are_not_taken(clien
 
 
 def test_any_host_is_taken_where_settings_say_so() -> None:
-    assert not guarded_by(("localhost", "*")).enable_dns_rebinding_protection
-    assert "headroom.example:*" in guarded_by(("headroom.example",)).allowed_hosts
+    assert not transport_security(("localhost", "*")).enable_dns_rebinding_protection
+    assert "headroom.example:*" in transport_security(("headroom.example",)).allowed_hosts
 
 
 @pytest.mark.slow
@@ -220,7 +220,7 @@ def test_standard_input_answers_as_http_does(sqlite_url: str, live: str) -> None
 def test_standard_input_may_ask_a_service_at_an_address(live: str) -> None:
     async def ask() -> Any:
         async with open_service(live) as service:
-            return await service.ready(), await service.ask("inspect", {"model": WORK["model"]})
+            return await service.readiness_problem(), await service.call_tool("inspect", {"model": WORK["model"]})
 
     problem, result = asyncio.run(ask())
     assert problem is None

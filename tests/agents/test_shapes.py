@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.agents.parts import ranked_text, shortened
-from app.agents.shapes import plain, shape_of
+from app.agents.parts import recommendation_text, shorten_answer
+from app.agents.shapes import simplify_schema, request_schema
 
 REF = "#/components/schemas/"
 SCHEMAS: dict[str, Any] = {
@@ -31,7 +31,7 @@ SCHEMAS: dict[str, Any] = {
 
 
 def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> None:
-    assert shape_of("Question", SCHEMAS, detailed=frozenset({"Work"})) == {
+    assert request_schema("Question", SCHEMAS, detailed=frozenset({"Work"})) == {
         "type": "object",
         "properties": {
             "title": {"type": "string", "description": "A field that is called so."},
@@ -48,21 +48,21 @@ def test_detailed_schemas_keep_their_fields_and_others_only_field_names() -> Non
 
 def test_a_choice_of_several_stays_one() -> None:
     choice = {"anyOf": [{"type": "string"}, {"type": "number"}]}
-    assert plain(choice) == choice
+    assert simplify_schema(choice) == choice
 
 
 def test_an_answer_is_shortened_by_name_and_lists_the_parts_left_out() -> None:
     answer = {"id": "rec_1", "trace": [1], "warnings": [], "recommendations": [{"rank": 1, "explanation": ["x"]}]}
     usual = ("id", "recommendations")
-    short = shortened(answer, usual, [])
+    short = shorten_answer(answer, usual, [])
     assert short == {"id": "rec_1", "recommendations": [{"rank": 1}], "left_out": ["trace", "warnings"]}
-    assert shortened(answer, usual, ["trace", "explanation"]) == {
+    assert shorten_answer(answer, usual, ["trace", "explanation"]) == {
         "id": "rec_1",
         "trace": [1],
         "recommendations": answer["recommendations"],
         "left_out": ["warnings"],
     }
-    assert shortened(answer, usual, ["all"]) == answer
+    assert shorten_answer(answer, usual, ["all"]) == answer
 
 
 def test_an_empty_result_lists_five_misses_and_what_would_change_it() -> None:
@@ -75,11 +75,11 @@ def test_an_empty_result_lists_five_misses_and_what_would_change_it() -> None:
         "rejected_by_code": {"too_slow": 9},
         "sensitivity": [{"change": "raise ttft_ms", "effect": "feasible with 2 x a1"}],
     }
-    text = ranked_text(answer)
+    text = recommendation_text(answer)
     assert text.count("too slow by") == 5
     assert "What would change the answer\n- raise ttft_ms: feasible with 2 x a1" in text
     assert "too_slow 9" in text
-    assert shortened(answer, ("id", "recommendations"), [])["rejected"] == misses[:5]
+    assert shorten_answer(answer, ("id", "recommendations"), [])["rejected"] == misses[:5]
 
 
 @pytest.mark.parametrize("name", ["agents.llms", "agents.mount", "agents.shapes", "export.rows"])

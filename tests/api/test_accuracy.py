@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from app.calibration.report import KINDS
+from app.calibration.report import QUANTITIES
 from app.cli import cli
 
 
@@ -17,7 +17,7 @@ def test_accuracy_is_answered_with_both_figures_and_reasons(client: TestClient) 
     response = client.get("/accuracy")
     assert response.status_code == 200
     answer = response.json()
-    assert {s["metric"] for s in answer["overall"]} == set(KINDS)
+    assert {s["metric"] for s in answer["overall"]} == set(QUANTITIES)
     assert set(answer["by"]) == {"engine", "accelerator_family", "format", "model_size", "load", "source", "nearness"}
     assert all(
         s["unseen_source"]["median"] > 0 and 0 <= s["coverage"] <= 1 for slices in answer["by"].values() for s in slices

@@ -19,7 +19,7 @@ from app.api.problems import MalformedRequest
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
 from app.main import create_app
-from app.work import OutOfTime, stage, waited_for
+from app.work import OutOfTime, stage, external_result
 from tests.examples import body
 
 pytestmark = pytest.mark.anyio
@@ -182,7 +182,7 @@ async def test_no_turn_passes_while_another_host_is_waited_for() -> None:
 
     def wanting(name: str) -> Response:
         begun.append(name)
-        return Response(waited_for(coming) if name == "far" else name)
+        return Response(external_result(coming) if name == "far" else name)
 
     far = Asker().asks(admission, wanting, "far")
     await until(lambda: begun == ["far"])
@@ -194,7 +194,7 @@ async def test_no_turn_passes_while_another_host_is_waited_for() -> None:
 
 async def test_another_host_is_waited_for_within_the_deadline() -> None:
     with pytest.raises(OutOfTime):
-        await Asker().asks(Admission(at_once=1, most_waiting=4, limit_s=0.1), lambda: waited_for(Future()))
+        await Asker().asks(Admission(at_once=1, most_waiting=4, limit_s=0.1), lambda: external_result(Future()))
 
 
 def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def address() -> Iterator[str]:
 
 @pytest.fixture
 def asked() -> TestClient:
-    logs.as_json("info")
+    logs.configure_json_logging("info")
     return TestClient(broken_app())
 
 
@@ -209,7 +209,7 @@ def test_a_token_in_a_path_and_line_breaks_are_not_logged(
 def test_health_checks_are_left_out_unless_all_is_asked_for(
     access_log: str, logged: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.as_json("info")
+    logs.configure_json_logging("info")
     client = TestClient(broken_app(access_log))
     client.get("/livez")
     client.get("/breaks/well")
@@ -221,7 +221,7 @@ def test_unknown_paths_are_one_label_and_odd_methods_another(asked: TestClient) 
     for path in ("/a", "/b"):
         asked.request("BREW", path)
     assert value("headroom_request_seconds_count", **labels) >= 2
-    assert b'/a"' not in telemetry.exposition()
+    assert b'/a"' not in telemetry.prometheus_text()
 
 
 def test_every_route_of_the_service_counts_under_its_template(client: TestClient) -> None:
@@ -232,7 +232,7 @@ def test_every_route_of_the_service_counts_under_its_template(client: TestClient
     client.put("/catalog/models")
     client.post("/mcp", json={})
     assert value("headroom_request_seconds_count", method="PUT", route="/catalog/models", status="4xx") >= 1
-    samples = scraped(telemetry.exposition())
+    samples = scraped(telemetry.prometheus_text())
     shown = {dict(labels)["route"] for name, labels in samples if name == "headroom_request_seconds_count"}
     assert {"/static", "/mcp"} <= shown
 
@@ -258,7 +258,7 @@ def test_messages_other_than_requests_pass_untouched(kind: str) -> None:
 def test_lines_about_keeping_an_answer_name_the_request_that_asked_for_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    logs.as_json("info")
+    logs.configure_json_logging("info")
     engine = make_engine(f"sqlite:///{tmp_path}/empty.sqlite3")
     filed = Filing(label=None, reference=None, cost_centre=None, model="a", accelerators=None, option=None)
     with structlog.contextvars.bound_contextvars(request_id="of-this-answer"):

@@ -10,7 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from app.catalog.seed import model_entries
-from benchmarks.nonsense import campaign
+from benchmarks.nonsense import run_campaign
 from tests.examples import body
 
 NO_LIMIT = 1000000000000000019884624838656  # as tokenizers write it
@@ -110,7 +110,7 @@ def test_a_run_is_at_least_of_one_token(client: TestClient) -> None:
 
 
 def test_bad_requests_of_all_kinds_are_answered_by_the_rules(client: TestClient) -> None:
-    assert campaign(client, count=200, seed=20)
+    assert run_campaign(client, count=200, seed=20)
 
 
 @pytest.mark.parametrize(

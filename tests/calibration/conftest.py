@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.calibration.serving.cases import ServingCase, ServingCases, read_cases
-from app.calibration.serving.problem import possible
+from app.calibration.serving.problem import drop_impossible_figures
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.snapshot import Catalog
@@ -22,4 +22,4 @@ def builder(market: Catalog, snapshots: CatalogStore) -> ServingCases:
 def cases(market: Catalog, snapshots: CatalogStore) -> list[ServingCase]:
     """One row in forty of every source."""
     found, _ = read_cases(list(ROWS.values())[::40], market, snapshots.find_model)
-    return possible(found)[0]
+    return drop_impossible_figures(found)[0]

@@ -12,7 +12,7 @@ from app.calibration.training.cases import TrainingCases
 from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import MeasurementRow
 from app.db import make_engine
-from benchmarks.accuracy import compare_all, compared, line, speed_rows
+from benchmarks.accuracy import compare_all, compare_row, format_line, speed_rows
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_what_cannot_be_asked_is_said(snapshots: CatalogStore) -> None:
     builder = TrainingCases(snapshots.market(), snapshots.find_model)
     nameless = MeasurementRow(id="x", kind="inference", accelerator=None, num_accelerators=1.0, payload={}, source="s")
     with pytest.raises(NotCompared, match="accelerator"):
-        compared(nameless, snapshots, builder)
+        compare_row(nameless, snapshots, builder)
     unknown = MeasurementRow(
         id="y",
         kind="inference",
@@ -61,10 +61,10 @@ def test_what_cannot_be_asked_is_said(snapshots: CatalogStore) -> None:
         source="s",
     )
     with pytest.raises(NotCompared, match="model"):
-        compared(unknown, snapshots, builder)
+        compare_row(unknown, snapshots, builder)
 
 
 def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
     found, _ = compare_all(rows[::60], snapshots)
-    text = line("all", found)
+    text = format_line("all", found)
     assert str(len(found)) in text.split()

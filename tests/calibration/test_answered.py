@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.calibration.case import NotCompared
-from app.calibration.training.answered import answered, every_answer, misfits
+from app.calibration.training.answered import answer_run, answer_all_runs, false_misfits
 from app.calibration.training.cases import TrainingCases
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
@@ -22,7 +22,7 @@ def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
 
 
 def test_a_run_is_answered_with_its_own_layout_and_how_probably_it_fits(builder: TrainingCases) -> None:
-    (found,) = answered(ROWS["T04804"], builder)
+    (found,) = answer_run(ROWS["T04804"], builder)
     assert (found.id, found.source, found.method, found.recomputation) == (
         "T04804",
         "torchao_bench",
@@ -37,15 +37,15 @@ def test_a_run_is_answered_with_its_own_layout_and_how_probably_it_fits(builder:
 
 def test_the_same_run_with_eight_times_the_micro_batch_is_a_misfit(builder: TrainingCases) -> None:
     # 47.65 GiB of 80 with one sequence a step: eight do not fit
-    (found,) = answered({**ROWS["T04804"], "micro_batch": "8", "global_batch": "64"}, builder)
-    assert misfits([found]) == [found]
+    (found,) = answer_run({**ROWS["T04804"], "micro_batch": "8", "global_batch": "64"}, builder)
+    assert false_misfits([found]) == [found]
     assert found.probability is not None and found.probability < 0.5
 
 
 def test_what_did_not_happen_is_counted_and_not_asked(builder: TrainingCases) -> None:
     ran_out = next(r for r in ROWS.values() if r["notes"].startswith("OOM") and r["accelerator"])
     with pytest.raises(NotCompared):
-        next(answered(ran_out, builder))
-    found, left_out = every_answer([ran_out, ROWS["T04804"]], builder)
+        next(answer_run(ran_out, builder))
+    found, left_out = answer_all_runs([ran_out, ROWS["T04804"]], builder)
     assert [a.id for a in found] == ["T04804"]
     assert sum(left_out.values()) == 1

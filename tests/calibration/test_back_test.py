@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from app.calibration.back_test import FLEET, back_test, done
-from app.calibration.spreads import GROUPS, add_interval, unseen
+from app.calibration.back_test import FLEET_REPLICAS, back_test, meets_guarantee
+from app.calibration.spreads import GROUPS, add_interval, leave_one_source_out
 from app.sizing.evidence import Compared
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.snapshot import Catalog
@@ -32,8 +32,8 @@ from tests.sizing.published import result
 def test_what_was_sized_does_what_was_measured_or_does_not(
     metric: str, measured: float, factor: float, enough: bool
 ) -> None:
-    assert done(result(metric=metric, measured=measured), factor) is enough
-    assert FLEET == 100
+    assert meets_guarantee(result(metric=metric, measured=measured), factor) is enough
+    assert FLEET_REPLICAS == 100
 
 
 def rows_of(name: str, *ratios: float) -> list[Compared]:
@@ -57,7 +57,7 @@ def test_shares_are_counted_by_quantity_and_a_family_needs_results_enough() -> N
 def test_the_committed_intervals_are_of_spreads_that_never_saw_the_source(
     group: tuple[str, ...], market: Catalog
 ) -> None:
-    for row, spread in unseen([r for r in market.evidence.rows if r.kind in group]):
+    for row, spread in leave_one_source_out([r for r in market.evidence.rows if r.kind in group]):
         again = add_interval(row, spread)
         # the file holds five digits of what the spreads were taken from
         assert [math.log(getattr(again, name) / getattr(row, name)) for name in ("low", "high", "promised")] == (

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.calibration.fit import Fit, points_of, predicted, solved
+from app.calibration.fit import Fit, points_of, predict_figures, fit_parameters
 from app.calibration.serving.cases import ServingCase
-from app.calibration.serving.formulas import by_formulas, table_of
+from app.calibration.serving.formulas import closed_form_metrics, table_of
 from app.calibration.serving.problem import SERVING
 from app.catalog.files import read_data_file
 from app.sizing.hardware.achieved import ideal_coefficients
@@ -23,9 +23,9 @@ def test_predictions_never_beat_an_ideal_device(cases: list[ServingCase], market
     fit = Fit(SERVING, cases, market.coefficients)
     rng = np.random.default_rng(7)
     for x in (fit.center, rng.normal(0, 1, fit.size), rng.normal(0, 3, fit.size)):
-        values = np.exp(fit.log_predicted(fit.achieved(x)))
+        values = np.exp(fit.log_predicted(fit.coefficients_at(x)))
         for point, value in zip(fit.points, values.tolist(), strict=True):
-            best = by_formulas(table_of([cases[point.case]]), ideal_coefficients(1))[point.metric][0]
+            best = closed_form_metrics(table_of([cases[point.case]]), ideal_coefficients(1))[point.metric][0]
             assert value <= best * 1.0001 if point.metric.endswith("per_s") else value >= best * 0.9999
 
 
@@ -33,19 +33,19 @@ def test_the_fit_recovers_what_made_the_data(cases: list[ServingCase], market: C
     """Measurements made by the formulas with known factors are predicted by the fit to them."""
     fit = Fit(FORMULAS, cases, market.coefficients)
     truth = fit.center + np.random.default_rng(3).normal(0, 1, fit.size) * fit.spread
-    made = np.exp(fit.log_predicted(fit.achieved(truth)))
+    made = np.exp(fit.log_predicted(fit.coefficients_at(truth)))
     synthetic = [dict(c.measured) for c in cases]
     for point, value in zip(fit.points, made.tolist(), strict=True):
         synthetic[point.case][point.metric] = value
     remade = [replace(c, measured=m) for c, m in zip(cases, synthetic, strict=True)]
-    found = predicted(FORMULAS, remade, market.coefficients, solved(FORMULAS, remade, market.coefficients))
+    found = predict_figures(FORMULAS, remade, market.coefficients, fit_parameters(FORMULAS, remade, market.coefficients))
     off = [abs(value / point.measured - 1) for point, value in found]
     assert np.median(off) < 0.03
     assert points_of(remade) == [point for point, _ in found]
 
 
 def test_the_fit_is_deterministic(cases: list[ServingCase], market: Catalog) -> None:
-    assert solved(SERVING, cases[:40], market.coefficients) == solved(SERVING, cases[:40], market.coefficients)
+    assert fit_parameters(SERVING, cases[:40], market.coefficients) == fit_parameters(SERVING, cases[:40], market.coefficients)
 
 
 def test_committed_factors_carry_their_provenance() -> None:

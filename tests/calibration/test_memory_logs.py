@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.calibration.case import NotCompared
-from app.calibration.memory_logs import logged, read_logs, version_of
+from app.calibration.memory_logs import compare_log, read_logs, version_of
 from app.calibration.serving.cases import ServingCases
 from app.catalog.files import read_rows
 from tests.examples import rows_in
@@ -14,12 +14,12 @@ from tests.examples import rows_in
 
 def test_cache_sizes_of_start_up_logs(builder: ServingCases) -> None:
     logs, left_out = read_logs(builder, list(read_rows("measurements_kv_cache.csv")))
-    off = np.abs([log.off for log in logs])
+    off = np.abs([log.relative_error for log in logs])
     assert len(logs) >= 50
     assert np.median(off) <= 0.05
     assert sum(left_out.values()) + len(logs) == rows_in("measurements_kv_cache.csv")
     row = {**next(iter(read_rows("measurements_kv_cache.csv"))), "notes": "start failed"}
     with pytest.raises(NotCompared, match="did not start"):
-        logged(builder, row)
+        compare_log(builder, row)
     assert version_of({"engine_version": "", "engine": "vLLM", "source_date": "2024-12-02"}) == "0.6"
     assert version_of({"engine_version": "", "engine": "vLLM", "source_date": "2026-09-01"}) is None

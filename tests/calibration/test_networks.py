@@ -9,7 +9,7 @@ import pytest
 
 from app.calibration.case import NotCompared
 from app.calibration.training.cases import TrainingCases
-from app.calibration.training.networks import NAMES, completed, kernels_of, sample_shape
+from app.calibration.training.networks import NAMES, complete_row, kernels_of, sample_shape
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
 from app.sizing.model.architecture import ModelKind
@@ -35,12 +35,12 @@ def published(model: str, framework: str = "PyTorch", **row: Any) -> dict[str, A
     ],
 )
 def test_a_batch_that_a_row_leaves_out_is_its_sources(row: dict[str, Any], batch: str | None) -> None:
-    assert completed(row).get("micro_batch") == batch
+    assert complete_row(row).get("micro_batch") == batch
 
 
 def test_a_rate_of_encoder_positions_becomes_one_of_samples() -> None:
     row = published("facebook/wav2vec2-base", samples_s_total="1499000")
-    assert completed(row)["samples_s_total"] == "1000.0"
+    assert complete_row(row)["samples_s_total"] == "1000.0"
 
 
 def test_sizes_of_images_are_read_from_the_row_or_its_source() -> None:
@@ -51,8 +51,8 @@ def test_sizes_of_images_are_read_from_the_row_or_its_source() -> None:
 
 def test_networks_of_mlperf_are_trained_by_what_splits_no_layers() -> None:
     row = {"source_key": "mlperf_training_v4.1", "model": "RetinaNet ResNeXt50", "framework": "NeMo, HugeCTR"}
-    assert completed(row)["framework"] == "PyTorch"
-    assert completed({**row, "model": "gpt3-175b"})["framework"] == "NeMo, HugeCTR"
+    assert complete_row(row)["framework"] == "PyTorch"
+    assert complete_row({**row, "model": "gpt3-175b"})["framework"] == "NeMo, HugeCTR"
 
 
 def test_kernels_are_fused_where_a_source_wrote_its_own() -> None:
@@ -63,7 +63,7 @@ def test_kernels_are_fused_where_a_source_wrote_its_own() -> None:
 @pytest.mark.parametrize("model", ["efficientnet-quant-b0", "FastPitch"])
 def test_other_work_is_not_compared(model: str) -> None:
     with pytest.raises(NotCompared, match="no rate of training alone"):
-        completed(published(model))
+        complete_row(published(model))
 
 
 def test_every_name_leads_to_a_model_and_nearly_every_network_to_a_case(

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.calibration.training.answered import Answered
-from app.calibration.training.peaks import every_peak, every_run, peaks_of, recomputed
+from app.calibration.training.answered import AnsweredRun
+from app.calibration.training.peaks import summarize_peaks, summarize_runs, peaks_of, recomputation_of
 from app.sizing.evidence import Compared, Familiarity, Setting
 
 SETTING = Setting("fsdp", "nvidia_ampere", "16bit", "nvidia-a100-sxm4-80gb", "full", 7e9, 8.0, 8.0, 4096.0, 1.0)
@@ -54,7 +54,7 @@ def test_a_part_tells_how_many_would_have_run_out_of_memory() -> None:
 
 def test_every_part_of_the_published_runs_is_reported_the_largest_first() -> None:
     speed = replace(PEAK, metric="training_tokens_per_s")
-    found = every_peak([PEAK, LOW, LOWER, speed], PUBLISHED)
+    found = summarize_peaks([PEAK, LOW, LOWER, speed], PUBLISHED)
     assert [(p.value, p.rows) for p in found if p.part == "all"] == [("all", 3)]
     assert [(p.value, p.rows) for p in found if p.part == "method"] == [("lora", 2), ("pretrain", 1)]
     assert {p.value for p in found if p.part == "recomputation"} == {"full", "none", "not said"}
@@ -64,15 +64,15 @@ def test_every_part_of_the_published_runs_is_reported_the_largest_first() -> Non
 
 
 def test_what_a_run_recomputes_is_its_row_s_word_else_its_source_s() -> None:
-    assert recomputed(row("a", "fsdp_qlora_bench", "qlora", "")) == "full"
-    assert recomputed(row("a", "fsdp_qlora_bench", "qlora", "none")) == "none"
-    assert recomputed(row("a", "no_source", "qlora", "")) == "not said"
+    assert recomputation_of(row("a", "fsdp_qlora_bench", "qlora", "")) == "full"
+    assert recomputation_of(row("a", "fsdp_qlora_bench", "qlora", "none")) == "none"
+    assert recomputation_of(row("a", "no_source", "qlora", "")) == "not said"
 
 
 def test_runs_that_happened_and_are_answered_not_to_fit_are_counted_by_source() -> None:
-    fits = Answered(
+    fits = AnsweredRun(
         "a", "one", "full", "full", "x", fits=True, probability=0.9, code="", total_bytes=1, capacity_bytes=2
     )
     lost = replace(fits, id="b", source="two", fits=False, code="out_of_memory")
     refused = replace(fits, id="c", source="two", fits=False, code="unsupported")
-    assert every_run([fits, lost, refused]) == {"asked": 3, "misfits": 1, "by_source": {"two": [1, 2]}}
+    assert summarize_runs([fits, lost, refused]) == {"asked": 3, "misfits": 1, "by_source": {"two": [1, 2]}}

@@ -9,7 +9,7 @@ import pytest
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.published import (
     Run,
-    achieved_with,
+    coefficient_framework,
     optimizer_of,
     precision_of,
     shape_of,
@@ -127,14 +127,14 @@ def test_a_base_model_has_the_shape_of_its_tuned_sibling(snapshots: CatalogStore
 )
 def test_a_framework_of_another_kind_tells_of_itself_alone(framework: str, name: str) -> None:
     row = {**EMPTY, "framework": framework, "source_key": "nvidia_dle"}
-    assert achieved_with(row, "fsdp") == name
-    assert achieved_with(row | {"source_key": "mlperf_training_v4.0"}, "megatron") == "megatron"
+    assert coefficient_framework(row, "fsdp") == name
+    assert coefficient_framework(row | {"source_key": "mlperf_training_v4.0"}, "megatron") == "megatron"
 
 
 def test_experts_are_spread_over_the_ranks_there_are(builder: TrainingCases) -> None:
     row = next(r for r in ROWS.values() if r["model"] == "openai/gpt-oss-20b" and r["num_accelerators"] == "8")
     asked = builder.read_question(row)
-    plans, degree = builder.plan(asked.workload, asked.deployment, asked.run)
+    plans, degree = builder.choose_layout(asked.workload, asked.deployment, asked.run)
     assert 8 % float(plans.expert_parallel[0]) == 0
     assert float((plans.ranks * degree)[0]) == 8
 

@@ -11,20 +11,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.calibration.__main__ import back_test_lines, lines, risen, unheld
-from app.calibration.back_test import Tried
+from app.calibration.__main__ import back_test_lines, report_lines, regressions, miscalibrated_intervals
+from app.calibration.back_test import BackTest
 from app.calibration.report import (
-    KINDS,
-    fallen_short,
-    headline,
-    held_of,
+    QUANTITIES,
+    misses_interval_target,
+    headline_figures,
+    interval_quality,
     link_of,
     reason_of,
     report_on,
     size_class,
     slice_of,
-    unexplained,
-    unsure,
+    unexplained_slices,
+    imprecise_slices,
 )
 from app.catalog.files import read_data_file
 from app.sizing.evidence import lower_is_better
@@ -33,7 +33,7 @@ from tests.sizing.published import result
 
 
 def test_committed_errors_keep_the_promises(market: Catalog) -> None:
-    found = headline(market.evidence.rows)
+    found = headline_figures(market.evidence.rows)
     for kind, committed in json.loads(read_data_file("accuracy.json"))["headline"].items():
         assert found[kind] == pytest.approx(committed, abs=3e-4)
     assert found["throughput"]["held_out"] <= 0.20
@@ -46,21 +46,21 @@ def test_committed_errors_keep_the_promises(market: Catalog) -> None:
 
 
 def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market: Catalog) -> None:
-    found = headline(market.evidence.rows)
-    assert risen(found, found) == []
+    found = headline_figures(market.evidence.rows)
+    assert regressions(found, found) == []
     for name in ("held_out", "interval_score"):
         barely, worse = ({k: {**v, name: v[name] * times} for k, v in found.items()} for times in (1.09, 1.2))
-        assert risen(found, barely) == []
-        assert len(risen(found, worse)) == len(found)
-    assert unheld(found) == []
+        assert regressions(found, barely) == []
+        assert len(regressions(found, worse)) == len(found)
+    assert miscalibrated_intervals(found) == []
     for coverage in (0.69, 0.91):
-        (said,) = unheld({**found, "tpot": {**found["tpot"], "coverage": coverage}})
+        (said,) = miscalibrated_intervals({**found, "tpot": {**found["tpot"], "coverage": coverage}})
         assert said == f"tpot: 80 % intervals hold {100 * coverage:.0f} % of results, outside 70 % to 90 %"
 
 
 def test_the_limits_quote_the_committed_errors(market: Catalog) -> None:
     said = re.findall(r"(\d+)\s+%\s+\((\d+)\s+%\)", (Path(__file__).parents[2] / "docs" / "limits.md").read_text())
-    found = headline(market.evidence.rows)
+    found = headline_figures(market.evidence.rows)
     shown = [
         found[k]
         for k in (
@@ -101,16 +101,16 @@ def test_intervals_and_promises_hold_for_unseen_sources_and_are_sharp(market: Ca
         assert held[quantity].width <= widest, quantity
     fitted = report_on([row for row in market.evidence.rows if not row.set_aside])
     assert next(s.intervals.kept for s in fitted.overall if s.metric == "ttft") >= 0.76
-    assert unexplained(report) == []
-    assert [f"{s.metric} {s.value}" for s in unsure(report) if reason_of(s) is None] == []
-    assert [s.metric for s in report.overall] == list(KINDS)
+    assert unexplained_slices(report) == []
+    assert [f"{s.metric} {s.value}" for s in imprecise_slices(report) if reason_of(s) is None] == []
+    assert [s.metric for s in report.overall] == list(QUANTITIES)
     assert len(report.worst) == 20
 
 
 def test_kept_promises_are_counted_by_hand() -> None:
     # of 50 to 200, planned with 80: inside and kept; inside and not kept; outside and kept; a time of 90, not kept
     rows = [result("1", 100.0), result("2", 60.0), result("3", 400.0), result("4", 90.0, metric="tpot_s")]
-    found = held_of(rows)
+    found = interval_quality(rows)
     assert (found.coverage, found.kept) == (0.75, 0.5)
     assert found.width == pytest.approx(4.0)
     # log 4 wide, and one of four is log 2 outside: 10 * log 2 / 4
@@ -119,12 +119,12 @@ def test_kept_promises_are_counted_by_hand() -> None:
 
 def test_intervals_fall_short_that_hold_too_few_or_too_many_or_are_too_wide() -> None:
     inside, outside = result("1", 100.0), result("2", 400.0)
-    assert not fallen_short(slice_of("prefill", "apple", [inside] * 4 + [outside]))
-    assert fallen_short(slice_of("prefill", "apple", [inside] * 2 + [outside]))
-    assert fallen_short(slice_of("prefill", "apple", [inside] * 20 + [outside]))
+    assert not misses_interval_target(slice_of("prefill", "apple", [inside] * 4 + [outside]))
+    assert misses_interval_target(slice_of("prefill", "apple", [inside] * 2 + [outside]))
+    assert misses_interval_target(slice_of("prefill", "apple", [inside] * 20 + [outside]))
     # high over low is 4: too wide for throughput (2.5), not for the first token (6)
-    assert fallen_short(slice_of("throughput", "apple", [inside] * 4 + [outside]))
-    assert not fallen_short(slice_of("ttft", "apple", [inside] * 4 + [outside]))
+    assert misses_interval_target(slice_of("throughput", "apple", [inside] * 4 + [outside]))
+    assert not misses_interval_target(slice_of("ttft", "apple", [inside] * 4 + [outside]))
     asked = slice_of("tpot", "nvidia_hopper", [inside])
     assert reason_of(asked) != reason_of(replace(asked, metric="throughput"))
     assert reason_of(replace(asked, value="no_such")) is None
@@ -133,8 +133,8 @@ def test_intervals_fall_short_that_hold_too_few_or_too_many_or_are_too_wide() ->
 def test_every_quantity_is_printed_with_its_error_coverage_width_score_and_share_kept() -> None:
     notes = json.loads(read_data_file("accuracy.json"))
     run = SimpleNamespace(ups=[], logs=[SimpleNamespace(off=0.02)])
-    printed = list(lines(run, notes))  # type: ignore[arg-type]
-    assert [line.split()[0] for line in printed[: len(KINDS)]] == list(KINDS)
+    printed = list(report_lines(run, notes))  # type: ignore[arg-type]
+    assert [line.split()[0] for line in printed[: len(QUANTITIES)]] == list(QUANTITIES)
     for line, figures in zip(printed, notes["headline"].values(), strict=False):
         for name, words in (("held_out", "unseen source"), ("coverage", "interval holds"), ("kept", "kept")):
             said = re.search(rf"{words}\s+([\d.]+)%", line)
@@ -143,7 +143,7 @@ def test_every_quantity_is_printed_with_its_error_coverage_width_score_and_share
 
 
 def test_the_back_test_is_printed_a_line_a_family() -> None:
-    head, line = back_test_lines([Tried("tpot", "apple", 40, 1, (0.5, 0.81, 0.9, 1.0))])
+    head, line = back_test_lines([BackTest("tpot", "apple", 40, 1, (0.5, 0.81, 0.9, 1.0))])
     assert head.split() == ["sized", "at", "50%", "80%", "90%", "95%"]
     assert line.split() == ["tpot,", "apple", "50%", "81%", "90%", "100%"]
 

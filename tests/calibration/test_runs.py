@@ -61,14 +61,14 @@ def test_launch_settings_hold_what_the_launch_allows() -> None:
     ],
 )
 def test_a_spread_is_read_as_it_is_written(text: str, spread: LengthSpread) -> None:
-    assert LengthSpread.read(text) == spread
+    assert LengthSpread.parse_text(text) == spread
 
 
 def test_lengths_lie_around_the_stated_mean() -> None:
-    assert LengthSpread.read("fixed").about(128) == Lengths(128)
-    assert LengthSpread.read("uniform 0.8-1").about(1000) == Lengths.uniform(800, 1000)
-    assert LengthSpread.read("uniform 0-2").about(500) == Lengths.uniform(1, 1000)
-    assert LengthSpread.read("lognormal 3").about(200) == Lengths(200, p95=600)
+    assert LengthSpread.parse_text("fixed").lengths_around(128) == Lengths(128)
+    assert LengthSpread.parse_text("uniform 0.8-1").lengths_around(1000) == Lengths.uniform(800, 1000)
+    assert LengthSpread.parse_text("uniform 0-2").lengths_around(500) == Lengths.uniform(1, 1000)
+    assert LengthSpread.parse_text("lognormal 3").lengths_around(200) == Lengths(200, p95=600)
 
 
 def test_a_sweep_point_is_ten_times_what_it_has_in_flight_from_a_standing_start() -> None:
@@ -77,5 +77,5 @@ def test_a_sweep_point_is_ten_times_what_it_has_in_flight_from_a_standing_start(
     in_flight = float(ROWS["inferencex-aiconfigurator-0001"]["load_value"])
     assert (found.start, found.requests, found.served) == (Start.BURST, 10 * in_flight, True)
     assert found.statistic is Statistic.MEAN
-    assert found.spread.mean == pytest.approx(0.9)
+    assert found.spread.mean_factor == pytest.approx(0.9)
     assert found.settings.prefix_cache is False

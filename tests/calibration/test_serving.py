@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from app.calibration.serving.cases import ServingCase, ServingCases
-from app.calibration.serving.formulas import by_formulas, table_of
+from app.calibration.serving.formulas import closed_form_metrics, table_of
 from app.calibration.serving.measured import GENERATED_ONLY, measured_figures
-from app.calibration.serving.problem import possible
+from app.calibration.serving.problem import drop_impossible_figures
 from app.calibration.serving.runs import Start, run_of
 from app.catalog.files import read_data_file
 from app.catalog.snapshot import CatalogStore
@@ -31,10 +31,10 @@ ALONE = (Start.SINGLE, Start.STATIC)  # runs that no simulation tells better tha
 def asked(row: dict[str, Any], builder: ServingCases, snapshots: CatalogStore) -> tuple[Question, Deployment]:
     """A row as a caller would ask it."""
     model, run = snapshots.find_model(row["model"]), run_of(row)
-    inputs, outputs = (run.spread.about(max(1.0, float(row[name]))) for name in ("input_len", "output_len"))
+    inputs, outputs = (run.spread.lengths_around(max(1.0, float(row[name]))) for name in ("input_len", "output_len"))
     workload = InferenceWorkload(
         model,
-        run.load,
+        run.load_kind,
         0.0,
         0.0,
         1.0 if run.start is Start.SINGLE else float(row["load_value"] or 1),
@@ -48,7 +48,7 @@ def asked(row: dict[str, Any], builder: ServingCases, snapshots: CatalogStore) -
         0.7,
     )
     # at even odds nothing is kept free for what memory may turn out larger by: the batch is as predicted
-    return Question(workload, constraints=Constraints(confidence=0.5)), builder.deployment(row, model)
+    return Question(workload, constraints=Constraints(confidence=0.5)), builder.read_deployment(row, model)
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_estimate_answers_what_the_committed_predictions_say(
     metrics = ("output_tokens_per_s", "tpot_s", "ttft_s")
     alone = [r for r in market.evidence.rows if r.metric in metrics and r.measurement in ROWS]
     for c in [r for r in alone if run_of(ROWS[r.measurement]).start in ALONE][::11]:
-        case = builder.case(ROWS[c.measurement])
+        case = builder.build_case(ROWS[c.measurement])
         question, deployment = asked(dict(ROWS[c.measurement]), builder, snapshots)
         if engine_named(case.stack.engine).generation_at(deployment.engine_version) != case.stack.generation:
             continue  # known by its date alone, which a deployment does not carry
@@ -82,10 +82,10 @@ def test_no_published_result_beats_an_ideal_device(cases: list[ServingCase]) -> 
     """And no prediction does: the guard holds for every coefficient the fit can give."""
     for case in cases:
         table = table_of([case])
-        best = by_formulas(table, ideal_coefficients(1))
+        best = closed_form_metrics(table, ideal_coefficients(1))
         for metric, value in case.measured.items():
             assert value <= 1.05 * best[metric][0] if metric.endswith("per_s") else value >= best[metric][0] / 1.05
-    kept, dropped = possible([replace(cases[0], measured={"output_tokens_per_s": 1e12})])
+    kept, dropped = drop_impossible_figures([replace(cases[0], measured={"output_tokens_per_s": 1e12})])
     assert (kept, dropped) == ([], 1)
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from app.calibration.fit import Fit
 from app.calibration.serving.cases import ServingCase, ServingCases
-from app.calibration.serving.formulas import by_formulas, predict, table_of
+from app.calibration.serving.formulas import closed_form_metrics, predict_metrics, table_of
 from app.calibration.serving.problem import SERVING
 from app.calibration.serving.runs import Start, Statistic
-from app.calibration.serving.simulated import as_taken, meets, sent_to, simulated
+from app.calibration.serving.simulated import add_run_ratios, requests_overlap, sent_to, simulate_case
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.snapshot import Catalog
 from tests.calibration.conftest import ROWS
@@ -22,19 +22,19 @@ SWEEP = "inferencex-aiconfigurator-0855"  # a burst through a server
 
 @pytest.fixture(scope="module")
 def burst(builder: ServingCases) -> ServingCase:
-    return builder.case(ROWS[SWEEP])
+    return builder.build_case(ROWS[SWEEP])
 
 
 def achieved(case: ServingCase, market: Catalog) -> Achieved:
     fit = Fit(SERVING, [case], market.coefficients)
-    found: Achieved = fit.achieved(fit.center)
+    found: Achieved = fit.coefficients_at(fit.center)
     return found
 
 
 def test_a_case_predicts_what_its_run_gives(burst: ServingCase, market: Catalog) -> None:
     at = achieved(burst, market)
-    run = simulated(burst, at)
-    found = predict(table_of(as_taken([burst], at)), at)
+    run = simulate_case(burst, at)
+    found = predict_metrics(table_of(add_run_ratios([burst], at)), at)
     for metric in burst.measured:
         assert found[metric][0] == pytest.approx(run[metric])
 
@@ -54,7 +54,7 @@ def test_a_burst_weighs_more_in_the_mean_and_in_a_short_run(burst: ServingCase, 
 
     def first(statistic: Statistic, rounds: int) -> float:
         run = replace(burst.run, statistic=statistic, requests=rounds * int(burst.wanted))
-        return simulated(replace(burst, run=run), at)["ttft_s"]
+        return simulate_case(replace(burst, run=run), at)["ttft_s"]
 
     assert first(Statistic.MEAN, 10) > first(Statistic.P50, 10)
     assert first(Statistic.MEAN, 2) > first(Statistic.MEAN, 20)
@@ -62,23 +62,23 @@ def test_a_burst_weighs_more_in_the_mean_and_in_a_short_run(burst: ServingCase, 
 
 def test_a_run_of_one_request_at_a_time_is_left_to_the_formulas(burst: ServingCase, market: Catalog) -> None:
     alone = replace(burst, run=replace(burst.run, start=Start.SINGLE), wanted=1.0)
-    assert not meets(alone)
-    assert as_taken([alone], achieved(alone, market)) == [alone]
+    assert not requests_overlap(alone)
+    assert add_run_ratios([alone], achieved(alone, market)) == [alone]
 
 
 def test_formulas_and_simulation_agree_where_nothing_meets(burst: ServingCase, market: Catalog) -> None:
     """Two requests in flight with prompts much shorter than the answers: the simulation adds little."""
     at = achieved(burst, market)
     calm = replace(burst, wanted=2.0, run=replace(burst.run, requests=400))
-    formulas, run = by_formulas(table_of([calm]), at), simulated(calm, at)
+    formulas, run = closed_form_metrics(table_of([calm]), at), simulate_case(calm, at)
     assert run["tpot_s"] == pytest.approx(formulas["tpot_s"][0], rel=0.1)
     assert run["output_tokens_per_s"] == pytest.approx(formulas["output_tokens_per_s"][0], rel=0.1)
 
 
 def test_a_rate_is_simulated_at_its_arrivals(builder: ServingCases, market: Catalog) -> None:
-    case = builder.case(ROWS["mi100-vllm-bench-0002"])
+    case = builder.build_case(ROWS["mi100-vllm-bench-0002"])
     assert (case.run.start, case.rate_per_s) == (Start.POISSON, 0.5)
     arrivals = sent_to(case).requests.arrival_s
     assert np.diff(arrivals).mean() == pytest.approx(2.0, rel=0.1)
-    found = simulated(case, achieved(case, market))
+    found = simulate_case(case, achieved(case, market))
     assert found["ttft_p99_s"] > found["ttft_s"]

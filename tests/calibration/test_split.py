@@ -13,7 +13,7 @@ from app.calibration.case import NotCompared
 from app.calibration.serving.cases import ServingCases
 from app.calibration.serving.layouts import POOLS, RANKS, Layout, by_layout
 from app.calibration.serving.problem import SERVING
-from app.calibration.serving.split import SplitCase, pools_of, predict_split, split_case, split_table_of
+from app.calibration.serving.split import SplitCase, pools_of, predict_split, build_split_case, split_table_of
 from app.sizing.evidence import Compared, Familiarity, Setting
 from app.sizing.hardware.achieved import ideal_coefficients
 from tests.calibration.conftest import ROWS
@@ -24,12 +24,12 @@ SMALL, WIDE = "inferencex-aiconfigurator-0589", "inferencex-aiconfigurator-0595"
 
 @pytest.fixture(scope="module")
 def small(builder: ServingCases) -> SplitCase:
-    return split_case(ROWS[SMALL], builder)
+    return build_split_case(ROWS[SMALL], builder)
 
 
 @pytest.fixture(scope="module")
 def wide(builder: ServingCases) -> SplitCase:
-    return split_case(ROWS[WIDE], builder)
+    return build_split_case(ROWS[WIDE], builder)
 
 
 def predicted(case: SplitCase) -> Mapping[str, Any]:
@@ -50,12 +50,12 @@ def test_a_row_of_one_pool_is_none_of_two(builder: ServingCases) -> None:
     row = next(row for row in ROWS.values() if "disaggregated" not in row["notes"])
     assert pools_of(row) is None
     with pytest.raises(NotCompared, match="pools"):
-        split_case(row, builder)
+        build_split_case(row, builder)
 
 
 def test_a_case_is_of_all_its_accelerators_and_is_not_fitted(small: SplitCase, wide: SplitCase) -> None:
     assert (small.setting.devices, small.setting.in_flight) == (34, 12)
-    assert small.set_aside and set(small.measured) == {"ttft_s", "tpot_s"}
+    assert small.exclusion_reason and set(small.measured) == {"ttft_s", "tpot_s"}
     assert wide.begins == pytest.approx(0.1)  # ten times the requests in flight
     # 1.0 MB of compressed latents in 8 bits for 0.9 K tokens, over 400 Gbit/s or more
     assert 1e-4 < small.transfer_s < 1e-2
@@ -66,13 +66,13 @@ def test_requests_in_flight_are_in_one_of_the_pools(wide: SplitCase) -> None:
     steady = split_table_of([wide])
     steady = replace(steady, begins=np.zeros(1))
     found = predict_split(steady, ideal_coefficients(1))
-    later = wide.writes.output_tokens - 1
+    later = wide.decode_pool.output_tokens - 1
     turn_s = float(found["ttft_s"][0] + later * found["tpot_s"][0])
-    assert wide.in_flight / turn_s <= steady.writes.most[0] * steady.writes.replicas[0] / (later * found["tpot_s"][0])
+    assert wide.in_flight / turn_s <= steady.decode_pool.most[0] * steady.decode_pool.replicas[0] / (later * found["tpot_s"][0])
 
 
 def test_more_workers_that_read_are_never_later_with_first_tokens(wide: SplitCase) -> None:
-    more = replace(wide, reads=replace(wide.reads, replicas=4 * wide.reads.replicas))
+    more = replace(wide, reads=replace(wide.prefill_pool, replicas=4 * wide.prefill_pool.replicas))
     assert predicted(more)["ttft_s"] <= predicted(wide)["ttft_s"]
 
 
@@ -88,9 +88,9 @@ def test_a_slower_way_between_pools_is_no_earlier(small: SplitCase) -> None:
 
 
 def test_cases_of_two_pools_are_taken_as_they_are(small: SplitCase) -> None:
-    assert SERVING.as_taken is not None
-    assert SERVING.as_taken([small], ideal_coefficients(1)) == [small]
-    assert small.group not in {c.group for c in (small.reads, small.writes)}
+    assert SERVING.add_run_ratios is not None
+    assert SERVING.add_run_ratios([small], ideal_coefficients(1)) == [small]
+    assert small.group not in {c.group for c in (small.prefill_pool, small.decode_pool)}
 
 
 def result(case: SplitCase, metric: str, measured: float, held_out: float) -> Compared:
@@ -127,7 +127,7 @@ def test_layouts_are_reported_apart_and_throughput_follows_of_latencies(small: S
 
 
 def test_ranks_of_one_replica_are_a_layout_too(builder: ServingCases) -> None:
-    case = builder.case(ROWS["sglang-cookbook-0023"])
+    case = builder.build_case(ROWS["sglang-cookbook-0023"])
     lone = SERVING.predict(SERVING.table([case]), ideal_coefficients(1))
     # one request at a time is one stream, however many ranks there are
     assert lone["output_tokens_per_s"] <= 1.01 / lone["tpot_s"]

@@ -7,19 +7,19 @@ import math
 import numpy as np
 import pytest
 
-from app.calibration.report import KINDS
+from app.calibration.report import QUANTITIES
 from app.calibration.serving.measured import TAILS
 from app.calibration.spreads import (
     ALONE,
     GROUPS,
-    LEAST,
+    MIN_QUANTILE,
     REMOTE,
     UNTABULATED,
     Errors,
     errors_of,
-    fitted,
-    quantiles,
-    score,
+    fit_spreads,
+    weighted_quantiles,
+    mean_interval_score,
     seen_from,
     shape_of,
     spreads_of,
@@ -43,23 +43,23 @@ def source(name: str, *, off: float = 1.0, apart: float = 1.1, results: int = 20
 
 def test_every_quantity_that_is_reported_belongs_to_one_group_of_one_pool() -> None:
     tails = {metric.removesuffix("_s") for metric in TAILS}  # compared, and promised by no interval
-    assert sorted(q for group in GROUPS for q in group) == sorted(set(KINDS) - tails)
+    assert sorted(q for group in GROUPS for q in group) == sorted(set(QUANTITIES) - tails)
     assert all(len({evidence_pool(q) for q in group}) == 1 for group in GROUPS)
 
 
 def test_quantiles_stand_about_no_error_and_never_closer_than_runs_of_one_setting_differ() -> None:
     # 101 errors of equal weight from -1 to 1: nine in ten are below 0.8
-    found = dict(zip(LEVELS, quantiles(np.linspace(-1, 1, 101), np.ones(101)), strict=True))
+    found = dict(zip(LEVELS, weighted_quantiles(np.linspace(-1, 1, 101), np.ones(101)), strict=True))
     assert found[0.5] == 0
     assert (found[LOW], found[HIGH]) == pytest.approx((-0.8, 0.8), abs=0.01)
-    same = quantiles(np.zeros(10), np.ones(10))
-    assert same == pytest.approx([LEAST * (level - 0.5) / 0.4 for level in LEVELS])
+    same = weighted_quantiles(np.zeros(10), np.ones(10))
+    assert same == pytest.approx([MIN_QUANTILE * (level - 0.5) / 0.4 for level in LEVELS])
     # all results better than predicted: the worse side is not taken from them, and stays at its least
-    better = quantiles(np.linspace(-1, -0.5, 11), np.ones(11))
-    assert better[LEVELS.index(HIGH)] == pytest.approx(LEAST)
+    better = weighted_quantiles(np.linspace(-1, -0.5, 11), np.ones(11))
+    assert better[LEVELS.index(HIGH)] == pytest.approx(MIN_QUANTILE)
     # what counts more draws the quantiles to itself
     at = LEVELS.index(0.8)
-    assert quantiles(col(0.0, 1.0), col(1.0, 9.0))[at] > quantiles(col(0.0, 1.0), col(9.0, 1.0))[at]
+    assert weighted_quantiles(col(0.0, 1.0), col(1.0, 9.0))[at] > weighted_quantiles(col(0.0, 1.0), col(9.0, 1.0))[at]
 
 
 def test_the_evidence_seen_from_a_source_excludes_its_own_results() -> None:
@@ -109,10 +109,10 @@ def test_the_numbers_kept_are_those_of_the_best_score() -> None:
         [*source("a"), *source("b", off=1.2), *source("c", off=3.0, family="amd_rdna", engine="llama.cpp")]
     )
     errors = scored(rows)
-    spread = fitted(SERVED, errors, shape_of(SERVED, errors))["tpot"]
+    spread = fit_spreads(SERVED, errors, shape_of(SERVED, errors))["tpot"]
     kept = (spread.alone, spread.remote, spread.untabulated)
     assert kept[0] in ALONE and kept[1] in REMOTE and kept[2] in UNTABULATED
-    assert score(errors, kept) == min(score(errors, (a, r, u)) for a in ALONE for r in REMOTE for u in UNTABULATED)
+    assert mean_interval_score(errors, kept) == min(mean_interval_score(errors, (a, r, u)) for a in ALONE for r in REMOTE for u in UNTABULATED)
     assert (spread.rows, spread.sources) == (60, 3)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from app.calibration.serving.published import weight_format
 from app.calibration.training.cases import METHODS
-from app.calibration.training.published import precision_of, published_trainer, run_in
+from app.calibration.training.published import precision_of, published_trainer, executed_precision
 from app.catalog.names import engine_slug
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import FULL, Work
@@ -50,7 +50,7 @@ def refused_training() -> set[tuple[str, str, str, str]]:
         named = published_trainer(row["framework"] or "")
         if named == "fsdp" and method.value != FULL:
             named = "peft+bitsandbytes"
-        precision = run_in(precision, accelerator)
+        precision = executed_precision(precision, accelerator)
         asked = [training_work(phase, method.value, precision, task) for task in TASKS]
         said = [find_refusal(accelerator, (named,) if named else (), (f,), work, DOCUMENTS) for f, work in asked]
         if not any(v is not None and v.is_supported for v in said):
@@ -68,4 +68,4 @@ def test_no_published_result_of_training_is_refused() -> None:
 
 @pytest.mark.parametrize(("precision", "chip", "found"), [("bf16", "nvidia-t4", "fp16"), ("bf16", "nvidia-l4", "bf16")])
 def test_bf16_is_fp16_where_a_chip_has_none(precision: str, chip: str, found: str) -> None:
-    assert run_in(precision, accelerators()[chip]) == found
+    assert executed_precision(precision, accelerators()[chip]) == found

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from app.calibration.case import NotCompared
-from app.calibration.report import headline
-from app.calibration.scale_ups import scale_ups, summary
+from app.calibration.report import headline_figures
+from app.calibration.scale_ups import scale_ups, summarize_scale_ups
 from app.calibration.training.cases import TrainingCases
 from app.calibration.training.problem import predict_memory, predict_tokens
 from app.catalog.files import read_data_file, read_rows
@@ -37,7 +37,7 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
     same = []
     chosen = [r for r in market.evidence.rows if r.metric in ("training_tokens_per_s", "peak_memory_bytes")]
     for c in chosen[::23]:
-        case = next(k for k in builder.cases(ROWS[c.measurement]) if c.metric in k.measured)
+        case = next(k for k in builder.build_cases(ROWS[c.measurement]) if c.metric in k.measured)
         at = {"family": case.stack.family, "engine": case.stack.engine, "format_class": case.stack.format_class}
 
         def values(table: type, at: dict[str, str] = at, generation: str = case.stack.generation) -> Any:
@@ -55,7 +55,7 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
 
 def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     rows = market.evidence.rows
-    found = headline(rows)
+    found = headline_figures(rows)
     assert found["training"]["held_out"] <= 0.18
     assert found["training"]["in_sample"] <= 0.12
     # of 313 peaks 60 are of recipes that are published whole: the others leave open what a peak depends on
@@ -69,7 +69,7 @@ def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     assert found["training_samples"]["held_out"] <= 0.18
     scaling = json.loads(read_data_file("accuracy.json"))["scaling"]
     # the file holds five digits of each prediction: a rounded figure may differ by its last one
-    assert scaling == pytest.approx(summary(scale_ups(ROWS.values(), rows)), abs=0.011)
+    assert scaling == pytest.approx(summarize_scale_ups(scale_ups(ROWS.values(), rows)), abs=0.011)
     assert scaling["median_points"] <= 8
 
 
@@ -80,7 +80,7 @@ def test_a_run_that_names_no_stage_shards_nothing_or_everything(builder: Trainin
         try:
             asked = builder.read_question(row)
             if (asked.deployment.framework, asked.deployment.zero_stage) == ("fsdp", None):
-                stages |= set(builder.plan(asked.workload, asked.deployment, asked.run)[0].zero_stage.tolist())
+                stages |= set(builder.choose_layout(asked.workload, asked.deployment, asked.run)[0].zero_stage.tolist())
         except NotCompared:
             continue
     assert stages == {0.0, 3.0}
@@ -171,6 +171,6 @@ def test_what_cannot_be_compared_is_said(builder: TrainingCases, change: dict[st
         "source_ref": "r",
         "source_date": "2024-01",
     }
-    assert builder.cases(row)
+    assert builder.build_cases(row)
     with pytest.raises(NotCompared, match=why):
-        builder.cases({**row, **change})
+        builder.build_cases({**row, **change})

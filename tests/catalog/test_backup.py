@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import make_url
 from starlette.testclient import TestClient
 
-from app.command.prepare import prepared
+from app.command.prepare import prepare_database
 from app.config import Settings
 from app.main import create_app
 from artefacts.service import DAY
@@ -111,5 +111,5 @@ def test_a_restored_database_answers_with_the_same_bytes(database: tuple[str, Ca
     before = asked(url)
     restore = back_up()
     restore()
-    assert prepared(url) is False
+    assert prepare_database(url) is False
     assert asked(url, again=before[3]) == before

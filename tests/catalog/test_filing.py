@@ -29,7 +29,7 @@ from app.catalog.filing import (
 from app.catalog.recommendations import AnswerStore
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
-from app.errors import NotAllowed, Stale, UnknownRecommendation
+from app.errors import NotAllowed, ChangedMeanwhile, UnknownRecommendation
 
 IDS = [f"rec_{n:028x}" for n in range(7)]
 BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -177,7 +177,7 @@ def test_who_read_an_older_state_changes_nothing(engine: Engine) -> None:
         other.rollback()
         change_status(one, get_filing(one, IDS[6]), StatusUpdate(Status.SUPERSEDED, "first"))
         one.commit()
-        with pytest.raises(Stale):
+        with pytest.raises(ChangedMeanwhile):
             change_status(other, read, StatusUpdate(Status.APPROVED, "second"))
         other.rollback()
         assert [c.changed_by for c in list_changes(other, IDS[6])] == ["first"]

@@ -26,7 +26,7 @@ from app.catalog.snapshot import CatalogStore
 from app.catalog.tables import CatalogVersionRow, ModelAliasRow, ModelRow
 from app.db import Base, make_engine
 from app.errors import UnknownModel, UnreadableConfiguration
-from app.work import AwaitExternal, heard_by
+from app.work import AwaitExternal, report_stages_to
 from tests.examples import LLAMA_8B, LLAMA_8B_CONFIG
 
 PUBLIC = "93.184.215.14"
@@ -304,7 +304,7 @@ def test_work_that_somebody_listens_to_is_begun_anew_once_the_hub_answered(sessi
         return httpx2.Response(200, json=LLAMA_8B_CONFIG)
 
     store = CatalogStore(sessions, check_s=0.0, hub=hub_of(handler))
-    with heard_by(Clock(10.0)):
+    with report_stages_to(Clock(10.0)):
         with pytest.raises(AwaitExternal) as wanted:
             store.find_model("acme/Llama-Own")
         assert engine.pool.checkedout() == 0

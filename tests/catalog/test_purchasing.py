@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from app.catalog.snapshot import CatalogStore
-from app.export.goods import BOUGHT, MONTHLY
+from app.export.goods import ONE_TIME_ITEMS, MONTHLY_ITEMS
 from tests.catalogued import rows
 
 FORMS = {"unspsc": r"\d{8}", "cpv": r"\d{8}", "hs_code": r"\d{6}"}
@@ -22,7 +22,7 @@ def test_codes_are_of_their_form_and_sourced() -> None:
 
 def test_every_kind_of_line_has_codes(snapshots: CatalogStore) -> None:
     known = snapshots.directory().purchasing.codes
-    kinds = {good.goods for good in (*BOUGHT.values(), *MONTHLY.values())} | {"cloud", "installation", "storage"}
+    kinds = {good.goods for good in (*ONE_TIME_ITEMS.values(), *MONTHLY_ITEMS.values())} | {"cloud", "installation", "storage"}
     assert kinds <= known.keys()
 
 

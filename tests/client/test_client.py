@@ -74,18 +74,18 @@ def failing(answer: Callable[[int], httpx2.Response]) -> tuple[Transport, list[f
 def test_a_busy_service_is_asked_again_after_as_long_as_it_says() -> None:
     busy = httpx2.Response(503, headers={"Retry-After": "2"}, json={"title": "Busy"})
     transport, slept = failing(lambda n: busy if n < 2 else httpx2.Response(200, json={}))
-    assert transport.send("GET", "/readyz").json() == {}
+    assert transport.send_request("GET", "/readyz").json() == {}
     assert slept == [2.0, 2.0]
     transport, slept = failing(lambda _: busy)
     with pytest.raises(HeadroomError, match="Busy"):
-        transport.send("GET", "/readyz")
+        transport.send_request("GET", "/readyz")
     assert len(slept) == 3
 
 
 def test_a_refused_request_is_not_repeated_and_a_missing_service_is_reported() -> None:
     transport, slept = failing(lambda _: httpx2.Response(404, text="nothing here"))
     with pytest.raises(HeadroomError, match="nothing here"):
-        transport.send("GET", "/nowhere")
+        transport.send_request("GET", "/nowhere")
     assert slept == []
 
     def gone(_: int) -> httpx2.Response:
@@ -93,7 +93,7 @@ def test_a_refused_request_is_not_repeated_and_a_missing_service_is_reported() -
 
     transport, slept = failing(gone)
     with pytest.raises(NotReached, match=r"headroom\.test"):
-        transport.send("GET", "/readyz")
+        transport.send_request("GET", "/readyz")
     assert len(slept) == 3 and slept == sorted(slept)
 
 

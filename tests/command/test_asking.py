@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
-from app.command.asking import number, request_of
-from app.export.forms import Form, render_rows
+from app.command.asking import parse_number, build_request
+from app.export.forms import OutputFormat, render_rows
 
 
 @pytest.mark.parametrize(
@@ -22,27 +22,27 @@ from app.export.forms import Form, render_rows
     ],
 )
 def test_numbers_are_read_as_they_are_typed(text: str, value: float) -> None:
-    assert number(text) == value
+    assert parse_number(text) == value
 
 
 @pytest.mark.parametrize("text", ["", "b", "1 bn of them", "1.2.3", "nan", "1e"])
 def test_text_that_is_no_number_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
-        number(text)
+        parse_number(text)
 
 
 def test_flags_go_before_the_file_and_settings_before_flags() -> None:
     flags = {"workload.traffic.peak_requests_per_s": 2, "limit": 3, "objective": None}
-    found = request_of(None, flags, ["limit=5", "workload.slo.ttft_ms=9"])
+    found = build_request(None, flags, ["limit=5", "workload.slo.ttft_ms=9"])
     traffic, slo = {"peak_requests_per_s": 2}, {"ttft_ms": 9}
     assert found == {"workload": {"traffic": traffic, "slo": slo, "phase": "inference"}, "limit": 5}
-    assert request_of(None, {"workload.training_tokens": 1}, [])["workload"]["phase"] == "training"
-    assert request_of(None, {"workload.method": "lora"}, [])["workload"]["phase"] == "fine_tuning"
+    assert build_request(None, {"workload.training_tokens": 1}, [])["workload"]["phase"] == "training"
+    assert build_request(None, {"workload.method": "lora"}, [])["workload"]["phase"] == "fine_tuning"
 
 
 def test_tables_line_up_and_csv_is_safe() -> None:
     rows: list[dict[str, object]] = [{"name": "=1+1", "usd": 1234.5, "n": 2}, {"name": "b", "usd": None, "n": 10}]
-    table = render_rows(rows, Form.TABLE).splitlines()
+    table = render_rows(rows, OutputFormat.TABLE).splitlines()
     assert [line.rstrip() for line in table] == ["name    usd   n", "=1+1  1,234   2", "b            10"]
-    assert render_rows(rows, Form.CSV).splitlines()[1] == "'=1+1,1234.5,2"
-    assert render_rows(rows, Form.MARKDOWN).splitlines()[1] == "| ---- | ----: | -: |"
+    assert render_rows(rows, OutputFormat.CSV).splitlines()[1] == "'=1+1,1234.5,2"
+    assert render_rows(rows, OutputFormat.MARKDOWN).splitlines()[1] == "| ---- | ----: | -: |"

@@ -14,7 +14,7 @@ import pytest
 import typer
 
 from app.__main__ import INTERRUPTED, main
-from app.command.ending import BROKEN_PIPE, ended
+from app.command.ending import BROKEN_PIPE, run_command
 from app.command.reach import Exit
 
 HEADROOM = (sys.executable, "-m", "app")
@@ -51,7 +51,7 @@ def test_a_file_that_cannot_be_written_is_named(capsys: pytest.CaptureFixture[st
     def refused() -> None:
         raise PermissionError(errno.EACCES, "Permission denied", "bill.csv")
 
-    assert ended(refused) == Exit.FAILED
+    assert run_command(refused) == Exit.FAILED
     assert capsys.readouterr().err == "bill.csv cannot be used: Permission denied.\n"
 
 
@@ -59,8 +59,8 @@ def test_what_a_command_ends_with_is_kept() -> None:
     def infeasible() -> None:
         raise SystemExit(Exit.INFEASIBLE)
 
-    assert ended(infeasible) == Exit.INFEASIBLE
-    assert ended(lambda: typer.echo("done")) == 0
+    assert run_command(infeasible) == Exit.INFEASIBLE
+    assert run_command(lambda: typer.echo("done")) == 0
 
 
 @pytest.mark.slow

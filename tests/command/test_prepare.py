@@ -29,7 +29,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.mark.slow
 def test_one_prepares_and_another_waits_and_finds_all_current(url: str) -> None:
     engine, found = make_engine(url, UNHURRIED), list[bool]()
-    other = threading.Thread(target=lambda: found.append(preparing.prepared(url)))
+    other = threading.Thread(target=lambda: found.append(preparing.prepare_database(url)))
     with engine.begin() as connection:
         lock_database(connection)
         other.start()
@@ -37,7 +37,7 @@ def test_one_prepares_and_another_waits_and_finds_all_current(url: str) -> None:
         assert other.is_alive()
     other.join()
     assert found == [True]
-    assert preparing.prepared(url) is False
+    assert preparing.prepare_database(url) is False
     engine.dispose()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.export.asked_for import asked_for
-from app.export.goods import bill_of
+from app.export.asked_for import lines_to_quote
+from app.export.goods import build_bill
 from app.export.money import Settlement
 from tests.export import stored
 
@@ -16,7 +16,7 @@ USD = Settlement()
 
 
 def named(option: dict[str, Any], *lots: dict[str, Any]) -> list[tuple[str, int]]:
-    lines = list(asked_for(option, lots))
+    lines = list(lines_to_quote(option, lots))
     assert all(line.total is None and line.notes == "to be quoted" for line in lines)
     return [(line.goods, int(line.quantity)) for line in lines]
 
@@ -29,7 +29,7 @@ def test_an_engine_that_is_sold_is_licensed_per_accelerator() -> None:
     licensed = {"licence": "NVIDIA AI Enterprise"}
     found = named({}, {**stored.BOUGHT, **licensed}, {**stored.RENTED, **licensed})
     assert ("licence", 48) in found
-    assert [line.description for line in asked_for({}, [{**stored.BOUGHT, **licensed}])][-1] == (
+    assert [line.description for line in lines_to_quote({}, [{**stored.BOUGHT, **licensed}])][-1] == (
         "NVIDIA AI Enterprise, per accelerator, over the term"
     )
 
@@ -43,7 +43,7 @@ def test_owned_pools_need_a_network_between_them() -> None:
 
 def test_a_run_needs_storage_for_its_checkpoints() -> None:
     run = {"performance": {"cluster": {"checkpoint_capacity_tb": 1.25}, "required_storage_gb_per_s": 0.5}}
-    (line,) = asked_for(run, [])
+    (line,) = lines_to_quote(run, [])
     assert (line.quantity, line.description) == (Decimal("1.250"), "Checkpoint storage, written at 0.5 GB/s")
 
 
@@ -65,11 +65,11 @@ def test_companions_need_machines_beyond_those_of_the_first_where_they_share_the
 
 def test_a_discount_is_shown_with_the_price_before_it() -> None:
     lot = {**stored.BOUGHT, "discount": 0.2}
-    machine, network, rack = bill_of(stored.answer(1), stored.supply(lot), 1, USD).lines[:3]
+    machine, network, rack = build_bill(stored.answer(1), stored.supply(lot), 1, USD).lines[:3]
     assert machine.notes == "20 % negotiated discount on 462,500.00 USD"
     assert network.description.endswith("switches, cables, optics; connects 5 machines at 3,200 Gbit/s each")
     assert network.notes == rack.notes == ""
     lot = {**stored.RENTED, "discount": 0.1}
-    rented = bill_of(stored.answer(1), stored.supply(lot), 1, USD).lines[0]
+    rented = build_bill(stored.answer(1), stored.supply(lot), 1, USD).lines[0]
     assert rented.notes == "10 % negotiated discount on 3.84 USD"
     assert rented.description.endswith("on demand from A Cloud, eu-1; 8 machines")

@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from app.export.cxml import Party, Session, cxml_bytes, unchanged_bytes
-from app.export.goods import bill_of
-from app.export.lines import Bill, NothingPriced, plain
-from app.export.memo import html_bytes
-from app.export.money import CENT, FINE, Settlement, rounded
+from app.export.goods import build_bill
+from app.export.lines import Bill, NothingPriced, clean_text
+from app.export.memo import render_memo
+from app.export.money import CENT, PRICE_STEP, Settlement, round_half_up
 from app.export.oci import LENGTHS, TooLarge, oci_bytes, oci_fields, price_and_unit
 from app.export.sheet import xlsx_bytes
 from app.export.table import csv_bytes
@@ -33,7 +33,7 @@ NAMES = {"b": CBC, "a": "urn:oasis:names:specification:ubl:schema:xsd:CommonAggr
 
 
 def bill(rank: int, settlement: Settlement = EURO) -> Bill:
-    return bill_of(stored.answer(cluster={"checkpoint_capacity_tb": 2}), stored.supply(), rank, settlement)
+    return build_bill(stored.answer(cluster={"checkpoint_capacity_tb": 2}), stored.supply(), rank, settlement)
 
 
 def parsed(body: bytes) -> Any:
@@ -46,9 +46,9 @@ def test_a_basket_is_valid_and_adds_up(rank: int, cxml_dtd: etree.DTD) -> None:
     root = parsed(cxml_bytes(found))
     assert cxml_dtd.validate(root), cxml_dtd.error_log
     items = root.findall(".//ItemIn")
-    assert [item.get("lineNumber") for item in items] == [str(line.number) for line in found.priced]
+    assert [item.get("lineNumber") for item in items] == [str(line.number) for line in found.priced_lines]
     totals = [
-        rounded(Decimal(item.get("quantity")) * Decimal(item.findtext(".//UnitPrice/Money")), CENT) for item in items
+        round_half_up(Decimal(item.get("quantity")) * Decimal(item.findtext(".//UnitPrice/Money")), CENT) for item in items
     ]
     assert Decimal(root.findtext(".//Total/Money")) == sum(totals) == found.subtotal
     assert Decimal(root.findtext(".//Tax/Money")) == found.tax
@@ -88,7 +88,7 @@ def test_a_request_for_quotation_is_valid_and_has_every_line(rank: int, ubl_sche
         amounts = [Decimal(amount.text) for amount in root.findall(".//b:LineExtensionAmount", NAMES)]
         assert sum(amounts) == found.subtotal
         rates = root.findall(".//a:PricingExchangeRate", NAMES)
-        assert len(rates) == (len(found.priced) if settlement.rate_date else 0)
+        assert len(rates) == (len(found.priced_lines) if settlement.rate_date else 0)
 
 
 def test_a_line_without_a_code_is_still_classified(cxml_dtd: etree.DTD, ubl_schema: etree.XMLSchema) -> None:
@@ -102,7 +102,7 @@ OWN = {"label": "=chat, Zürich", "reference": "PR-2026 & 0417", "cost_centre": 
 
 def filed(rank: int) -> Bill:
     """A bill of a request that was filed under words of its own."""
-    return bill_of({**stored.answer(), "request": {**OWN, "limit": None}}, stored.supply(), rank, EURO)
+    return build_bill({**stored.answer(), "request": {**OWN, "limit": None}}, stored.supply(), rank, EURO)
 
 
 def test_own_words_stand_where_a_format_has_a_place_for_them(cxml_dtd: etree.DTD, ubl_schema: etree.XMLSchema) -> None:
@@ -121,10 +121,10 @@ def test_own_words_stand_where_a_format_has_a_place_for_them(cxml_dtd: etree.DTD
     assert {tuple(row[name] for name in OWN) for row in rows} == {(f"'{OWN['label']}", *list(OWN.values())[1:])}
     sheet = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(xlsx_bytes(found))).get_sheet_by_name("Totals")
     assert [list(OWN.values())] == [[row[1] for row in sheet.to_python()[-3:]]]
-    memo = html_bytes(stored.answer(), [found], found).decode()
+    memo = render_memo(stored.answer(), [found], found).decode()
     assert "PR-2026 &amp; 0417" in memo.partition("Request for quotation")[2]
     assert "4711" not in memo.partition("Request for quotation")[2]
-    assert oci_bytes(found) == oci_bytes(bill_of(stored.answer(), stored.supply(), 1, EURO))
+    assert oci_bytes(found) == oci_bytes(build_bill(stored.answer(), stored.supply(), 1, EURO))
 
 
 @pytest.mark.parametrize("rank", PRICED)
@@ -139,9 +139,9 @@ def test_oci_fields_fit_and_add_up(rank: int) -> None:
         name, _, place = field.removeprefix("NEW_ITEM-").rstrip("]").partition("[")
         assert len(text) <= LENGTHS[name]
         items.setdefault(place, {})[name] = text
-    assert list(items) == [str(place) for place in range(1, len(found.priced) + 1)]
+    assert list(items) == [str(place) for place in range(1, len(found.priced_lines) + 1)]
     totals = [
-        rounded(Decimal(item["QUANTITY"]) * Decimal(item["PRICE"]) / Decimal(item["PRICEUNIT"]), CENT)
+        round_half_up(Decimal(item["QUANTITY"]) * Decimal(item["PRICE"]) / Decimal(item["PRICEUNIT"]), CENT)
         for item in items.values()
     ]
     assert sum(totals) == found.subtotal
@@ -150,7 +150,7 @@ def test_oci_fields_fit_and_add_up(rank: int) -> None:
 @given(st.decimals("0.0001", 10**9, places=4))
 def test_no_price_loses_a_digit_to_the_price_unit(price: Decimal) -> None:
     shown, unit = price_and_unit(price)
-    assert shown / unit == rounded(price, FINE)
+    assert shown / unit == round_half_up(price, PRICE_STEP)
 
 
 def test_a_figure_that_does_not_fit_is_refused_not_cut() -> None:
@@ -170,7 +170,7 @@ def test_what_has_no_price_is_no_order() -> None:
 
 @given(st.text())
 def test_any_text_can_be_written(text: str) -> None:
-    said = plain(text) or "x"
+    said = clean_text(text) or "x"
     found = bill(3)
     odd = replace(found, title=said, lines=(replace(found.lines[0], description=said, notes=said, manufacturer=said),))
     assert parsed(cxml_bytes(odd)).findtext(".//ItemDetail/Description") == said

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.export.first_place import places, stays, why
+from app.export.first_place import ranked_options, has_same_first, explain_first
 
 NAMES = {"a": "Card A", "b": "Card B"}
 
@@ -96,5 +96,5 @@ THEN = answer(ranked("a", 8, 10.0), ranked("b", 4, 12.0))
     ],
 )
 def test_the_change_of_the_first_place_is_explained(then: Any, now: Any, same: bool, sentences: list[str]) -> None:
-    assert stays(places(then, NAMES), places(now, NAMES)) == same
-    assert list(why(then, now, NAMES)) == sentences
+    assert has_same_first(ranked_options(then, NAMES), ranked_options(now, NAMES)) == same
+    assert list(explain_first(then, now, NAMES)) == sentences

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.export.goods import UnknownRank, age_days, bill_of
+from app.export.goods import UnknownRank, age_days, build_bill
 from app.export.lines import NothingPriced, Unit
-from app.export.money import CENT, Settlement, rounded
+from app.export.money import CENT, Settlement, round_half_up
 from tests.export import stored
 
 USD = Settlement()
 
 
 def test_servers_that_are_bought_are_lines_with_price_source_and_age() -> None:
-    bill = bill_of(stored.answer(), stored.supply(), 1, USD)
+    bill = build_bill(stored.answer(), stored.supply(), 1, USD)
     assert [(line.goods, int(line.quantity), line.unit) for line in bill.lines] == [
         ("machine", 5, Unit.EACH),
         ("network", 16_000, Unit.GBIT_PER_S),
@@ -41,7 +41,7 @@ def test_servers_that_are_bought_are_lines_with_price_source_and_age() -> None:
 
 
 def test_machines_without_a_quote_are_bought_part_by_part() -> None:
-    bill = bill_of(stored.answer(), stored.supply(), 2, USD)
+    bill = build_bill(stored.answer(), stored.supply(), 2, USD)
     cards = bill.lines[0]
     assert (cards.sku, cards.manufacturer, cards.total) == (stored.ACCELERATOR["sku"], "NVIDIA", Decimal("1240000.00"))
     assert cards.price is not None
@@ -54,7 +54,7 @@ def test_machines_without_a_quote_are_bought_part_by_part() -> None:
 
 
 def test_rent_is_by_the_hour_over_the_horizon_or_as_long_as_the_work_takes() -> None:
-    line, traffic = bill_of(stored.answer(), stored.supply(), 3, USD).lines
+    line, traffic = build_bill(stored.answer(), stored.supply(), 3, USD).lines
     assert (traffic.goods, traffic.description, traffic.total) == (
         "egress",
         "Egress traffic from A Cloud over the term, as metered",
@@ -64,33 +64,33 @@ def test_rent_is_by_the_hour_over_the_horizon_or_as_long_as_the_work_takes() -> 
     assert line.supplier_part_id == "h200.1"
     run = stored.answer(days=2.5)
     run["recommendations"][2]["cost"]["usd_total"] = 1659.25
-    line, _ = bill_of(run, stored.supply(), 3, USD).lines
+    line, _ = build_bill(run, stored.supply(), 3, USD).lines
     assert line.quantity == 8 * 60
     assert line.total == Decimal("1659.26")
 
 
 def test_a_commitment_is_by_the_month_over_its_term() -> None:
-    line, _ = bill_of(stored.answer(), stored.supply(), 4, USD).lines
+    line, _ = build_bill(stored.answer(), stored.supply(), 4, USD).lines
     assert (line.unit, line.quantity, line.term_months) == (Unit.MONTH, Decimal(8 * 12), Decimal(12))
     assert line.unit_price == Decimal("2523.45")  # 3.45678 USD x 730 h
     assert "1,000.00 USD per machine is paid upfront" in line.notes
 
 
 def test_what_has_no_price_is_asked_for_and_in_no_total() -> None:
-    bill = bill_of(stored.answer(), stored.supply(), 5, USD)
+    bill = build_bill(stored.answer(), stored.supply(), 5, USD)
     assert [(line.goods, line.total) for line in bill.lines] == [("machine", None)]
     assert bill.total == 0
     with pytest.raises(NothingPriced):
-        bill.ordered()
+        bill.require_priced_lines()
     needs = {"checkpoint_capacity_tb": 1.25, "network_gbit_per_s_per_node": 800}
-    asked = bill_of(stored.answer(cluster=needs, required_storage_gb_per_s=0.5), stored.supply(), 1, USD).lines[-1]
+    asked = build_bill(stored.answer(cluster=needs, required_storage_gb_per_s=0.5), stored.supply(), 1, USD).lines[-1]
     assert (asked.goods, asked.quantity, asked.unit, asked.total) == ("storage", Decimal("1.25"), Unit.TERABYTE, None)
 
 
 def test_what_the_caller_said_is_of_the_day_of_the_answer() -> None:
     supply = stored.supply()
     supply["derived"]["power_kw"] = {"kind": "asked", "source": "request", "confidence": "high"}
-    power = bill_of(stored.answer(), supply, 1, USD).lines[5].price
+    power = build_bill(stored.answer(), supply, 1, USD).lines[5].price
     assert power is not None
     assert (power.kind, power.observed, power.age_days) == ("asked", "2026-11-23", 0)
 
@@ -99,7 +99,7 @@ def test_an_answer_of_an_earlier_version_has_the_current_price_kind() -> None:
     supply = stored.supply()
     supply["reckoned"] = supply.pop("derived")
     supply["reckoned"]["power_kw"]["kind"] = "reckoned"
-    power = bill_of(stored.answer(), supply, 1, USD).lines[5].price
+    power = build_bill(stored.answer(), supply, 1, USD).lines[5].price
     assert power is not None
     assert power.kind == "estimate"
 
@@ -107,7 +107,7 @@ def test_an_answer_of_an_earlier_version_has_the_current_price_kind() -> None:
 def test_pools_are_lots_of_their_own() -> None:
     supply = stored.supply()
     supply["ranks"][0] = [{"pool": "prefill", **stored.RENTED}, {"pool": "decode", **stored.BOUGHT}]
-    bill = bill_of(stored.answer(), supply, 1, USD)
+    bill = build_bill(stored.answer(), supply, 1, USD)
     assert bill.title == "8 x NVIDIA H200 SXM 141GB and 40 x NVIDIA H200 SXM 141GB"
     assert [line.description.endswith("(prefill pool)") for line in bill.lines[:2]] == [True, False]
     assert bill.lines[1].description.endswith("(decode pool)")
@@ -115,16 +115,16 @@ def test_pools_are_lots_of_their_own() -> None:
 
 def test_a_rank_that_is_not_there_says_which_are() -> None:
     with pytest.raises(UnknownRank, match="ranks 1 to 5"):
-        bill_of(stored.answer(), stored.supply(), 6, USD)
+        build_bill(stored.answer(), stored.supply(), 6, USD)
     with pytest.raises(UnknownRank, match="nothing to buy"):
-        bill_of(stored.answer(0), stored.supply(), 1, USD)
+        build_bill(stored.answer(0), stored.supply(), 1, USD)
 
 
 def test_another_currency_is_converted_by_line_and_taxed_as_given() -> None:
     euro = Settlement("EUR", Decimal("0.92"), date(2026, 11, 20), "VAT", Decimal("19"))
-    bill = bill_of(stored.answer(), stored.supply(), 1, euro)
+    bill = build_bill(stored.answer(), stored.supply(), 1, euro)
     assert bill.lines[0].unit_price == Decimal("340400.00")
-    assert bill.tax == rounded(bill.subtotal * Decimal("0.19"), CENT)
+    assert bill.tax == round_half_up(bill.subtotal * Decimal("0.19"), CENT)
     assert bill.total == bill.subtotal + bill.tax
 
 
@@ -139,11 +139,11 @@ def test_totals_are_the_sums_of_the_lines_shown(
     parts = [{"what": "rack_kw", "quantity": quantity, "unit_usd": usd} for quantity, usd in bought]
     lot = {**stored.BOUGHT, "parts": [*parts, *stored.RUNNING]}
     settled = Settlement("EUR", rate, date(2026, 11, 20), "tax", percent)
-    bill = bill_of(stored.answer(1), stored.supply(lot), 1, settled)
+    bill = build_bill(stored.answer(1), stored.supply(lot), 1, settled)
     shown = [line.quantity * line.unit_price for line in bill.lines if line.unit_price is not None]
-    assert bill.subtotal == sum(rounded(amount, CENT) for amount in shown)
+    assert bill.subtotal == sum(round_half_up(amount, CENT) for amount in shown)
     assert bill.once + bill.over_term == bill.subtotal
-    assert bill.total == bill.subtotal + rounded(bill.subtotal * percent / 100, CENT)
+    assert bill.total == bill.subtotal + round_half_up(bill.subtotal * percent / 100, CENT)
 
 
 @pytest.mark.parametrize(("observed", "days"), [("2026-11-20", 3), ("2026", 326), ("spring", None), ("2027-01-01", 0)])

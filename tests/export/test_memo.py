@@ -7,8 +7,8 @@ import re
 import pytest
 from lxml import html
 
-from app.export.goods import bill_of
-from app.export.memo import OPTIONS, html_bytes, options_shown
+from app.export.goods import build_bill
+from app.export.memo import MAX_OPTIONS, render_memo, select_ranks
 from app.export.money import Settlement
 from tests.export import stored
 from tests.export.test_writers import EURO
@@ -18,8 +18,8 @@ A_PAGE = 6000  # characters that an A4 page of this style takes, about
 
 def memo(rank: int, settlement: Settlement = EURO) -> str:
     answer, supply = stored.answer(), stored.supply()
-    bills = [bill_of(answer, supply, shown, settlement) for shown in options_shown(answer, rank)]
-    return html_bytes(answer, bills, bill_of(answer, supply, rank, settlement)).decode()
+    bills = [build_bill(answer, supply, shown, settlement) for shown in select_ranks(answer, rank)]
+    return render_memo(answer, bills, build_bill(answer, supply, rank, settlement)).decode()
 
 
 def test_it_has_what_a_decision_needs() -> None:
@@ -43,11 +43,11 @@ def test_it_has_what_a_decision_needs() -> None:
 
 
 def test_the_sums_of_a_memo_are_the_bills_and_a_supplier_sees_none() -> None:
-    bill = bill_of(stored.answer(), stored.supply(), 1, EURO)
+    bill = build_bill(stored.answer(), stored.supply(), 1, EURO)
     ours, theirs = memo(1).split('<div class="quote">')
     for amount in (bill.once, bill.over_term, bill.tax, bill.total):
         assert f"{amount:,.2f}" in ours
-    for line in bill.priced:
+    for line in bill.priced_lines:
         assert f"{line.unit_price:,f}" not in theirs
         assert f"{line.total:,.2f}" not in theirs
     assert len(html.fromstring(theirs.encode()).findall(".//tr")) == len(bill.lines) + 1
@@ -65,9 +65,9 @@ def test_it_is_two_pages_of_its_own_making(rank: int) -> None:
 
 @pytest.mark.parametrize(("rank", "shown"), [(1, (1, 2, 3)), (2, (1, 2, 3)), (5, (1, 2, 5))])
 def test_three_options_are_weighed_the_one_asked_for_among_them(rank: int, shown: tuple[int, ...]) -> None:
-    assert options_shown(stored.answer(), rank) == shown
-    assert options_shown(stored.answer(1), 1) == (1,)
-    assert len(html.fromstring(memo(rank).encode()).findall(".//table")[0].findall(".//tr")) == OPTIONS + 1
+    assert select_ranks(stored.answer(), rank) == shown
+    assert select_ranks(stored.answer(1), 1) == (1,)
+    assert len(html.fromstring(memo(rank).encode()).findall(".//table")[0].findall(".//tr")) == MAX_OPTIONS + 1
 
 
 def test_what_holds_of_the_best_alone_is_not_said_of_another() -> None:
@@ -79,8 +79,8 @@ def test_what_holds_of_the_best_alone_is_not_said_of_another() -> None:
 def test_the_memo_names_the_line_with_the_oldest_price_and_what_models_come_to_together() -> None:
     answer = stored.answer()
     answer["recommendations"][0]["packing"] = {"cheaper": "together", "why": "2 models share 40 cards.", "machines": 5}
-    bill = bill_of(answer, stored.supply(), 1, EURO)
-    page = html_bytes(answer, [bill], bill).decode()
+    bill = build_bill(answer, stored.supply(), 1, EURO)
+    page = render_memo(answer, [bill], bill).decode()
     assert "The oldest price is on line 1: 113 days old" in page
     assert "2 models share 40 cards." in page
 
@@ -89,5 +89,5 @@ def test_of_pools_both_sellers_are_named() -> None:
     answer = stored.answer()
     offers = [{"offer": {"provider": name, "pricing_model": "on_demand"}} for name in ("dell", "lambda")]
     answer["recommendations"][0]["deployment"] = {"pools": dict(zip(("prefill", "decode"), offers, strict=True))}
-    bill = bill_of(answer, stored.supply(), 1, EURO)
-    assert "Dell, on demand and Lambda, on demand" in html_bytes(answer, [bill], bill).decode()
+    bill = build_bill(answer, stored.supply(), 1, EURO)
+    assert "Dell, on demand and Lambda, on demand" in render_memo(answer, [bill], bill).decode()

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.export.goods import bill_of
+from app.export.goods import build_bill
 from app.export.lines import Bill, Line, PriceSource, Unit
 from app.export.money import Settlement
-from app.export.repricing import Cause, difference, line_by_line
+from app.export.repricing import Cause, total_difference, match_lines
 from tests.export import stored
 
-BILL = bill_of(stored.answer(), stored.supply(), 1, Settlement())
+BILL = build_bill(stored.answer(), stored.supply(), 1, Settlement())
 PRICES = st.decimals("0.01", 10**6, places=4)
 
 
@@ -45,7 +45,7 @@ def of(*found: Line) -> Bill:
 
 @given(then=st.lists(lines(), max_size=5), now=st.lists(lines(), max_size=5))
 def test_causes_add_up_to_lines_and_lines_to_bills(then: list[Line], now: list[Line]) -> None:
-    moved = line_by_line(of(*then), of(*now))
+    moved = match_lines(of(*then), of(*now))
     assert sorted(map(id, then)) == sorted(id(pair.then) for pair in moved if pair.then is not None)
     assert sorted(map(id, now)) == sorted(id(pair.now) for pair in moved if pair.now is not None)
     for pair in moved:
@@ -53,11 +53,11 @@ def test_causes_add_up_to_lines_and_lines_to_bills(then: list[Line], now: list[L
             assert sum(cause.amount or 0 for cause in pair.causes) == pair.difference
             assert bool(pair.causes) or pair.difference == 0
     if all(line.total is not None for line in (*then, *now)):
-        assert difference(moved) == of(*now).total - of(*then).total
+        assert total_difference(moved) == of(*now).total - of(*then).total
 
 
 def caused(now: Line, then: Line | None = None) -> tuple[Cause, ...]:
-    (pair,) = line_by_line(of(then or MACHINE), of(now))
+    (pair,) = match_lines(of(then or MACHINE), of(now))
     return pair.causes
 
 
@@ -121,7 +121,7 @@ def test_a_derived_price_is_no_price_of_a_seller() -> None:
 
 
 def test_what_only_one_bill_has_is_all_of_its_difference() -> None:
-    assert [p.causes[0].cause for p in line_by_line(of(), of(MACHINE))] == ["added"]
-    (gone,) = line_by_line(of(MACHINE), of())
+    assert [p.causes[0].cause for p in match_lines(of(), of(MACHINE))] == ["added"]
+    (gone,) = match_lines(of(MACHINE), of())
     assert (gone.causes[0].cause, gone.difference) == ("gone", Decimal(-1_850_000))
-    assert difference(line_by_line(of(MACHINE), of(replace(MACHINE, unit_price=None)))) is None
+    assert total_difference(match_lines(of(MACHINE), of(replace(MACHINE, unit_price=None)))) is None

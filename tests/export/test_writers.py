@@ -11,11 +11,11 @@ from decimal import Decimal
 import pytest
 from python_calamine import CalamineWorkbook
 
-from app.export.goods import bill_of
-from app.export.lines import SHORT, Bill, plain
+from app.export.goods import build_bill
+from app.export.lines import SHORT_TEXT_LENGTH, Bill, clean_text
 from app.export.money import Settlement
 from app.export.sheet import LINES, TOTALS, xlsx_bytes
-from app.export.table import COLUMNS, csv_bytes, guarded
+from app.export.table import COLUMNS, csv_bytes, guard_formula
 from tests.export import stored
 
 EURO = Settlement("EUR", Decimal("0.92"), date(2026, 11, 20), "VAT", Decimal("19"))
@@ -24,7 +24,7 @@ DANGEROUS = ('=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", " =1", '"quoted",
 
 
 def bill(rank: int, settlement: Settlement = EURO) -> Bill:
-    return bill_of(stored.answer(), stored.supply(), rank, settlement)
+    return build_bill(stored.answer(), stored.supply(), rank, settlement)
 
 
 def dangerous() -> Bill:
@@ -52,7 +52,7 @@ def test_a_table_is_of_rfc_4180_and_no_cell_begins_a_formula() -> None:
     cells = [cell for row in rows[1:] for cell in row]
     assert not [cell for cell in cells if cell.lstrip(" ")[:1] in tuple("=+-@\t\r")]
     for text in DANGEROUS:
-        assert guarded(text) in cells
+        assert guard_formula(text) in cells
 
 
 @pytest.mark.parametrize("rank", RANKS)
@@ -92,6 +92,6 @@ def test_the_same_bill_is_the_same_bytes() -> None:
 
 
 def test_short_descriptions_fit_every_tool() -> None:
-    assert all(len(line.short) <= SHORT for rank in RANKS for line in bill(rank).lines)
+    assert all(len(line.short_description) <= SHORT_TEXT_LENGTH for rank in RANKS for line in bill(rank).lines)
     assert len(bill(1).reference) <= 35
-    assert plain("a\r\n\x00b") == "a b"
+    assert clean_text("a\r\n\x00b") == "a b"

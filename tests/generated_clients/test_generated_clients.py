@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from artefacts.blocks import GENERATED_CLIENT, PYTHON, SHELL, TYPESCRIPT, blocks
+from artefacts.blocks import GENERATED_CLIENT, PYTHON, SHELL, TYPESCRIPT, fenced_blocks
 from artefacts.running import SHOWN
 from artefacts.service import ROOT
 
 pytestmark = pytest.mark.clients
 BUILD = ROOT / "build" / "clients"
-BLOCKS = blocks((ROOT / "docs" / "client.md").read_text())
+BLOCKS = fenced_blocks((ROOT / "docs" / "client.md").read_text())
 LONGEST_S = 60
 READ_AND_WRITTEN = """
 import json

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.observed.figures import Runs
-from app.observed.read import metrics
+from app.observed.figures import RunContext
+from app.observed.read import read_metrics
 
 LABELS = 'gpu="{gpu}",UUID="GPU-{gpu}",device="nvidia{gpu}",modelName="NVIDIA H100 80GB HBM3",Hostname="n1"'
 
@@ -30,7 +30,7 @@ def text(busy: tuple[float, ...], *, xid: int = 0, rows: int = 0, clock: int = 1
 
 
 def test_accelerators_are_reported_by_the_mean_and_the_least_busy_one() -> None:
-    found = metrics([(text((90, 90, 30), clock=1980), None)], Runs(accelerators=3))
+    found = read_metrics([(text((90, 90, 30), clock=1980), None)], RunContext(accelerators=3))
     assert {f.quantity: f.value for f in found.figures} == pytest.approx(
         {
             "utilization": 0.7,
@@ -41,26 +41,26 @@ def test_accelerators_are_reported_by_the_mean_and_the_least_busy_one() -> None:
             "memory_used_bytes": 70000 * 2**20,
         }
     )
-    assert any("1815 MHz" in note for note in found.notes) and found.observed().devices.utilization is not None
+    assert any("1815 MHz" in note for note in found.notes) and found.to_observations().devices.utilization is not None
 
 
 def test_a_clock_is_a_share_where_the_most_is_exported_too() -> None:
     most = text((90,)).replace("DCGM_FI_DEV_POWER_USAGE", "DCGM_FI_DEV_MAX_SM_CLOCK").replace("650.5", "1980")
-    found = metrics([(most, None)], Runs())
+    found = read_metrics([(most, None)], RunContext())
     assert {f.quantity: f.value for f in found.figures}["clock_share"] == 0.75
 
 
 def test_errors_are_counted_between_scrapes_an_hour_apart_and_an_xid_is_reported() -> None:
     day = 86400.0
-    found = metrics([(text((90,)), 0.0), (text((90,), xid=79, rows=2), day)], Runs())
+    found = read_metrics([(text((90,)), 0.0), (text((90,), xid=79, rows=2), day)], RunContext())
     assert {f.quantity: f.value for f in found.figures}["errors_per_day"] == 2
     assert any("Xid" in note for note in found.notes)
-    soon = metrics([(text((90,)), 0.0), (text((90,), rows=2), 60.0)], Runs())
+    soon = read_metrics([(text((90,)), 0.0), (text((90,), rows=2), 60.0)], RunContext())
     assert "errors_per_day" not in {f.quantity for f in soon.figures}
 
 
 def test_another_number_of_accelerators_is_reported() -> None:
     assert any(
         "of 2 accelerators; the deployment has 8" in n
-        for n in metrics([(text((9, 9)), None)], Runs(accelerators=8)).notes
+        for n in read_metrics([(text((9, 9)), None)], RunContext(accelerators=8)).notes
     )

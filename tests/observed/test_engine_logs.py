@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.observed.figures import Runs, UnreadableText
-from app.observed.logs import log
+from app.observed.figures import RunContext, UnreadableText
+from app.observed.logs import read_log
 
 VLLM = "".join(
     f"(APIServer pid=1) INFO 11-23 07:00:{second:02d} [loggers.py:123] Engine 00{engine}: Avg prompt throughput: 900.0 "
@@ -22,7 +22,7 @@ SGLANG = (
 
 
 def test_what_vllm_tells_of_itself_is_read() -> None:
-    found = log(VLLM, Runs(replicas=2))
+    found = read_log(VLLM, RunContext(replicas=2))
     assert {f.quantity: f.value for f in found.figures} == pytest.approx(
         {
             "output_tokens_per_s": 1000,
@@ -32,17 +32,17 @@ def test_what_vllm_tells_of_itself_is_read() -> None:
             "prefix_hit_share": 0.25,
         }
     )
-    some = log(VLLM, Runs(replicas=4))
+    some = read_log(VLLM, RunContext(replicas=4))
     assert some.figures[0].value == 2000 and "2 of 4 replicas" in some.notes[0]
-    assert log(VLLM, Runs(replicas=4, of_replicas=4)).figures[0].value == 1000 and found.notes == ()
-    assert found.unread.lines == 4 and found.observed().service.running == 50
+    assert read_log(VLLM, RunContext(replicas=4, of_replicas=4)).figures[0].value == 1000 and found.notes == ()
+    assert found.unread.lines == 4 and found.to_observations().service.running == 50
 
 
 def test_what_sglang_tells_of_itself_is_read() -> None:
-    found = {f.quantity: f.value for f in log(SGLANG, Runs()).figures}
+    found = {f.quantity: f.value for f in read_log(SGLANG, RunContext()).figures}
     assert found == {"output_tokens_per_s": 4210.55, "running": 48, "waiting": 12, "cache_usage": 0.31}
 
 
 def test_a_log_of_another_engine_than_was_said_is_refused() -> None:
     with pytest.raises(UnreadableText, match="SGLang"):
-        log(VLLM, Runs(), "sglang")
+        read_log(VLLM, RunContext(), "sglang")

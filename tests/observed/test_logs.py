@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.api.schemas.pasted import LogFormat
-from app.observed.figures import Runs, UnreadableText
-from app.observed.logs import FORMATS, log
+from app.observed.figures import RunContext, UnreadableText
+from app.observed.logs import FORMATS, read_log
 from tests.observed.logged import EVERY, HUGGINGFACE, LIGHTNING, MEGATRON, TORCHTITAN
 
-RUNS = Runs(accelerators=8, tokens_per_step=2.0**20, sequences_per_step=512)
+RUNS = RunContext(accelerators=8, tokens_per_step=2.0**20, sequences_per_step=512)
 
 
-def figures(text: str, name: str | None = None, runs: Runs = RUNS) -> dict[str, float]:
-    return {f.quantity: f.value for f in log(text, runs, name).figures}
+def figures(text: str, name: str | None = None, runs: RunContext = RUNS) -> dict[str, float]:
+    return {f.quantity: f.value for f in read_log(text, runs, name).figures}
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_trainer_is_known_by_its_lines_and_its_warm_up_is_left_out(name: str) -> None:
-    found = log(EVERY[name], RUNS)
+    found = read_log(EVERY[name], RUNS)
     step = {f.quantity: f for f in found.figures}["step_time_s"]
-    assert step.value == pytest.approx(2.0, rel=0.01) and found.observed().training.step_time_s == step.value
+    assert step.value == pytest.approx(2.0, rel=0.01) and found.to_observations().training.step_time_s == step.value
     assert figures(EVERY[name], name) == figures(EVERY[name])
     assert EVERY[name].count("\n") + EVERY[name].count("\r") + 1 >= found.unread.lines
 
@@ -68,7 +68,7 @@ def test_the_time_of_a_checkpoint_is_also_read_from_its_timestamps() -> None:
 
 
 def test_evaluations_are_a_share_of_the_whole_run_and_a_checkpoint_without_its_time_is_asked_for() -> None:
-    found = log(HUGGINGFACE, RUNS)
+    found = read_log(HUGGINGFACE, RUNS)
     assert {f.quantity: f.value for f in found.figures}["evaluation_share"] == pytest.approx(0.1)
     assert any("checkpoint_s" in note for note in found.notes)
 
@@ -78,18 +78,18 @@ def test_a_run_that_tells_its_end_alone_is_read_by_it() -> None:
 
 
 def test_steps_without_a_time_are_timed_by_their_moments() -> None:
-    found = figures(TORCHTITAN.replace("1048576 tokens per train step", ""), runs=Runs(accelerators=8))
+    found = figures(TORCHTITAN.replace("1048576 tokens per train step", ""), runs=RunContext(accelerators=8))
     assert found["step_time_s"] == pytest.approx(3.25, rel=0.03) and found["tokens_per_s"] == 65536 * 8
 
 
 def test_a_step_of_another_size_than_the_workload_is_reported() -> None:
-    found = log(TORCHTITAN, Runs(accelerators=8, tokens_per_step=2.0**21))
+    found = read_log(TORCHTITAN, RunContext(accelerators=8, tokens_per_step=2.0**21))
     assert any("1,048,576 tokens" in note for note in found.notes)
     assert "step_time_s" not in {f.quantity for f in found.figures}
 
 
 def test_a_bar_of_an_epoch_is_not_taken_for_another_trainers() -> None:
-    assert "Lightning" in log(LIGHTNING, RUNS).figures[0].source
+    assert "Lightning" in read_log(LIGHTNING, RUNS).figures[0].source
 
 
 def test_the_formats_of_the_wire_are_those_that_are_read() -> None:
@@ -100,22 +100,22 @@ def test_the_formats_of_the_wire_are_those_that_are_read() -> None:
 @pytest.mark.parametrize("name", [None, "megatron"])
 def test_a_text_without_steps_is_refused_with_the_formats_that_are_read(text: str, name: str | None) -> None:
     with pytest.raises(UnreadableText, match="Megatron-LM"):
-        log(text, RUNS, name)
+        read_log(text, RUNS, name)
 
 
 @given(st.sampled_from(sorted(EVERY)), st.integers(0, 4000), st.text(max_size=12), st.integers(0, 60))
 def test_a_log_that_was_cut_or_garbled_is_read_or_refused(name: str, cut: int, garbage: str, lost: int) -> None:
     text = EVERY[name]
     try:
-        found = log(text[:cut] + garbage + text[cut + lost :], Runs())
+        found = read_log(text[:cut] + garbage + text[cut + lost :], RunContext())
     except UnreadableText:
         return
-    assert all(f.value >= 0 for f in found.figures) and found.observed() is not None
+    assert all(f.value >= 0 for f in found.figures) and found.to_observations() is not None
 
 
 def test_a_long_log_takes_as_much_longer_as_it_is() -> None:
     began = time.perf_counter()
-    log((MEGATRON + "\n") * (400_000 // len(MEGATRON)), RUNS)
+    read_log((MEGATRON + "\n") * (400_000 // len(MEGATRON)), RUNS)
     assert time.perf_counter() - began < 3
 
 
@@ -127,7 +127,7 @@ def test_no_text_takes_long(piece: str) -> None:
     began = time.perf_counter()
     for text in (piece * (200_000 // len(piece)), "\n".join([piece * (2000 // len(piece))] * 100)):
         try:
-            log(text, RUNS)
+            read_log(text, RUNS)
         except UnreadableText:
             continue
     assert time.perf_counter() - began < 4

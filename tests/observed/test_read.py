@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.observed import series, service
-from app.observed.figures import Runs, UnreadableText
-from app.observed.read import ENGINES, metrics
+from app.observed.figures import RunContext, UnreadableText
+from app.observed.read import ENGINES, read_metrics
 from tests.observed.written import STARTED_S, TOKEN_BUCKETS, vllm, written
 
 SGLANG = written(
@@ -77,9 +77,9 @@ process_start_time_seconds 1790000000
     "text", [SGLANG, TGI, TRTLLM, DYNAMO, TRITON], ids=["sglang", "tgi", "trtllm", "dynamo", "triton"]
 )
 def test_an_engine_is_read_by_its_names(text: str) -> None:
-    reading = metrics([(text, STARTED_S + 300)], Runs())
+    reading = read_metrics([(text, STARTED_S + 300)], RunContext())
     found = {f.quantity: f.value for f in reading.figures}
-    assert reading.observed().service.requests_per_s == found["requests_per_s"]
+    assert reading.to_observations().service.requests_per_s == found["requests_per_s"]
     usual = {"requests_per_s": 2.0, "ttft_p50_s": 0.3, "running": 5, "waiting": 2}
     assert {name: found[name] for name in usual} == pytest.approx(usual, rel=0.2)
     if text is not TRITON:
@@ -94,21 +94,21 @@ def test_examples_in_docstrings_hold(module: ModuleType) -> None:
 
 
 def test_no_two_engines_share_a_metric() -> None:
-    names = [{metric.name for metric in engine.metrics} for engine in ENGINES]
+    names = [{metric.name for metric in engine.all_metrics} for engine in ENGINES]
     assert sum(map(len, names)) == len(set().union(*names))
 
 
 @pytest.mark.parametrize("text", ["", "   ", "hello world", "up 1", "\x00\x01", "{", "vllm:num_requests_running"])
 def test_text_with_nothing_known_is_refused_with_the_names_that_are_read(text: str) -> None:
     with pytest.raises(UnreadableText, match="vLLM, SGLang, TGI"):
-        metrics([(text, None)], Runs())
+        read_metrics([(text, None)], RunContext())
 
 
 @given(st.integers(0, len(vllm(3))), st.text(max_size=20), st.sampled_from([None, 0.0, STARTED_S + 1]))
 def test_text_that_was_cut_or_garbled_is_read_or_refused(cut: int, garbage: str, at_s: float | None) -> None:
     text = vllm(3)
     try:
-        found = metrics([(text[:cut] + garbage + text[cut + 5 :], at_s), (text, at_s)], Runs(replicas=2))
+        found = read_metrics([(text[:cut] + garbage + text[cut + 5 :], at_s), (text, at_s)], RunContext(replicas=2))
     except UnreadableText:
         return
     assert all(f.value >= 0 for f in found.figures)

@@ -8,44 +8,44 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.observed.exposition import scraped
+from app.observed.exposition import parse_scrape
 from app.observed.series import Histogram, Metric, Series
 from tests.observed.written import FIRST_TOKEN_BUCKETS, STARTED_S, written
 
 
 def series(*texts: tuple[str, float]) -> Series:
-    return Series.from_scrapes([scraped(text, at_s, lambda _: True) for text, at_s in texts])
+    return Series.from_scrapes([parse_scrape(text, at_s, lambda _: True) for text, at_s in texts])
 
 
 def test_a_counter_that_fell_began_anew() -> None:
     texts = ((written({"a": value}), at_s) for value, at_s in ((100, 0.0), (160, 60.0), (40, 120.0)))
     found = series(*texts)
-    assert sum(found.increase(Metric("a_total")).values()) == 60 + 40 and found.window_s == 120
+    assert sum(found.counter_increase(Metric("a_total")).values()) == 60 + 40 and found.window_s == 120
 
 
 def test_of_one_scrape_all_since_the_start_is_counted() -> None:
     found = series((written({"a": 100}), STARTED_S + 50))
-    assert sum(found.increase(Metric("a_total")).values()) == 100 and found.window_s == 50
+    assert sum(found.counter_increase(Metric("a_total")).values()) == 100 and found.window_s == 50
 
 
 def test_a_gauge_is_the_mean_of_its_scrapes() -> None:
     found = series((written(gauges={"g": 2}), 0.0), (written(gauges={"g": 4}), 60.0))
-    assert list(found.gauge(Metric("g")).values()) == [3.0]
+    assert list(found.mean_gauge(Metric("g")).values()) == [3.0]
 
 
 def test_a_histogram_that_is_cut_off_is_not_read() -> None:
     text = written(histograms={"h": (FIRST_TOKEN_BUCKETS, [0.2, 0.3])})
     cut = "\n".join(line for line in text.splitlines() if '+Inf"' not in line)
-    assert series((text, 0.0)).histogram(Metric("h")) is not None
-    assert series((cut, 0.0)).histogram(Metric("h")) is None
+    assert series((text, 0.0)).merged_histogram(Metric("h")) is not None
+    assert series((cut, 0.0)).merged_histogram(Metric("h")) is None
 
 
 @given(st.lists(st.floats(0.002, 9.0), min_size=3, max_size=60), st.sampled_from([0.5, 0.95, 0.99]))
 def test_a_quantile_lies_in_the_bucket_of_the_true_one(values: list[float], share: float) -> None:
-    found = series((written(histograms={"h": (FIRST_TOKEN_BUCKETS, values)}), 0.0)).histogram(Metric("h"))
+    found = series((written(histograms={"h": (FIRST_TOKEN_BUCKETS, values)}), 0.0)).merged_histogram(Metric("h"))
     assert found is not None and found.mean == pytest.approx(math.fsum(values) / len(values))
     true = sorted(values)[math.ceil(share * len(values) - 1e-9) - 1]
-    low, high = found.bucket(share)
+    low, high = found.bucket_bounds(share)
     assert low < true <= high and low <= found.quantile(share) <= high
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from app.observed.exposition import scraped
-from app.observed.figures import Reading, Runs
+from app.observed.exposition import parse_scrape
+from app.observed.figures import Reading, RunContext
 from app.observed.series import Series
 from app.observed.service import Service, acceptance_rate
 from app.observed.vllm import VLLM
 from tests.observed.written import STARTED_S, TOKEN_BUCKETS, vllm, written
 
 
-def reading(*texts: tuple[str, float | None], runs: Runs | None = None) -> Reading:
+def reading(*texts: tuple[str, float | None], runs: RunContext | None = None) -> Reading:
     counted: dict[float | None, int] = {}
     scrapes = []
     for text, at_s in texts:
-        scrapes.append(scraped(text, at_s, lambda _: True, counted.get(at_s, 0)))
+        scrapes.append(parse_scrape(text, at_s, lambda _: True, counted.get(at_s, 0)))
         counted[at_s] = counted.get(at_s, 0) + 1
-    return Service(VLLM, Series.from_scrapes(scrapes), runs or Runs()).reading()
+    return Service(VLLM, Series.from_scrapes(scrapes), runs or RunContext()).read_all()
 
 
 def figures(found: Reading) -> dict[str, float]:
@@ -26,7 +26,7 @@ def figures(found: Reading) -> dict[str, float]:
 
 
 def test_the_figures_read_are_what_the_engine_did() -> None:
-    found = figures(reading((vllm(1000), STARTED_S + 500), runs=Runs(draft_tokens=3)))
+    found = figures(reading((vllm(1000), STARTED_S + 500), runs=RunContext(draft_tokens=3)))
     exact = {
         "requests_per_s": 2.0,
         "output_tokens_per_s": 400.0,
@@ -59,7 +59,7 @@ def test_scrapes_at_several_loads_are_waits_by_load() -> None:
     assert [point.requests_per_s for point in found.by_load] == [1, 2, 4]
     assert all(point.ttft_p50_s and point.tpot_p95_s for point in found.by_load)
     assert reading(*[(vllm(60 * i), 60.0 * i) for i in range(4)]).by_load == ()
-    assert found.observed().service.by_load == found.by_load
+    assert found.to_observations().service.by_load == found.by_load
 
 
 def test_several_models_are_reported() -> None:
@@ -73,21 +73,21 @@ def test_one_scrape_without_its_time_has_no_rates_and_says_what_they_need() -> N
 
 
 def test_texts_of_one_moment_are_of_several_replicas() -> None:
-    runs = Runs(replicas=2)
+    runs = RunContext(replicas=2)
     found = figures(reading((vllm(3000), STARTED_S + 1000), (vllm(1000), STARTED_S + 1000), runs=runs))
     assert found["requests_per_s"] == 4.0 and found["busiest_replica_share"] == 1.5 and found["running"] == 12
 
 
 def test_rates_of_some_replicas_are_scaled_to_all_and_that_is_reported() -> None:
-    found = reading((vllm(1000), STARTED_S + 1000), runs=Runs(replicas=4))
+    found = reading((vllm(1000), STARTED_S + 1000), runs=RunContext(replicas=4))
     assert figures(found)["requests_per_s"] == 4.0 and "1 of 4 replicas" in found.notes[0]
-    whole = reading((vllm(1000), STARTED_S + 1000), runs=Runs(replicas=4, of_replicas=4))
+    whole = reading((vllm(1000), STARTED_S + 1000), runs=RunContext(replicas=4, of_replicas=4))
     assert figures(whole)["requests_per_s"] == 1.0 and whole.notes == ()
 
 
 def test_ranks_of_a_replica_that_have_metrics_of_their_own_are_added_up() -> None:
     both = vllm(1000) + vllm(1000, engine="1")
-    found = figures(reading((both, STARTED_S + 1000), runs=Runs(replicas=1)))
+    found = figures(reading((both, STARTED_S + 1000), runs=RunContext(replicas=1)))
     assert found["requests_per_s"] == 2.0 and found["running"] == 24 and found["cache_usage"] == 0.6
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from app.config import Settings
 from app.procurement.buyers import Buyers
-from app.procurement.refusals import Refused
+from app.procurement.refusals import PunchoutRefused
 from tests.procurement.buyer import ACME
 
 KNOWN: dict[str, Any] = {"name": "a", "hosts": ["a.example"], "identity": "A", "secrets": ["a long secret"]}
@@ -48,7 +48,7 @@ def test_a_buyer_that_could_not_work_is_refused(changed: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("url", ["http://srm.acme.example/", "https://SRM.acme.example:444/a?b='c'#d"])
 def test_plain_http_only_where_settings_say(url: str) -> None:
-    assert Buyers((ACME,), plain_http=True).returnable(ACME, url) == url
+    assert Buyers((ACME,), plain_http=True).check_return_url(ACME, url) == url
 
 
 @given(st.text(max_size=40), st.text(max_size=10))
@@ -56,8 +56,8 @@ def test_no_spelling_leads_elsewhere(host: str, path: str) -> None:
     """Whatever the spelling, an accepted address has a host of the buyer."""
     for url in (f"https://{host}/{path}", f"https://{host}.hub.example{path}", f"https://srm.acme.example{host}"):
         try:
-            Buyers((ACME,), plain_http=False).returnable(ACME, url)
-        except Refused:
+            Buyers((ACME,), plain_http=False).check_return_url(ACME, url)
+        except PunchoutRefused:
             continue
         authority = url.removeprefix("https://").split("/")[0].split("?")[0].split("#")[0].rsplit(":", 1)[0].lower()
         assert authority == "srm.acme.example" or authority.endswith(".hub.example")

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from app.api.routes import sessions
 from app.catalog.punchouts import PunchoutStore
 from app.db import DatabaseError
-from app.procurement.desk import Desk
+from app.procurement.desk import PunchoutService
 from tests.examples import body
 from tests.procurement.buyer import FORM, HERE, SECRET, BuyerSide, HtmlForm, item_out, setup_request
 
@@ -253,7 +253,7 @@ def test_a_database_that_does_not_answer_is_no_500(buyer: BuyerSide, monkeypatch
     monkeypatch.setattr(PunchoutStore, "find", down)
     assert buyer.status(setup_request()) == "560"
     assert buyer.service.get("/procurement/sessions/x").status_code == 503
-    monkeypatch.setattr(Desk, "opened", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(PunchoutService, "opened", lambda *_, **__: 1 / 0)
     assert buyer.status(setup_request()) == "500"
 
 

@@ -26,7 +26,7 @@ from app.cli import cli
 from app.config import Settings
 from app.db import make_engine
 from app.main import create_app
-from app.procurement.webhooks import Courier, Webhook
+from app.procurement.webhooks import WebhookSender, Webhook
 from artefacts.service import DAY
 from tests.conftest import migrations_for, new_postgres_database
 from tests.examples import body
@@ -88,8 +88,8 @@ def note(engine: Engine, *webhooks: Webhook, kind: str = STORED, many: int = 1) 
             outbox.record_event(connection, kind, {"id": f"rec_{number}"}, now=datetime.now(UTC) - timedelta(seconds=1))
 
 
-def courier(engine: Engine, receiver: Receiver, *webhooks: Webhook) -> Courier:
-    return Courier(webhooks or (ERP,), DeliveryStore(engine), transport=httpx2.MockTransport(receiver))
+def courier(engine: Engine, receiver: Receiver, *webhooks: Webhook) -> WebhookSender:
+    return WebhookSender(webhooks or (ERP,), DeliveryStore(engine), transport=httpx2.MockTransport(receiver))
 
 
 def due_again(engine: Engine) -> None:

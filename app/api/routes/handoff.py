@@ -14,8 +14,8 @@ from app.api.schemas.handoff import HandoffQuery, HandoffShown, handoff_json
 from app.api.sized import json_bytes
 from app.errors import NotFound
 from app.export.handoff.files import File, Handoff
-from app.export.handoff.option import option_of
-from app.export.handoff.targets import handoff
+from app.export.handoff.option import load_option
+from app.export.handoff.targets import build_handoff
 
 router = APIRouter(tags=["exports"])
 
@@ -43,8 +43,8 @@ def get_deployment(
     generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
     body, supply = answers.get_answer_and_supply(id)
-    option = option_of(orjson.loads(body), orjson.loads(supply), asked.rank)
-    made = handoff(option, asked.target, asked.engine_version)
+    option = load_option(orjson.loads(body), orjson.loads(supply), asked.rank)
+    made = build_handoff(option, asked.target, asked.engine_version)
     if asked.file is None:
         return Response(json_bytes(handoff_json(made)), media_type="application/json")
     file = find_file(made, asked.file)

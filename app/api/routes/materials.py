@@ -14,9 +14,9 @@ from app.api.openapi import problem_responses
 from app.api.schemas.materials import MaterialsQuery, MaterialsShown, materials_json
 from app.api.sized import json_bytes
 from app.export.cxml import cxml_bytes
-from app.export.goods import bill_of
+from app.export.goods import build_bill
 from app.export.lines import Bill
-from app.export.memo import html_bytes, options_shown
+from app.export.memo import render_memo, select_ranks
 from app.export.oci import oci_bytes
 from app.export.sheet import xlsx_bytes
 from app.export.table import csv_bytes
@@ -61,10 +61,10 @@ def get_bill_of_materials(
     """
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(id))
     settlement = asked.to_settlement()
-    bill = bill_of(body, supply, asked.rank, settlement)
+    bill = build_bill(body, supply, asked.rank, settlement)
     if asked.format == "html":
-        others = [bill_of(body, supply, rank, settlement) for rank in options_shown(body, asked.rank)]
-        return _file_response(html_bytes(body, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
+        others = [build_bill(body, supply, rank, settlement) for rank in select_ranks(body, asked.rank)]
+        return _file_response(render_memo(body, others, bill), bill, "html", "text/html", "html", PRINT_POLICY)
     media_type, ending, written = FORMATS[asked.format]
     return _file_response(written(bill), bill, asked.format, media_type, ending)
 

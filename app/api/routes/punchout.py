@@ -18,9 +18,9 @@ from app.api.problems import MalformedRequest
 from app.api.routes.sessions import PRIVATE, private_page
 from app.api.schemas.base import COMPONENT_KEY
 from app.db import DatabaseError
-from app.procurement.desk import Desk
+from app.procurement.desk import PunchoutService
 from app.procurement.pages import refused_page
-from app.procurement.refusals import BAD_REQUEST, INTERNAL_ERROR, NOT_IMPLEMENTED, TEMPORARY_ERROR, Refused
+from app.procurement.refusals import BAD_REQUEST, INTERNAL_ERROR, NOT_IMPLEMENTED, TEMPORARY_ERROR, PunchoutRefused
 from app.procurement.setup import status_bytes
 
 router = APIRouter(tags=["procurement"])
@@ -48,8 +48,8 @@ async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
     now = datetime.now(UTC)
     try:
         raw = await read_raw(request, XML, request.app.state.settings.max_body_bytes)
-        reply = await run_in_threadpool(_require_desk(desk).opened, raw, now=now)
-    except Refused as error:
+        reply = await run_in_threadpool(_require_desk(desk).open_session, raw, now=now)
+    except PunchoutRefused as error:
         reply = _status_reply(error.status, error.detail, now)
     except MalformedRequest as error:
         reply = _status_reply(BAD_REQUEST, error.detail, now)
@@ -61,9 +61,9 @@ async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
     return Response(reply, media_type="text/xml; charset=utf-8", headers=PRIVATE)
 
 
-def _require_desk(desk: Desk | None) -> Desk:
+def _require_desk(desk: PunchoutService | None) -> PunchoutService:
     if desk is None:
-        raise Refused(NOT_IMPLEMENTED, "Punch-out is not configured: the settings contain no buyer or no public URL.")
+        raise PunchoutRefused(NOT_IMPLEMENTED, "Punch-out is not configured: the settings contain no buyer or no public URL.")
     return desk
 
 
@@ -132,10 +132,10 @@ async def post_oci(request: Request, desk: OptionalDesk) -> Response:
     return await _open_oci_session(desk, fields)
 
 
-async def _open_oci_session(desk: Desk | None, fields: Mapping[str, str]) -> Response:
+async def _open_oci_session(desk: PunchoutService | None, fields: Mapping[str, str]) -> Response:
     try:
-        address = await run_in_threadpool(_require_desk(desk).entered, fields, now=datetime.now(UTC))
-    except Refused as error:
+        address = await run_in_threadpool(_require_desk(desk).open_oci_session, fields, now=datetime.now(UTC))
+    except PunchoutRefused as error:
         log.warning("punchout_refused", status=error.status, detail=error.detail)
         status = 404 if error.status == NOT_IMPLEMENTED else error.status
         return private_page(refused_page("No session", error.detail), status=status)

@@ -18,8 +18,8 @@ from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_js
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
-from app.export.first_place import places, stays, why
-from app.export.goods import bill_of
+from app.export.first_place import ranked_options, has_same_first, explain_first
+from app.export.goods import build_bill
 from app.export.money import Settlement
 
 router = APIRouter(tags=["sizing"])
@@ -55,7 +55,7 @@ def compute_repricing(identity: str, rank: int, answers: AnswerStore, catalog_st
     directory = catalog_store.directory()
     machines = {}
     if stored["recommendations"] or rank > 1:
-        then = bill_of(stored, supply, rank, Settlement())
+        then = build_bill(stored, supply, rank, Settlement())
         machines = {"machines": repriced_json(then, machines_today(stored, rank, directory, catalog_store, today))}
 
     kept = find_or_compute_answer(load_stored_request(stored, as_of=None), directory, catalog_store, answers, today)
@@ -69,8 +69,8 @@ def compute_repricing(identity: str, rank: int, answers: AnswerStore, catalog_st
         **machines,
         "today": {
             "id": now["id"],
-            "changed": not stays(places(stored, names), places(now, names)),
-            "why": list(why(stored, now, names)),
+            "changed": not has_same_first(ranked_options(stored, names), ranked_options(now, names)),
+            "why": list(explain_first(stored, now, names)),
         },
     }
     headers = None if kept.stored else NOT_STORED

@@ -22,11 +22,11 @@ from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
 from app.db import DatabaseError
 from app.errors import AppError, NotAllowed, NotFound
-from app.export.goods import bill_of
+from app.export.goods import build_bill
 from app.export.lines import FILING_LABELS, Bill
 from app.export.money import Settlement
-from app.procurement.desk import Desk, UnknownSession
-from app.procurement.pages import handover_page, options_page, policy, refused_page, start_page
+from app.procurement.desk import PunchoutService, UnknownSession
+from app.procurement.pages import handover_page, options_page, page_policy, refused_page, start_page
 
 router = APIRouter(tags=["procurement"])
 
@@ -84,20 +84,20 @@ def _refusal_page(error: AppError | MalformedRequest | DatabaseError) -> Respons
     return private_page(refused_page(problem_kinds()[error.code].title, error.detail), status=status)
 
 
-def _require_desk(desk: Desk | None) -> Desk:
+def _require_desk(desk: PunchoutService | None) -> PunchoutService:
     if desk is None:
         raise UnknownSession("Punch-out is not configured.")
     return desk
 
 
-def show_session(desk: Desk | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields) -> Response:
+def show_session(desk: PunchoutService | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields) -> Response:
     """Returns the page with the stored answers, or with the options of the answer that is named or in the session's
     basket.
     """
-    visit, buyer = _require_desk(desk).visit(token, now=datetime.now(UTC))
+    visit, buyer = _require_desk(desk).find_visit(token, now=datetime.now(UTC))
     basket = visit.facts.get("basket")
     named = fields.get("recommendation") or (basket[0] if basket and "all" not in fields else None)
-    content_policy = policy(buyer.hosts, visit.facts["address"])
+    content_policy = page_policy(buyer.hosts, visit.facts["address"])
     if named is None:
         return private_page(_render_start_page(visit, token, sessions, fields), content_policy=content_policy)
     body, bills = bills_of(answers, named)
@@ -118,22 +118,22 @@ def bills_of(answers: AnswerStore, named: str) -> tuple[dict[str, Any], list[Bil
     """Returns a stored answer and the bills of its ranks."""
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(named))
     ranks = range(1, len(body["recommendations"]) + 1)
-    return body, [bill_of(body, supply, rank, Settlement()) for rank in ranks]
+    return body, [build_bill(body, supply, rank, Settlement()) for rank in ranks]
 
 
-def hand_over_basket(desk: Desk | None, token: str, answers: AnswerStore, fields: Fields) -> Response:
+def hand_over_basket(desk: PunchoutService | None, token: str, answers: AnswerStore, fields: Fields) -> Response:
     """Returns the form that sends a basket to the buyer's system."""
     bill = None
     if "recommendation" in fields:
         rank = fields.get("rank", "1")
         body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(fields["recommendation"]))
-        bill = bill_of(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else 0, Settlement())
-    form, buyer = _require_desk(desk).taken(token, bill, now=datetime.now(UTC))
-    return private_page(handover_page(form), content_policy=policy(buyer.hosts, form.address))
+        bill = build_bill(body, supply, int(rank) if rank.isdecimal() and rank.isascii() else 0, Settlement())
+    form, buyer = _require_desk(desk).hand_over(token, bill, now=datetime.now(UTC))
+    return private_page(handover_page(form), content_policy=page_policy(buyer.hosts, form.address))
 
 
 def answer_form(
-    desk: Desk | None,
+    desk: PunchoutService | None,
     token: str,
     fields: Fields,
     answers: AnswerStore,
@@ -142,7 +142,7 @@ def answer_form(
     today: date,
 ) -> Response:
     """Answers the form and stores the answer. On an error, returns the form with the error above it."""
-    visit, buyer = _require_desk(desk).visit(token, now=datetime.now(UTC))
+    visit, buyer = _require_desk(desk).find_visit(token, now=datetime.now(UTC))
     try:
         sent = compute_recommendation(orjson.dumps(_build_request(fields)), answers, catalog_store, today)
     except InvalidBody as error:
@@ -153,7 +153,7 @@ def answer_form(
         place = f"{token}?recommendation={orjson.loads(bytes(sent.body))['id']}"
         return Response(status_code=303, headers={"Location": place, **PRIVATE})
     text = _render_start_page(visit, token, sessions, fields, wrong)
-    return private_page(text, status=422, content_policy=policy(buyer.hosts, visit.facts["address"]))
+    return private_page(text, status=422, content_policy=page_policy(buyer.hosts, visit.facts["address"]))
 
 
 def _build_request(fields: Fields) -> dict[str, Any]:

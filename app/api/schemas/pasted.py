@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field
 
 from app.api.schemas.base import Component, ResponseModel, RequestModel, rounded_fields, round_value
-from app.observed.figures import SHOWN, Figure, Reading
+from app.observed.figures import MAX_UNREAD_SHOWN, Figure, Reading
 from app.sizing.units import GIB
 
 # Fields whose strings may contain line breaks.
@@ -106,7 +106,7 @@ def reading_json(reading: Reading, notes: Sequence[str], groups: dict[str, type[
         "not_read": {
             "metrics": len(unread.metrics),
             "lines": unread.lines,
-            "first": [*unread.metrics[:SHOWN], *unread.first],
+            "first": [*unread.metrics[:MAX_UNREAD_SHOWN], *unread.first],
         },
         "notes": [*notes, *reading.notes],
     }

@@ -12,7 +12,7 @@ from app.api.schemas.answers import CatalogShown
 from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
 from app.export.lines import Bill, Line
-from app.export.repricing import Cause, Moved, difference, line_by_line
+from app.export.repricing import Cause, LineChange, total_difference, match_lines
 
 CAUSE = {
     "cause": "price",
@@ -126,8 +126,8 @@ def repriced_json(then: Bill, today: MachinesToday) -> dict[str, Any]:
     values: dict[str, Any] = {"rank": then.rank, "option": then.title}
     if today.bill is None:
         return {**values, "text": today.text, "lines": [], "then": _totals_json(then)}
-    moved = line_by_line(then, today.bill)
-    by = difference(moved)
+    moved = match_lines(then, today.bill)
+    by = total_difference(moved)
     return {
         **values,
         "text": f"{_difference_text(then, today.bill, by)} {today.text}".rstrip(),
@@ -147,7 +147,7 @@ def _difference_text(then: Bill, now: Bill, by: Decimal | None) -> str:
     return f"{now.total:,.2f} USD today, {then.total:,.2f} USD then{share}."
 
 
-def _line_json(pair: Moved) -> dict[str, Any]:
+def _line_json(pair: LineChange) -> dict[str, Any]:
     lines: dict[str, Line | None] = {"then": pair.then, "now": pair.now}
     line = pair.then or pair.now
     return {

@@ -8,7 +8,7 @@ from app.calibration.case import Stack
 
 
 @dataclass(frozen=True, slots=True)
-class Aside:
+class ExcludedResults:
     """Results of one source that are compared and reported, but not fitted; a blank field matches any value."""
 
     why: str
@@ -18,7 +18,7 @@ class Aside:
     model: str = ""
     in_flight: float = 0.0
 
-    def holds(self, source: str, stack: Stack, model: str, in_flight: float) -> bool:
+    def matches_result(self, source: str, stack: Stack, model: str, in_flight: float) -> bool:
         """Whether a result of this stack and model, with this many requests in flight, is one of them."""
         ran = self.engine in ("", stack.engine) and self.vendor in ("", stack.vendor)
         of = self.model in ("", model) and self.in_flight in (0.0, in_flight)
@@ -30,37 +30,37 @@ class Aside:
         return " ".join(filter(None, (self.source, self.engine, self.vendor, self.model)))
 
 
-SET_ASIDE = (
-    Aside(
+EXCLUDED_RESULTS = (
+    ExcludedResults(
         "early SYCL back end: 1 to 3 tokens/s, although the memory bandwidth allows 100",
         "argonne-llm-inference-bench",
         "llama.cpp",
         vendor="intel",
     ),
-    Aside(
+    ExcludedResults(
         "an unpublished setting ran fewer sequences than were in flight",
         "inferencex-aiconfigurator",
         "vllm",
         model="openai/gpt-oss-120b",
         in_flight=512.0,
     ),
-    Aside(
+    ExcludedResults(
         "an unpublished setting ran 128 of 1,024 requests in flight, as throughput times TPOT shows",
         "sglang-cookbook",
         "sglang",
         model="deepseek-ai/DeepSeek-V3.2-Exp",
         in_flight=1024.0,
     ),
-    Aside(
+    ExcludedResults(
         "load far above capacity, and most requests stopped early",
         "vllm-recipes",
         model="moonshotai/Kimi-K2-Thinking",
     ),
-    Aside(
+    ExcludedResults(
         "early kernels of 4-bit experts: 110 ms per token, although the memory bandwidth allows 10 ms",
         "zhilight-docs",
     ),
-    Aside(
+    ExcludedResults(
         "each sequence adds 4 ms to a step: attention is five times slower than in other results of these machines",
         "sglang-cookbook",
         "sglang",
@@ -69,6 +69,6 @@ SET_ASIDE = (
 )
 
 
-def why_aside(source: str, stack: Stack, model: str, in_flight: float) -> str | None:
+def find_exclusion_reason(source: str, stack: Stack, model: str, in_flight: float) -> str | None:
     """Why such a result is not fitted; None if it is fitted."""
-    return next((results.why for results in SET_ASIDE if results.holds(source, stack, model, in_flight)), None)
+    return next((results.why for results in EXCLUDED_RESULTS if results.matches_result(source, stack, model, in_flight)), None)

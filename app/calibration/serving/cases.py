@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, figure, gathered
-from app.calibration.serving.aside import why_aside
+from app.calibration.case import NotCompared, Stack, parse_number, collect_cases
+from app.calibration.serving.aside import find_exclusion_reason
 from app.calibration.serving.measured import measured_figures
 from app.calibration.serving.published import engine_version, kv_format, weight_format
 from app.calibration.serving.runs import Run, Start, run_of
@@ -46,10 +46,10 @@ from app.sizing.serving.step import StepWork, step_work
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import Lengths, Load
 
-EXCHANGES = "data-parallel ranks that exchange tokens: the exchange is not fitted"
-ACROSS = "tensor-parallel ranks across machines: their all-reduces are not fitted"
+UNFITTED_EXCHANGE = "data-parallel ranks that exchange tokens: the exchange is not fitted"
+UNFITTED_ACROSS_MACHINES = "tensor-parallel ranks across machines: their all-reduces are not fitted"
 # Requests in flight of an offline run: more than any memory holds.
-ENDLESS = 1e9
+UNLIMITED_IN_FLIGHT = 1e9
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ServingCase:
     taken: Mapping[str, float]  # simulated over closed-form value by metric; 1 if absent
 
     @property
-    def requests(self) -> int | None:
+    def requests_per_replica(self) -> int | None:
         """Requests of one replica; None if not published."""
         return None if self.run.requests is None else max(1, round(self.run.requests / self.replicas))
 
@@ -97,11 +97,11 @@ class ServingCase:
         return self.scheduler.max_batched_tokens
 
     @property
-    def set_aside(self) -> str | None:
+    def exclusion_reason(self) -> str | None:
         """Why this case is compared but not fitted; None for all others."""
-        why = why_aside(self.source, self.stack, self.model, self.wanted)
+        why = find_exclusion_reason(self.source, self.stack, self.model, self.wanted)
         across = bool(self.step.tensor_parallel[0] > self.step.link.linked_ranks[0])
-        return why or (EXCHANGES if self.ranks > 1 else ACROSS if across else None)
+        return why or (UNFITTED_EXCHANGE if self.ranks > 1 else UNFITTED_ACROSS_MACHINES if across else None)
 
     @property
     def group(self) -> Start:
@@ -126,7 +126,7 @@ class ServingCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RowQuestion:
     """A row as a question to the engine, with the measured figures."""
 
     model: ModelArchitecture
@@ -145,10 +145,10 @@ class ServingCases:
     def __init__(self, market: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
         self.market = market
         self.model_named = cache(model_named)
-        self.machines = cache(self._machines)
+        self.machines = cache(self._find_machines)
         self.replicas: dict[Any, ReplicaWork] = {}
 
-    def _machines(self, accelerator: str) -> Candidates:
+    def _find_machines(self, accelerator: str) -> Candidates:
         return find_candidates(
             self.market,
             Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTIBLE, price_kinds=KINDS),
@@ -158,15 +158,15 @@ class ServingCases:
             fixed=Deployment(accelerator),
         )
 
-    def deployment(self, row: Mapping[str, Any], model: ModelArchitecture) -> Deployment:
+    def read_deployment(self, row: Mapping[str, Any], model: ModelArchitecture) -> Deployment:
         """The deployment that the row describes, as /estimate takes it."""
         engine = engine_slug(row["engine"])
         if engine not in self.market.engines:
             raise NotCompared(f"engine {row['engine']} is not in the catalog")
         total = int(float(row["num_accelerators"]))
         split = engine_named(engine).splits_layers
-        pipeline = total if split else int(figure(row.get("pp")) or 1)
-        tensor = 1 if split else int(figure(row.get("tp")) or max(1, total // pipeline))
+        pipeline = total if split else int(parse_number(row.get("pp")) or 1)
+        tensor = 1 if split else int(parse_number(row.get("tp")) or max(1, total // pipeline))
         if engine == "neuronx":
             tensor = min(tensor, total)  # published in cores; a chip has several
         weights = weight_format(engine, row.get("weight_precision") or "") or model.native_format
@@ -184,10 +184,10 @@ class ServingCases:
             engine_version=engine_version(engine, row.get("engine_version") or ""),
             weight_format=weights,
             kv_format=kv_format(engine, weights, row.get("kv_precision") or "", row.get("source_key") or "")
-            or self.checkpoint_cache(row["accelerator"], engine, weights),
+            or self.checkpoint_kv_format(row["accelerator"], engine, weights),
         )
 
-    def checkpoint_cache(self, accelerator: str, engine: str, weights: str) -> str | None:
+    def checkpoint_kv_format(self, accelerator: str, engine: str, weights: str) -> str | None:
         """KV format of a row that states none: FP8 if checkpoints of the stack usually carry an FP8 cache, else
         None.
         """
@@ -202,7 +202,7 @@ class ServingCases:
         carried = own & stacks.fp8_cache & stacks.keeps_kv[:, KV_NAMES.index("fp8")]
         return "fp8" if carried.any() else None
 
-    def plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
+    def choose_plan(self, model: ModelArchitecture, deployment: Deployment) -> Plans:
         """The row's machine, stack and layout, on the cheapest machine that fits.
 
         Data-parallel ranks that exchange tokens use as few machines as possible.
@@ -225,11 +225,11 @@ class ServingCases:
         spread = np.where(plans.data_parallel > 1, plans.nodes_per_replica, 0.0)
         return plans.take(np.lexsort((plans.stacks.rows, np.nan_to_num(plans.offered.usd_per_hour), spread))[:1])
 
-    def read_question(self, row: Mapping[str, Any]) -> Asked:
+    def read_question(self, row: Mapping[str, Any]) -> RowQuestion:
         """A row as /estimate takes it; raises NotCompared if the row states too little."""
         if not row.get("accelerator") or not row.get("num_accelerators"):
             raise NotCompared("accelerator is not in the catalog")
-        inputs, outputs = figure(row.get("input_len")), figure(row.get("output_len"))
+        inputs, outputs = parse_number(row.get("input_len")), parse_number(row.get("output_len"))
         if inputs is None or outputs is None:
             raise NotCompared("lengths are not given")
         model, run = self.model_of(row), run_of(row)
@@ -237,12 +237,12 @@ class ServingCases:
         measured = dict(measured_figures(row, alone=alone))
         if not measured:
             raise NotCompared("no speed is given")
-        deployment = self.deployment(row, model)
-        said, replicas = (1.0 if alone else figure(row.get("load_value")) or 1.0), float(deployment.replicas or 1)
-        at_a_rate = run.load is Load.OPEN
-        wanted = ENDLESS if run.load is Load.OFFLINE else 1.0 if at_a_rate else float(np.ceil(said / replicas))
-        rate, about = said / replicas if at_a_rate else 0.0, run.spread.about
-        return Asked(model, deployment, run, wanted, rate, about(inputs), about(outputs), measured)
+        deployment = self.read_deployment(row, model)
+        said, replicas = (1.0 if alone else parse_number(row.get("load_value")) or 1.0), float(deployment.replicas or 1)
+        at_a_rate = run.load_kind is Load.OPEN
+        wanted = UNLIMITED_IN_FLIGHT if run.load_kind is Load.OFFLINE else 1.0 if at_a_rate else float(np.ceil(said / replicas))
+        rate, about = said / replicas if at_a_rate else 0.0, run.spread.lengths_around
+        return RowQuestion(model, deployment, run, wanted, rate, about(inputs), about(outputs), measured)
 
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
         """The model by name; raises NotCompared if it does not generate tokens."""
@@ -254,7 +254,7 @@ class ServingCases:
             raise NotCompared("not a token stream")
         return model
 
-    def stack(self, plans: Plans, deployment: Deployment, row: Mapping[str, Any]) -> Stack:
+    def read_stack(self, plans: Plans, deployment: Deployment, row: Mapping[str, Any]) -> Stack:
         """The engine, generation, family and format class of a row."""
         stack, market = plans.stacks.materialize(), self.market
         engine = market.engines[int(stack.engine[0])]
@@ -265,20 +265,20 @@ class ServingCases:
             format_class(market.formats[int(stack.weight_format[0])], bool(stack.native[0])),
         )
 
-    def case(self, row: Mapping[str, Any]) -> ServingCase:
+    def build_case(self, row: Mapping[str, Any]) -> ServingCase:
         """The case of one row; raises NotCompared if it states too little or cannot run."""
         asked = self.read_question(row)
         model, run, inputs, outputs = asked.model, asked.run, asked.prompts.mean, asked.outputs.mean
-        plans = self.plan(model, asked.deployment)
+        plans = self.choose_plan(model, asked.deployment)
         memory = serving_memory(
             model,
-            ruled_today(plans, asked.deployment.engine or ""),
+            with_newest_memory_rules(plans, asked.deployment.engine or ""),
             Assumptions(),
             final_tokens=inputs + outputs,
             longest_tokens=inputs + outputs,
             output_tokens=outputs,
             offline=not run.served,
-            settings=launched(run),
+            settings=launch_settings(run),
         )
         if not memory.fits[0]:
             raise NotCompared("declined: out_of_memory")
@@ -290,8 +290,8 @@ class ServingCases:
             id=row["id"],
             source=row["source_key"],
             reference=row["source_ref"],
-            stack=self.stack(plans, asked.deployment, row),
-            load=run.load,
+            stack=self.read_stack(plans, asked.deployment, row),
+            load=run.load_kind,
             accelerator=row["accelerator"],
             model=model.name,
             model_params=float(model.total_params),
@@ -319,7 +319,7 @@ def ranks_of(row: Mapping[str, Any], model: ModelArchitecture, total: int, tenso
 
     Some engines count all accelerators of a stage as tensor parallel.
     """
-    data, experts = int(figure(row.get("dp")) or 1), figure(row.get("ep")) or 1
+    data, experts = int(parse_number(row.get("dp")) or 1), parse_number(row.get("ep")) or 1
     counted_whole = data * tensor > total and tensor % data == 0
     if data == 1 or not model.is_moe or not (experts > 1 or counted_whole):
         return 1, tensor
@@ -331,16 +331,16 @@ def read_cases(
 ) -> tuple[list[ServingCase], Counter[str]]:
     """Cases of all rows, and the number of other rows by reason."""
     builder = ServingCases(market, model_named)
-    return gathered(rows, lambda row: [builder.case(row)])
+    return collect_cases(rows, lambda row: [builder.build_case(row)])
 
 
-def launched(run: Run) -> Settings:
+def launch_settings(run: Run) -> Settings:
     """Memory and step settings of the launch command, as the memory formulas take them."""
     given = (run.settings.max_sequences, run.settings.max_batched_tokens, run.memory_fraction)
     return Settings(*(None if value is None else np.full(1, float(value)) for value in given))
 
 
-def ruled_today(plans: Plans, engine: str) -> Plans:
+def with_newest_memory_rules(plans: Plans, engine: str) -> Plans:
     """Plans of one engine with the memory rules of its newest version."""
     stacks = plans.stacks.table
     rules = MemoryRules.from_rules([engine_named(engine).memory] * len(stacks))

@@ -18,8 +18,8 @@ from app.sizing.serving.pace import idle_first_token_s, later_tokens
 from app.sizing.serving.prefill import PrefillTerms, PrefillWork, prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import StepTerms, StepWork, step_s, step_terms
 
-FULL = 0.98  # largest share of its time that a replica spends on prompts
-TURNS = 30  # iterations for the batch that a rate sustains
+MAX_BUSY_SHARE = 0.98  # largest share of its time that a replica spends on prompts
+MAX_ITERATIONS = 30  # iterations for the batch that a rate sustains
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +39,12 @@ class Table:
     served: Column
     stream_interval: Column
     begins: Column  # share of the requests that arrive all at once
-    halves: Mask  # whether medians are published instead of means
+    publishes_medians: Mask  # whether medians are published instead of means
     taken: Mapping[str, Column]  # simulated over closed-form value by metric
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class MeanFigures:
     """Mean figures of one replica, or of one of its ranks."""
 
     ttft_s: Column
@@ -56,9 +56,9 @@ def column_of(cases: Sequence[ServingCase], name: str) -> Column:
     return np.array([getattr(c, name) for c in cases], dtype=np.float64)
 
 
-def begins(case: ServingCase) -> float:
+def burst_share(case: ServingCase) -> float:
     """Share of a run's requests that arrived all at once."""
-    return min(1.0, case.wanted / case.requests) if case.run.start is Start.BURST and case.requests else 0.0
+    return min(1.0, case.wanted / case.requests_per_replica) if case.run.start is Start.BURST and case.requests_per_replica else 0.0
 
 
 def table_of(cases: Sequence[ServingCase]) -> Table:
@@ -74,19 +74,19 @@ def table_of(cases: Sequence[ServingCase]) -> Table:
         prefill=concat_tables([c.prefill for c in cases]),
         served=np.array([float(c.run.served) for c in cases]),
         stream_interval=np.array([float(c.run.stream_interval) for c in cases]),
-        begins=np.array([begins(c) for c in cases]),
-        halves=np.array([c.run.statistic is Statistic.P50 for c in cases]),
+        begins=np.array([burst_share(c) for c in cases]),
+        publishes_medians=np.array([c.run.statistic is Statistic.P50 for c in cases]),
         taken={m: np.array([c.taken.get(m, 1.0) for c in cases]) for m in {m for c in cases for m in c.taken}},
         **columns,
     )
 
 
-def static(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
+def static_batch_means(table: Table, step: StepTerms, prefill: PrefillTerms) -> MeanFigures:
     """Means for static batches, which start and end together."""
     batch = np.minimum(table.wanted, table.most)
     first = prefill.request_s + batch * seconds_per_prompt(prefill, table.chunk_tokens, batch)
     decode = step_s(step, batch)
-    return Mean(first, decode, batch / (first + later_tokens(table.output_tokens) * decode))
+    return MeanFigures(first, decode, batch / (first + later_tokens(table.output_tokens) * decode))
 
 
 def tpot_s(decode: Column, batch: Column, later: Column, occupied: Column) -> Column:
@@ -94,25 +94,25 @@ def tpot_s(decode: Column, batch: Column, later: Column, occupied: Column) -> Co
     return decode + np.maximum(batch - 1, 0.0) / later * occupied
 
 
-def beside_s(new_tokens: Column, chunk_tokens: Column, decode: Column, batch: Column) -> Column:
+def decode_step_wait_s(new_tokens: Column, chunk_tokens: Column, decode: Column, batch: Column) -> Column:
     """TTFT added by a running batch: each chunk of a prompt shares an engine step with the decodes of the others."""
     wait_s: Column = np.ceil(new_tokens / chunk_tokens) * decode * (1 - 1 / np.maximum(batch, 1.0))
     return wait_s
 
 
-def running(table: Table, step: StepTerms, alone: Column, occupied: Column) -> Column:
+def running_sequences(table: Table, step: StepTerms, alone: Column, occupied: Column) -> Column:
     """Sequences that run: the largest batch allowed, or the batch that an arrival rate sustains."""
     batch = np.maximum(np.minimum(table.wanted, table.most), 1.0)
     if table.start is not Start.POISSON:
         return batch
     later = later_tokens(table.output_tokens)
-    for _ in range(TURNS):
+    for _ in range(MAX_ITERATIONS):
         turn = alone + later * tpot_s(step_s(step, batch), batch, later, occupied)
         batch = np.clip(table.rate_per_s * turn, 1.0, table.most)
     return batch
 
 
-def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
+def continuous_batching_means(table: Table, step: StepTerms, prefill: PrefillTerms) -> MeanFigures:
     """Means for continuous batching: prompts join the batch as other requests end.
 
     A prompt waits for prompts that arrived just before it, as in an M/D/1 queue. If all requests arrive at once, a
@@ -122,27 +122,27 @@ def continuous(table: Table, step: StepTerms, prefill: PrefillTerms) -> Mean:
     later = later_tokens(table.output_tokens)
     occupied = occupancy_s(seconds_per_prompt(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)
     alone = idle_first_token_s(prefill, table.chunk_tokens)
-    batch = running(table, step, alone, occupied)
+    batch = running_sequences(table, step, alone, occupied)
     decode = step_s(step, batch)
     idle = np.maximum(alone - occupied, 0.0) if table.start is not Start.OFFLINE else 0.0
     rate = batch / (idle + np.maximum(batch, 1.0) * occupied + later * decode)
-    busy = np.minimum(rate * occupied, FULL)
+    busy = np.minimum(rate * occupied, MAX_BUSY_SHARE)
     most = (batch - 1) / 2
-    together = np.where(table.halves & (table.begins < 0.5), 0.0, table.begins) * most
+    together = np.where(table.publishes_medians & (table.begins < 0.5), 0.0, table.begins) * most
     wait = np.maximum(np.minimum(busy / (2 * (1 - busy)), most), together) * occupied
-    first = alone + beside_s(prefill.new_tokens, table.chunk_tokens, decode, batch) + wait
+    first = alone + decode_step_wait_s(prefill.new_tokens, table.chunk_tokens, decode, batch) + wait
     if table.start is Start.POISSON:
         rate = np.minimum(rate, table.rate_per_s)
     else:
         first = first + np.maximum(table.wanted - table.most, 0.0) / rate
-    return Mean(first, tpot_s(decode, batch, later, occupied), rate)
+    return MeanFigures(first, tpot_s(decode, batch, later, occupied), rate)
 
 
-def by_formulas(table: Table, achieved: Achieved) -> dict[str, Column]:
+def closed_form_metrics(table: Table, achieved: Achieved) -> dict[str, Column]:
     """Every metric of every case in closed form."""
     step = step_terms(table.step, achieved, served=table.served / table.stream_interval)
     prefill = prefill_terms(table.prefill, achieved, served=table.served)
-    found = (static if table.start is Start.STATIC else continuous)(table, step, prefill)
+    found = (static_batch_means if table.start is Start.STATIC else continuous_batching_means)(table, step, prefill)
     requests, several = found.rate_per_s * table.replicas, table.output_tokens > 1
     return {
         "output_tokens_per_s": requests * table.output_tokens,
@@ -156,6 +156,6 @@ def by_formulas(table: Table, achieved: Achieved) -> dict[str, Column]:
     }
 
 
-def predict(table: Table, achieved: Achieved) -> dict[str, Column]:
+def predict_metrics(table: Table, achieved: Achieved) -> dict[str, Column]:
     """Every metric of every case: the closed form times the ratio of the simulated run to the closed form."""
-    return {m: v * table.taken.get(m, 1.0) for m, v in by_formulas(table, achieved).items()}
+    return {m: v * table.taken.get(m, 1.0) for m, v in closed_form_metrics(table, achieved).items()}

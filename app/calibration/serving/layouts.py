@@ -12,7 +12,7 @@ from app.calibration.serving.split import SplitCase
 from app.sizing.evidence import Compared
 
 RANKS, POOLS = "data-parallel ranks", "split pools"
-EVERY = "all"
+ALL_ACCELERATORS = "all"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def by_layout(cases: Iterable[ServingCase | SplitCase], compared: Iterable[Compa
     for measurement, found in runs.items():
         accelerator = next(iter(found.values())).setting.accelerator
         for quantity, ratio in ratios_of(found).items():
-            for where in (EVERY, accelerator):
+            for where in (ALL_ACCELERATORS, accelerator):
                 ratios[layouts[measurement], where, quantity].append(ratio)
     return [layout_row(key, found) for key, found in sorted(ratios.items())]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from app.calibration.case import figure
+from app.calibration.case import parse_number
 from app.calibration.serving.runs import Start
 
 # Throughput columns that count only generated tokens, although their source says otherwise: 53.1 tokens/s of Llama-3-8B
@@ -26,13 +26,13 @@ def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[s
     throughput
     that is kept where the source gives it: the throughput column states the same figure.
     """
-    decode = figure(row.get("decode_tok_s_per_user")) if alone else None
-    output, total = figure(row.get("output_tok_s")), figure(row.get("total_tok_s"))
+    decode = parse_number(row.get("decode_tok_s_per_user")) if alone else None
+    output, total = parse_number(row.get("output_tok_s")), parse_number(row.get("total_tok_s"))
     if (row["source_key"], row["engine"]) in GENERATED_ONLY:
         output, total = total, None
-    tpot = figure(row.get("tpot_ms_p50")) or figure(row.get("tpot_ms_mean"))
-    ttft = figure(row.get("ttft_ms_p50")) or figure(row.get("ttft_ms_mean"))
-    prompt = figure(row.get("prefill_tok_s")) if alone else None
+    tpot = parse_number(row.get("tpot_ms_p50")) or parse_number(row.get("tpot_ms_mean"))
+    ttft = parse_number(row.get("ttft_ms_p50")) or parse_number(row.get("ttft_ms_mean"))
+    prompt = parse_number(row.get("prefill_tok_s")) if alone else None
     if decode:
         yield "decode_tokens_per_s", decode
     elif output:
@@ -45,17 +45,17 @@ def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[s
         yield "ttft_s", ttft / 1e3
     elif prompt:
         yield "prefill_tokens_per_s", prompt
-    whole = figure(row.get("e2e_ms_mean"))
+    whole = parse_number(row.get("e2e_ms_mean"))
     if whole and not (decode or output or total):
         yield "e2e_s", whole / 1e3
     if row.get("run_start") in (Start.BURST, Start.POISSON):
-        yield from tails(row)
+        yield from tail_percentiles(row)
 
 
-def tails(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+def tail_percentiles(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
     """Percentiles above the median, for runs with overlapping requests."""
     for metric in TAILS:
         what, level, _ = metric.split("_")
-        value = figure(row.get(f"{what}_ms_{level}"))
+        value = parse_number(row.get(f"{what}_ms_{level}"))
         if value:
             yield metric, value / 1e3

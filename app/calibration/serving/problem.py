@@ -12,9 +12,9 @@ import numpy as np
 
 from app.calibration.fit import Levels, Problem
 from app.calibration.serving.cases import ServingCase, read_cases
-from app.calibration.serving.formulas import Table, by_formulas, predict, table_of
+from app.calibration.serving.formulas import Table, closed_form_metrics, predict_metrics, table_of
 from app.calibration.serving.measured import TAILS
-from app.calibration.serving.simulated import as_taken
+from app.calibration.serving.simulated import add_run_ratios
 from app.calibration.serving.split import (
     SplitCase,
     SplitTable,
@@ -125,18 +125,18 @@ BEFORE: Mapping[tuple[str, ...], float] = {
     **{(name, "vllm", "before"): float(np.log(2.5)) for name in ("step_overhead_s", "sequence_overhead_s")},
 }
 
-SLACK = 1.05  # tolerance for rounded lengths and rates
+ROUNDING_TOLERANCE = 1.05  # tolerance for rounded lengths and rates
 
 
-def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
+def drop_impossible_figures(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
     """Cases without figures better than the device's rates allow, and the number of dropped figures."""
     kept, dropped = [], 0
     for case in cases:
-        best = by_formulas(table_of([case]), ideal_coefficients(1))
+        best = closed_form_metrics(table_of([case]), ideal_coefficients(1))
         good = {
             m: v
             for m, v in case.measured.items()
-            if (v <= SLACK * best[m][0] if m.endswith("per_s") else v >= best[m][0] / SLACK)
+            if (v <= ROUNDING_TOLERANCE * best[m][0] if m.endswith("per_s") else v >= best[m][0] / ROUNDING_TOLERANCE)
         }
         dropped += len(case.measured) - len(good)
         if good:
@@ -144,30 +144,30 @@ def possible(cases: Sequence[ServingCase]) -> tuple[list[ServingCase], int]:
     return kept, dropped
 
 
-def published(
+def read_published_cases(
     rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase | SplitCase], Counter[str]]:
     """Cases of all rows, with one pool or two, and the number of other rows by reason; impossible figures are left
     out.
     """
     whole, left_out = read_cases([row for row in rows if pools_of(row) is None], market, model_named)
-    whole, faster = possible(whole)
+    whole, faster = drop_impossible_figures(whole)
     split, split_left_out = read_split_cases([row for row in rows if pools_of(row) is not None], market, model_named)
     left_out += split_left_out
     left_out["figures faster than the device's rates allow"] = faster
     return [*whole, *split], left_out
 
 
-def table_of_either(cases: Sequence[Any]) -> Table | SplitTable:
+def table_of_group(cases: Sequence[Any]) -> Table | SplitTable:
     """Cases of one group as columns."""
     return split_table_of(cases) if isinstance(cases[0], SplitCase) else table_of(cases)
 
 
-def predict_either(table: Table | SplitTable, achieved: Achieved) -> dict[str, Column]:
+def predict_group(table: Table | SplitTable, achieved: Achieved) -> dict[str, Column]:
     """Every metric of every case of one group."""
-    return predict_split(table, achieved) if isinstance(table, SplitTable) else predict(table, achieved)
+    return predict_split(table, achieved) if isinstance(table, SplitTable) else predict_metrics(table, achieved)
 
 
 SERVING = Problem(
-    Achieved, LEVELS, BEFORE, table_of_either, predict_either, compared_only=frozenset(TAILS), as_taken=as_taken
+    Achieved, LEVELS, BEFORE, table_of_group, predict_group, compared_only=frozenset(TAILS), add_run_ratios=add_run_ratios
 )

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from app.calibration.case import figure
+from app.calibration.case import parse_number
 from app.sizing.assumptions import Assumptions
 from app.sizing.hardware.engines.scheduling import SchedulerSettings
 from app.sizing.workload import Lengths, Load
@@ -71,7 +71,7 @@ class LengthSpread:
     p95_to_mean: float | None = None
 
     @classmethod
-    def read(cls, text: str) -> LengthSpread:
+    def parse_text(cls, text: str) -> LengthSpread:
         """Parses a row's column; a blank column gives the spread assumed for any service.
 
         Check:
@@ -87,11 +87,11 @@ class LengthSpread:
         return cls() if kind == "fixed" else cls(p95_to_mean=Assumptions.default_value("length_p95_to_mean"))
 
     @property
-    def mean(self) -> float:
+    def mean_factor(self) -> float:
         """Mean length relative to the published one."""
         return (self.low + self.high) / 2
 
-    def about(self, tokens: float) -> Lengths:
+    def lengths_around(self, tokens: float) -> Lengths:
         """The lengths for a published number of tokens."""
         if self.p95_to_mean is not None:
             return Lengths(tokens, p95=tokens * self.p95_to_mean)
@@ -114,12 +114,12 @@ class Run:
     stream_interval: int
 
     @property
-    def load(self) -> Load:
+    def load_kind(self) -> Load:
         """The kind of load that the formulas assume."""
         return LOADS[self.start]
 
 
-def whole(value: Any) -> int | None:
+def parse_integer(value: Any) -> int | None:
     """An integer column of a row; None if blank."""
     return None if value in (None, "") else int(value)
 
@@ -127,13 +127,13 @@ def whole(value: Any) -> int | None:
 def settings_of(row: Mapping[str, Any]) -> SchedulerSettings:
     """Scheduler settings of the launch command."""
     return SchedulerSettings(
-        max_batched_tokens=whole(row["launch_max_batched_tokens"]),
-        max_sequences=whole(row["launch_max_sequences"]),
+        max_batched_tokens=parse_integer(row["launch_max_batched_tokens"]),
+        max_sequences=parse_integer(row["launch_max_sequences"]),
         prefix_cache={"on": True, "off": False}.get(row["launch_prefix_cache"]),
-        receive_interval_steps=whole(row["launch_receive_interval"]),
-        batch_wait_steps=whole(row["launch_batch_wait"]),
-        batch_wait_share=figure(row["launch_batch_wait_share"]),
-        planning_lag_steps=whole(row["launch_planning_lag"]),
+        receive_interval_steps=parse_integer(row["launch_receive_interval"]),
+        batch_wait_steps=parse_integer(row["launch_batch_wait"]),
+        batch_wait_share=parse_number(row["launch_batch_wait_share"]),
+        planning_lag_steps=parse_integer(row["launch_planning_lag"]),
     )
 
 
@@ -141,11 +141,11 @@ def run_of(row: Mapping[str, Any]) -> Run:
     """The procedure of a row."""
     return Run(
         start=Start(row["run_start"]),
-        requests=whole(row["run_requests"]),
+        requests=parse_integer(row["run_requests"]),
         served=row["run_client"] == "http",
         statistic=Statistic(row["statistic"]) if row["statistic"] else None,
-        spread=LengthSpread.read(row["length_spread"]),
+        spread=LengthSpread.parse_text(row["length_spread"]),
         settings=settings_of(row),
-        memory_fraction=figure(row["launch_memory_fraction"]),
-        stream_interval=whole(row["launch_stream_interval"]) or 1,
+        memory_fraction=parse_number(row["launch_memory_fraction"]),
+        stream_interval=parse_integer(row["launch_stream_interval"]) or 1,
     )

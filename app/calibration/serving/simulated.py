@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.calibration.serving.cases import ServingCase
-from app.calibration.serving.formulas import by_formulas, table_of
+from app.calibration.serving.formulas import closed_form_metrics, table_of
 from app.calibration.serving.measured import TAILS
 from app.calibration.serving.runs import Start, Statistic
 from app.sizing.columns import Column
@@ -19,13 +19,13 @@ from app.sizing.serving.simulation.draws import ARRIVALS, OUTPUTS, PROMPTS, draw
 from app.sizing.serving.simulation.tables import build_replica
 
 SEED = 16
-MET = (Start.BURST, Start.OFFLINE, Start.POISSON)  # runs whose requests overlap
+OVERLAPPING_STARTS = (Start.BURST, Start.OFFLINE, Start.POISSON)  # runs whose requests overlap
 # Length of runs without a published number of requests: multiples of the requests in flight, batches, arrivals.
-UNSAID_TURNS, UNSAID_BATCHES, UNSAID_ARRIVALS = 10, 4, 500
+DEFAULT_TURNS, DEFAULT_BATCHES, DEFAULT_ARRIVALS = 10, 4, 500
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentRequests:
     """Requests of one replica; requests `warm` to `wanted` are counted."""
 
     requests: Requests
@@ -33,24 +33,24 @@ class Sent:
     wanted: int
 
 
-def meets(case: ServingCase) -> bool:
+def requests_overlap(case: ServingCase) -> bool:
     """Whether requests of the run overlap, so that it is more than one request or one batch at a time."""
-    return case.run.start in MET and (case.wanted > 1 or case.run.start is Start.POISSON)
+    return case.run.start in OVERLAPPING_STARTS and (case.wanted > 1 or case.run.start is Start.POISSON)
 
 
-def starts(case: ServingCase, start: Start) -> bool:
+def starts_as(case: ServingCase, start: Start) -> bool:
     """Whether a run starts this way and its requests overlap."""
-    return case.run.start is start and meets(case)
+    return case.run.start is start and requests_overlap(case)
 
 
-def sent_to(case: ServingCase) -> Sent:
+def sent_to(case: ServingCase) -> SentRequests:
     """The requests of a run; for a queue without a published end, its middle counts."""
-    start, said = case.run.start, case.requests
+    start, said = case.run.start, case.requests_per_replica
     most = int(case.most * case.ranks)
     if start is Start.OFFLINE:
-        count = said or UNSAID_BATCHES * most
+        count = said or DEFAULT_BATCHES * most
     else:
-        count = said or (UNSAID_ARRIVALS if start is Start.POISSON else UNSAID_TURNS * int(case.wanted))
+        count = said or (DEFAULT_ARRIVALS if start is Start.POISSON else DEFAULT_TURNS * int(case.wanted))
     open_ended = start is Start.OFFLINE and not said
     arrivals = np.zeros(0)
     if start is Start.POISSON:
@@ -64,21 +64,21 @@ def sent_to(case: ServingCase) -> Sent:
         shared_tokens=0,
         reuse_gap_s=0.0,
     )
-    return Sent(requests, most, count - most) if open_ended else Sent(requests, 0, count)
+    return SentRequests(requests, most, count - most) if open_ended else SentRequests(requests, 0, count)
 
 
-def figures_of(case: ServingCase, sent: Sent, found: SimulationResult) -> dict[str, float]:
+def figures_of(case: ServingCase, sent: SentRequests, found: SimulationResult) -> dict[str, float]:
     """Every metric of a simulated run, in the statistic that is published."""
     counted = slice(sent.warm, sent.wanted)
     outputs, prompts = sent.requests.output_tokens[counted], sent.requests.input_tokens[counted]
     first = found.first_token_s - found.arrival_s
     each = (found.finish_s - found.first_token_s) / np.maximum(outputs - 1, 1)
     rate = case.replicas / found.lasts_s
-    tpot = published(each, case)
+    tpot = published_statistic(each, case)
     return {
         "output_tokens_per_s": float(outputs.sum()) * rate,
         "total_tokens_per_s": float(outputs.sum() + prompts.sum()) * rate,
-        "ttft_s": published(first, case),
+        "ttft_s": published_statistic(first, case),
         "tpot_s": tpot,
         "decode_tokens_per_s": 1 / tpot,
         "e2e_s": float(np.mean(found.finish_s - found.arrival_s)),
@@ -86,12 +86,12 @@ def figures_of(case: ServingCase, sent: Sent, found: SimulationResult) -> dict[s
     }
 
 
-def published(values: Column, case: ServingCase) -> float:
+def published_statistic(values: Column, case: ServingCase) -> float:
     """The statistic of latencies that the source of a run publishes."""
     return float(np.median(values) if case.run.statistic is Statistic.P50 else np.mean(values))
 
 
-def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
+def simulate_case(case: ServingCase, achieved: Achieved) -> dict[str, float]:
     """Every metric of one simulated case; `achieved` has one row."""
     streamed = replace(achieved, stream_token_s=achieved.stream_token_s / case.run.stream_interval)
     served = float(case.run.served)
@@ -100,16 +100,16 @@ def simulated(case: ServingCase, achieved: Achieved) -> dict[str, float]:
     return figures_of(case, sent, simulate_replica(replica, sent.requests, warm=sent.warm, wanted=sent.wanted))
 
 
-def as_taken(cases: Sequence[Any], achieved: Achieved) -> list[Any]:
+def add_run_ratios(cases: Sequence[Any], achieved: Achieved) -> list[Any]:
     """The cases with the ratio of simulated to closed-form metrics at these coefficients; split pools stay
     unchanged.
     """
     found = list(cases)
-    for start in MET:
-        rows = [i for i, case in enumerate(cases) if isinstance(case, ServingCase) and starts(case, start)]
-        formulas = by_formulas(table_of([cases[i] for i in rows]), achieved.take(np.array(rows))) if rows else {}
+    for start in OVERLAPPING_STARTS:
+        rows = [i for i, case in enumerate(cases) if isinstance(case, ServingCase) and starts_as(case, start)]
+        formulas = closed_form_metrics(table_of([cases[i] for i in rows]), achieved.take(np.array(rows))) if rows else {}
         for place, i in enumerate(rows):
-            values = simulated(cases[i], achieved.take(np.array([i])))
+            values = simulate_case(cases[i], achieved.take(np.array([i])))
             taken = {m: values[m] / float(formulas[m][place]) for m in cases[i].measured}
             found[i] = replace(cases[i], taken=taken)
     return found

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, figure, gathered
+from app.calibration.case import NotCompared, Stack, parse_number, collect_cases
 from app.calibration.serving.cases import ServingCase, ServingCases
 from app.calibration.serving.formulas import Table, table_of
 from app.sizing.assumptions import Assumptions
@@ -34,7 +34,7 @@ from app.sizing.serving.prefill import prefill_terms, seconds_per_prompt
 from app.sizing.serving.step import step_s, step_terms
 from app.sizing.snapshot import Catalog
 
-POOLS_APART = "separate prefill and decode pools: the transfer between them is not fitted"
+UNFITTED_POOLS = "separate prefill and decode pools: the transfer between them is not fitted"
 HALVINGS = 40
 POOL = r"(\d+) worker\(s\) tp(\d+) dp(\d+) ep(\d+) pp(\d+)"
 POOLS = re.compile(f"prefill: {POOL}; decode: {POOL}")
@@ -46,32 +46,32 @@ Row = Mapping[str, Any]
 class SplitCase:
     """One published result of two pools."""
 
-    reads: ServingCase
-    writes: ServingCase
+    prefill_pool: ServingCase
+    decode_pool: ServingCase
     in_flight: float
     transfer_s: float
     measured: Mapping[str, float]
-    set_aside: str | None = POOLS_APART
+    exclusion_reason: str | None = UNFITTED_POOLS
 
     @property
     def id(self) -> str:
-        return self.writes.id
+        return self.decode_pool.id
 
     @property
     def source(self) -> str:
-        return self.writes.source
+        return self.decode_pool.source
 
     @property
     def reference(self) -> str:
-        return self.writes.reference
+        return self.decode_pool.reference
 
     @property
     def stack(self) -> Stack:
-        return self.writes.stack
+        return self.decode_pool.stack
 
     @property
     def model(self) -> str:
-        return self.writes.model
+        return self.decode_pool.model
 
     @property
     def group(self) -> str:
@@ -80,21 +80,21 @@ class SplitCase:
     @property
     def begins(self) -> float:
         """Share of the run's requests that arrived all at once."""
-        said = self.writes.run.requests
+        said = self.decode_pool.run.requests
         return min(1.0, self.in_flight / said) if said else 0.0
 
     @property
     def setting(self) -> Setting:
-        devices = self.reads.setting.devices + self.writes.setting.devices
-        return replace(self.writes.setting, devices=devices, in_flight=self.in_flight)
+        devices = self.prefill_pool.setting.devices + self.decode_pool.setting.devices
+        return replace(self.decode_pool.setting, devices=devices, in_flight=self.in_flight)
 
 
 @dataclass(frozen=True, slots=True)
 class SplitTable:
     """Such cases as columns; every rank of a replica counts as a replica."""
 
-    reads: Table
-    writes: Table
+    prefill_pool: Table
+    decode_pool: Table
     in_flight: Column
     transfer_s: Column
     begins: Column  # share of the requests that arrive all at once
@@ -119,19 +119,19 @@ def pool_row(row: Row, workers: int, tensor: int, data: int, experts: int, stage
     return {**row, **{name: str(count) for name, count in degrees.items()}}
 
 
-def split_case(row: Row, builder: ServingCases) -> SplitCase:
+def build_split_case(row: Row, builder: ServingCases) -> SplitCase:
     """The case of one row with two pools; raises NotCompared if it states too little or cannot run."""
-    pools, in_flight = pools_of(row), figure(row.get("load_value"))
+    pools, in_flight = pools_of(row), parse_number(row.get("load_value"))
     if pools is None or in_flight is None:
         raise NotCompared("pools or load are not given")
-    reads, writes = (builder.case(pool) for pool in pools)
-    return SplitCase(reads, writes, in_flight, sent_s(pools, reads.input_tokens, builder), writes.measured)
+    reads, writes = (builder.build_case(pool) for pool in pools)
+    return SplitCase(reads, writes, in_flight, cache_transfer_s(pools, reads.input_tokens, builder), writes.measured)
 
 
-def sent_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) -> float:
+def cache_transfer_s(pools: tuple[Row, Row], prompt_tokens: float, builder: ServingCases) -> float:
     """Time to transfer the KV cache of one prompt between the pools, s."""
     model = builder.model_of(pools[0])
-    prefill, decode = (builder.plan(model, builder.deployment(pool, model)) for pool in pools)
+    prefill, decode = (builder.choose_plan(model, builder.read_deployment(pool, model)) for pool in pools)
     in_domain = shares_domain(prefill, decode, sum(float(pool["num_accelerators"]) for pool in pools))
     sides: list[Column] = []
     for plan in (prefill, decode):
@@ -145,17 +145,17 @@ def read_split_cases(
 ) -> tuple[list[SplitCase], Counter[str]]:
     """Cases of all rows with two pools, and the number of other rows by reason."""
     builder = ServingCases(market, model_named)
-    return gathered(rows, lambda row: [split_case(row, builder)])
+    return collect_cases(rows, lambda row: [build_split_case(row, builder)])
 
 
 def split_table_of(cases: Sequence[SplitCase]) -> SplitTable:
     columns = {name: np.array([getattr(c, name) for c in cases]) for name in ("in_flight", "transfer_s", "begins")}
-    return SplitTable(table_of([c.reads for c in cases]), table_of([c.writes for c in cases]), **columns)
+    return SplitTable(table_of([c.prefill_pool for c in cases]), table_of([c.decode_pool for c in cases]), **columns)
 
 
 def predict_split(table: SplitTable, achieved: Achieved) -> dict[str, Column]:
     """TTFT and TPOT of both pools in balance."""
-    reads, writes = table.reads, table.writes
+    reads, writes = table.prefill_pool, table.decode_pool
     step = step_terms(writes.step, achieved, served=writes.served / writes.stream_interval)
     prefill = prefill_terms(reads.prefill, achieved, served=reads.served)
     occupied = occupancy_s(seconds_per_prompt(prefill, reads.chunk_tokens, None), reads.step.pipeline_parallel)

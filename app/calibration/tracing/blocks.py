@@ -9,16 +9,16 @@ from torch import nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
-from app.calibration.tracing.matrices import NF4_BLOCK, NF4_PER_BYTE, matrix
-from app.calibration.tracing.narrowing import batched, linear
+from app.calibration.tracing.matrices import NF4_BLOCK, NF4_PER_BYTE, make_matrix
+from app.calibration.tracing.narrowing import batched_product, linear_product
 from app.calibration.tracing.setups import Setup
 from app.calibration.tracing.stand_ins import (
     eager_norm,
     flash_attention,
     fused_norm,
-    gated,
+    gated_product,
     nf4_batched,
-    rotated,
+    rotate_heads,
     written_out_gelu,
 )
 
@@ -84,10 +84,10 @@ class Attention(nn.Module):
         self.setup, self.shape = setup, shape
         wide, narrow = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
         bias = shape.bias or shape.qkv_bias
-        self.q = matrix("q", shape.hidden, wide, setup, dtype, bias=bias)
-        self.k = matrix("k", shape.hidden, narrow, setup, dtype, bias=bias)
-        self.v = matrix("v", shape.hidden, narrow, setup, dtype, bias=bias)
-        self.o = matrix("o", wide, shape.hidden, setup, dtype, bias=shape.bias)
+        self.q = make_matrix("q", shape.hidden, wide, setup, dtype, bias=bias)
+        self.k = make_matrix("k", shape.hidden, narrow, setup, dtype, bias=bias)
+        self.v = make_matrix("v", shape.hidden, narrow, setup, dtype, bias=bias)
+        self.o = make_matrix("o", wide, shape.hidden, setup, dtype, bias=shape.bias)
         if shape.qk_norm:
             self.q_norm, self.k_norm = Norm(shape.head_dim, setup), Norm(shape.head_dim, setup)
 
@@ -98,11 +98,11 @@ class Attention(nn.Module):
             q, k = self.q_norm(q), self.k_norm(k)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         if shape.rotary:
-            q, k = rotated(q, cos, sin), rotated(k, cos, sin)
-        return self.o(attended(q, k, v, self.setup, x))
+            q, k = rotate_heads(q, cos, sin), rotate_heads(k, cos, sin)
+        return self.o(attention_output(q, k, v, self.setup, x))
 
 
-def attended(q: Any, k: Any, v: Any, setup: Setup, x: Any) -> Any:
+def attention_output(q: Any, k: Any, v: Any, setup: Setup, x: Any) -> Any:
     """Attention output for the input x: computed in 16 bit, and recomputed in backward if the recipe says so."""
     q, k, v = (t.to(torch.bfloat16) for t in (q, k, v))
     if setup.recomputation == "attention":
@@ -122,13 +122,13 @@ class LatentAttention(nn.Module):
         self.setup, self.shape = setup, s
         keys = s.head_dim + s.rope_dim
         if s.q_latent:
-            self.q_down = matrix("q", s.hidden, s.q_latent, setup, dtype)
+            self.q_down = make_matrix("q", s.hidden, s.q_latent, setup, dtype)
             self.q_norm = Norm(s.q_latent, setup)
-        self.q = matrix("q", s.q_latent or s.hidden, s.heads * keys, setup, dtype)
-        self.kv_down = matrix("k", s.hidden, s.kv_latent + s.rope_dim, setup, dtype)
+        self.q = make_matrix("q", s.q_latent or s.hidden, s.heads * keys, setup, dtype)
+        self.kv_down = make_matrix("k", s.hidden, s.kv_latent + s.rope_dim, setup, dtype)
         self.kv_norm = Norm(s.kv_latent, setup)
-        self.kv = matrix("v", s.kv_latent, s.heads * (s.head_dim + s.value_dim), setup, dtype)
-        self.o = matrix("o", s.heads * s.value_dim, s.hidden, setup, dtype)
+        self.kv = make_matrix("v", s.kv_latent, s.heads * (s.head_dim + s.value_dim), setup, dtype)
+        self.o = make_matrix("o", s.heads * s.value_dim, s.hidden, setup, dtype)
 
     def forward(self, x: Any, cos: Any, sin: Any) -> Any:
         s, lead = self.shape, x.shape[:-1]
@@ -137,10 +137,10 @@ class LatentAttention(nn.Module):
         latent, k_turned = self.kv_down(x).split((s.kv_latent, s.rope_dim), dim=-1)
         kv = self.kv(self.kv_norm(latent)).view(*lead, s.heads, -1).transpose(1, 2)
         k_plain, v = kv.split((s.head_dim, s.value_dim), dim=-1)
-        k_turned = rotated(k_turned[:, None], cos, sin).expand(-1, s.heads, -1, -1)
-        q = torch.cat((q_plain, rotated(q_turned, cos, sin)), dim=-1)
+        k_turned = rotate_heads(k_turned[:, None], cos, sin).expand(-1, s.heads, -1, -1)
+        q = torch.cat((q_plain, rotate_heads(q_turned, cos, sin)), dim=-1)
         k = torch.cat((k_plain, k_turned), dim=-1)
-        return self.o(attended(q, k, v, self.setup, x))
+        return self.o(attention_output(q, k, v, self.setup, x))
 
 
 class Mlp(nn.Module):
@@ -153,13 +153,13 @@ class Mlp(nn.Module):
         written_out = shape.gelu_written_out and not self.fused
         self.act = functional.relu if shape.relu else written_out_gelu if written_out else functional.gelu
         if shape.gated:
-            self.gate = matrix("gate", shape.hidden, width, setup, dtype, bias=shape.bias)
-        self.up = matrix("up", shape.hidden, width, setup, dtype, bias=shape.bias)
-        self.down = matrix("down", width, shape.hidden, setup, dtype, bias=shape.bias)
+            self.gate = make_matrix("gate", shape.hidden, width, setup, dtype, bias=shape.bias)
+        self.up = make_matrix("up", shape.hidden, width, setup, dtype, bias=shape.bias)
+        self.down = make_matrix("down", width, shape.hidden, setup, dtype, bias=shape.bias)
 
     def forward(self, x: Any) -> Any:
         if self.gated:
-            return self.down(gated(self.gate(x), self.up(x), fused=self.fused))
+            return self.down(gated_product(self.gate(x), self.up(x), fused=self.fused))
         return self.down(self.act(self.up(x)))
 
 
@@ -179,7 +179,7 @@ class ExpertMatrices(nn.Module):
     def forward(self, x: Any) -> Any:
         if self.packed:
             return nf4_batched(x, self.weight, self.size).to(x.dtype)
-        return batched(x, self.weight, (self.experts, *self.size))
+        return batched_product(x, self.weight, (self.experts, *self.size))
 
 
 class Experts(nn.Module):
@@ -197,13 +197,13 @@ class Experts(nn.Module):
     def forward(self, x: Any) -> Any:
         s, flat = self.shape, x.reshape(-1, x.shape[-1])
         tokens = flat.shape[0]
-        scores = functional.softmax(linear(flat, self.router), dim=-1, dtype=torch.float32)
+        scores = functional.softmax(linear_product(flat, self.router), dim=-1, dtype=torch.float32)
         weights, _ = torch.topk(scores, s.experts_per_token, dim=-1)
         weights = weights / weights.sum(-1, keepdim=True)
         capacity = -(-tokens * s.experts_per_token // s.experts)
         order = x.new_empty(s.experts * capacity, dtype=torch.int64)
         sent = flat.index_select(0, order).view(s.experts, capacity, -1)
-        inner = gated(self.gate(sent), self.up(sent), fused=self.fused)
+        inner = gated_product(self.gate(sent), self.up(sent), fused=self.fused)
         out = self.down(inner).view(s.experts * capacity, -1)
         back = x.new_empty(tokens * s.experts_per_token, dtype=torch.int64)
         out = out.float() * weights.flatten().index_select(0, order % tokens)[:, None]

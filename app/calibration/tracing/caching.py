@@ -39,7 +39,7 @@ class CachingAllocator:
         self._free: dict[bool, list[tuple[int, int, Block]]] = {True: [], False: []}
         self._next_address = 0
 
-    def allocate(self, nbytes: int) -> Block | None:
+    def allocate_block(self, nbytes: int) -> Block | None:
         """Returns the best-fitting free block for a number of bytes, or one of a new segment; None for zero bytes."""
         if nbytes <= 0:
             return None
@@ -47,39 +47,39 @@ class CachingAllocator:
         small = size <= SMALL_BYTES
         free = self._free[small]
         at = bisect_left(free, size, key=lambda entry: entry[0])
-        block = free.pop(at)[2] if at < len(free) else self._segment(size, small=small)
+        block = free.pop(at)[2] if at < len(free) else self._new_segment(size, small=small)
         block.free = False
         left = block.size - size
         if left >= ROUND_BYTES if small else left > SMALL_BYTES:
-            self._split(block, size)
+            self._split_block(block, size)
         return block
 
-    def release(self, block: Block | None) -> None:
+    def release_block(self, block: Block | None) -> None:
         """Frees a block and merges it with free neighbors."""
         if block is None:
             return
         block.free = True
         for other in (block.before, block.after):
             if other is not None and other.free:
-                self._forget(other)
-                self._join(block, other)
-        self._remember(block)
+                self._remove_free_block(other)
+                self._merge_blocks(block, other)
+        self._add_free_block(block)
 
-    def _segment(self, size: int, *, small: bool) -> Block:
+    def _new_segment(self, size: int, *, small: bool) -> Block:
         whole = -(-size // SEGMENT_ROUND_BYTES) * SEGMENT_ROUND_BYTES
         taken = SMALL_SEGMENT_BYTES if small else LARGE_SEGMENT_BYTES if size < LARGE_BYTES else whole
         self.reserved_bytes += taken
         self._next_address += taken + 1
         return Block(self._next_address - taken, taken, small)
 
-    def _split(self, block: Block, size: int) -> None:
+    def _split_block(self, block: Block, size: int) -> None:
         rest = Block(block.address + size, block.size - size, block.small, block, block.after)
         if block.after is not None:
             block.after.before = rest
         block.after, block.size = rest, size
-        self._remember(rest)
+        self._add_free_block(rest)
 
-    def _join(self, block: Block, other: Block) -> None:
+    def _merge_blocks(self, block: Block, other: Block) -> None:
         block.size += other.size
         block.address = min(block.address, other.address)
         if other is block.before:
@@ -91,9 +91,9 @@ class CachingAllocator:
             if other.after is not None:
                 other.after.before = block
 
-    def _remember(self, block: Block) -> None:
+    def _add_free_block(self, block: Block) -> None:
         insort(self._free[block.small], (block.size, block.address, block))
 
-    def _forget(self, block: Block) -> None:
+    def _remove_free_block(self, block: Block) -> None:
         free = self._free[block.small]
         free.pop(bisect_left(free, (block.size, block.address), key=lambda entry: entry[:2]))

@@ -15,7 +15,7 @@ from app.calibration.tracing.caching import Block, CachingAllocator
 from app.calibration.tracing.setups import MOMENTS, PARTS
 
 
-class Held:
+class LiveStorage:
     """One live storage: its bytes, the part that it counts to, and its block of the allocator."""
 
     __slots__ = ("block", "nbytes", "part", "watch")
@@ -34,11 +34,11 @@ class KnownOutputs:
         self._fresh: dict[Any, bool] = {}
         self._found: dict[Any, Any] = {}
 
-    def run(self, func: Any, args: Any, kwargs: Any) -> Any:
+    def run_operator(self, func: Any, args: Any, kwargs: Any) -> Any:
         """The operator's output as a new tensor."""
         if not self._gives_one_fresh_tensor(func):
             return func(*args, **kwargs)
-        key = (func, tuple(map(_told, args)), tuple((name, _told(value)) for name, value in kwargs.items()))
+        key = (func, tuple(map(_argument_key, args)), tuple((name, _argument_key(value)) for name, value in kwargs.items()))
         try:
             found = self._found.get(key)
         except TypeError:  # an argument that cannot be hashed, such as a list
@@ -46,7 +46,7 @@ class KnownOutputs:
         if found is not None:
             return torch.empty_strided(found[0], found[1], dtype=found[2], device="meta")
         out = func(*args, **kwargs)
-        if any(isinstance(a, torch.Tensor) and _storage(a) == _storage(out) for a in args):  # a view
+        if any(isinstance(a, torch.Tensor) and _storage_key(a) == _storage_key(out) for a in args):  # a view
             self._fresh[func] = False
             return out
         self._found[key] = tuple(out.shape), out.stride(), out.dtype
@@ -62,15 +62,15 @@ class KnownOutputs:
         return known
 
 
-def _storage(tensor: Any) -> int:
+def _storage_key(tensor: Any) -> int:
     return int(tensor.untyped_storage()._cdata)
 
 
-def _told(value: Any) -> Any:
+def _argument_key(value: Any) -> Any:
     """Key of an argument: everything that determines the operator's output."""
     if isinstance(value, torch.Tensor):
         return tuple(value.shape), value.stride(), value.dtype
-    return tuple(map(_told, value)) if isinstance(value, (list, tuple)) else (type(value), value)
+    return tuple(map(_argument_key, value)) if isinstance(value, (list, tuple)) else (type(value), value)
 
 
 class Counter(TorchDispatchMode):
@@ -93,30 +93,30 @@ class Counter(TorchDispatchMode):
         self.peak_parts = dict(self.by_part)
         self.moments = dict.fromkeys(MOMENTS, 0)
         self.watching = False
-        self._live: dict[int, Held] = {}
+        self._live: dict[int, LiveStorage] = {}
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if any(issubclass(t, DTensor) for t in types):
             return NotImplemented
-        out = self.known.run(func, args, kwargs or {}) if self.on_meta else func(*args, **(kwargs or {}))
+        out = self.known.run_operator(func, args, kwargs or {}) if self.on_meta else func(*args, **(kwargs or {}))
         if isinstance(out, torch.Tensor):
-            self._see(out, func, args)
+            self._count_storage(out, func, args)
         elif isinstance(out, (tuple, list)):
             for each in out:
                 if isinstance(each, torch.Tensor):
-                    self._see(each, func, args)
+                    self._count_storage(each, func, args)
         return out
 
-    def _see(self, tensor: Any, func: Any, args: Any) -> None:
+    def _count_storage(self, tensor: Any, func: Any, args: Any) -> None:
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._live:
             return
         nbytes = storage.nbytes()
         part = self._part_of(tensor, func, args)
-        watch = weakref.ref(storage, lambda _: self._freed(key))
-        self._live[key] = Held(nbytes, part, self.allocator.allocate(nbytes), watch)
-        self._add(part, nbytes, func)
+        watch = weakref.ref(storage, lambda _: self._on_freed(key))
+        self._live[key] = LiveStorage(nbytes, part, self.allocator.allocate_block(nbytes), watch)
+        self._add_bytes(part, nbytes, func)
 
     def _part_of(self, tensor: Any, func: Any, args: Any) -> str:
         part = self.part
@@ -130,12 +130,12 @@ class Counter(TorchDispatchMode):
                     return "casts"
         return part
 
-    def _add(self, part: str, nbytes: int, func: Any) -> None:
+    def _add_bytes(self, part: str, nbytes: int, func: Any) -> None:
         self.total += nbytes
         self.by_part[part] += nbytes
-        self.reached(func)
+        self.record_peak(func)
 
-    def reached(self, operator: object = "") -> None:
+    def record_peak(self, operator: object = "") -> None:
         """Updates the peak of the current moment and the overall peak."""
         if not self.watching:
             return
@@ -144,25 +144,25 @@ class Counter(TorchDispatchMode):
             self.peak, self.peak_moment, self.peak_operator = self.total, self.moment, str(operator)
             self.peak_parts = dict(self.by_part)
 
-    def _freed(self, key: int) -> None:
+    def _on_freed(self, key: int) -> None:
         held = self._live.pop(key)
         self.total -= held.nbytes
         self.by_part[held.part] -= held.nbytes
-        self.allocator.release(held.block)
+        self.allocator.release_block(held.block)
 
     def on_resized(self, storage: Any) -> None:
         """Accounts for a storage that was resized in place, as FSDP does to free and gather."""
         held = self._live.get(storage._cdata)
         if held is None or held.nbytes == storage.nbytes():
             return
-        self.allocator.release(held.block)
+        self.allocator.release_block(held.block)
         self.total -= held.nbytes
         self.by_part[held.part] -= held.nbytes
         held.nbytes = storage.nbytes()
-        held.block = self.allocator.allocate(held.nbytes)
-        self._add(held.part, held.nbytes, "resize_")
+        held.block = self.allocator.allocate_block(held.nbytes)
+        self._add_bytes(held.part, held.nbytes, "resize_")
 
-    def is_part(self, tensor: Any, part: str) -> None:
+    def assign_part(self, tensor: Any, part: str) -> None:
         """Reassigns a storage to another part."""
         if isinstance(tensor, DTensor):
             tensor = tensor._local_tensor
@@ -172,16 +172,16 @@ class Counter(TorchDispatchMode):
             self.by_part[part] += held.nbytes
             held.part = part
 
-    def start(self) -> None:
+    def start_watching(self) -> None:
         """Starts counting peaks; memory that the allocator reserved before is discarded."""
         self.watching = True
         self.allocator = CachingAllocator()
         for held in self._live.values():
-            held.block = self.allocator.allocate(held.nbytes)
-        self.reached()
+            held.block = self.allocator.allocate_block(held.nbytes)
+        self.record_peak()
 
     @contextmanager
-    def as_part(self, part: str) -> Iterator[None]:
+    def counting_as(self, part: str) -> Iterator[None]:
         """Counts storages that are created inside the context to this part."""
         before, self.part = self.part, part
         try:
@@ -191,7 +191,7 @@ class Counter(TorchDispatchMode):
 
 
 @contextmanager
-def resizes_seen_by(counter: Counter) -> Iterator[None]:
+def watch_resizes(counter: Counter) -> Iterator[None]:
     """Reports in-place resizes of storages to the counter."""
     own = torch.UntypedStorage.resize_
 

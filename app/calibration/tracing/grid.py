@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any
 
-from app.calibration.tracing.rows import Case, case_of, configs
+from app.calibration.tracing.rows import Case, case_of, model_configs
 from app.calibration.tracing.setups import fused_chunks
 from app.calibration.tracing.shapes import shape_of
 
@@ -35,31 +35,31 @@ LENGTHS = (512, 1024, 2048, 4096, 4096, 8192, 16384, 32768, 65536, 131072)
 SHARDS = (2, 4, 8, 8, 16, 64, 128, 512)
 
 
-def drawn() -> Iterator[Case]:
+def draw_cases() -> Iterator[Case]:
     """Random cases from a fixed seed, without duplicates."""
     random, seen = Random(SEED), set()
     for _ in range(DRAWN):
         model = random.choice(MODELS)
-        layers = _layers(random, model)
-        said = _said(random, model)
+        layers = _draw_layers(random, model)
+        said = _draw_setup(random, model)
         if said["loss"] == "fused":
-            said["loss_chunks"] = fused_chunks(shape_of(configs()[model]), said["sequence"] * said["batch"])
+            said["loss_chunks"] = fused_chunks(shape_of(model_configs()[model]), said["sequence"] * said["batch"])
         case = case_of(model, max(layers, SHARDED_LAYERS) if layers and said["shards"] > 1 else layers, **said)
         if case not in seen:
             seen.add(case)
             yield case
 
 
-def _layers(random: Random, model: str) -> int:
+def _draw_layers(random: Random, model: str) -> int:
     """Number of layers to trace; 0 for all."""
-    shape = shape_of(configs()[model])
+    shape = shape_of(model_configs()[model])
     if shape.layers <= WHOLE_LAYERS and random.random() < 0.1:
         return 0
     return min(shape.layers, shape.dense_layers + random.choice((2, 2, 3, 4)))
 
 
-def _said(random: Random, model: str) -> dict[str, Any]:
-    longest = shape_of(configs()[model]).positions or MOST_TOKENS
+def _draw_setup(random: Random, model: str) -> dict[str, Any]:
+    longest = shape_of(model_configs()[model]).positions or MOST_TOKENS
     method = random.choices(("full", "lora", "qlora"), (6, 3, 2))[0]
     sequence = min(longest, random.choice(LENGTHS))
     batch = random.choice([b for b in (1, 1, 2, 4, 8) if b * sequence <= MOST_TOKENS])
@@ -76,10 +76,10 @@ def _said(random: Random, model: str) -> dict[str, Any]:
         "activation_offload": random.random() < 0.05,
         "attention": "eager" if sequence <= 4096 and random.random() < 0.06 else "flash",
     }
-    return said | (_full(random) if method == "full" else _adapters(random, method))
+    return said | (_draw_full_training(random) if method == "full" else _draw_adapters(random, method))
 
 
-def _full(random: Random) -> dict[str, Any]:
+def _draw_full_training(random: Random) -> dict[str, Any]:
     weights = random.choices(("16bit", "sharded", "autocast", "master"), (6, 8, 3, 3))[0]
     optimizer = random.choices(("adamw", "adamw-8bit", "adafactor", "sgd", "lion"), (8, 2, 1, 1, 1))[0]
     shards = random.choice(SHARDS) if weights == "sharded" or random.random() < 0.2 else 1
@@ -104,7 +104,7 @@ def _full(random: Random) -> dict[str, Any]:
     return said
 
 
-def _adapters(random: Random, method: str) -> dict[str, Any]:
+def _draw_adapters(random: Random, method: str) -> dict[str, Any]:
     precision = random.choice(("fp32", "autocast", "16bit"))
     return {
         "weights": "16bit",
@@ -118,7 +118,7 @@ def _adapters(random: Random, method: str) -> dict[str, Any]:
     }
 
 
-def listed() -> Iterator[Case]:
+def listed_cases() -> Iterator[Case]:
     """Whole models with common training setups."""
     mixed: dict[str, Any] = {"weights": "sharded", "kernels": "fused", "recomputation": "full"}
     for model in ("meta-llama/Llama-3.1-8B", "Qwen/Qwen3-8B"):
@@ -145,7 +145,7 @@ def listed() -> Iterator[Case]:
     yield case_of("mistralai/Mixtral-8x7B-v0.1", sequence=4096, shards=64, **mixed)
 
 
-def cases() -> Iterator[Case]:
+def all_cases() -> Iterator[Case]:
     """Listed and random cases."""
-    yield from listed()
-    yield from drawn()
+    yield from listed_cases()
+    yield from draw_cases()

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from app.calibration.tracing.narrowing import linear
+from app.calibration.tracing.narrowing import linear_product
 from app.calibration.tracing.setups import Setup
-from app.calibration.tracing.stand_ins import dropout, nf4_product
+from app.calibration.tracing.stand_ins import dropout_stand_in, nf4_product
 
 # NF4: elements per byte, elements per one-byte scale, and scales per FP32 scale of scales.
 NF4_PER_BYTE, NF4_BLOCK, NF4_SCALE_BLOCK = 2, 64, 256
@@ -29,7 +29,7 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.empty(outputs, dtype=dtype), requires_grad=trained) if bias else None
 
     def forward(self, x: Any) -> Any:
-        return linear(x, self.weight, self.bias)
+        return linear_product(x, self.weight, self.bias)
 
 
 class Nf4Linear(nn.Module):
@@ -64,12 +64,12 @@ class Adapted(nn.Module):
         out = self.base(x)
         own = x.to(self.dtype)
         if self.drops:
-            own = dropout(own)
-        added = linear(linear(own, self.down), self.up) * 2.0
+            own = dropout_stand_in(own)
+        added = linear_product(linear_product(own, self.down), self.up) * 2.0
         return (out + added).to(out.dtype)
 
 
-def matrix(name: str, inputs: int, outputs: int, setup: Setup, dtype: Any, *, bias: bool = False) -> Any:
+def make_matrix(name: str, inputs: int, outputs: int, setup: Setup, dtype: Any, *, bias: bool = False) -> Any:
     """The named matrix of a layer, as the training method has it."""
     if not setup.frozen:
         return Linear(inputs, outputs, dtype, bias=bias)

@@ -15,7 +15,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from app.calibration.tracing.blocks import Layer, Norm, norm_dtype
 from app.calibration.tracing.matrices import Linear
-from app.calibration.tracing.narrowing import narrowing
+from app.calibration.tracing.narrowing import manual_autocast
 from app.calibration.tracing.setups import Setup
 from app.calibration.tracing.stand_ins import FLASH
 
@@ -23,7 +23,7 @@ MATRICES = (torch.ops.aten.mm.default, torch.ops.aten.addmm.default)
 OFFLOADED_FROM_ELEMENTS = 1024
 
 
-def kept_operators(setup: Setup) -> Any:
+def selective_contexts(setup: Setup) -> Any:
     """Checkpoint contexts that keep the outputs of attention and of every second matrix, and recompute the rest.
 
     Grouped products of experts and products of adapters are recomputed too.
@@ -31,7 +31,7 @@ def kept_operators(setup: Setup) -> Any:
     of_attention = torch.ops.aten.bmm.default if setup.attention == "eager" else FLASH.default
     seen = {False: 0, True: 0}
 
-    def policy(ctx: Any, func: Any, *args: Any, **_: Any) -> Any:
+    def choose_policy(ctx: Any, func: Any, *args: Any, **_: Any) -> Any:
         if func in MATRICES and setup.frozen and setup.adapter_rank in (args[-2].shape[-1], args[-1].shape[-1]):
             keep = False
         elif func in MATRICES:
@@ -41,31 +41,31 @@ def kept_operators(setup: Setup) -> Any:
             keep = func is of_attention
         return CheckpointPolicy.MUST_SAVE if keep else CheckpointPolicy.PREFER_RECOMPUTE
 
-    return create_selective_checkpoint_contexts(policy)
+    return create_selective_checkpoint_contexts(choose_policy)
 
 
-def recomputed(setup: Setup, index: int) -> Callable[..., Any] | None:
+def recomputation_wrapper(setup: Setup, index: int) -> Callable[..., Any] | None:
     """Wrapper that recomputes the layer of that index; None if it is not recomputed as a whole."""
     kind = setup.recomputation
     plain = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
     if kind == "operators":
-        return partial(plain, context_fn=partial(kept_operators, setup))
+        return partial(plain, context_fn=partial(selective_contexts, setup))
     return plain if kind == "full" or (kind == "every_second_layer" and index % 2 == 1) else None
 
 
-def offloaded() -> Any:
+def offload_hooks() -> Any:
     """Hooks that move tensors saved for backward to host memory; parameters stay on the device."""
 
-    def pack(tensor: Any) -> Any:
+    def pack_tensor(tensor: Any) -> Any:
         here = any(isinstance(t, nn.Parameter) for t in (tensor, tensor._base))
         if here or tensor.numel() < OFFLOADED_FROM_ELEMENTS or not tensor.is_floating_point():
             return tensor
         return tensor.shape, tensor.dtype, tensor.device
 
-    def unpack(kept: Any) -> Any:
+    def unpack_tensor(kept: Any) -> Any:
         return kept if isinstance(kept, torch.Tensor) else torch.empty(kept[0], dtype=kept[1], device=kept[2])
 
-    return saved_tensors_hooks(pack, unpack)
+    return saved_tensors_hooks(pack_tensor, unpack_tensor)
 
 
 class Decoder(nn.Module):
@@ -77,7 +77,7 @@ class Decoder(nn.Module):
         self.setup = setup
         self.embedding = nn.Parameter(torch.empty(s.vocab, s.hidden, dtype=dtype), requires_grad=trained)
         if s.positions:
-            self.places = nn.Parameter(torch.empty(s.positions, s.hidden, dtype=dtype), requires_grad=trained)
+            self.position_embedding = nn.Parameter(torch.empty(s.positions, s.hidden, dtype=dtype), requires_grad=trained)
         self.layers = nn.ModuleList(Layer(setup, i) for i in range(s.layers))
         self.norm = Norm(s.hidden, setup, layer_norm=s.layer_norm)
         self.head = Linear(s.hidden, s.vocab, dtype, bias=s.head_bias, trained=trained)
@@ -87,23 +87,23 @@ class Decoder(nn.Module):
         self.at_last: Callable[[Any], None] | None = None
         self.at_first: Callable[[Any], None] | None = None
 
-    def _through(self, layer: Any, x: Any, cos: Any, sin: Any) -> Any:
-        with narrowing(wanted=self.narrows):
+    def _run_layer(self, layer: Any, x: Any, cos: Any, sin: Any) -> Any:
+        with manual_autocast(wanted=self.narrows):
             return layer(x, cos, sin)
 
     def forward(self, tokens: Any) -> Any:
         s, setup = self.setup.shape, self.setup
         x = functional.embedding(tokens, self.embedding)
         if s.positions:
-            x = x + self.places[: tokens.shape[1]]
+            x = x + self.position_embedding[: tokens.shape[1]]
         if setup.frozen and not x.requires_grad:
             x.requires_grad_()
         width = s.rope_dim or s.head_dim
         cos, sin = (x.new_empty(1, 1, tokens.shape[1], width) for _ in range(2))
-        with offloaded() if setup.activation_offload else nullcontext():
+        with offload_hooks() if setup.activation_offload else nullcontext():
             for i, layer in enumerate(self.layers):
-                run = recomputed(setup, i)
-                x = self._through(layer, x, cos, sin) if run is None else run(self._through, layer, x, cos, sin)
+                run = recomputation_wrapper(setup, i)
+                x = self._run_layer(layer, x, cos, sin) if run is None else run(self._run_layer, layer, x, cos, sin)
                 if i == 0 and self.at_first is not None:
                     x.register_hook(self.at_first)
         if self.at_last is not None:

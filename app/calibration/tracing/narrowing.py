@@ -23,7 +23,7 @@ _NOW = _Narrowing()
 
 
 @contextmanager
-def narrowing(*, wanted: bool) -> Iterator[None]:
+def manual_autocast(*, wanted: bool) -> Iterator[None]:
     """Casts products to BF16 inside the context, also in recomputation; the outermost context frees the casts at its
     end.
     """
@@ -38,7 +38,7 @@ def narrowing(*, wanted: bool) -> Iterator[None]:
         _NOW.weights.clear()
 
 
-def narrow(tensor: Any) -> Any:
+def cast_operand(tensor: Any) -> Any:
     """A tensor in the data type of the product."""
     if not _NOW.on or tensor is None or tensor.dtype is not torch.float32:
         return tensor
@@ -49,11 +49,11 @@ def narrow(tensor: Any) -> Any:
     return _NOW.weights[tensor]
 
 
-def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+def linear_product(x: Any, weight: Any, bias: Any = None) -> Any:
     """Product with a matrix, with an optional bias."""
-    return functional.linear(narrow(x), narrow(weight), narrow(bias))
+    return functional.linear(cast_operand(x), cast_operand(weight), cast_operand(bias))
 
 
-def batched(x: Any, weight: Any, shape: tuple[int, int, int]) -> Any:
+def batched_product(x: Any, weight: Any, shape: tuple[int, int, int]) -> Any:
     """One product per expert, with matrices that are stored as one tensor."""
-    return torch.bmm(narrow(x), narrow(weight).view(shape).mT)
+    return torch.bmm(cast_operand(x), cast_operand(weight).view(shape).mT)

@@ -107,13 +107,13 @@ def optimizer_of(params: list[Any], setup: Setup) -> Any:
     return InPlace(params, setup)
 
 
-def stepping_in_backward(params: list[Any], optimizer: InPlace) -> None:
+def step_in_backward(params: list[Any], optimizer: InPlace) -> None:
     """Steps each parameter when its gradient is complete, and frees the gradient."""
     step: Callable[[Any], None] = optimizer.step_one
 
-    def stepped(p: Any) -> None:
+    def step_parameter(p: Any) -> None:
         step(p)
         p.grad = None
 
     for p in params:
-        p.register_post_accumulate_grad_hook(stepped)
+        p.register_post_accumulate_grad_hook(step_parameter)

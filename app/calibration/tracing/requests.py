@@ -22,7 +22,7 @@ PRECISIONS = ("bf16", "fp16", "bf16-true")
 NOT_TRACED = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
-def can_be_asked(case: Case) -> bool:
+def is_expressible(case: Case) -> bool:
     """Whether a request can express a case: not with optimizer offload and a step in backward at once."""
     return not (case.setup.optimizer_offload and case.setup.optimizer_implementation == "in_backward")
 
@@ -49,7 +49,7 @@ def body_of(case: Case) -> dict[str, Any]:
     }
     workload: dict[str, Any] = {
         "phase": "fine_tuning",
-        "model": {"name": case.model, "huggingface_config": as_long(case.config, s.sequence)},
+        "model": {"name": case.model, "huggingface_config": with_max_length(case.model_config, s.sequence)},
         "method": s.method,
         "training_tokens": 1e9,
         "sequence_length": s.sequence,
@@ -66,10 +66,10 @@ def body_of(case: Case) -> dict[str, Any]:
 def targets_of(s: Setup) -> str | list[str]:
     """Target modules of the adapters; experts, whose matrices share one tensor, have none."""
     every = s.adapter_targets == "all-linear" and s.shape.experts
-    return beside_experts(s.shape) if every else s.adapter_targets
+    return non_expert_modules(s.shape) if every else s.adapter_targets
 
 
-def beside_experts(shape: Shape) -> list[str]:
+def non_expert_modules(shape: Shape) -> list[str]:
     """Every matrix of a mixture-of-experts model except those of routed experts."""
     queries = ("q_a_proj", "q_b_proj") if shape.q_latent else ("q_proj",)
     keys = ("kv_a_proj_with_mqa", "kv_b_proj") if shape.kv_latent else ("k_proj", "v_proj")
@@ -78,7 +78,7 @@ def beside_experts(shape: Shape) -> list[str]:
     return [*queries, *keys, "o_proj", *dense, *shared]
 
 
-def as_long(config: Mapping[str, Any], sequence: int) -> dict[str, Any]:
+def with_max_length(config: Mapping[str, Any], sequence: int) -> dict[str, Any]:
     """A configuration that allows sequences of this length; a trace has no length limit."""
     said = [name for name in LENGTHS if name in config]
     return {**config, **{name: max(config[name], sequence) for name in said}}
@@ -135,7 +135,7 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
     ranks = int(deployment.get("data_parallel") or deployment.get("total_accelerators") or 1)
     sharded = ranks > 1 and int(deployment.get("zero_stage") or 0) == 3
     batch = int(deployment.get("micro_batch_sequences") or 1)
-    asked = workload.get("global_batch_sequences") or _sequences(workload) or batch * ranks
+    asked = workload.get("global_batch_sequences") or _global_batch_sequences(workload) or batch * ranks
     lora = workload.get("lora") or {}
     method = workload.get("method", "full" if workload["phase"] == "training" else "lora")
     said = {name: recipe[name] for name in RECIPE_FIELDS if recipe.get(name) is not None}
@@ -156,7 +156,7 @@ def setup_of(body: Mapping[str, Any], config: Mapping[str, Any]) -> Setup:
         optimizer_offload=bool(deployment.get("optimizer_offload")),
         shards=ranks if sharded else 1,
         adapter_rank=int(lora.get("rank", 16)),
-        adapter_targets="all-linear" if shape.experts and targets == beside_experts(shape) else targets,
+        adapter_targets="all-linear" if shape.experts and targets == non_expert_modules(shape) else targets,
         **said,
     )
 
@@ -167,6 +167,6 @@ RECIPE_FIELDS = (
 )
 
 
-def _sequences(workload: Mapping[str, Any]) -> float:
+def _global_batch_sequences(workload: Mapping[str, Any]) -> float:
     tokens = workload.get("global_batch_tokens")
     return 0.0 if tokens is None else float(tokens) / float(workload["sequence_length"])

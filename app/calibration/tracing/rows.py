@@ -28,17 +28,17 @@ OTHER_CONFIGS: Mapping[str, Mapping[str, Any]] = {
         "tie_word_embeddings": False,
     }
 }
-SAID = tuple(f.name for f in fields(Setup) if f.name != "shape")
-ELSEWHERE = ("elsewhere_peak_gib", "elsewhere_reserved_gib")  # same setup, traced by another tool, PyTorch 2.15
+SETUP_FIELDS = tuple(f.name for f in fields(Setup) if f.name != "shape")
+OTHER_TOOL_COLUMNS = ("elsewhere_peak_gib", "elsewhere_reserved_gib")  # same setup, traced by another tool, PyTorch 2.15
 COLUMNS = (
-    *("model", "layers", *SAID, *ELSEWHERE, "peak_gib", "reserved_gib", "moment", "operator", "params"),
+    *("model", "layers", *SETUP_FIELDS, *OTHER_TOOL_COLUMNS, "peak_gib", "reserved_gib", "moment", "operator", "params"),
     *(f"{part}_gib" for part in PARTS),
     *(f"moment_{moment}_gib" for moment in MOMENTS),
 )
 
 
 @cache
-def configs() -> Mapping[str, Mapping[str, Any]]:
+def model_configs() -> Mapping[str, Mapping[str, Any]]:
     """Model configurations by model ID."""
     entries = (json.loads(line) for line in read_data_file("models.jsonl").splitlines() if line)
     return {**{entry["hf_id"]: entry["config"] for entry in entries}, **OTHER_CONFIGS}
@@ -54,9 +54,9 @@ class Case:
     elsewhere: tuple[str, str] = ("", "")
 
     @property
-    def config(self) -> dict[str, Any]:
+    def model_config(self) -> dict[str, Any]:
         """Configuration of the traced model."""
-        return cut_layers(configs()[self.model], self.layers)
+        return cut_layers(model_configs()[self.model], self.layers)
 
 
 def cut_layers(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def cut_layers(config: Mapping[str, Any], layers: int) -> dict[str, Any]:
 
 def case_of(model: str, layers: int = 0, **said: Any) -> Case:
     """The case of a model ID and fields of its setup."""
-    return Case(model, layers, Setup(shape=shape_of(cut_layers(configs()[model], layers), model), **said))
+    return Case(model, layers, Setup(shape=shape_of(cut_layers(model_configs()[model], layers), model), **said))
 
 
 def row_of(case: Case, traced: Traced) -> dict[str, str]:
@@ -80,7 +80,7 @@ def row_of(case: Case, traced: Traced) -> dict[str, str]:
         "model": case.model,
         "layers": case.layers,
         **said,
-        **dict(zip(ELSEWHERE, case.elsewhere, strict=True)),
+        **dict(zip(OTHER_TOOL_COLUMNS, case.elsewhere, strict=True)),
         "moment": traced.moment,
         "operator": traced.operator,
         "params": traced.params,
@@ -88,10 +88,10 @@ def row_of(case: Case, traced: Traced) -> dict[str, str]:
     return {**{k: str(v) for k, v in text.items()}, **{k: f"{v / GIB_BYTES:.5g}" for k, v in figures.items()}}
 
 
-def read(row: Mapping[str, str]) -> tuple[Case, Traced]:
+def parse_row(row: Mapping[str, str]) -> tuple[Case, Traced]:
     """The case and the trace of a row."""
-    said = {f.name: _read(row[f.name], f.default) for f in fields(Setup) if f.name != "shape"}
-    case = replace(case_of(row["model"], int(row["layers"]), **said), elsewhere=(row[ELSEWHERE[0]], row[ELSEWHERE[1]]))
+    said = {f.name: _parse_value(row[f.name], f.default) for f in fields(Setup) if f.name != "shape"}
+    case = replace(case_of(row["model"], int(row["layers"]), **said), elsewhere=(row[OTHER_TOOL_COLUMNS[0]], row[OTHER_TOOL_COLUMNS[1]]))
     traced = Traced(
         peak_bytes=float(row["peak_gib"]) * GIB_BYTES,
         reserved_bytes=float(row["reserved_gib"]) * GIB_BYTES,
@@ -104,7 +104,7 @@ def read(row: Mapping[str, str]) -> tuple[Case, Traced]:
     return case, traced
 
 
-def _read(text: str, default: object) -> Any:
+def _parse_value(text: str, default: object) -> Any:
     if isinstance(default, bool):
         return text == "True"
     return text if isinstance(default, str) else int(text)
@@ -113,10 +113,10 @@ def _read(text: str, default: object) -> Any:
 def rows_in(path: Path) -> Iterator[tuple[Case, Traced]]:
     """Every row of a grid file."""
     with path.open(encoding="utf-8", newline="") as file:
-        yield from map(read, csv.DictReader(file))
+        yield from map(parse_row, csv.DictReader(file))
 
 
-def write(path: Path, rows: Iterable[tuple[Case, Traced]]) -> None:
+def write_grid(path: Path, rows: Iterable[tuple[Case, Traced]]) -> None:
     """Writes a grid file; each row is flushed when its trace is complete."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")

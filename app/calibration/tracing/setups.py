@@ -89,7 +89,7 @@ class Setup:
     kbit_widening: bool = False
 
     @property
-    def tokens(self) -> int:
+    def micro_batch_tokens(self) -> int:
         return self.sequence * self.batch
 
     @property

@@ -93,10 +93,10 @@ def shape_of(config: Mapping[str, Any], name: str = "") -> Shape:
         head_bias=family == "phi",
         no_norm_weights=family == "olmo",
     )
-    return latent(mixture(shape, config), config)
+    return with_latent_attention(with_experts(shape, config), config)
 
 
-def mixture(shape: Shape, config: Mapping[str, Any]) -> Shape:
+def with_experts(shape: Shape, config: Mapping[str, Any]) -> Shape:
     """The shape with its routed experts, if it has any."""
     experts = int(first_of(config, "num_local_experts", "num_experts", "n_routed_experts", default=0))
     if experts <= 1:
@@ -113,7 +113,7 @@ def mixture(shape: Shape, config: Mapping[str, Any]) -> Shape:
     )
 
 
-def latent(shape: Shape, config: Mapping[str, Any]) -> Shape:
+def with_latent_attention(shape: Shape, config: Mapping[str, Any]) -> Shape:
     """The shape with latent attention (MLA), if it has it."""
     if not config.get("kv_lora_rank"):
         return shape

@@ -43,7 +43,7 @@ def mesh_of(shards: int) -> Iterator[Any]:
         distributed.destroy_process_group()
 
 
-def shard(model: Any, setup: Setup, mesh: Any) -> None:
+def shard_model(model: Any, setup: Setup, mesh: Any) -> None:
     """Shards every layer as a unit, and embedding and head with the root, as frameworks wrap decoders.
 
     The last layer stays gathered because backward begins with it.
@@ -58,7 +58,7 @@ def shard(model: Any, setup: Setup, mesh: Any) -> None:
     fully_shard(model, mesh=mesh, mp_policy=policy)
 
 
-class Done:
+class CompletedCollective:
     """A collective that completes at once."""
 
     def wait(self) -> bool:
@@ -75,30 +75,30 @@ def sharding_on_meta() -> Iterator[None]:
         stack.enter_context(patch.object(_fully_shard, "_get_device_from_mesh", lambda _: meta))
         stack.enter_context(patch.object(FSDPParamGroup, "_validate_no_meta_params", lambda _: None))
         for name in COLLECTIVES:
-            stack.enter_context(patch.object(distributed, name, lambda *_, **__: Done()))
+            stack.enter_context(patch.object(distributed, name, lambda *_, **__: CompletedCollective()))
         yield
 
 
 @contextmanager
-def gathering_counted(counter: Counter) -> Iterator[None]:
+def count_gathering(counter: Counter) -> Iterator[None]:
     """Counts FSDP's all-gather and reduce-scatter buffers as `gathered`, and the gradients of shards as gradients."""
     with ExitStack() as stack:
         for name in (*GATHERING, "post_backward"):
-            stack.enter_context(patch.object(FSDPParamGroup, name, _counted(counter, name)))
+            stack.enter_context(patch.object(FSDPParamGroup, name, _counting_call(counter, name)))
         yield
 
 
-def _counted(counter: Counter, name: str) -> Any:
+def _counting_call(counter: Counter, name: str) -> Any:
     own = getattr(FSDPParamGroup, name)
 
-    def wrapped(group: Any, *args: Any, **kwargs: Any) -> Any:
-        with counter.as_part("gathered"):
+    def call_counted(group: Any, *args: Any, **kwargs: Any) -> Any:
+        with counter.counting_as("gathered"):
             result = own(group, *args, **kwargs)
         if name == "post_backward":
             for each in group.fsdp_params:
                 grad = each.sharded_param.grad
                 if grad is not None:
-                    counter.is_part(grad, "grads")
+                    counter.assign_part(grad, "grads")
         return result
 
-    return wrapped
+    return call_counted

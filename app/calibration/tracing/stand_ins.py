@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from app.calibration.tracing.narrowing import narrow
+from app.calibration.tracing.narrowing import cast_operand
 
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention
 
@@ -53,7 +53,7 @@ class _Dropout(torch.autograd.Function):
         return torch.empty_like(_grad)
 
 
-def dropout(x: Any) -> Any:
+def dropout_stand_in(x: Any) -> Any:
     """Dropout that saves one byte per element."""
     return _Dropout.apply(x)
 
@@ -94,12 +94,12 @@ class _FusedGate(torch.autograd.Function):
         return torch.empty_like(gate), torch.empty_like(up)
 
 
-def gated(gate: Any, up: Any, *, fused: bool) -> Any:
+def gated_product(gate: Any, up: Any, *, fused: bool) -> Any:
     """Product of SwiGLU, in one kernel or two."""
     return _FusedGate.apply(gate, up) if fused else functional.silu(gate) * up
 
 
-def rotated(x: Any, cos: Any, sin: Any) -> Any:
+def rotate_heads(x: Any, cos: Any, sin: Any) -> Any:
     """Rotary embedding of heads as Transformers modules compute it."""
     half = x.shape[-1] // 2
     return (x * cos) + (torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin)
@@ -151,10 +151,10 @@ class _FusedHeadAndLoss(torch.autograd.Function):
         grad_x = torch.empty_like(x)
         grad_weight = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         for part in x.chunk(chunks):
-            logits = narrow(part) @ narrow(weight).t()
-            _ = logits @ narrow(weight)
+            logits = cast_operand(part) @ cast_operand(weight).t()
+            _ = logits @ cast_operand(weight)
             if grad_weight is not None:
-                grad_weight += logits.t() @ narrow(part)
+                grad_weight += logits.t() @ cast_operand(part)
             del logits
         ctx.save_for_backward(grad_x, grad_weight)
         return x.new_empty((), dtype=torch.float32)

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from app.calibration.tracing.counter import Counter, resizes_seen_by
+from app.calibration.tracing.counter import Counter, watch_resizes
 from app.calibration.tracing.losses import loss_of
 from app.calibration.tracing.models import Decoder
-from app.calibration.tracing.narrowing import narrowing
-from app.calibration.tracing.optimizers import optimizer_of, stepping_in_backward
+from app.calibration.tracing.narrowing import manual_autocast
+from app.calibration.tracing.optimizers import optimizer_of, step_in_backward
 from app.calibration.tracing.setups import Setup, Traced
-from app.calibration.tracing.sharding import gathering_counted, mesh_of, shard, sharding_on_meta
+from app.calibration.tracing.sharding import count_gathering, mesh_of, shard_model, sharding_on_meta
 
 
 def trace(setup: Setup, *, fake: bool = False) -> Traced:
@@ -32,9 +32,9 @@ def trace(setup: Setup, *, fake: bool = False) -> Traced:
         for each in (torch.device("meta"), sharding_on_meta()) if on_meta else (FakeTensorMode(),):
             stack.enter_context(each)
         counter = Counter(setup.shape.vocab, on_meta=on_meta)
-        for each in (resizes_seen_by(counter), gathering_counted(counter), counter, without_collection()):
+        for each in (watch_resizes(counter), count_gathering(counter), counter, without_collection()):
             stack.enter_context(each)
-        params = _step(setup, counter, mesh)
+        params = _run_step(setup, counter, mesh)
     return Traced(
         peak_bytes=float(counter.peak),
         reserved_bytes=float(counter.allocator.reserved_bytes),
@@ -58,11 +58,11 @@ def without_collection() -> Iterator[None]:
         gc.enable()
 
 
-def _step(setup: Setup, counter: Counter, mesh: Any) -> int:
+def _run_step(setup: Setup, counter: Counter, mesh: Any) -> int:
     model = Decoder(setup)
     count = int(sum(p.numel() for p in model.parameters()))
     if mesh is not None:
-        shard(model, setup, mesh)
+        shard_model(model, setup, mesh)
     trained = [p for p in model.parameters() if p.requires_grad]
     optimizer = None if setup.optimizer == "none" else optimizer_of(trained, setup)
     if optimizer is not None:
@@ -71,45 +71,45 @@ def _step(setup: Setup, counter: Counter, mesh: Any) -> int:
     _prepare_gradients(setup, trained, counter)
     if not setup.has_gradient_buffers:
         for p in trained:
-            p.register_post_accumulate_grad_hook(lambda p: counter.is_part(p.grad, "grads"))
+            p.register_post_accumulate_grad_hook(lambda p: counter.assign_part(p.grad, "grads"))
     if in_backward and optimizer is not None:
-        stepping_in_backward(trained, optimizer)
+        step_in_backward(trained, optimizer)
 
     tokens = torch.empty(setup.batch, setup.sequence, dtype=torch.int64)
-    model.at_last, model.at_first = _moment(counter, "backward"), _moment(counter, "gradients")
+    model.at_last, model.at_first = _moment_hook(counter, "backward"), _moment_hook(counter, "gradients")
     counter.part, counter.moment = "kept", "loss"
-    counter.start()
-    loss, held = _forward(model, tokens, setup)
+    counter.start_watching()
+    loss, held = _run_forward(model, tokens, setup)
     counter.part = "working"
     loss.backward()
     del loss, held
     counter.part, counter.moment = "update", "update"
     if optimizer is not None and not in_backward:
-        counter.reached()
+        counter.record_peak()
         copies = [p.grad.float() for p in trained] if setup.gradients == "copied" else []
         optimizer.step()
         del copies
     return count
 
 
-def _forward(model: Any, tokens: Any, setup: Setup) -> tuple[Any, Any]:
+def _run_forward(model: Any, tokens: Any, setup: Setup) -> tuple[Any, Any]:
     by_hand = torch.empty(0).is_meta
     model.narrows = setup.computes_under_autocast and by_hand
     autocast = torch.autocast("cpu", torch.bfloat16, enabled=setup.computes_under_autocast and not by_hand)
-    with autocast, narrowing(wanted=model.narrows):
+    with autocast, manual_autocast(wanted=model.narrows):
         return loss_of(model(tokens), model.head, tokens, setup)
 
 
-def _moment(counter: Counter, name: str) -> Any:
-    def reached(_: Any) -> None:
+def _moment_hook(counter: Counter, name: str) -> Any:
+    def set_moment(_: Any) -> None:
         counter.moment = name
 
-    return reached
+    return set_moment
 
 
 def _form_states(optimizer: Any, trained: list[Any], counter: Counter) -> None:
     """Allocates the optimizer's states as a first step does; its gradients are freed."""
-    with counter.as_part("optimizer"):
+    with counter.counting_as("optimizer"):
         for p in trained:
             p.grad = torch.empty_like(p)
         optimizer.step()
@@ -119,17 +119,17 @@ def _form_states(optimizer: Any, trained: list[Any], counter: Counter) -> None:
 
 def _prepare_gradients(setup: Setup, trained: list[Any], counter: Counter) -> None:
     """Allocates gradients that exist before forward: of earlier micro-batches, or buffers that accumulate gradients."""
-    with counter.as_part("grads"):
+    with counter.counting_as("grads"):
         if setup.has_gradient_buffers:
             dtype = torch.float32 if setup.gradients == "32bit" else torch.bfloat16
             buffers = {p: torch.empty_like(p, dtype=dtype) for p in trained}
 
-            def added(p: Any) -> None:
+            def add_to_buffer(p: Any) -> None:
                 buffers[p].add_(p.grad)
                 p.grad = None
 
             for p in trained:
-                p.register_post_accumulate_grad_hook(added)
+                p.register_post_accumulate_grad_hook(add_to_buffer)
         elif setup.accumulates:
             for p in trained:
                 p.grad = torch.empty_like(p)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.calibration.case import NotCompared, gathered
+from app.calibration.case import NotCompared, collect_cases
 from app.calibration.training.cases import TrainingCases
 from app.errors import AppError
 from app.sizing.estimate import judge_deployment
@@ -15,7 +15,7 @@ from app.sizing.question import Question
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class AnsweredRun:
     """One published run and the answer of /estimate; `code` is why it does not fit, empty if it fits."""
 
     id: str
@@ -30,7 +30,7 @@ class Answered:
     capacity_bytes: float | None
 
 
-def answered(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answered]:
+def answer_run(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[AnsweredRun]:
     """The answer for one published run; raises NotCompared if the row states too little or contradicts itself."""
     asked = builder.read_question(row)
     try:
@@ -38,7 +38,7 @@ def answered(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answere
     except AppError as error:
         raise NotCompared(f"declined: {error.code}") from None
     memory, sure = found.memory, found.assurance
-    yield Answered(
+    yield AnsweredRun(
         row["id"],
         row["source_key"],
         row["method"],
@@ -52,11 +52,11 @@ def answered(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answere
     )
 
 
-def every_answer(rows: Iterable[Mapping[str, Any]], builder: TrainingCases) -> tuple[list[Answered], Counter[str]]:
+def answer_all_runs(rows: Iterable[Mapping[str, Any]], builder: TrainingCases) -> tuple[list[AnsweredRun], Counter[str]]:
     """The answers for all complete rows, and the number of other rows by reason."""
-    return gathered(rows, lambda row: answered(row, builder))
+    return collect_cases(rows, lambda row: answer_run(row, builder))
 
 
-def misfits(found: Iterable[Answered]) -> list[Answered]:
+def false_misfits(found: Iterable[AnsweredRun]) -> list[AnsweredRun]:
     """Runs that took place although /estimate reports that they do not fit in memory."""
     return [a for a in found if a.code == "out_of_memory"]

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, figure, gathered
-from app.calibration.training.networks import completed, kernels_of, sample_shape
+from app.calibration.case import NotCompared, Stack, parse_number, collect_cases
+from app.calibration.training.networks import complete_row, kernels_of, sample_shape
 from app.calibration.training.published import (
     Run,
-    achieved_with,
+    coefficient_framework,
     optimizer_of,
     precision_of,
-    run_in,
+    executed_precision,
     shape_of,
     trainer_of,
 )
@@ -53,14 +53,14 @@ from app.sizing.training.work import TrainingWork, training_work
 from app.sizing.workload import Method, TrainingWorkload
 
 ASSUMED = Assumptions()
-MISNAMED = 1.5  # size ratio from which a catalog model of the same name is a different model
-STATES_HELD = 0.95  # tolerance for rounded sizes
+MAX_SIZE_RATIO = 1.5  # size ratio from which a catalog model of the same name is a different model
+SIZE_TOLERANCE = 0.95  # tolerance for rounded sizes
 # Relative time within which layouts count as equally fast; the largest micro-batch wins, so that a refit is stable.
-TIE = 1e-3
+TIE_TOLERANCE = 1e-3
 # A deadline and a token budget that never bind: rows only ask for speed.
-ENDLESS = 1e15
+UNLIMITED = 1e15
 # Notes of rows whose layers are split naively, or whose layout contradicts their own numbers.
-SPLIT_OTHERWISE = (
+UNSUPPORTED_SPLITS = (
     "naive layer split",
     "inconsistent in the source",
     "does not match 8 GPUs",
@@ -87,13 +87,13 @@ class TrainingCase:
     setting: Setting
     work: Columns
     measured: Mapping[str, float]
-    set_aside: str | None = None
+    exclusion_reason: str | None = None
     counted_bytes: float = 0.0  # weights, gradients and optimizer states at a peak
     recipe_known: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RowQuestion:
     """A row as a question to the engine, with measured figures; units are tokens or samples of one accelerator."""
 
     run: Run
@@ -117,7 +117,7 @@ class MemoryTable(Columns):
     driver: Mask  # the source counts memory that the device shows as used
 
 
-def trained(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def complete_training_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A row with a training rate, completed from its source's recipe; raises NotCompared for any other row."""
     if not row.get("accelerator") or not row.get("num_accelerators"):
         raise NotCompared("accelerator or count is not given")
@@ -125,9 +125,9 @@ def trained(row: Mapping[str, Any]) -> Mapping[str, Any]:
         raise NotCompared("not a training rate (reinforcement learning, or training mixed with other work)")
     if "OOM" in (row.get("notes") or "")[:12]:
         raise NotCompared("ran out of memory")
-    if any(words in (row.get("notes") or "") for words in SPLIT_OTHERWISE):
+    if any(words in (row.get("notes") or "") for words in UNSUPPORTED_SPLITS):
         raise NotCompared("split over accelerators in a way that is not modeled or contradicts itself")
-    return completed(row)
+    return complete_row(row)
 
 
 class TrainingCases:
@@ -137,7 +137,7 @@ class TrainingCases:
         self.market = market
         self._named = model_named
         self.model_named = cache(self._model_named)
-        self.machines = cache(self._machines)
+        self.machines = cache(self._find_machines)
 
     def _model_named(self, name: str) -> ModelArchitecture | None:
         try:
@@ -145,7 +145,7 @@ class TrainingCases:
         except AppError:
             return None
 
-    def _machines(self, accelerator: str) -> Candidates:
+    def _find_machines(self, accelerator: str) -> Candidates:
         found = find_candidates(
             self.market,
             Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTIBLE, price_kinds=KINDS),
@@ -156,7 +156,7 @@ class TrainingCases:
         )
         return found if len(found) else unpriced_machine(self.market, Deployment(accelerator), Assumptions())
 
-    def machine(self, run: Run) -> Candidates:
+    def choose_machine(self, run: Run) -> Candidates:
         """The machine of a row: accelerators per machine and network as published, else the best machine on sale."""
         found = self.machines(run.accelerator)
         m = found.node
@@ -189,45 +189,45 @@ class TrainingCases:
     def model_of(self, row: Mapping[str, Any]) -> ModelArchitecture:
         """The model by name, else by the shape in the row."""
         model = self.model_named(row.get("model") or "")
-        size = figure(row.get("model_params_b"))
-        if model is None or (size and not 1 / MISNAMED < model.total_params / (size * 1e9) < MISNAMED):
+        size = parse_number(row.get("model_params_b"))
+        if model is None or (size and not 1 / MAX_SIZE_RATIO < model.total_params / (size * 1e9) < MAX_SIZE_RATIO):
             model = shape_of(row, self.model_named) or model
         if model is None:
             raise NotCompared("model is not in the catalog under that name, and the row gives no shape")
         return model
 
-    def read_question(self, row: Mapping[str, Any]) -> Asked:
+    def read_question(self, row: Mapping[str, Any]) -> RowQuestion:
         """A row as /estimate takes it; raises NotCompared if the row states too little."""
-        row = trained(row)
+        row = complete_training_row(row)
         model = self.model_of(row).with_sample_shape(sample_shape(row))
         run = Run.from_row(row)
         phase, method = METHODS[row["method"]]
         precision = precision_of(row)
         if precision is None:
             raise NotCompared("precision is not given")
-        precision = run_in(precision, self.market.accelerators[self.market.accelerator_index[row["accelerator"]]])
+        precision = executed_precision(precision, self.market.accelerators[self.market.accelerator_index[row["accelerator"]]])
         samples = model.kind is ModelKind.SAMPLES
-        length = 1.0 if samples else figure(row.get("seq_len"))
+        length = 1.0 if samples else parse_number(row.get("seq_len"))
         if not length:
             raise NotCompared("sequence length is not given")
         known = recipe_of(row)
-        deployment, batch = run.layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
+        deployment, batch = run.read_layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
         deployment = replace(deployment, recipe=RecipeSettings(kernels=kernels_of(row))) if samples else deployment
         workload = TrainingWorkload(
             model,
             phase,
             method,
-            ENDLESS,
+            UNLIMITED,
             length,
             batch,
             precision,
             optimizer_of(row) or "adamw",
-            ENDLESS,
+            UNLIMITED,
             0.0,
             None,
             None,
             False,
-            int(figure(row.get("lora_rank")) or known.lora_rank),
+            int(parse_number(row.get("lora_rank")) or known.lora_rank),
             known.lora_targets,
             published_stage_unevenness=np.inf,  # the fitted shares include it
         )
@@ -236,7 +236,7 @@ class TrainingCases:
             if optimizer_of(row) is not None and not samples and run.layout_is_known(model)
             else None
         )
-        return Asked(
+        return RowQuestion(
             run,
             workload,
             deployment,
@@ -245,20 +245,20 @@ class TrainingCases:
             known,
         )
 
-    def cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
+    def build_cases(self, row: Mapping[str, Any]) -> list[TrainingCase]:
         """The cases of one row; raises NotCompared if it states too little or cannot run."""
         asked = self.read_question(row)
         workload, run, counts = asked.workload, asked.run, counts_of(asked.workload)
-        plans, degree = self.plan(workload, asked.deployment, run)
+        plans, degree = self.choose_layout(workload, asked.deployment, run)
         accelerator = self.market.accelerators[int(plans.accelerator[0])]
         framework = self.market.engines[int(plans.framework[0])]
         setting = training_setting(workload, accelerator, framework, run.accelerators)
         if not workload.in_samples:
-            setting = replace(setting, engine=achieved_with(row, setting.engine))
+            setting = replace(setting, engine=coefficient_framework(row, setting.engine))
         generation = engine_named(setting.engine).generation_at(None, row.get("source_date") or "")
         stack = Stack(setting.engine, generation, setting.family, setting.format_class)
 
-        def case(
+        def make_case(
             group: str,
             work: Columns,
             metric: str,
@@ -284,18 +284,18 @@ class TrainingCases:
 
         found = []
         if asked.units_per_s is not None:
-            self.possible(asked, counts, plans)
+            self.check_rate(asked, counts, plans)
             units = column([workload.global_batch * workload.units_per_sequence / run.accelerators])
             group, metric = (
                 ("samples", "training_samples_per_s") if workload.in_samples else ("tokens", "training_tokens_per_s")
             )
             found.append(
-                case(group, SpeedTable(training_work(counts, plans, degree), units), metric, asked.units_per_s)
+                make_case(group, SpeedTable(training_work(counts, plans, degree), units), metric, asked.units_per_s)
             )
         if asked.peak_memory_bytes is not None:
             table, counted_bytes = memory_table(asked, counts, plans, degree)
             found.append(
-                case(
+                make_case(
                     "memory",
                     table,
                     "peak_memory_bytes",
@@ -308,21 +308,21 @@ class TrainingCases:
             raise NotCompared("no speed and no peak memory is given")
         return found
 
-    def possible(self, asked: Asked, counts: Counts, plans: TrainingPlans) -> None:
+    def check_rate(self, asked: RowQuestion, counts: Counts, plans: TrainingPlans) -> None:
         """Raises NotCompared if the measured rate exceeds the accelerator's peak FLOP/s."""
         if (asked.units_per_s or 0.0) * counts.flops_per_unit > float(plans.machine.peak_flops_per_s[0]):
             raise NotCompared("figures faster than the device's rates allow")
 
-    def plan(self, workload: TrainingWorkload, deployment: Deployment, run: Run) -> tuple[TrainingPlans, Column]:
+    def choose_layout(self, workload: TrainingWorkload, deployment: Deployment, run: Run) -> tuple[TrainingPlans, Column]:
         """(layout, data-parallel degree) of the row; open parts are those of the fastest layout that fits."""
-        machine = self.machine(run)
+        machine = self.choose_machine(run)
         rejections = Rejections(self.market.accelerators)
         counts = counts_of(workload)
         plans = training_layouts(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
         if deployment.zero_stage is None:
-            plans = plans.take(~self.partly_sharded(plans))
+            plans = plans.take(~self.shards_some_states(plans))
         if deployment.activation_checkpointing is None:
-            plans = plans.take(~self.whole_layers_again(plans))
+            plans = plans.take(~self.recomputes_all_layers(plans))
         if not len(plans):
             raise NotCompared(f"declined: {rejections.closest_first()[0].code if rejections.closest_first() else 'layout'}")
         degree, even = degree_for_accelerators(counts, plans, np.full(len(plans), run.accelerators))
@@ -336,11 +336,11 @@ class TrainingCases:
         memory, wall = judged.memory, judged.step.step_s
         over = np.where(memory.fits, 0.0, memory.total_bytes / memory.usable_bytes)
         first = np.lexsort((wall, over))[0]
-        as_good = (over <= over[first]) & (wall <= (1 + TIE) * wall[first])
+        as_good = (over <= over[first]) & (wall <= (1 + TIE_TOLERANCE) * wall[first])
         row = np.lexsort((wall, -plans.micro_batch_sequences, ~as_good))[:1]
         return plans.take(row), degree[row]
 
-    def whole_layers_again(self, plans: TrainingPlans) -> Mask:
+    def recomputes_all_layers(self, plans: TrainingPlans) -> Mask:
         """Mask of plans with full recomputation in frameworks that split models.
 
         Tuned runs that do not mention recomputation found another way to fit.
@@ -349,17 +349,17 @@ class TrainingCases:
         found: Mask = np.array(splits, dtype=bool) & (plans.activation_checkpointing == FULL)
         return found
 
-    def partly_sharded(self, plans: TrainingPlans) -> Mask:
+    def shards_some_states(self, plans: TrainingPlans) -> Mask:
         """Mask of plans that shard some states but not all; a run that does not mention sharding shards none or all."""
         splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
         found: Mask = ~np.array(splits, dtype=bool) & np.isin(plans.zero_stage, (1, 2))
         return found
 
 
-def memory_table(asked: Asked, counts: Counts, plans: TrainingPlans, degree: Column) -> tuple[MemoryTable, float]:
+def memory_table(asked: RowQuestion, counts: Counts, plans: TrainingPlans, degree: Column) -> tuple[MemoryTable, float]:
     """(memory of a row's run, memory counted to the byte), with the kind of peak that its source publishes."""
     held, memory = estimate_training_memory(counts, plans, degree, ASSUMED)
-    if (asked.peak_memory_bytes or 0.0) < STATES_HELD * float((held.weights_bytes + held.optimizer_bytes)[0]):
+    if (asked.peak_memory_bytes or 0.0) < SIZE_TOLERANCE * float((held.weights_bytes + held.optimizer_bytes)[0]):
         raise NotCompared("the peak is below the memory of weights and optimizer states")
     source = asked.source_recipe
     counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
@@ -371,4 +371,4 @@ def read_training_cases(
     rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[TrainingCase], Counter[str]]:
     """Cases of all rows, and the number of other rows by reason."""
-    return gathered(rows, TrainingCases(market, model_named).cases)
+    return collect_cases(rows, TrainingCases(market, model_named).build_cases)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from app.calibration.case import NotCompared, figure
+from app.calibration.case import NotCompared, parse_number
 from app.sizing.model.sample import SampleShape
 
 # Published names that differ from those of the model registry.
@@ -82,7 +82,7 @@ _OTHER_WORK: Mapping[str, str] = MappingProxyType(
 )
 
 
-def completed(row: Mapping[str, Any]) -> Mapping[str, Any]:
+def complete_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """A row completed from its source's recipe; raises NotCompared if its time includes other work.
 
     Check: a ResNet-50 of DeepLearningExamples on an A100 in mixed precision.
@@ -97,16 +97,16 @@ def completed(row: Mapping[str, Any]) -> Mapping[str, Any]:
     found = {**row, "model": NAMES.get(row["model"], row["model"])}
     if row["source_key"].startswith("mlperf") and row["model"] in _OF_CONTAINERS:
         found["framework"] = "PyTorch"
-    batch = _batch(row)
+    batch = _documented_batch(row)
     if batch is not None and not row.get("micro_batch") and not row.get("global_batch"):
         found["micro_batch"] = str(batch)
-    rate = figure(row.get("samples_s_total"))
+    rate = parse_number(row.get("samples_s_total"))
     if row["model"] in _UNITS and row["source_key"] == "nvidia_dle" and rate is not None:
         found["samples_s_total"] = str(rate / _UNITS[row["model"]])
     return found
 
 
-def _batch(row: Mapping[str, Any]) -> int | None:
+def _documented_batch(row: Mapping[str, Any]) -> int | None:
     sizes = _BATCHES.get((row["model"], row.get("framework") or ""))
     if sizes is None or row["source_key"] != "nvidia_dle":
         return None

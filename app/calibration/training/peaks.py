@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.training.answered import Answered, misfits
+from app.calibration.training.answered import AnsweredRun, false_misfits
 from app.calibration.training.sources import recipe_of
 from app.sizing.evidence import Compared
 
@@ -42,7 +42,7 @@ class Peaks:
     width: float
 
 
-def recomputed(row: Row) -> str:
+def recomputation_of(row: Row) -> str:
     """Recomputation of a run, from its row or its source."""
     said = recipe_of(row).said
     return row["activation_checkpointing"] or (said and said.recomputation_layout) or "not said"
@@ -53,7 +53,7 @@ PARTS: Mapping[str, Callable[[Row], str]] = MappingProxyType(
         "all": lambda _row: "all",
         "recipe": lambda row: recipe_of(row).open or "published",
         "method": lambda row: str(row["method"]),
-        "recomputation": recomputed,
+        "recomputation": recomputation_of,
         "figure": lambda row: recipe_of(row).figure.value,
         "source": lambda row: str(row["source_key"]),
     }
@@ -80,7 +80,7 @@ def peaks_of(part: str, value: str, rows: Sequence[Compared]) -> Peaks:
     return Peaks(part, value, len(rows), sources, **{name: round(float(v), 4) for name, v in figures.items()})
 
 
-def every_peak(compared: Iterable[Compared], published: Iterable[Row]) -> list[Peaks]:
+def summarize_peaks(compared: Iterable[Compared], published: Iterable[Row]) -> list[Peaks]:
     """Errors of all peaks and of every part of the published runs, largest parts first."""
     said = {row["id"]: row for row in published}
     found = [r for r in compared if r.kind == PEAK]
@@ -93,9 +93,9 @@ def every_peak(compared: Iterable[Compared], published: Iterable[Row]) -> list[P
     return peaks
 
 
-def every_run(answers: Sequence[Answered]) -> dict[str, Any]:
+def summarize_runs(answers: Sequence[AnsweredRun]) -> dict[str, Any]:
     """Number of published runs asked of /estimate with their own layouts, and of those reported as not fitting."""
-    lost = misfits(answers)
+    lost = false_misfits(answers)
     asked, by_source = Counter(a.source for a in answers), Counter(a.source for a in lost)
     return {
         "asked": len(answers),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from app.calibration.case import NotCompared, figure
+from app.calibration.case import NotCompared, parse_number
 from app.calibration.training.recipes import SourceRecipe
 from app.calibration.training.sources import recipe_of
 from app.sizing.hardware.engines import ENGINES, engine_named
@@ -74,7 +74,7 @@ def precision_of(row: Mapping[str, Any]) -> str | None:
     return found
 
 
-def run_in(precision: str, accelerator: Accelerator) -> str:
+def executed_precision(precision: str, accelerator: Accelerator) -> str:
     """The precision that a run used: trainers use FP16 instead of BF16 on chips without BF16."""
     lacks = precision == "bf16" and "bf16" not in generation_of(accelerator).multiplies
     return "fp16" if lacks else precision
@@ -113,7 +113,7 @@ def trainer_of(
         and row.get("hidden")
     ):
         name = "megatron"
-    if name == "deepspeed" and any((figure(row.get(degree)) or 1) > 1 for degree in ("tp", "pp", "cp")):
+    if name == "deepspeed" and any((parse_number(row.get(degree)) or 1) > 1 for degree in ("tp", "pp", "cp")):
         name = "megatron"  # DeepSpeed splits no layers; Megatron does
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
@@ -122,7 +122,7 @@ def trainer_of(
     return name if verdict(accelerator, name, *asked, market.documents).is_supported else None
 
 
-def achieved_with(row: Mapping[str, Any], framework: str) -> str:
+def coefficient_framework(row: Mapping[str, Any], framework: str) -> str:
     """The framework whose coefficients a row informs: that of its layout, unless the run used another framework."""
     # MLPerf rows name every framework of the submission.
     said = "" if row["source_key"].startswith("mlperf") else row["framework"].lower()
@@ -146,14 +146,14 @@ def shape_of(
     whole = model_named(proxy[1]) if proxy else None
     if proxy and whole is not None:
         return with_layers(whole, int(proxy[2]))
-    number = {k: int(figure(row.get(k)) or 0) for k in ("hidden", "layers", "heads", "kv_heads", "ffn", "vocab")}
+    number = {k: int(parse_number(row.get(k)) or 0) for k in ("hidden", "layers", "heads", "kv_heads", "ffn", "vocab")}
     assumed = False
     if not number["hidden"] or not number["layers"] or not number["heads"]:
-        size = figure(row.get("model_params_b"))
+        size = parse_number(row.get("model_params_b"))
         if size and name.startswith("GPT"):
             assumed, number = (
                 True,
-                gpt_shape(size * 1e9, int(figure(row.get("tp")) or 1), int(figure(row.get("pp")) or 1)),
+                gpt_shape(size * 1e9, int(parse_number(row.get("tp")) or 1), int(parse_number(row.get("pp")) or 1)),
             )
         else:
             return assumed_architecture(size * 1e9) if size and name.startswith("Llama") else None
@@ -231,7 +231,7 @@ _OTHER_FRAMEWORKS = ("tensorflow", "paddlepaddle", "mxnet")
 _NETWORK = re.compile(r"(\d+)\s*x\s*(?:[\w-]+ )*?(\d+)\s*Gb", re.IGNORECASE)
 
 
-def _binned(row: Mapping[str, Any]) -> bool:
+def _is_binned(row: Mapping[str, Any]) -> bool:
     """Whether a row's samples are shorter than its sequence length."""
     return row["framework"] in _BINNING and all(row[column] == value for column, value in _BINNED.items())
 
@@ -251,21 +251,21 @@ class Run:
         cards = [
             float(count) * float(gbit) / 8 * 1e9 for count, gbit in _NETWORK.findall(row.get("interconnect") or "")
         ]
-        across = float(row["num_accelerators"]) > (figure(row.get("accelerators_per_node")) or 0.0)
+        across = float(row["num_accelerators"]) > (parse_number(row.get("accelerators_per_node")) or 0.0)
         # MLPerf's field lists every network card of a machine, including those for storage and management.
         return cls(
             row,
             row["accelerator"],
             float(row["num_accelerators"]),
-            figure(row.get("accelerators_per_node")),
+            parse_number(row.get("accelerators_per_node")),
             max(cards) if cards and across and not row["source_key"].startswith("mlperf") else None,
         )
 
     def parse_column(self, name: str) -> int | None:
-        value = figure(self.row.get(name))
+        value = parse_number(self.row.get(name))
         return None if value is None else int(value)
 
-    def layout(self, trainer: str | None, model: ModelArchitecture) -> tuple[Deployment, int]:
+    def read_layout(self, trainer: str | None, model: ModelArchitecture) -> tuple[Deployment, int]:
         """(deployment as /estimate takes it, global batch); raises NotCompared if the batch is not known."""
         row, notes = self.row, self.row.get("notes") or ""
         tp, pp, cp, ep = self.parse_column("tp"), self.parse_column("pp"), self.parse_column("cp"), self.parse_column("ep")
@@ -291,7 +291,7 @@ class Run:
         zero = self.parse_column("zero_stage")
         if traits.splits and not traits.shards and zero is None:
             zero = 1
-        states, parameters, activations = self.moved(known)
+        states, parameters, activations = self.offload_flags(known)
         return Deployment(
             accelerator=self.accelerator,
             total_accelerators=int(self.accelerators),
@@ -301,7 +301,7 @@ class Run:
             expert_parallel=ep if model.is_moe else None,
             micro_batch_sequences=micro,
             zero_stage=None if trainer is None or traits.single_accelerator else zero,
-            activation_checkpointing=self.recomputed(known),
+            activation_checkpointing=self.checkpointing_mode(known),
             optimizer_offload=states,
             parameter_offload=parameters,
             activation_offload=activations,
@@ -312,7 +312,7 @@ class Run:
             recipe=known.said,
         ), batch
 
-    def moved(self, known: SourceRecipe) -> tuple[bool | None, bool | None, bool | None]:
+    def offload_flags(self, known: SourceRecipe) -> tuple[bool | None, bool | None, bool | None]:
         """Whether optimizer states, parameters and activations are in host memory; None if not known.
 
         Raises NotCompared if only some of them are.
@@ -327,7 +327,7 @@ class Run:
         activations = None if known.may_offload else "activations to" in said
         return ("optimizer" in said and trained) or (parameters and trained), parameters, activations
 
-    def recomputed(self, known: SourceRecipe) -> str | None:
+    def checkpointing_mode(self, known: SourceRecipe) -> str | None:
         """Activation checkpointing of the row, else of its source; None if open."""
         if "remat custom" in (self.row.get("notes") or ""):
             return "full"
@@ -339,12 +339,12 @@ class Run:
     ) -> float | None:
         """Tokens (or samples) per second of one accelerator, from any rate in the row; None if the row has none."""
         row = self.row
-        if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE or _binned(row):
+        if _UNTUNED in (row.get("notes") or "") or row["source_key"] in _SHORTER_IN_PRACTICE or _is_binned(row):
             return None
         tokens, samples, step = (
-            figure(row.get("tokens_s_per_accelerator")),
-            figure(row.get("samples_s_total")),
-            figure(row.get("step_time_s")),
+            parse_number(row.get("tokens_s_per_accelerator")),
+            parse_number(row.get("samples_s_total")),
+            parse_number(row.get("step_time_s")),
         )
         if workload.in_samples:
             return samples / self.accelerators if samples else None
@@ -354,15 +354,15 @@ class Run:
             return samples * workload.units_per_sequence / self.accelerators
         if step and self.parse_column("global_batch"):
             return workload.global_batch * workload.units_per_sequence / step / self.accelerators
-        share, rate = figure(row.get("mfu")), figure(row.get("tflops_per_accelerator"))
+        share, rate = parse_number(row.get("mfu")), parse_number(row.get("tflops_per_accelerator"))
         if share is None and rate is None:
             return None
-        peak = self._peak(market, precision)
+        peak = self._peak_flops_per_s(market, precision)
         useful = share * peak if share is not None else (rate or 0.0) * 1e12
         wide = model.num_heads * model.head_dim
         return useful / (6 * model.matmul_params + 12 * model.num_layers * wide * workload.units_per_sequence)
 
-    def _peak(self, market: Catalog, precision: str) -> float:
+    def _peak_flops_per_s(self, market: Catalog, precision: str) -> float:
         rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
         names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[
             PRECISIONS[precision].format_class
@@ -374,7 +374,7 @@ class Run:
 
     def peak_memory_bytes(self) -> float | None:
         notes = self.row.get("notes") or ""
-        peak = figure(self.row.get("peak_mem_gib_per_accelerator"))
+        peak = parse_number(self.row.get("peak_mem_gib_per_accelerator"))
         return None if peak is None or any(words in notes for words in _NOT_A_PEAK) else peak * GIB
 
     def layout_is_known(self, model: ModelArchitecture) -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from app.errors import Unanswerable
-from app.export.handoff.cluster import answering
-from app.export.handoff.files import YAML, File, Handoff, commented, yaml_text
-from app.export.handoff.follow import following_notes, following_of
+from app.export.handoff.cluster import port_and_probes
+from app.export.handoff.files import YAML, File, Handoff, add_header, yaml_text
+from app.export.handoff.follow import scaling_notes, replica_range
 from app.export.handoff.load import benchmark_file
-from app.export.handoff.option import Group, Option
-from app.export.handoff.serving import NotServable, Started, notes_of, router_files, started
+from app.export.handoff.option import ReplicaGroup, Option
+from app.export.handoff.serving import NotServable, ReplicaLaunch, serving_notes, router_files, plan_launches
 from app.sizing.product_names import product_name
 
 Document = dict[str, Any]
@@ -59,7 +59,7 @@ class UnnamedAccelerator(Unanswerable):
     code = "accelerator-not-named"
 
 
-def named(group: Group, tool: str) -> str:
+def accelerator_name(group: ReplicaGroup, tool: str) -> str:
     """Name of an accelerator in SkyPilot or dstack. Raises UnnamedAccelerator."""
     for start, sky, dstack in NAMES:
         if group.sku.startswith(start):
@@ -67,26 +67,26 @@ def named(group: Group, tool: str) -> str:
     raise UnnamedAccelerator(f"No {tool} name is known for {group.accelerator}.")
 
 
-def skypilot(option: Option, version: str | None, target: str) -> Handoff:
+def skypilot_files(option: Option, version: str | None, target: str) -> Handoff:
     """One SkyPilot service per group of replicas."""
-    groups = started(option, version)
+    groups = plan_launches(option, version)
     files = [
-        File(f"{part.name}.sky.yaml", YAML, commented(option.header, yaml_text(sky_service(part)))) for part in groups
+        File(f"{part.name}.sky.yaml", YAML, add_header(option.header_lines, yaml_text(sky_service(part)))) for part in groups
     ]
-    notes = (*notes_of(groups), *following_notes(option))
+    notes = (*serving_notes(groups), *scaling_notes(option))
     return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
 
 
-def sky_service(part: Started) -> Document:
+def sky_service(part: ReplicaLaunch) -> Document:
     """SkyPilot task with its service section."""
     group = part.group
-    if part.spans and not part.launch.spans:
+    if part.spans_machines and not part.launch.starts_per_machine:
         engine = product_name(part.launch.engine)
         raise NotServable(f"{engine} can start a replica on several machines only with Slurm.")
-    probe = answering(part)["startupProbe"]
+    probe = port_and_probes(part)["startupProbe"]
     resources: Document = {
-        **({"infra": _infra(group)} if group.provider in SKY_CLOUDS else {}),
-        "accelerators": {named(group, "SkyPilot"): group.per_machine},
+        **({"infra": _infra_path(group)} if group.provider in SKY_CLOUDS else {}),
+        "accelerators": {accelerator_name(group, "SkyPilot"): group.per_machine},
         "image_id": f"docker:{part.image}",
         "ports": part.port,
         **({"use_spot": True} if group.pricing_model == "spot" else {}),
@@ -101,57 +101,57 @@ def sky_service(part: Started) -> Document:
             "replica_policy": _sky_replicas(part),
         },
         "resources": resources,
-        **({"num_nodes": group.machines} if part.spans else {}),
+        **({"num_nodes": group.machines} if part.spans_machines else {}),
         "secrets": {"HF_TOKEN": ""},
-        "run": "\n".join(part.inside(*RANK_OF_SKY)) + "\n",
+        "run": "\n".join(part.container_lines(*RANK_OF_SKY)) + "\n",
     }
 
 
-def _sky_replicas(part: Started) -> Document:
+def _sky_replicas(part: ReplicaLaunch) -> Document:
     """Replica policy of SkyPilot: all replicas that the peak needs, or a range that follows the load."""
-    scaling = following_of(part.option)
+    scaling = replica_range(part.option)
     if scaling is None:
         return {"min_replicas": part.group.replicas, "max_replicas": part.group.replicas}
     return {
-        "min_replicas": scaling.least,
-        "max_replicas": scaling.most,
-        "target_qps_per_replica": scaling.shared_per_s,
-        "downscale_delay_seconds": scaling.wait_s,
+        "min_replicas": scaling.min_replicas,
+        "max_replicas": scaling.max_replicas,
+        "target_qps_per_replica": scaling.rate_with_spares,
+        "downscale_delay_seconds": scaling.scale_down_delay_s,
     }
 
 
-def _dstack_replicas(part: Started) -> Document:
+def _dstack_replicas(part: ReplicaLaunch) -> Document:
     """Replica settings of dstack: all replicas that the peak needs, or a range that follows the load."""
-    scaling = following_of(part.option)
+    scaling = replica_range(part.option)
     if scaling is None:
         return {"replicas": part.group.replicas}
     return {
-        "replicas": f"{scaling.least}..{scaling.most}",
-        "scaling": {"metric": "rps", "target": scaling.shared_per_s, "scale_down_delay": scaling.wait_s},
+        "replicas": f"{scaling.min_replicas}..{scaling.max_replicas}",
+        "scaling": {"metric": "rps", "target": scaling.rate_with_spares, "scale_down_delay": scaling.scale_down_delay_s},
     }
 
 
-def _infra(group: Group) -> str:
+def _infra_path(group: ReplicaGroup) -> str:
     """Cloud and region as one path."""
     unnamed = group.region is None or group.region in UNNAMED_REGIONS
     return str(group.provider) if unnamed else f"{group.provider}/{group.region}"
 
 
-def dstack(option: Option, version: str | None, target: str) -> Handoff:
+def dstack_files(option: Option, version: str | None, target: str) -> Handoff:
     """One dstack service per group of replicas."""
-    groups = started(option, version)
+    groups = plan_launches(option, version)
     files = [
-        File(f"{part.name}.dstack.yml", YAML, commented(option.header, yaml_text(dstack_service(part))))
+        File(f"{part.name}.dstack.yml", YAML, add_header(option.header_lines, yaml_text(dstack_service(part))))
         for part in groups
     ]
-    notes = (*notes_of(groups), *following_notes(option))
+    notes = (*serving_notes(groups), *scaling_notes(option))
     return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
 
 
-def dstack_service(part: Started) -> Document:
+def dstack_service(part: ReplicaLaunch) -> Document:
     """dstack service whose replicas run on one machine each."""
     group = part.group
-    if part.spans:
+    if part.spans_machines:
         raise NotServable("A dstack service cannot start replicas that span several machines.")
     where = [group.region] if group.region is not None and group.region not in UNNAMED_REGIONS else []
     return {
@@ -159,27 +159,27 @@ def dstack_service(part: Started) -> Document:
         "name": part.name,
         "image": part.image,
         "env": ["HF_TOKEN"],
-        "commands": list(part.inside()),
+        "commands": list(part.container_lines()),
         "port": part.port,
         "model": group.model,
         **_dstack_replicas(part),
-        "resources": {"gpu": {"name": named(group, "dstack"), "count": group.per_machine}},
+        "resources": {"gpu": {"name": accelerator_name(group, "dstack"), "count": group.per_machine}},
         "spot_policy": "spot" if group.pricing_model == "spot" else "on-demand",
         **({"backends": [group.provider]} if group.provider in DSTACK_BACKENDS else {}),
         **({"regions": where} if where and group.provider in DSTACK_BACKENDS else {}),
     }
 
 
-def compose(option: Option, version: str | None, target: str) -> Handoff:
+def compose_files(option: Option, version: str | None, target: str) -> Handoff:
     """Compose files with the replicas of one machine; the same file runs on every machine of the option."""
-    groups = started(option, version)
-    if any(part.spans for part in groups):
+    groups = plan_launches(option, version)
+    if any(part.spans_machines for part in groups):
         raise NotServable("Docker Compose runs on one machine, but a replica of this layout spans several machines.")
     files = [
-        File(f"{part.name}.compose.yaml", YAML, commented(option.header, yaml_text(composed(part)))) for part in groups
+        File(f"{part.name}.compose.yaml", YAML, add_header(option.header_lines, yaml_text(compose_project(part)))) for part in groups
     ]
     notes = (
-        *notes_of(groups),
+        *serving_notes(groups),
         *(
             f"Run {part.group.replicas} replicas on machines with {part.group.machine_accelerators} accelerators each."
             for part in groups
@@ -188,16 +188,16 @@ def compose(option: Option, version: str | None, target: str) -> Handoff:
     return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
 
 
-def composed(part: Started) -> Document:
+def compose_project(part: ReplicaLaunch) -> Document:
     """Compose project with one service per replica on the machine, each with its own accelerators and port."""
     group = part.group
     if group.vendor != "NVIDIA":
         raise NotServable("Docker Compose can assign individual accelerators only for NVIDIA.")
     here = max(1, min(group.replicas, group.machine_accelerators // group.per_machine))
-    return {"name": part.name, "services": {f"replica-{place}": _replica(part, place) for place in range(here)}}
+    return {"name": part.name, "services": {f"replica-{place}": _compose_service(part, place) for place in range(here)}}
 
 
-def _replica(part: Started, place: int) -> Document:
+def _compose_service(part: ReplicaLaunch, place: int) -> Document:
     each = part.group.per_machine
     devices = [str(device) for device in range(place * each, (place + 1) * each)]
     local = part.group.model.startswith("./")
@@ -205,7 +205,7 @@ def _replica(part: Started, place: int) -> Document:
         "image": part.image,
         "entrypoint": ["/bin/bash", "-c"],
         # Compose substitutes variables after a single $.
-        "command": ["\n".join(("set -euo pipefail", *part.inside())).replace("$", "$$") + "\n"],
+        "command": ["\n".join(("set -euo pipefail", *part.container_lines())).replace("$", "$$") + "\n"],
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
         "ports": [f"{part.port + place}:{part.port}"],
         "ipc": "host",

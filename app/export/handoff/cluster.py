@@ -9,11 +9,11 @@ import math
 import re
 from typing import Any
 
-from app.export.handoff.autoscale import autoscaler_files, autoscaler_notes, kserve_replicas, labels, metadata
-from app.export.handoff.files import YAML, File, Handoff, commented, yaml_text
+from app.export.handoff.autoscale import autoscaler_files, autoscaler_notes, kserve_replicas, pod_labels, build_metadata
+from app.export.handoff.files import YAML, File, Handoff, add_header, yaml_text
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import Option
-from app.export.handoff.serving import NotServable, Started, notes_of, router_files, started
+from app.export.handoff.serving import NotServable, ReplicaLaunch, serving_notes, router_files, plan_launches
 from app.sizing.product_names import product_name
 
 Manifest = dict[str, Any]
@@ -21,46 +21,46 @@ Manifest = dict[str, Any]
 RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Intel": "gpu.intel.com/xe"}
 LABEL_VALUE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", re.ASCII)
 PROBE_PERIOD_S = 10
-PATIENCE = 3.0  # a replica fails if it is not ready after this many times its predicted start time
+START_TIME_FACTOR = 3.0  # a replica fails if it is not ready after this many times its predicted start time
 LEADER = ('export NODE_RANK="$LWS_WORKER_INDEX" MASTER_ADDR="$LWS_LEADER_ADDRESS"',)
 WEIGHTS = "/models"
 
 
-def kubernetes(option: Option, version: str | None, target: str) -> Handoff:
+def kubernetes_files(option: Option, version: str | None, target: str) -> Handoff:
     """One manifest file per group of replicas."""
-    groups = started(option, version)
+    groups = plan_launches(option, version)
     files = []
     for part in groups:
-        _startable(part)
-        replicas = leader_worker_set(part) if part.spans else deployment(part)
-        files.append(File(f"{part.name}.yaml", YAML, commented(option.header, yaml_text(replicas, service(part)))))
+        _check_startable(part)
+        replicas = leader_worker_set(part) if part.spans_machines else deployment_manifest(part)
+        files.append(File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(replicas, service_manifest(part)))))
         files += autoscaler_files(part, replicas)
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), _notes(groups))
+    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), _cluster_notes(groups))
 
 
-def kserve(option: Option, version: str | None, target: str) -> Handoff:
+def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
     """An InferenceService; each of its replicas runs on one machine."""
-    groups = started(option, version)
-    if len(groups) > 1 or groups[0].spans:
+    groups = plan_launches(option, version)
+    if len(groups) > 1 or groups[0].spans_machines:
         raise NotServable("An InferenceService supports only replicas on one machine that run both prefill and decode.")
     part = groups[0]
-    _startable(part)
+    _check_startable(part)
     manifest = {
         "apiVersion": "serving.kserve.io/v1beta1",
         "kind": "InferenceService",
-        "metadata": metadata(part),
+        "metadata": build_metadata(part),
         "spec": {
             "predictor": {
                 **kserve_replicas(part),
-                **pod(part, "kserve-container"),
+                **pod_spec(part, "kserve-container"),
             }
         },
     }
-    files = (File(f"{part.name}.yaml", YAML, commented(option.header, yaml_text(manifest))), benchmark_file(option))
-    return Handoff(target, option.rank, files, _notes(groups))
+    files = (File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(manifest))), benchmark_file(option))
+    return Handoff(target, option.rank, files, _cluster_notes(groups))
 
 
-def deployment(part: Started) -> Manifest:
+def deployment_manifest(part: ReplicaLaunch) -> Manifest:
     """Deployment of replicas on one machine.
 
     An update stops a replica before it starts the next, because there are no spare accelerators.
@@ -68,25 +68,25 @@ def deployment(part: Started) -> Manifest:
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": metadata(part),
+        "metadata": build_metadata(part),
         "spec": {
             "replicas": part.group.replicas,
-            "selector": {"matchLabels": labels(part)},
+            "selector": {"matchLabels": pod_labels(part)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": {"metadata": {"labels": labels(part)}, "spec": pod(part, part.launch.engine.replace(".", "-"))},
+            "template": {"metadata": {"labels": pod_labels(part)}, "spec": pod_spec(part, part.launch.engine.replace(".", "-"))},
         },
     }
 
 
-def leader_worker_set(part: Started) -> Manifest:
+def leader_worker_set(part: ReplicaLaunch) -> Manifest:
     """LeaderWorkerSet of replicas on several machines; the leader answers the requests."""
     name = part.launch.engine.replace(".", "-")
-    leads = {"metadata": {"labels": {**labels(part), "role": "leader"}}, "spec": pod(part, name)}
-    follows = {"metadata": {"labels": {**labels(part), "role": "worker"}}, "spec": pod(part, name, answers=False)}
+    leads = {"metadata": {"labels": {**pod_labels(part), "role": "leader"}}, "spec": pod_spec(part, name)}
+    follows = {"metadata": {"labels": {**pod_labels(part), "role": "worker"}}, "spec": pod_spec(part, name, answers=False)}
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
-        "metadata": metadata(part),
+        "metadata": build_metadata(part),
         "spec": {
             "replicas": part.group.replicas,
             "leaderWorkerTemplate": {
@@ -99,24 +99,24 @@ def leader_worker_set(part: Started) -> Manifest:
     }
 
 
-def service(part: Started) -> Manifest:
+def service_manifest(part: ReplicaLaunch) -> Manifest:
     """Service with one address for all replicas."""
-    leads = {"role": "leader"} if part.spans else {}
+    leads = {"role": "leader"} if part.spans_machines else {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": metadata(part),
-        "spec": {"selector": {**labels(part), **leads}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+        "metadata": build_metadata(part),
+        "spec": {"selector": {**pod_labels(part), **leads}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
     }
 
 
-def pod(part: Started, name: str, *, answers: bool = True) -> Manifest:
+def pod_spec(part: ReplicaLaunch, name: str, *, answers: bool = True) -> Manifest:
     """Pod for one machine of a replica; requests and limits of accelerators are equal."""
     accelerators = {RESOURCES[part.group.vendor]: part.group.per_machine}
     container: Manifest = {
         "name": name,
         "image": part.image,
-        "command": ["/bin/bash", "-c", "\n".join(("set -euo pipefail", *part.inside(*LEADER))) + "\n"],
+        "command": ["/bin/bash", "-c", "\n".join(("set -euo pipefail", *part.container_lines(*LEADER))) + "\n"],
         "env": [
             {
                 "name": "HF_TOKEN",
@@ -127,18 +127,18 @@ def pod(part: Started, name: str, *, answers: bool = True) -> Manifest:
         "volumeMounts": [{"name": "shared-memory", "mountPath": "/dev/shm"}],
     }
     if answers:
-        container |= answering(part)
+        container |= port_and_probes(part)
     volumes: list[Manifest] = [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}]
     if part.group.model.startswith("./"):
         container |= {"workingDir": WEIGHTS}
         container["volumeMounts"].append({"name": "models", "mountPath": WEIGHTS})
         volumes.append({"name": "models", "persistentVolumeClaim": {"claimName": "models"}})
-    return {"containers": [container], **_node(part), "volumes": volumes}
+    return {"containers": [container], **_node_selector(part), "volumes": volumes}
 
 
-def answering(part: Started) -> Manifest:
+def port_and_probes(part: ReplicaLaunch) -> Manifest:
     """Port and probes of a container. The startup probe allows for the time to load all weights."""
-    seconds = PATIENCE * float(part.option.performance.get("cold_start_s") or 0.0)
+    seconds = START_TIME_FACTOR * float(part.option.performance.get("cold_start_s") or 0.0)
     probe = {"httpGet": {"path": f"/{part.launch.server.path}", "port": "http"}, "periodSeconds": PROBE_PERIOD_S}
     return {
         "ports": [{"name": "http", "containerPort": part.port}],
@@ -147,7 +147,7 @@ def answering(part: Started) -> Manifest:
     }
 
 
-def _node(part: Started) -> Manifest:
+def _node_selector(part: ReplicaLaunch) -> Manifest:
     """Node selector for the instance type, if the seller's own Kubernetes service labels nodes with it."""
     kind = part.group.instance_type
     if kind is None or not part.group.named_machine or not LABEL_VALUE.fullmatch(kind):
@@ -155,18 +155,18 @@ def _node(part: Started) -> Manifest:
     return {"nodeSelector": {"node.kubernetes.io/instance-type": kind}}
 
 
-def _startable(part: Started) -> None:
+def _check_startable(part: ReplicaLaunch) -> None:
     if part.group.vendor not in RESOURCES:
         raise NotServable(f"No Kubernetes device plugin is known for {part.group.vendor} accelerators.")
-    if part.spans and not part.launch.spans:
+    if part.spans_machines and not part.launch.starts_per_machine:
         engine = product_name(part.launch.engine)
         raise NotServable(f"{engine} can start a replica on several machines only with Slurm.")
 
 
-def _notes(groups: tuple[Started, ...]) -> tuple[str, ...]:
+def _cluster_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     own = ["If the secret huggingface exists, the Hugging Face token is read from its key token."]
-    if any(part.spans for part in groups):
+    if any(part.spans_machines for part in groups):
         own.append("Replicas that span several machines need the LeaderWorkerSet controller.")
     if groups[0].group.model.startswith("./"):
         own.append(f"Weights are read from the persistent volume claim models, mounted at {WEIGHTS}.")
-    return (*notes_of(groups), *own, *autoscaler_notes(groups))
+    return (*serving_notes(groups), *own, *autoscaler_notes(groups))

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from app.errors import Unanswerable
 from app.export.handoff.files import yaml_text
-from app.export.handoff.option import Group
+from app.export.handoff.option import ReplicaGroup
 from app.sizing.hardware import benchmarks, pool_servers
 from app.sizing.hardware.benchmarks import Server, fill_template
 from app.sizing.hardware.pool_servers import PoolServers
 from app.sizing.product_names import product_name
 
 Version = tuple[int, ...]
-OLD: Version = ()
+ANY_VERSION: Version = ()
 CONFIG = "config.yaml"
 # Shell variables in a command, which must stay unquoted; everything else is quoted.
 VARIABLE = re.compile(r"\$[A-Z_]+(:\d+)?|\$\(\(NODE_RANK\*\d+\)\)", re.ASCII)
@@ -43,21 +43,21 @@ class Launch:
 
     engine: str
     server: Server
-    read_at: Version  # version whose sources were read
-    read: str  # source files and the day they were read
+    source_version: Version  # version whose sources were read
+    source: str  # source files and the day they were read
     flags: Mapping[str, Version]  # first version of each flag
     images: Mapping[str, str]  # container image by vendor
-    reach: tuple[str, ...] = ()  # flags that make the server listen on all interfaces
+    network_flags: tuple[str, ...] = ()  # flags that make the server listen on all interfaces
     pools: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # flags of a pool's servers by role
     pool_config: Mapping[str, Mapping[str, object]] = field(default_factory=dict)  # config file entries by role
     pool_line: str = ""  # script line before the start command of a pool
-    spans: bool = True  # whether each machine of a replica runs its own start command
+    starts_per_machine: bool = True  # whether each machine of a replica runs its own start command
     note: str = ""  # additional note for the operator
     single_machine: bool = False  # whether a replica can run on one machine only
-    contained: str = ""  # script line before the start command in a container
+    container_setup: str = ""  # script line before the start command in a container
     own_images: tuple[tuple[str, str], ...] = ()  # images by prefix of the accelerator's slug; they come first
-    requests: str = ""  # Prometheus counter of answered requests
-    scraped: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
+    requests_counter: str = ""  # Prometheus counter of answered requests
+    metrics_flags: tuple[str, ...] = ()  # flags that enable the Prometheus metrics
 
 
 def pool_flags(servers: PoolServers) -> dict[str, tuple[str, ...]]:
@@ -69,10 +69,10 @@ LAUNCHES = (
     Launch(
         "vllm",
         benchmarks.VLLM.server or Server(""),
-        read_at=(0, 33, 0),
-        read="vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23",
+        source_version=(0, 33, 0),
+        source="vllm/engine/arg_utils.py and config/parallel.py of 0.33.0, read 2026-11-23",
         flags={
-            "--tensor-parallel-size": OLD,
+            "--tensor-parallel-size": ANY_VERSION,
             "--pipeline-parallel-size": (0, 5),
             "--data-parallel-size": (0, 8),
             "--data-parallel-size-local": (0, 9),
@@ -84,12 +84,12 @@ LAUNCHES = (
             "--node-rank": (0, 12),
             "--master-addr": (0, 12),
             "--headless": (0, 9),
-            "--quantization": OLD,
-            "--kv-cache-dtype": OLD,
-            "--max-model-len": OLD,
-            "--max-num-seqs": OLD,
-            "--max-num-batched-tokens": OLD,
-            "--gpu-memory-utilization": OLD,
+            "--quantization": ANY_VERSION,
+            "--kv-cache-dtype": ANY_VERSION,
+            "--max-model-len": ANY_VERSION,
+            "--max-num-seqs": ANY_VERSION,
+            "--max-num-batched-tokens": ANY_VERSION,
+            "--gpu-memory-utilization": ANY_VERSION,
             "--kv-transfer-config": (0, 7),
             "--decode-context-parallel-size": (0, 11),
             "--enable-lora": (0, 4),
@@ -100,33 +100,33 @@ LAUNCHES = (
         pools=pool_flags(pool_servers.VLLM),
         # vllm/envs.py of 0.33.0: without this address, decode replicas look for the KV cache on their own machine.
         pool_line='export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
-        requests="vllm:request_success_total",
+        requests_counter="vllm:request_success_total",
     ),
     Launch(
         "sglang",
         benchmarks.SGLANG.server or Server(""),
-        read_at=(0, 5, 23),
-        read="sglang/srt/arg_groups/fields of 0.5.23, read 2026-11-23",
+        source_version=(0, 5, 23),
+        source="sglang/srt/arg_groups/fields of 0.5.23, read 2026-11-23",
         flags={
-            "-m": OLD,
-            "--model-path": OLD,
-            "--tp-size": OLD,
+            "-m": ANY_VERSION,
+            "--model-path": ANY_VERSION,
+            "--tp-size": ANY_VERSION,
             "--pp-size": (0, 5),
-            "--dp-size": OLD,
+            "--dp-size": ANY_VERSION,
             "--enable-dp-attention": (0, 4),
             "--moe-a2a-backend": (0, 5),
             "--ep-size": (0, 4),
-            "--nnodes": OLD,
-            "--node-rank": OLD,
+            "--nnodes": ANY_VERSION,
+            "--node-rank": ANY_VERSION,
             "--dist-init-addr": (0, 4),
-            "--quantization": OLD,
-            "--kv-cache-dtype": OLD,
-            "--context-length": OLD,
-            "--max-running-requests": OLD,
-            "--chunked-prefill-size": OLD,
-            "--mem-fraction-static": OLD,
-            "--host": OLD,
-            "--port": OLD,
+            "--quantization": ANY_VERSION,
+            "--kv-cache-dtype": ANY_VERSION,
+            "--context-length": ANY_VERSION,
+            "--max-running-requests": ANY_VERSION,
+            "--chunked-prefill-size": ANY_VERSION,
+            "--mem-fraction-static": ANY_VERSION,
+            "--host": ANY_VERSION,
+            "--port": ANY_VERSION,
             "--disaggregation-mode": (0, 4, 5),
             "--disaggregation-bootstrap-port": (0, 4, 5),
             "--dcp-size": (0, 5, 23),
@@ -134,76 +134,76 @@ LAUNCHES = (
             "--max-loras-per-batch": (0, 5),
             "--max-lora-rank": (0, 5),
             "--lora-target-modules": (0, 5),
-            "--enable-metrics": OLD,
+            "--enable-metrics": ANY_VERSION,
         },
         images={"NVIDIA": "lmsysorg/sglang:v{version}"},
-        reach=("--host", "0.0.0.0"),
+        network_flags=("--host", "0.0.0.0"),
         pools=pool_flags(pool_servers.SGLANG),
-        requests="sglang:num_requests_total",
-        scraped=("--enable-metrics",),
+        requests_counter="sglang:num_requests_total",
+        metrics_flags=("--enable-metrics",),
     ),
     Launch(
         "tensorrt-llm",
         benchmarks.TENSORRT_LLM.server or Server(""),
-        read_at=(1, 2, 1),
-        read="tensorrt_llm/commands/serve.py and examples/disaggregated, read 2026-11-23",
+        source_version=(1, 2, 1),
+        source="tensorrt_llm/commands/serve.py and examples/disaggregated, read 2026-11-23",
         flags={
-            "--tp_size": OLD,
-            "--pp_size": OLD,
-            "--ep_size": OLD,
-            "--max_seq_len": OLD,
-            "--max_batch_size": OLD,
-            "--max_num_tokens": OLD,
-            "--kv_cache_free_gpu_memory_fraction": OLD,
+            "--tp_size": ANY_VERSION,
+            "--pp_size": ANY_VERSION,
+            "--ep_size": ANY_VERSION,
+            "--max_seq_len": ANY_VERSION,
+            "--max_batch_size": ANY_VERSION,
+            "--max_num_tokens": ANY_VERSION,
+            "--kv_cache_free_gpu_memory_fraction": ANY_VERSION,
             "--config": (1, 2),
-            "--host": OLD,
-            "--mpi": OLD,
-            "-N": OLD,
-            "-n": OLD,
+            "--host": ANY_VERSION,
+            "--mpi": ANY_VERSION,
+            "-N": ANY_VERSION,
+            "-n": ANY_VERSION,
         },
         images={"NVIDIA": "nvcr.io/nvidia/tensorrt-llm/release:{version}"},
-        reach=("--host", "0.0.0.0"),
+        network_flags=("--host", "0.0.0.0"),
         pools=pool_flags(pool_servers.TENSORRT_LLM),
         pool_config=pool_servers.TENSORRT_LLM.config,
-        spans=False,
+        starts_per_machine=False,
     ),
     Launch(
         "llama.cpp",
         benchmarks.LLAMA_SERVER,
-        read_at=(),
-        read="tools/server/README.md at 25d5b0c, read 2026-11-23",
+        source_version=(),
+        source="tools/server/README.md at 25d5b0c, read 2026-11-23",
         flags={
-            "-m": OLD,
-            "-ngl": OLD,
-            "--n-cpu-moe": OLD,
-            "-c": OLD,
-            "--kv-unified": OLD,
-            "-np": OLD,
-            "-b": OLD,
-            "-ctk": OLD,
-            "-ctv": OLD,
-            "--host": OLD,
+            "-m": ANY_VERSION,
+            "-ngl": ANY_VERSION,
+            "--n-cpu-moe": ANY_VERSION,
+            "-c": ANY_VERSION,
+            "--kv-unified": ANY_VERSION,
+            "-np": ANY_VERSION,
+            "-b": ANY_VERSION,
+            "-ctk": ANY_VERSION,
+            "-ctv": ANY_VERSION,
+            "--host": ANY_VERSION,
         },
         images={
             "NVIDIA": "ghcr.io/ggml-org/llama.cpp:server-cuda",
             "AMD": "ghcr.io/ggml-org/llama.cpp:server-rocm",
             "Intel": "ghcr.io/ggml-org/llama.cpp:server-intel",
         },
-        reach=("--host", "0.0.0.0"),
+        network_flags=("--host", "0.0.0.0"),
         single_machine=True,
     ),
     Launch(
         "tgi",
         benchmarks.TGI.server or Server(""),
-        read_at=(3, 3, 7),
-        read="launcher/src/main.rs, tgi-entrypoint.sh and README.md at db931fcf, read 2026-11-23",
+        source_version=(3, 3, 7),
+        source="launcher/src/main.rs, tgi-entrypoint.sh and README.md at db931fcf, read 2026-11-23",
         flags={
-            "--model-id": OLD,
-            "--num-shard": OLD,
-            "--port": OLD,
-            "--max-total-tokens": OLD,
+            "--model-id": ANY_VERSION,
+            "--num-shard": ANY_VERSION,
+            "--port": ANY_VERSION,
+            "--max-total-tokens": ANY_VERSION,
             "--max-batch-size": (2, 0),
-            "--quantize": OLD,
+            "--quantize": ANY_VERSION,
             "--kv-cache-dtype": (2, 4),
         },
         images={
@@ -211,20 +211,20 @@ LAUNCHES = (
             "AMD": "ghcr.io/huggingface/text-generation-inference:{version}-rocm",
         },
         single_machine=True,
-        contained="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
-        requests="tgi_request_success",
+        container_setup="[ ! -f /usr/src/.venv/bin/activate ] || . /usr/src/.venv/bin/activate",
+        requests_counter="tgi_request_success",
         note="TGI refuses requests beyond --max-concurrent-requests (default 128). Raise it by the queue length.",
     ),
     Launch(
         "text-embeddings-inference",
         benchmarks.TEXT_EMBEDDINGS_INFERENCE.server or Server(""),
-        read_at=(1, 9, 3),
-        read="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
-        flags={"--model-id": OLD, "--port": OLD},
+        source_version=(1, 9, 3),
+        source="router/src/main.rs, cuda-all-entrypoint.sh and README.md at 0d124dc, read 2026-11-23",
+        flags={"--model-id": ANY_VERSION, "--port": ANY_VERSION},
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
         single_machine=True,
         # The image for all GPU generations contains one router per generation; its entry point selects one.
-        contained="command -v text-embeddings-router || ln -s /entrypoint.sh /usr/local/bin/text-embeddings-router",
+        container_setup="command -v text-embeddings-router || ln -s /entrypoint.sh /usr/local/bin/text-embeddings-router",
         own_images=(
             ("nvidia-gb10", "ghcr.io/huggingface/text-embeddings-inference:121-{minor}"),
             *((start, "") for start in ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-b300", "nvidia-v100")),
@@ -233,18 +233,18 @@ LAUNCHES = (
     Launch(
         "mlx",
         benchmarks.MLX_SERVER,
-        read_at=(0, 32, 0),
-        read="mlx_lm/server.py of 0.32.0, read 2026-11-23",
-        flags={"--model": OLD, "--port": OLD, "--decode-concurrency": (0, 30, 6), "--host": OLD},
+        source_version=(0, 32, 0),
+        source="mlx_lm/server.py of 0.32.0, read 2026-11-23",
+        flags={"--model": ANY_VERSION, "--port": ANY_VERSION, "--decode-concurrency": (0, 30, 6), "--host": ANY_VERSION},
         images={},
-        reach=("--host", "0.0.0.0"),
+        network_flags=("--host", "0.0.0.0"),
         single_machine=True,
     ),
 )
 BY_ENGINE = {launch.engine: launch for launch in LAUNCHES}
 
 
-def version_of(text: str | None, launch: Launch) -> Version:
+def parse_version(text: str | None, launch: Launch) -> Version:
     """Installed version; without one, the version whose sources were read.
 
     Check:
@@ -252,10 +252,10 @@ def version_of(text: str | None, launch: Launch) -> Version:
         ((0, 11, 2), (0, 33, 0))
     """
     numbers = tuple(int(number) for number in re.findall(r"\d+", (text or "").split("dev", maxsplit=1)[0])[:3])
-    return numbers or launch.read_at
+    return numbers or launch.source_version
 
 
-def tokens_of(group: Group, launch: Launch, *, cache_tokens: int, config: str = CONFIG) -> list[str]:
+def start_command(group: ReplicaGroup, launch: Launch, *, cache_tokens: int, config: str = CONFIG) -> list[str]:
     """Command that starts one machine's part of a replica, split as a shell splits it.
 
     Parameters:
@@ -265,45 +265,45 @@ def tokens_of(group: Group, launch: Launch, *, cache_tokens: int, config: str = 
     places = dict(group.places)
     places["cache_tokens"] = cache_tokens
     places["ranks_config"] = None  # the script writes one file with all settings
-    places["config"] = config if config_of(group, launch) else None
+    places["config"] = config if config_text(group, launch) else None
     tokens = shlex.split(fill_template((group.server or launch.server).command, places))
-    return [*tokens, *launch.pools.get(group.role, ()), *launch.reach]
+    return [*tokens, *launch.pools.get(group.role, ()), *launch.network_flags]
 
 
-def config_of(group: Group, launch: Launch) -> str:
+def config_text(group: ReplicaGroup, launch: Launch) -> str:
     """Configuration file with the settings that have no flag; empty if there are none."""
     if launch.engine != "tensorrt-llm":
         return ""
-    ranks = {"enable_attention_dp": True} if group.whole("data") > 1 else {}
+    ranks = {"enable_attention_dp": True} if group.int_place("data") > 1 else {}
     stored = {"kv_cache_config": {"dtype": "fp8"}} if group.places.get("cache") == "fp8" else {}
     settings = {**ranks, **stored, **launch.pool_config.get(group.role, {})}
     return yaml_text(settings) if settings else ""
 
 
-def checked(tokens: Iterable[str], launch: Launch, version: Version) -> None:
+def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None:
     """Raises UnknownFlag if a version lacks a flag of the command, or if no source lists the flag."""
-    for flag in flags_of(tokens):
+    for flag in command_flags(tokens):
         since = launch.flags.get(flag)
         if since is None:
-            raise UnknownFlag(f"This layout needs {flag}, which the documented sources do not list: {launch.read}.")
+            raise UnknownFlag(f"This layout needs {flag}, which the documented sources do not list: {launch.source}.")
         if version and version < since:
             raise UnknownFlag(
-                f"{product_name(launch.engine)} {dotted(version)} has no {flag}, which this layout needs. The flag "
-                f"exists since version {dotted(since)}."
+                f"{product_name(launch.engine)} {format_version(version)} has no {flag}, which this layout needs. The flag "
+                f"exists since version {format_version(since)}."
             )
 
 
-def flags_of(tokens: Iterable[str]) -> list[str]:
+def command_flags(tokens: Iterable[str]) -> list[str]:
     """Flags of a command."""
     return [token.split("=", 1)[0] for token in tokens if re.match(r"--?[A-Za-z]", token)]
 
 
-def dotted(version: Version) -> str:
+def format_version(version: Version) -> str:
     """A version in dotted notation."""
     return ".".join(map(str, version))
 
 
-def image_of(group: Group, launch: Launch, version: Version) -> str:
+def container_image(group: ReplicaGroup, launch: Launch, version: Version) -> str:
     """Container image of an engine for the hardware of a group. Raises NoImage."""
     own = (image for start, image in launch.own_images if group.sku.startswith(start))
     image = next(own, launch.images.get(group.vendor))
@@ -314,10 +314,10 @@ def image_of(group: Group, launch: Launch, version: Version) -> str:
             known = "The published images do not support this accelerator."
         hardware = group.accelerator if image == "" else group.vendor
         raise NoImage(f"No container image of {product_name(launch.engine)} is known for {hardware}. {known}")
-    return image.format(version=dotted(version), minor=dotted(version[:2]))
+    return image.format(version=format_version(version), minor=format_version(version[:2]))
 
 
-def typed(tokens: list[str]) -> str:
+def format_command(tokens: list[str]) -> str:
     """Command as a shell script writes it, one flag per line."""
     words = [token if VARIABLE.fullmatch(token) else shlex.quote(token) for token in tokens]
     text = words[0]

@@ -10,10 +10,10 @@ from typing import Any
 import yaml
 
 SHELL, YAML, JSON, TEXT = "application/x-sh", "application/yaml", "application/json", "text/plain"
-LONGEST_LABEL = 40  # of the 63 characters of a DNS label; the rest is reserved for suffixes
-WORD = re.compile(r"[A-Za-z/_][\w./:@=+,-]*", re.ASCII)
+MAX_LABEL_LENGTH = 40  # of the 63 characters of a DNS label; the rest is reserved for suffixes
+PLAIN_TEXT = re.compile(r"[A-Za-z/_][\w./:@=+,-]*", re.ASCII)
 # Words that some YAML parsers do not read as text.
-TAKEN = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
+RESERVED_WORDS = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,13 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]  # PyYAML has no types
     ignore_aliases = staticmethod(lambda _: True)  # repeated values are written out, not aliased
 
 
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    plain = WORD.fullmatch(text) is not None and text.lower() not in TAKEN and not text.endswith(":")
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    plain = PLAIN_TEXT.fullmatch(text) is not None and text.lower() not in RESERVED_WORDS and not text.endswith(":")
     style = "|" if "\n" in text else None if plain else '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
 def yaml_text(*documents: Mapping[str, Any]) -> str:
@@ -55,17 +55,17 @@ def yaml_text(*documents: Mapping[str, Any]) -> str:
     return str(yaml.dump_all(documents, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True))
 
 
-def commented(header: Sequence[str], text: str) -> str:
+def add_header(header: Sequence[str], text: str) -> str:
     """Text after a header of comment lines, for shell and YAML."""
     return "".join(f"# {line}\n" for line in header) + text
 
 
-def script(header: Sequence[str], *lines: str) -> str:
+def build_script(header: Sequence[str], *lines: str) -> str:
     """Bash script that stops at the first failure."""
-    return "#!/usr/bin/env bash\n" + commented(header, "\n".join(("set -euo pipefail", *lines)) + "\n")
+    return "#!/usr/bin/env bash\n" + add_header(header, "\n".join(("set -euo pipefail", *lines)) + "\n")
 
 
-def label(name: str, *behind: str) -> str:
+def dns_label(name: str, *behind: str) -> str:
     """A name as a DNS label, with suffixes that make it unique.
 
     Check:
@@ -74,4 +74,4 @@ def label(name: str, *behind: str) -> str:
     """
     base = re.sub(r"[^a-z0-9]+", "-", name.rsplit("/", 1)[-1].lower()).strip("-") or "model"
     base = base if base[0].isalpha() else f"m-{base}"
-    return "-".join((base[:LONGEST_LABEL].rstrip("-"), *behind))
+    return "-".join((base[:MAX_LABEL_LENGTH].rstrip("-"), *behind))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 
-from app.export.handoff.files import SHELL, File, script
+from app.export.handoff.files import SHELL, File, build_script
 from app.export.handoff.option import Option
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, fill_template, openai_load
 
-EMBEDS = "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
+EMBEDDINGS_BACKEND = "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
 
 
 def benchmark_file(option: Option) -> File:
@@ -24,14 +24,14 @@ def benchmark_file(option: Option) -> File:
     places = {**_with_deviations(group.places), "url": url}
     commands = {
         "own": group.load if group.server else openai_load(url=f" --base-url {url}"),
-        **({} if EMBEDS in group.load else {"aiperf": benchmarks.AIPERF.load, "guidellm": benchmarks.GUIDELLM.load}),
+        **({} if EMBEDDINGS_BACKEND in group.load else {"aiperf": benchmarks.AIPERF.load, "guidellm": benchmarks.GUIDELLM.load}),
     }
-    cases = (f"  {name})\n    {_broken(fill_template(command, places))}\n    ;;" for name, command in commands.items())
+    cases = (f"  {name})\n    {_wrap_flags(fill_template(command, places))}\n    ;;" for name, command in commands.items())
     return File(
         "benchmark.sh",
         SHELL,
-        script(
-            option.header,
+        build_script(
+            option.header_lines,
             "# Run this next to one replica, or next to the router of two pools. The first argument selects the load",
             f"# generator (default: own, the generator of the engine): {', '.join(commands)}.",
             'case "${1:-own}" in',
@@ -55,6 +55,6 @@ def _with_deviations(places: Places) -> Places:
     return {**places, **{f"{name}_deviation": round(float(str(mean)) * share) for name, mean in means.items()}}
 
 
-def _broken(command: str) -> str:
+def _wrap_flags(command: str) -> str:
     """Command with one flag per line."""
     return re.sub(r" (--[a-z])", r" \\\n      \1", command)

@@ -12,7 +12,7 @@ from app.sizing.hardware.benchmarks import Places, Server
 Document = Mapping[str, Any]
 
 
-class NothingKept(Unanswerable):
+class StartNotStored(Unanswerable):
     """Raised for an answer of an older version, which stored no start commands."""
 
     code = "no-start-kept"
@@ -23,7 +23,7 @@ class UnknownOption(NotFound):
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class ReplicaGroup:
     """Identical replicas of a service, or a run.
 
     A replica uses `per_machine` accelerators on each of its `machines`.
@@ -63,11 +63,11 @@ class Group:
         return str(self.places["model"])
 
     @property
-    def pooled(self) -> bool:
+    def is_pool(self) -> bool:
         """Whether the group is one of two pools."""
         return self.role in ("prefill", "decode")
 
-    def whole(self, name: str, default: int = 1) -> int:
+    def int_place(self, name: str, default: int = 1) -> int:
         """Integer value of a place; the default if it has none."""
         value = self.places.get(name)
         return default if value is None else int(str(value))
@@ -81,7 +81,7 @@ class Option:
     rank: int
     snapshot: str
     as_of: str
-    groups: tuple[Group, ...]
+    groups: tuple[ReplicaGroup, ...]
     deployment: Document
     memory: Document
     performance: Document
@@ -98,7 +98,7 @@ class Option:
         return self.groups[0].software
 
     @property
-    def header(self) -> tuple[str, ...]:
+    def header_lines(self) -> tuple[str, ...]:
         """Header lines of every file: source of the file and a caution."""
         return (
             f"Headroom {self.answer}, rank {self.rank}, catalog {self.snapshot}, {self.as_of}.",
@@ -106,20 +106,20 @@ class Option:
         )
 
 
-def option_of(answer: Document, supply: Document, rank: int) -> Option:
+def load_option(answer: Document, supply: Document, rank: int) -> Option:
     """One rank of a stored answer. Raises UnknownOption and StartNotStored."""
     ranked = answer["recommendations"]
     if not 1 <= rank <= len(ranked):
         known = f"It has ranks 1 to {len(ranked)}." if ranked else "It recommends no option."
         raise UnknownOption(f"This answer has no rank {rank}. {known}")
     if "starts" not in supply:
-        raise NothingKept("This answer was stored by a version that kept no start commands. Send its request again.")
+        raise StartNotStored("This answer was stored by a version that kept no start commands. Send its request again.")
     option, lots = ranked[rank - 1], supply["ranks"][rank - 1]
     starts = supply["starts"][rank - 1]
     deployment = option["deployment"]
     pools = deployment.get("pools", {})
     groups = tuple(
-        group_of(start, lot, pools.get(start["role"], deployment)) for start, lot in zip(starts, lots, strict=True)
+        build_group(start, lot, pools.get(start["role"], deployment)) for start, lot in zip(starts, lots, strict=True)
     )
     return Option(
         answer=answer["id"],
@@ -134,10 +134,10 @@ def option_of(answer: Document, supply: Document, rank: int) -> Option:
     )
 
 
-def group_of(start: Document, lot: Document, deployment: Document) -> Group:
+def build_group(start: Document, lot: Document, deployment: Document) -> ReplicaGroup:
     """Identical replicas with their machines."""
     offer = deployment.get("offer", {})
-    return Group(
+    return ReplicaGroup(
         role=start["role"],
         software=start["software"],
         version=start.get("version"),

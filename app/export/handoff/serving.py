@@ -11,17 +11,17 @@ from app.export.handoff.engines import (
     CONFIG,
     Launch,
     Version,
-    checked,
-    config_of,
-    image_of,
-    tokens_of,
-    typed,
-    version_of,
+    check_flags,
+    config_text,
+    container_image,
+    start_command,
+    format_command,
+    parse_version,
 )
-from app.export.handoff.files import SHELL, YAML, File, Handoff, commented, label, script, yaml_text
-from app.export.handoff.follow import following_of
+from app.export.handoff.files import SHELL, YAML, File, Handoff, add_header, dns_label, build_script, yaml_text
+from app.export.handoff.follow import replica_range
 from app.export.handoff.load import benchmark_file
-from app.export.handoff.option import Group, Option
+from app.export.handoff.option import ReplicaGroup, Option
 from app.sizing.hardware.pool_servers import BOOTSTRAP_PORT
 from app.sizing.product_names import product_name
 
@@ -38,23 +38,23 @@ class NotServable(Unanswerable):
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class ReplicaLaunch:
     """A group of replicas with the engine and version that start it."""
 
     option: Option
-    group: Group
+    group: ReplicaGroup
     launch: Launch
     version: Version
 
     @property
     def name(self) -> str:
         """Name as a DNS label."""
-        return label(self.group.model, *((self.group.role,) if self.group.pooled else ()))
+        return dns_label(self.group.model, *((self.group.role,) if self.group.is_pool else ()))
 
     @property
     def image(self) -> str:
         """Container image."""
-        return image_of(self.group, self.launch, self.version)
+        return container_image(self.group, self.launch, self.version)
 
     @property
     def port(self) -> int:
@@ -62,87 +62,87 @@ class Started:
         return self.launch.server.port
 
     @property
-    def spans(self) -> bool:
+    def spans_machines(self) -> bool:
         """Whether a replica spans several machines."""
         return self.group.machines > 1
 
     @property
-    def tokens(self) -> list[str]:
+    def command_tokens(self) -> list[str]:
         """Start command, split as a shell splits it."""
-        cache_tokens = int(self.option.memory.get("kv_cache_tokens") or self.group.whole("held", 0))
-        command = tokens_of(self.group, self.launch, cache_tokens=cache_tokens)
-        if following_of(self.option):
-            command += self.launch.scraped
-        checked(command, self.launch, self.version)
+        cache_tokens = int(self.option.memory.get("kv_cache_tokens") or self.group.int_place("held", 0))
+        command = start_command(self.group, self.launch, cache_tokens=cache_tokens)
+        if replica_range(self.option):
+            command += self.launch.metrics_flags
+        check_flags(command, self.launch, self.version)
         return command
 
-    def inside(self, *before: str) -> tuple[str, ...]:
+    def container_lines(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script in a container."""
-        return (*((self.launch.contained,) if self.launch.contained else ()), *self.lines(*before))
+        return (*((self.launch.container_setup,) if self.launch.container_setup else ()), *self.script_lines(*before))
 
-    def lines(self, *before: str) -> tuple[str, ...]:
+    def script_lines(self, *before: str) -> tuple[str, ...]:
         """Lines of the start script.
 
         Parameters:
             before: lines that set the rank of the machine within its replica; without them, the operator must set
                 it.
         """
-        config = config_of(self.group, self.launch)
+        config = config_text(self.group, self.launch)
         setup_lines = (f"cat > {CONFIG} <<'EOF'\n{config}EOF",) if config else ()
-        if self.group.pooled and self.launch.pool_line:
+        if self.group.is_pool and self.launch.pool_line:
             setup_lines = (*setup_lines, self.launch.pool_line)
-        if not (self.spans and self.launch.spans):
-            return (*setup_lines, f"exec {typed(self.tokens)}")
+        if not (self.spans_machines and self.launch.starts_per_machine):
+            return (*setup_lines, f"exec {format_command(self.command_tokens)}")
         machines = self.group.machines
         rank = before or (
             f': "${{NODE_RANK:?set it to 0 on the first of the {machines} machines of a replica, then 1, 2, ...}}"',
             ': "${MASTER_ADDR:?set it to the address of the first machine}"',
         )
         if self.launch.engine != "vllm":
-            return (*rank, *setup_lines, f"exec {typed(self.tokens)}")
+            return (*rank, *setup_lines, f"exec {format_command(self.command_tokens)}")
         follows = 'if [ "$NODE_RANK" -gt 0 ]; then set -- --headless; else set --; fi'
-        return (*rank, *setup_lines, follows, f'exec {typed(self.tokens)} "$@"')
+        return (*rank, *setup_lines, follows, f'exec {format_command(self.command_tokens)} "$@"')
 
 
-def started(option: Option, version: str | None) -> tuple[Started, ...]:
+def plan_launches(option: Option, version: str | None) -> tuple[ReplicaLaunch, ...]:
     """Groups of a service. Raises NotServable and UnknownFlag."""
     launch = BY_ENGINE[option.software]
     engine = product_name(launch.engine)
     for group in option.groups:
         if group.places.get("adapters") and "--enable-lora" not in launch.flags:
             raise NotServable(f"{engine} has no known flags to serve LoRA adapters.")
-        if group.pooled and group.role not in launch.pools:
+        if group.is_pool and group.role not in launch.pools:
             raise NotServable(f"{engine} does not support separate prefill and decode pools.")
-        if launch.engine == "vllm" and group.whole("data") > 1 and group.whole("data") % group.machines:
+        if launch.engine == "vllm" and group.int_place("data") > 1 and group.int_place("data") % group.machines:
             raise NotServable("vLLM splits ranks evenly: data_parallel must be divisible by the machines per replica.")
         if group.machines > 1 and launch.single_machine:
             raise NotServable(f"{engine} runs a replica on one machine only. Choose a layout that fits on one machine.")
     return tuple(
-        Started(option, group, launch, version_of(version or group.version, launch)) for group in option.groups
+        ReplicaLaunch(option, group, launch, parse_version(version or group.version, launch)) for group in option.groups
     )
 
 
 def engine_files(option: Option, version: str | None, target: str) -> Handoff:
     """One script per group of replicas, the router between two pools, and the benchmark."""
-    groups = started(option, version)
+    groups = plan_launches(option, version)
     files = [
-        File(f"{part.group.role}.sh", SHELL, script(option.header, *about(part), *part.lines())) for part in groups
+        File(f"{part.group.role}.sh", SHELL, build_script(option.header_lines, *script_comments(part), *part.script_lines())) for part in groups
     ]
-    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes_of(groups))
+    return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), serving_notes(groups))
 
 
-def about(part: Started) -> tuple[str, ...]:
+def script_comments(part: ReplicaLaunch) -> tuple[str, ...]:
     """Comment lines that say how many replicas to start and what each needs."""
     group = part.group
-    each = f"on {group.machines} machines ({group.per_machine} per machine)" if part.spans else "on one machine"
+    each = f"on {group.machines} machines ({group.per_machine} per machine)" if part.spans_machines else "on one machine"
     return (f"# Replicas to start: {group.replicas}. Each takes {group.accelerators} x {group.accelerator} {each}.",)
 
 
-def router_files(groups: tuple[Started, ...]) -> tuple[File, ...]:
+def router_files(groups: tuple[ReplicaLaunch, ...]) -> tuple[File, ...]:
     """Router that sends requests through both pools, if the engine has one."""
     if len(groups) == 1:
         return ()
-    launch, header = groups[0].launch, groups[0].option.header
+    launch, header = groups[0].launch, groups[0].option.header_lines
     counts = {part.group.role: part.group.replicas for part in groups}
     if launch.engine == "sglang":
         port = launch.server.port
@@ -154,7 +154,7 @@ def router_files(groups: tuple[Started, ...]) -> tuple[File, ...]:
             f'for host in $DECODE_HOSTS; do set -- "$@" --decode "http://$host:{port}"; done',
             'exec python -m sglang_router.launch_router --pd-disaggregation "$@" --host 0.0.0.0 --port ' + str(port),
         )
-        return (File("router.sh", SHELL, script(header, *lines)),)
+        return (File("router.sh", SHELL, build_script(header, *lines)),)
     if launch.engine == "tensorrt-llm":
         servers: dict[str, Any] = {
             f"{kind}_servers": {
@@ -164,20 +164,20 @@ def router_files(groups: tuple[Started, ...]) -> tuple[File, ...]:
             for kind, role in (("context", "prefill"), ("generation", "decode"))
         }
         config = yaml_text({"hostname": "0.0.0.0", "port": launch.server.port, **servers})
-        return (File("router.yaml", YAML, commented(header, config)),)
+        return (File("router.yaml", YAML, add_header(header, config)),)
     return ()
 
 
-def notes_of(groups: tuple[Started, ...]) -> tuple[str, ...]:
+def serving_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
     """Notes for the operator about the remaining manual steps."""
-    notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.read}."]
+    notes = [f"Source of the {product_name(groups[0].launch.engine)} flags: {groups[0].launch.source}."]
     if groups[0].launch.note:
         notes.append(groups[0].launch.note)
     if groups[0].group.model.startswith("./"):
         notes.append(f"Put the weights in the recommended format at the path {groups[0].group.model}.")
     if groups[0].group.places.get("adapters"):
         notes.append("Pass your LoRA adapters to the server in addition to these flags, or load them at run time.")
-    if any(part.spans for part in groups):
+    if any(part.spans_machines for part in groups):
         notes.append(
             "A replica spans several machines. Each needs its rank in NODE_RANK and the address of the first one in "
             "MASTER_ADDR."

@@ -13,7 +13,7 @@ from app.export.handoff.option import Option
 from app.sizing.hardware import benchmarks
 from app.sizing.product_names import product_name
 
-Written = Callable[[Option, str | None, str], Handoff]
+FileBuilder = Callable[[Option, str | None, str], Handoff]
 
 
 class CannotStart(Unanswerable):
@@ -26,44 +26,44 @@ class CannotStart(Unanswerable):
 class Target:
     """How to build a deployment package, and which options it supports."""
 
-    builder: Written  # builds the files
-    starts: Callable[[Option], bool]  # whether the target supports an option
+    builder: FileBuilder  # builds the files
+    supports: Callable[[Option], bool]  # whether the target supports an option
 
 
-def _engine(name: str) -> Target:
+def _engine_target(name: str) -> Target:
     return Target(serving.engine_files, lambda option: not option.is_training and option.software == name)
 
 
-def _served(builder: Written) -> Target:
+def _serving_target(builder: FileBuilder) -> Target:
     return Target(builder, lambda option: not option.is_training and option.software in BY_ENGINE)
 
 
-def _trained(builder: Written, starts: Callable[[Option], bool]) -> Target:
+def _training_target(builder: FileBuilder, starts: Callable[[Option], bool]) -> Target:
     return Target(builder, lambda option: option.is_training and starts(option))
 
 
-def _by_torchrun(option: Option) -> bool:
+def _supports_torchrun(option: Option) -> bool:
     """Whether PyTorch FSDP trains the whole model on tokens, in any framework based on it; adapters are excluded."""
     whole = option.groups[0].places.get("adapter") is None
-    return training.measured_by(option, benchmarks.TORCHTITAN) or (whole and training.based_on(option, "fsdp"))
+    return training.is_measured_by(option, benchmarks.TORCHTITAN) or (whole and training.is_based_on(option, "fsdp"))
 
 
 TARGETS: Mapping[str, Target] = {
-    **{name: _engine(name) for name in BY_ENGINE},
-    "kubernetes": _served(cluster.kubernetes),
-    "kserve": _served(cluster.kserve),
-    "skypilot": _served(clouds.skypilot),
-    "dstack": _served(clouds.dstack),
-    "docker-compose": _served(clouds.compose),
-    "torchrun": _trained(training.torchrun, _by_torchrun),
-    "deepspeed": _trained(training.deepspeed, lambda option: training.based_on(option, "deepspeed")),
-    "megatron": _trained(training.megatron, lambda option: training.measured_by(option, benchmarks.MEGATRON)),
-    "accelerate": _trained(training.accelerate, lambda option: training.measured_by(option, benchmarks.TRL)),
-    "slurm": _trained(training.slurm, lambda _: True),
+    **{name: _engine_target(name) for name in BY_ENGINE},
+    "kubernetes": _serving_target(cluster.kubernetes_files),
+    "kserve": _serving_target(cluster.kserve_files),
+    "skypilot": _serving_target(clouds.skypilot_files),
+    "dstack": _serving_target(clouds.dstack_files),
+    "docker-compose": _serving_target(clouds.compose_files),
+    "torchrun": _training_target(training.torchrun_files, _supports_torchrun),
+    "deepspeed": _training_target(training.deepspeed_files, lambda option: training.is_based_on(option, "deepspeed")),
+    "megatron": _training_target(training.megatron_files, lambda option: training.is_measured_by(option, benchmarks.MEGATRON)),
+    "accelerate": _training_target(training.accelerate_files, lambda option: training.is_measured_by(option, benchmarks.TRL)),
+    "slurm": _training_target(training.slurm_files, lambda _: True),
 }
 
 
-def handoff(option: Option, target: str, version: str | None) -> Handoff:
+def build_handoff(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target. Raises CannotStart, and UnknownFlag if the version lacks a flag."""
     try:
         return build_files(option, target, version)
@@ -78,7 +78,7 @@ def handoff(option: Option, target: str, version: str | None) -> Handoff:
 def build_files(option: Option, target: str, version: str | None) -> Handoff:
     """Deployment package of a target that supports the software of the option. Raises Unanswerable otherwise."""
     chosen = TARGETS[target]
-    if not chosen.starts(option):
+    if not chosen.supports(option):
         verb = "trains" if option.is_training else "is served"
         software = product_name(option.software)
         raise CannotStart(f"Rank {option.rank} {verb} with {software}, which the target {target} cannot start.")

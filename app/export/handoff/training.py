@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any
 
-from app.export.handoff.files import JSON, SHELL, YAML, File, Handoff, commented, label, script, yaml_text
-from app.export.handoff.option import Group, Option
+from app.export.handoff.files import JSON, SHELL, YAML, File, Handoff, add_header, dns_label, build_script, yaml_text
+from app.export.handoff.option import ReplicaGroup, Option
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places, fill_template
 from app.sizing.hardware.engines import engine_named
@@ -19,24 +19,24 @@ from app.sizing.words import format_count
 
 ACCELERATE, DEEPSPEED = "accelerate.yaml", "ds_config.json"
 SHARDED = 3  # the ZeRO stage that also shards the weights
-EVERY_MACHINE = (
+REQUIRE_RANK = (
     ': "${NODE_RANK:?set it to 0 on the first machine, then 1, 2, ...}" '
     '"${MASTER_ADDR:?set it to the address of the first machine}"'
 )
 
 
-def measured_by(option: Option, benchmark: Benchmark) -> bool:
+def is_measured_by(option: Option, benchmark: Benchmark) -> bool:
     """Whether the run uses this benchmark, whose command also starts it."""
     return option.groups[0].load == benchmark.load
 
 
-def based_on(option: Option, framework: str) -> bool:
+def is_based_on(option: Option, framework: str) -> bool:
     """Whether the framework of the run is this one or is based on it, and has no launcher of its own."""
     engine = engine_named(option.software)
-    return framework in (engine.name, engine.judged_as) and measured_by(option, benchmarks.TRL)
+    return framework in (engine.name, engine.judged_as) and is_measured_by(option, benchmarks.TRL)
 
 
-def places_of(option: Option, *, whole: bool) -> Places:
+def command_places(option: Option, *, whole: bool) -> Places:
     """Values for the start command: for the benchmark steps, or for the whole run on the user's data."""
     places = option.groups[0].places
     return (
@@ -44,44 +44,44 @@ def places_of(option: Option, *, whole: bool) -> Places:
     )
 
 
-def launched(option: Option, command: str, *before: str) -> tuple[File, ...]:
+def launch_files(option: Option, command: str, *before: str) -> tuple[File, ...]:
     """Script of the whole run, and script of its first steps, to measure before you pay for the rest."""
     group = option.groups[0]
-    many = (EVERY_MACHINE,) if group.machines > 1 else ()
+    many = (REQUIRE_RANK,) if group.machines > 1 else ()
     about = (
         f"# Run on every machine: {group.accelerators} x {group.accelerator} on {format_count(group.machines, 'machine')}."
     )
     return tuple(
-        File(name, SHELL, script(option.header, about, *many, *before, f"exec {broken(fill_template(command, places))}"))
+        File(name, SHELL, build_script(option.header_lines, about, *many, *before, f"exec {wrap_flags(fill_template(command, places))}"))
         for name, places in (
-            ("train.sh", places_of(option, whole=True)),
-            ("benchmark.sh", places_of(option, whole=False)),
+            ("train.sh", command_places(option, whole=True)),
+            ("benchmark.sh", command_places(option, whole=False)),
         )
     )
 
 
-def broken(command: str) -> str:
+def wrap_flags(command: str) -> str:
     """Command with one flag per line."""
     return re.sub(r" (--[a-z])", r" \\\n  \1", command)
 
 
-def torchrun(option: Option, _version: str | None, target: str) -> Handoff:
+def torchrun_files(option: Option, _version: str | None, target: str) -> Handoff:
     """TorchTitan, which uses PyTorch's own sharding, started by torchrun."""
     notes = (
         "Set MODULE and CONFIG to the model's configuration in torchtitan. In it, set activation checkpointing to "
-        f"{_recomputed(option)}.",
+        f"{_checkpointing_mode(option)}.",
         _data_note(option, "the dataset of that configuration"),
     )
-    return Handoff(target, option.rank, launched(option, benchmarks.TORCHTITAN.load), notes)
+    return Handoff(target, option.rank, launch_files(option, benchmarks.TORCHTITAN.load), notes)
 
 
-def megatron(option: Option, _version: str | None, target: str) -> Handoff:
+def megatron_files(option: Option, _version: str | None, target: str) -> Handoff:
     """Megatron-LM's pretrain_gpt.py."""
     notes = (_data_note(option, "$DATA_FLAGS (--data-path, --tokenizer-model) with $OPTIMIZER_FLAGS (--lr)"),)
-    return Handoff(target, option.rank, launched(option, benchmarks.MEGATRON.load), notes)
+    return Handoff(target, option.rank, launch_files(option, benchmarks.MEGATRON.load), notes)
 
 
-def deepspeed(option: Option, _version: str | None, target: str) -> Handoff:
+def deepspeed_files(option: Option, _version: str | None, target: str) -> Handoff:
     """DeepSpeed configuration, and a launcher for the user's training script."""
     group = option.groups[0]
     flags = "--deepspeed --deepspeed_config " + DEEPSPEED
@@ -89,10 +89,10 @@ def deepspeed(option: Option, _version: str | None, target: str) -> Handoff:
     needed = ': "${TRAIN_SCRIPT:?set it to your training script, which must read the DeepSpeed configuration}"'
     config = File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n")
     notes = (
-        f"One step of {group.whole('global_batch')} sequences takes {group.whole('accumulated')} micro-batches of "
-        f"{group.whole('micro_batch')} on each of {data_ranks(option)} data-parallel ranks.",
+        f"One step of {group.int_place('global_batch')} sequences takes {group.int_place('accumulated')} micro-batches of "
+        f"{group.int_place('micro_batch')} on each of {data_ranks(option)} data-parallel ranks.",
     )
-    train = launched(option, command, needed)[0]
+    train = launch_files(option, command, needed)[0]
     return Handoff(target, option.rank, (config, train), notes)
 
 
@@ -107,7 +107,7 @@ def deepspeed_config(option: Option) -> dict[str, Any]:
     The batch size is the product of micro-batch, accumulation steps and ranks, which DeepSpeed checks.
     """
     d, group = option.deployment, option.groups[0]
-    micro, accumulated = group.whole("micro_batch"), group.whole("accumulated")
+    micro, accumulated = group.int_place("micro_batch"), group.int_place("accumulated")
     cpu = {"device": "cpu", "pin_memory": True}
     precision = group.places.get("precision")
     return {
@@ -124,14 +124,14 @@ def deepspeed_config(option: Option) -> dict[str, Any]:
     }
 
 
-def accelerate(option: Option, _version: str | None, target: str) -> Handoff:
+def accelerate_files(option: Option, _version: str | None, target: str) -> Handoff:
     """accelerate configuration, and TRL's trainer that uses it."""
     sharded = option.groups[0].accelerators > 1
-    files: tuple[File, ...] = (File(ACCELERATE, YAML, commented(option.header, yaml_text(accelerate_config(option)))),)
-    if sharded and based_on(option, "deepspeed"):
+    files: tuple[File, ...] = (File(ACCELERATE, YAML, add_header(option.header_lines, yaml_text(accelerate_config(option)))),)
+    if sharded and is_based_on(option, "deepspeed"):
         files += (File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n"),)
     command = benchmarks.TRL.load.replace("{sharding}", ACCELERATE)
-    return Handoff(target, option.rank, (*files, *launched(option, command)), (_data_note(option, "$DATASET"),))
+    return Handoff(target, option.rank, (*files, *launch_files(option, command)), (_data_note(option, "$DATASET"),))
 
 
 def accelerate_config(option: Option) -> dict[str, Any]:
@@ -148,7 +148,7 @@ def accelerate_config(option: Option) -> dict[str, Any]:
         "main_training_function": "main",
         "mixed_precision": str(group.places.get("precision") or "no"),
     }
-    if group.accelerators > 1 and based_on(option, "deepspeed"):
+    if group.accelerators > 1 and is_based_on(option, "deepspeed"):
         config = {"deepspeed_config_file": DEEPSPEED, "zero3_init_flag": stage == SHARDED}
         return {**settings, "distributed_type": "DEEPSPEED", "deepspeed_config": config}
     if kind != "FSDP":
@@ -166,19 +166,19 @@ def accelerate_config(option: Option) -> dict[str, Any]:
     }
 
 
-def slurm(option: Option, version: str | None, target: str) -> Handoff:
+def slurm_files(option: Option, version: str | None, target: str) -> Handoff:
     """Slurm job that runs the launcher of the framework, or the benchmark command with the steps of the whole run."""
     group = option.groups[0]
-    inner = inner_of(option, version)
+    inner = inner_handoff(option, version)
     files = [file for file in inner.files if file.name != "train.sh"]
     train = next(file for file in inner.files if file.name == "train.sh")
-    return Handoff(target, option.rank, (job(option, group), train, *files), inner.notes)
+    return Handoff(target, option.rank, (slurm_job(option, group), train, *files), inner.notes)
 
 
-def job(option: Option, group: Group) -> File:
+def slurm_job(option: Option, group: ReplicaGroup) -> File:
     """Slurm batch script with one task per machine; each task gets its rank and the address of the first machine."""
     lines = (
-        f"#SBATCH --job-name={label(group.model, 'train')}",
+        f"#SBATCH --job-name={dns_label(group.model, 'train')}",
         f"#SBATCH --nodes={group.machines}",
         "#SBATCH --ntasks-per-node=1",
         f"#SBATCH --gpus-per-node={group.per_machine}",
@@ -190,30 +190,30 @@ def job(option: Option, group: Group) -> File:
         "export MASTER_ADDR",
         'srun bash -c \'NODE_RANK="$SLURM_NODEID" exec bash "${1:-train.sh}"\' run "${1:-train.sh}"',
     )
-    text = "#!/usr/bin/env bash\n" + "\n".join((*lines, *(f"# {line}" for line in option.header), *body)) + "\n"
+    text = "#!/usr/bin/env bash\n" + "\n".join((*lines, *(f"# {line}" for line in option.header_lines), *body)) + "\n"
     return File("job.sbatch", SHELL, text)
 
 
-def inner_of(option: Option, version: str | None) -> Handoff:
+def inner_handoff(option: Option, version: str | None) -> Handoff:
     """Files that the Slurm job runs.
 
     They use the launcher of the framework, or the benchmark command with the steps of the whole run.
     """
-    if measured_by(option, benchmarks.MEGATRON):
-        return megatron(option, version, "megatron")
-    if measured_by(option, benchmarks.TORCHTITAN):
-        return torchrun(option, version, "torchrun")
-    if measured_by(option, benchmarks.TRL):
-        return accelerate(option, version, "accelerate")
+    if is_measured_by(option, benchmarks.MEGATRON):
+        return megatron_files(option, version, "megatron")
+    if is_measured_by(option, benchmarks.TORCHTITAN):
+        return torchrun_files(option, version, "torchrun")
+    if is_measured_by(option, benchmarks.TRL):
+        return accelerate_files(option, version, "accelerate")
     group = option.groups[0]
     note = f"Set the variables in train.sh: they name the other inputs of {product_name(option.software)}."
-    return Handoff("slurm", option.rank, launched(option, group.load), (note,))
+    return Handoff("slurm", option.rank, launch_files(option, group.load), (note,))
 
 
-def _recomputed(option: Option) -> str:
+def _checkpointing_mode(option: Option) -> str:
     return str(option.deployment.get("activation_checkpointing") or "none")
 
 
 def _data_note(option: Option, where: str) -> str:
-    steps = option.groups[0].whole("all_steps")
+    steps = option.groups[0].int_place("all_steps")
     return f"train.sh runs {steps:,} steps on {where}. benchmark.sh runs the first few on synthetic or public data."

@@ -128,7 +128,7 @@ def hosts_over_zones(hosts_needed: Column, zones: float, zones_lost: float) -> C
 
 
 @formula(unit="replicas")
-def min_replicas_with_spares(replicas: Column, domains_lost: float, times: float) -> Column:
+def min_replicas_with_spares(replicas: Column, domains_lost: float, replica_factor: float) -> Column:
     """Replicas including spares, wherever they run: at least one spare per failure domain; 2N doubles the replicas.
 
     Parameters:
@@ -140,7 +140,7 @@ def min_replicas_with_spares(replicas: Column, domains_lost: float, times: float
         >>> float(min_replicas_with_spares(5.0, 1.0, 1.0))
         6.0
     """
-    return np.maximum(replicas + domains_lost, times * replicas)
+    return np.maximum(replicas + domains_lost, replica_factor * replicas)
 
 
 @formula(unit="hosts")

@@ -21,7 +21,7 @@ from app.sizing.serving.load import UnloadedStream, StreamSpeed, unloaded_stream
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import UnloadedLatency, HardwareBound, LatencyLimit, Memory, OperatingPoint, Settings, Speed
 from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import StreamOperatingPoint, stream_operating_point, running
+from app.sizing.serving.operation import StreamOperatingPoint, stream_operating_point, running_sequences
 from app.sizing.serving.pace import SchedulingTerms, Stream, build_stream
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
@@ -283,7 +283,7 @@ class AutoregressiveServing:
         scheduled = SchedulingTerms.mixing_only(memory.max_batched_tokens)
         stream = build_stream(step, prefill, scheduled, output_tokens=workload.output_tokens.mean)
         ranks = plans.data_parallel
-        at = self.unqueued_steady_state(workload, stream, running(operation.batch / ranks))
+        at = self.unqueued_steady_state(workload, stream, running_sequences(operation.batch / ranks))
         most = self.unqueued_steady_state(workload, stream, speed.rank_batch) if workload.load is Load.OPEN else at
         return HardwareBound(most.rate_per_s * ranks, at.tpot_s, stream.unloaded_ttft_s)
 

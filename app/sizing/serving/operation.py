@@ -55,7 +55,7 @@ def replica_rate_per_s(peak_per_s: float, replicas: Column) -> Column:
 
 
 @formula(unit="sequences", source="a request is served by a running sequence")
-def running(batch: Column) -> Column:
+def running_sequences(batch: Column) -> Column:
     """Sequences that run while a request is served, at least one.
 
     Parameters:

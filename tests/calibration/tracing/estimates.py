@@ -11,7 +11,7 @@ import numpy as np
 
 from app.api.questions import build_estimate_question
 from app.api.schemas.requests import EstimateRequest
-from app.calibration.tracing.requests import body_of, can_be_asked
+from app.calibration.tracing.requests import body_of, is_expressible
 from app.calibration.tracing.rows import Case, rows_in
 from app.calibration.tracing.setups import Traced
 from app.catalog.snapshot import CatalogStore
@@ -53,7 +53,7 @@ def memory_of(case: Case, snapshots: CatalogStore) -> DeviceMemory:
 def judged(snapshots: CatalogStore, path: Path = GRID) -> Iterator[Judged]:
     """Every row of the grid that a request can say."""
     for case, traced in rows_in(path):
-        if can_be_asked(case):
+        if is_expressible(case):
             yield Judged(case, traced, memory_of(case, snapshots))
 
 

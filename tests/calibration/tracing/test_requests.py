@@ -8,20 +8,20 @@ from typing import Any
 import pytest
 
 from app.api.schemas.requests import EstimateRequest
-from app.calibration.tracing.grid import drawn
+from app.calibration.tracing.grid import draw_cases
 from app.calibration.tracing.requests import AS_RECIPE, body_of, setup_of
-from app.calibration.tracing.rows import case_of, read, row_of
+from app.calibration.tracing.rows import case_of, parse_row, row_of
 from app.calibration.tracing.setups import MOMENTS, PARTS, Traced
 from app.errors import Unanswerable
 
-DRAWN = list(drawn())
+DRAWN = list(draw_cases())
 
 
 def test_every_case_is_a_request_and_the_request_that_case() -> None:
     for case in DRAWN:
         body = body_of(case)
         EstimateRequest.model_validate(body)
-        back = setup_of(body, case.config)
+        back = setup_of(body, case.model_config)
         said = replace(case.setup, shape=replace(case.setup.shape, name=back.shape.name))
         assert AS_RECIPE.get(said.loss, said.loss) == back.loss
         unsaid: dict[str, Any] = {"loss": back.loss}  # what a method does not have is not said of it
@@ -46,7 +46,7 @@ def test_a_row_is_read_as_it_was_written() -> None:
         params=7,
     )
     for case in DRAWN[:50]:
-        assert read(row_of(case, figures)) == (case, figures)
+        assert parse_row(row_of(case, figures)) == (case, figures)
 
 
 def test_the_grid_has_every_method_recomputation_and_kind_of_loss() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.calibration.tracing.rows import Case, case_of, configs, read
+from app.calibration.tracing.rows import Case, case_of, model_configs, parse_row
 from app.calibration.tracing.setups import Setup, Traced
 from app.calibration.tracing.shapes import shape_of
 
@@ -34,7 +34,7 @@ def rows() -> Iterator[tuple[Case, Traced]]:
     with GRID.open(encoding="utf-8", newline="") as file:
         for i, row in enumerate(csv.DictReader(file)):
             if i % RETRACED_EVERY == 0:
-                case, traced = read(row)
+                case, traced = parse_row(row)
                 if case.setup.shape.layers <= 32:
                     yield case, traced
 
@@ -43,7 +43,7 @@ def kept_per_token_and_layer(trace: Callable[..., Traced], setup: Setup) -> floa
     """What a layer keeps of a token: the difference of one layer, where the loss is the peak."""
     traced = [trace(replace(setup, shape=replace(setup.shape, layers=layers))) for layers in (2, 3)]
     assert [t.moment for t in traced] == ["loss", "loss"]
-    return (traced[1].parts["kept"] - traced[0].parts["kept"]) / setup.tokens
+    return (traced[1].parts["kept"] - traced[0].parts["kept"]) / setup.micro_batch_tokens
 
 
 def test_a_slice_of_the_grid_is_traced_as_it_was(trace: Callable[..., Traced]) -> None:
@@ -124,5 +124,5 @@ def test_models_have_the_parameters_of_the_catalogue() -> None:
         ("google/gemma-2-9b", 9_241_705_984),
     ):
         with torch.device("meta"):
-            model = decoder(Setup(shape_of(configs()[name]), 128))
+            model = decoder(Setup(shape_of(model_configs()[name]), 128))
         assert sum(p.numel() for p in model.parameters()) == total, name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from app.export.handoff.option import Option, option_of
+from app.export.handoff.option import Option, load_option
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark
 from tests.export.stored import ACCELERATOR, MACHINE
@@ -137,7 +137,7 @@ def option(
             }
         ],
     }
-    return option_of(answer, {"ranks": [[lot for _ in starts]], "starts": [list(starts)]}, 1)
+    return load_option(answer, {"ranks": [[lot for _ in starts]], "starts": [list(starts)]}, 1)
 
 
 def served(

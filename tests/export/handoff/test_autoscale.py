@@ -10,8 +10,8 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from app.export.handoff.engines import LAUNCHES
-from app.export.handoff.targets import handoff
-from app.observed.exposition import canonical
+from app.export.handoff.targets import build_handoff
+from app.observed.exposition import canonical_name
 from app.observed.sglang import SGLANG
 from app.observed.tgi import TGI
 from app.observed.vllm import VLLM
@@ -21,7 +21,7 @@ from tests.export.handoff.test_cluster import KUBERNETES, SPANNING
 
 
 def manifests(engine: str = "vllm", target: str = "kubernetes", **places: Any) -> dict[str, Any]:
-    made = handoff(served(engine, day=DAY, **places), target, None)
+    made = build_handoff(served(engine, day=DAY, **places), target, None)
     return {
         file.name: next(yaml.safe_load_all(file.text)) for file in made.files if file.name.endswith(("yaml", "yml"))
     }
@@ -51,14 +51,14 @@ def test_an_engine_that_tells_nothing_by_itself_is_started_so_that_it_does() -> 
 
 def test_counters_are_those_that_expositions_are_read_by() -> None:
     known = {"vllm": VLLM, "sglang": SGLANG, "tgi": TGI}
-    counted = {launch.engine: launch.requests for launch in LAUNCHES if launch.requests}
+    counted = {launch.engine: launch.requests_counter for launch in LAUNCHES if launch.requests_counter}
     assert set(counted) == set(known)
     for engine, counter in counted.items():
-        assert canonical(counter) in {metric.name for metric in known[engine].requests}
+        assert canonical_name(counter) in {metric.name for metric in known[engine].requests}
 
 
 def test_an_engine_without_a_counter_has_no_autoscaler_and_it_is_said() -> None:
-    made = handoff(served("llama.cpp", day=DAY), "kubernetes", None)
+    made = build_handoff(served("llama.cpp", day=DAY), "kubernetes", None)
     assert not [file for file in made.files if "hpa" in file.name or "keda" in file.name]
     assert any("exposes no request counter" in note for note in made.notes)
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from app.errors import Unanswerable
 from app.export.handoff.option import Option
-from app.export.handoff.targets import handoff
+from app.export.handoff.targets import build_handoff
 from tests.export.handoff.stored import pooled, served
 from tests.export.handoff.test_cluster import SPANNING
 
@@ -98,7 +98,7 @@ SCHEMAS = {"skypilot": SKY, "dstack": DSTACK, "docker-compose": COMPOSE}
 
 
 def documents(option: Option, target: str) -> list[dict[str, Any]]:
-    made = handoff(option, target, None)
+    made = build_handoff(option, target, None)
     found = [yaml.safe_load(file.text) for file in made.files if file.media_type == "application/yaml"]
     return [each for each in found if "context_servers" not in each]
 
@@ -122,7 +122,7 @@ def test_several_machines_are_several_nodes() -> None:
     assert "SKYPILOT_NODE_RANK" in task["run"]
     for target in ("dstack", "docker-compose"):
         with pytest.raises(Unanswerable):
-            handoff(served(**SPANNING), target, None)
+            build_handoff(served(**SPANNING), target, None)
 
 
 def test_dstack_asks_for_what_a_replica_takes() -> None:
@@ -154,7 +154,7 @@ def test_a_variable_of_the_script_is_not_one_of_compose() -> None:
 def test_hardware_without_a_name_is_refused() -> None:
     for target in ("skypilot", "dstack"):
         with pytest.raises(Unanswerable, match="name is known"):
-            handoff(named("nvidia-p4"), target, None)
+            build_handoff(named("nvidia-p4"), target, None)
 
 
 def named(sku: str) -> Option:

@@ -10,7 +10,7 @@ import yaml
 
 from app.errors import Unanswerable
 from app.export.handoff.option import Option
-from app.export.handoff.targets import handoff
+from app.export.handoff.targets import build_handoff
 from tests.export.handoff.stored import pooled, served
 
 KUBERNETES = "1.33"
@@ -18,7 +18,7 @@ SPANNING: dict[str, Any] = {"pipeline": 2, "accelerators": 16, "machines": 2, "s
 
 
 def manifests(option: Option, target: str = "kubernetes") -> list[dict[str, Any]]:
-    made = handoff(option, target, None)
+    made = build_handoff(option, target, None)
     return [each for file in made.files if file.name.endswith(".yaml") for each in yaml.safe_load_all(file.text)]
 
 
@@ -93,7 +93,7 @@ def test_secrets_are_named_and_never_written() -> None:
 def test_hardware_without_an_image_or_a_plugin_is_refused() -> None:
     for engine, maker in (("vllm", "Intel"), ("sglang", "AMD"), ("llama.cpp", "Apple")):
         with pytest.raises(Unanswerable):
-            handoff(served(engine, maker=maker), "kubernetes", None)
+            build_handoff(served(engine, maker=maker), "kubernetes", None)
 
 
 def test_kserve_starts_replicas_of_one_machine() -> None:
@@ -107,4 +107,4 @@ def test_kserve_starts_replicas_of_one_machine() -> None:
     kubernetes_validate.validate(whole, KUBERNETES, strict=True)
     for option in (pooled(), served(**SPANNING)):
         with pytest.raises(Unanswerable, match=r"Targets that can start it: .*kubernetes"):
-            handoff(option, "kserve", None)
+            build_handoff(option, "kserve", None)

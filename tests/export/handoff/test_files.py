@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.export.handoff.files import label, script, yaml_text
+from app.export.handoff.files import dns_label, build_script, yaml_text
 
 TRICKY = (
     "on",
@@ -51,7 +51,7 @@ def test_the_same_value_twice_is_written_twice() -> None:
 
 @given(st.text(max_size=100))
 def test_a_label_is_one_of_dns(name: str) -> None:
-    made = label(name, "prefill")
+    made = dns_label(name, "prefill")
     assert len(made) <= 63
     assert made.replace("-", "").isalnum()
     assert made.isascii()
@@ -61,4 +61,4 @@ def test_a_label_is_one_of_dns(name: str) -> None:
 
 
 def test_a_script_says_what_it_is_of_and_stops_at_a_failure() -> None:
-    assert script(("of this",), "run").splitlines() == ["#!/usr/bin/env bash", "# of this", "set -euo pipefail", "run"]
+    assert build_script(("of this",), "run").splitlines() == ["#!/usr/bin/env bash", "# of this", "set -euo pipefail", "run"]

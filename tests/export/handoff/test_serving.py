@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from app.errors import Unanswerable
-from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, flags_of
+from app.export.handoff.engines import BY_ENGINE, LAUNCHES, UnknownFlag, command_flags
 from app.export.handoff.files import File, Handoff
 from app.export.handoff.option import Option
-from app.export.handoff.serving import Started, started
-from app.export.handoff.targets import CannotStart, handoff
+from app.export.handoff.serving import ReplicaLaunch, plan_launches
+from app.export.handoff.targets import CannotStart, build_handoff
 from tests.export.handoff.stored import pooled, served
 
 ENGINES = tuple(BY_ENGINE)
@@ -41,8 +41,8 @@ RANKS: dict[str, Any] = {
 LAYOUTS: tuple[dict[str, Any], ...] = ({}, {"tensor": 4, "stage": 4, "pipeline": 2}, SPANNING, RANKS)
 
 
-def first(option: Option, version: str | None = None) -> Started:
-    return started(option, version)[0]
+def first(option: Option, version: str | None = None) -> ReplicaLaunch:
+    return plan_launches(option, version)[0]
 
 
 def text_of(made: Handoff, name: str) -> str:
@@ -57,15 +57,15 @@ def said(tokens: list[str], flag: str) -> int:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_degrees_come_to_the_accelerators(engine: str, layout: dict[str, Any]) -> None:
     part = first(served(engine, **layout))
-    assert math.prod(said(part.tokens, flag) for flag in DEGREES[engine]) == part.group.accelerators
+    assert math.prod(said(part.command_tokens, flag) for flag in DEGREES[engine]) == part.group.accelerators
 
 
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.engine)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_only_flags_of_the_list_are_given(launch: Any, layout: dict[str, Any]) -> None:
     places = {} if launch.alone else layout
-    tokens = first(served(launch.engine, **places, conversion="fp8", cache="fp8", config="x")).tokens
-    assert set(flags_of(tokens)) <= set(launch.flags)
+    tokens = first(served(launch.engine, **places, conversion="fp8", cache="fp8", config="x")).command_tokens
+    assert set(command_flags(tokens)) <= set(launch.flags)
     assert launch.read
 
 
@@ -75,7 +75,7 @@ def test_every_script_is_one_that_a_shell_reads(engine: str, tmp_path: Path) -> 
     if not BY_ENGINE[engine].single_machine:
         options += [pooled(engine), *(served(engine, **places) for places in LAYOUTS)]
     for option in options:
-        for file in handoff(option, engine, None).files:
+        for file in build_handoff(option, engine, None).files:
             if file.media_type == "application/x-sh":
                 script = tmp_path / file.name
                 script.write_text(file.text)
@@ -83,74 +83,74 @@ def test_every_script_is_one_that_a_shell_reads(engine: str, tmp_path: Path) -> 
 
 
 def test_a_name_is_not_read_by_a_shell() -> None:
-    tokens = first(served(model="./it's $(x) `y`")).tokens
+    tokens = first(served(model="./it's $(x) `y`")).command_tokens
     assert tokens[2] == "./it's $(x) `y`"
-    line = text_of(handoff(served(model="./it's $(x)"), "vllm", None), "serve.sh").split("exec ")[1]
+    line = text_of(build_handoff(served(model="./it's $(x)"), "vllm", None), "serve.sh").split("exec ")[1]
     assert shlex.split(line.replace("\\\n", " "))[2] == "./it's $(x)"
 
 
 def test_machines_of_a_replica_get_their_rank() -> None:
-    text = text_of(handoff(served(**SPANNING), "vllm", None), "serve.sh")
+    text = text_of(build_handoff(served(**SPANNING), "vllm", None), "serve.sh")
     assert "${NODE_RANK:?" in text
     assert "${MASTER_ADDR:?" in text
     assert "--node-rank $NODE_RANK" in text
     assert "set -- --headless" in text
-    ranks = text_of(handoff(served(**RANKS), "vllm", None), "serve.sh")
+    ranks = text_of(build_handoff(served(**RANKS), "vllm", None), "serve.sh")
     assert "--data-parallel-start-rank $((NODE_RANK*4))" in ranks
     assert "--nnodes" not in ranks
 
 
 def test_ranks_that_machines_do_not_share_evenly_are_refused() -> None:
     with pytest.raises(Unanswerable, match="must be divisible"):
-        handoff(served(machines=2, data=3, accelerators=12), "vllm", None)
+        build_handoff(served(machines=2, data=3, accelerators=12), "vllm", None)
 
 
 def test_sglang_gets_totals_over_all_ranks_and_other_engines_values_per_rank() -> None:
     places: dict[str, Any] = {"data": 8, "sequences": 16, "all_sequences": 128, "batched": 1024, "all_batched": 8192}
-    assert said(first(served("sglang", **places)).tokens, "--max-running-requests") == 128
-    assert said(first(served("vllm", **places)).tokens, "--max-num-seqs") == 16
+    assert said(first(served("sglang", **places)).command_tokens, "--max-running-requests") == 128
+    assert said(first(served("vllm", **places)).command_tokens, "--max-num-seqs") == 16
 
 
 def test_a_version_that_lacks_a_flag_is_refused_and_said_which_has_it() -> None:
     spread = served(**SPANNING)
     with pytest.raises(UnknownFlag, match=r"0\.11 has no --nnodes.*0\.12"):
-        handoff(spread, "vllm", "0.11")
-    assert handoff(spread, "vllm", "v0.12.0").files
+        build_handoff(spread, "vllm", "0.11")
+    assert build_handoff(spread, "vllm", "v0.12.0").files
     assert "vllm-openai:v0.12.0" in first(spread, "v0.12.0").image
 
 
 def test_tensorrt_llm_reads_what_has_no_flag_from_a_file() -> None:
-    text = text_of(handoff(served("tensorrt-llm", data=2, cache="fp8"), "tensorrt-llm", None), "serve.sh")
+    text = text_of(build_handoff(served("tensorrt-llm", data=2, cache="fp8"), "tensorrt-llm", None), "serve.sh")
     config = yaml.safe_load(text.split("<<'EOF'\n")[1].split("EOF\n")[0])
     assert config == {"enable_attention_dp": True, "kv_cache_config": {"dtype": "fp8"}}
     assert "--config config.yaml" in text
 
 
 def test_pools_are_started_apart_with_a_router() -> None:
-    made = handoff(pooled("vllm"), "vllm", None)
+    made = build_handoff(pooled("vllm"), "vllm", None)
     for role in ("prefill", "decode"):
         tokens = shlex.split(text_of(made, f"{role}.sh").split("exec ")[1].replace("\\\n", " "))
         transfer = json.loads(tokens[tokens.index("--kv-transfer-config") + 1])
         assert transfer["kv_connector"] == "NixlConnector"
         assert "export VLLM_NIXL_SIDE_CHANNEL_HOST=" in text_of(made, f"{role}.sh")
-    assert "NIXL" not in text_of(handoff(served(), "vllm", None), "serve.sh")
+    assert "NIXL" not in text_of(build_handoff(served(), "vllm", None), "serve.sh")
     assert any("router" in note for note in made.notes)
-    sglang = handoff(pooled("sglang"), "sglang", None)
+    sglang = build_handoff(pooled("sglang"), "sglang", None)
     assert "--disaggregation-mode decode" in text_of(sglang, "decode.sh")
     assert "--pd-disaggregation" in text_of(sglang, "router.sh")
-    router = yaml.safe_load(text_of(handoff(pooled("tensorrt-llm"), "tensorrt-llm", None), "router.yaml"))
+    router = yaml.safe_load(text_of(build_handoff(pooled("tensorrt-llm"), "tensorrt-llm", None), "router.yaml"))
     assert router["context_servers"]["num_instances"] == len(router["context_servers"]["urls"]) == 3
 
 
 def test_llama_cpp_holds_the_cache_that_was_found_for_all_its_slots() -> None:
     part = first(served("llama.cpp"))
-    assert said(part.tokens, "-c") == 300_000
-    assert said(part.tokens, "-np") == 64
-    assert part.tokens[part.tokens.index("-m") + 1] == "./Model-70B-q4_k_m.gguf"
+    assert said(part.command_tokens, "-c") == 300_000
+    assert said(part.command_tokens, "-np") == 64
+    assert part.command_tokens[part.command_tokens.index("-m") + 1] == "./Model-70B-q4_k_m.gguf"
 
 
 def test_the_benchmark_has_the_lengths_and_the_load_of_the_answer() -> None:
-    text = text_of(handoff(served(), "vllm", None), "benchmark.sh")
+    text = text_of(build_handoff(served(), "vllm", None), "benchmark.sh")
     assert "--random-input-len 1024" in text
     assert "--request-rate 4" in text
     assert "--isl 1024" in text
@@ -163,30 +163,30 @@ def test_the_benchmark_has_the_lengths_and_the_load_of_the_answer() -> None:
 
 @pytest.mark.parametrize(("engine", "flag"), [("vllm", "--max-loras"), ("sglang", "--max-loras-per-batch")])
 def test_adapters_that_stay_loaded_have_their_room(engine: str, flag: str) -> None:
-    tokens = first(served(engine, adapters=8, adapter_rank=16)).tokens
+    tokens = first(served(engine, adapters=8, adapter_rank=16)).command_tokens
     assert said(tokens, flag) == 8
     assert said(tokens, "--max-lora-rank") == 16
-    assert set(flags_of(tokens)) <= set(BY_ENGINE[engine].flags)
+    assert set(command_flags(tokens)) <= set(BY_ENGINE[engine].flags)
     with pytest.raises(Unanswerable, match="adapters"):
-        handoff(served("tensorrt-llm", adapters=8, adapter_rank=16), "tensorrt-llm", None)
+        build_handoff(served("tensorrt-llm", adapters=8, adapter_rank=16), "tensorrt-llm", None)
 
 
 def test_only_targets_that_start_the_layout_are_named() -> None:
     with pytest.raises(CannotStart) as refused:
-        handoff(served("tensorrt-llm", **SPANNING), "kubernetes", None)
+        build_handoff(served("tensorrt-llm", **SPANNING), "kubernetes", None)
     assert "only with Slurm. Targets that can start it: tensorrt-llm." in str(refused.value)
 
 
 def test_other_targets_are_named_where_one_does_not_start_it() -> None:
     with pytest.raises(CannotStart, match="Targets that can start it: vllm, kubernetes, kserve"):
-        handoff(served(), "sglang", None)
+        build_handoff(served(), "sglang", None)
     with pytest.raises(CannotStart, match="is served with vLLM"):
-        handoff(served(), "torchrun", None)
+        build_handoff(served(), "torchrun", None)
 
 
 def test_every_file_says_what_it_is_of() -> None:
     for target in ("vllm", "kubernetes", "kserve", "skypilot", "dstack", "docker-compose"):
-        files: tuple[File, ...] = handoff(served(), target, None).files
+        files: tuple[File, ...] = build_handoff(served(), target, None).files
         for file in files:
             assert "rec_0123456789abcdef0123456789ab, rank 1" in file.text
             assert "not a guarantee" in file.text
@@ -194,7 +194,7 @@ def test_every_file_says_what_it_is_of() -> None:
 
 
 def test_embeddings_are_measured_by_their_own_load_alone() -> None:
-    made = handoff(served("text-embeddings-inference"), "text-embeddings-inference", None)
+    made = build_handoff(served("text-embeddings-inference"), "text-embeddings-inference", None)
     assert "exec text-embeddings-router" in text_of(made, "serve.sh")
     text = text_of(made, "benchmark.sh")
     assert "--endpoint /v1/embeddings" in text
@@ -202,17 +202,17 @@ def test_embeddings_are_measured_by_their_own_load_alone() -> None:
 
 
 def test_tgi_keeps_more_requests_waiting_than_it_runs() -> None:
-    tokens = first(served("tgi")).tokens
+    tokens = first(served("tgi")).command_tokens
     assert said(tokens, "--max-batch-size") == 64
     assert "--max-concurrent-requests" not in tokens  # beyond which it refuses
-    assert any("refuses" in note for note in handoff(served("tgi"), "tgi", None).notes)
+    assert any("refuses" in note for note in build_handoff(served("tgi"), "tgi", None).notes)
 
 
 def test_an_image_is_prepared_as_its_own_entry_point_does() -> None:
     tgi = first(served("tgi"))
     assert tgi.image == "ghcr.io/huggingface/text-generation-inference:3.3.7"
-    assert "activate" in tgi.inside()[0]
-    assert "activate" not in "".join(tgi.lines())
+    assert "activate" in tgi.container_lines()[0]
+    assert "activate" not in "".join(tgi.script_lines())
     embeds = first(served("text-embeddings-inference"))
     assert embeds.image.endswith("inference:cuda-1.9")
     spark = replace(embeds, group=replace(embeds.group, sku="nvidia-gb10-dgx-spark"))
@@ -223,8 +223,8 @@ def test_an_image_is_prepared_as_its_own_entry_point_does() -> None:
 
 
 def test_a_server_without_a_container_is_started_by_its_script() -> None:
-    assert "mlx_lm.server" in text_of(handoff(served("mlx", maker="Apple"), "mlx", None), "serve.sh")
+    assert "mlx_lm.server" in text_of(build_handoff(served("mlx", maker="Apple"), "mlx", None), "serve.sh")
     with pytest.raises(Unanswerable, match="Targets that can start it: mlx"):
-        handoff(served("mlx", maker="Apple"), "kubernetes", None)
+        build_handoff(served("mlx", maker="Apple"), "kubernetes", None)
     with pytest.raises(Unanswerable, match="publishes no images"):
         assert first(served("mlx", maker="Apple")).image

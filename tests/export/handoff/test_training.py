@@ -14,7 +14,7 @@ import yaml
 
 from app.export.handoff.files import Handoff
 from app.export.handoff.option import Option
-from app.export.handoff.targets import CannotStart, handoff
+from app.export.handoff.targets import CannotStart, build_handoff
 from app.sizing.hardware import benchmarks
 from tests.export.handoff.stored import TRAINED, trained
 
@@ -46,7 +46,7 @@ def processes(command: list[str]) -> int:
 
 def test_torchtitan_gets_degrees_whose_product_is_the_accelerators() -> None:
     for option, target in ((TORCHTITAN, "torchrun"), (FSDP, "torchrun")):
-        command = tokens(handoff(option, target, None))
+        command = tokens(build_handoff(option, target, None))
         degrees = (
             said(command, f"--parallelism.{name}{'' if 'data' in name else '_parallel'}_degree")
             for name in TITAN_DEGREES
@@ -55,7 +55,7 @@ def test_torchtitan_gets_degrees_whose_product_is_the_accelerators() -> None:
 
 
 def test_megatron_gets_degrees_that_divide_the_accelerators() -> None:
-    made = handoff(MEGATRON, "megatron", None)
+    made = build_handoff(MEGATRON, "megatron", None)
     command = tokens(made)
     degrees = math.prod(
         said(command, f"--{name}-parallel-size") for name in ("tensor-model", "pipeline-model", "context")
@@ -72,7 +72,7 @@ def test_megatron_gets_degrees_that_divide_the_accelerators() -> None:
 
 
 def test_deepspeed_checks_the_batch_in_its_settings() -> None:
-    settings = json.loads(next(f.text for f in handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json"))
+    settings = json.loads(next(f.text for f in build_handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json"))
     ranks = 16
     assert settings["train_batch_size"] == 2 * 8 * ranks == TRAINED["global_batch"]
     assert settings["train_batch_size"] == (
@@ -83,20 +83,20 @@ def test_deepspeed_checks_the_batch_in_its_settings() -> None:
 
 
 def test_accelerate_gets_the_process_count_and_the_sharding() -> None:
-    made = handoff(FSDP, "accelerate", None)
+    made = build_handoff(FSDP, "accelerate", None)
     settings = config(made, "accelerate.yaml")
     assert (settings["num_processes"], settings["num_machines"], settings["distributed_type"]) == (16, 2, "FSDP")
     assert settings["fsdp_config"]["fsdp_reshard_after_forward"] is True
     assert settings["fsdp_config"]["fsdp_activation_checkpointing"] is True
     assert "accelerate.yaml" in tokens(made)
-    zero = handoff(ZERO, "accelerate", None)
+    zero = build_handoff(ZERO, "accelerate", None)
     assert config(zero, "accelerate.yaml")["deepspeed_config"]["deepspeed_config_file"] == "ds_config.json"
     assert config(zero, "ds_config.json")["zero_optimization"]["stage"] == 3
 
 
 @pytest.mark.parametrize("option", [MEGATRON, TORCHTITAN, FSDP, ZERO, UNSLOTH], ids=lambda o: o.software)
 def test_slurm_starts_any_of_them_on_all_its_machines(option: Option, tmp_path: Path) -> None:
-    made = handoff(option, "slurm", None)
+    made = build_handoff(option, "slurm", None)
     job = next(file.text for file in made.files if file.name == "job.sbatch")
     lines = dict(
         line.removeprefix("#SBATCH --").split("=") for line in job.splitlines() if "#SBATCH" in line and "=" in line
@@ -120,9 +120,9 @@ def test_each_framework_is_started_by_its_own() -> None:
     for target, options in able.items():
         for option in (MEGATRON, TORCHTITAN, FSDP, ZERO, UNSLOTH):
             if option in options:
-                assert handoff(option, target, None).files
+                assert build_handoff(option, target, None).files
             else:
                 with pytest.raises(CannotStart, match="slurm"):
-                    handoff(option, target, None)
+                    build_handoff(option, target, None)
     with pytest.raises(CannotStart, match="trains with Megatron-LM, which the target vllm cannot start"):
-        handoff(MEGATRON, "vllm", None)
+        build_handoff(MEGATRON, "vllm", None)
