@@ -38,7 +38,14 @@ from app.procurement.webhooks import WebhookSender
 from app.sizing.words import percent
 
 cli = typer.Typer(no_args_is_help=True, help="Headroom sizes hardware for AI work.", pretty_exceptions_enable=False)
-for sizing_command in (sizing.recommend, sizing.estimate, sizing.compare, sizing.inspect, sizing.explain, sizing.export):
+for sizing_command in (
+    sizing.recommend,
+    sizing.estimate,
+    sizing.compare,
+    sizing.inspect,
+    sizing.explain,
+    sizing.export,
+):
     cli.command(rich_help_panel="Size")(sizing_command)
 for list_command in (lists.models, lists.accelerators, lists.offers, lists.prices, lists.support):
     cli.command(rich_help_panel="Look up")(list_command)
@@ -57,7 +64,9 @@ def print_version(requested: bool) -> None:
 
 @cli.callback()
 def root_options(
-    version: Annotated[bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     """Headroom sizes hardware for AI work."""
 
@@ -95,7 +104,9 @@ def accuracy(
 
 @cli.command()
 def trace_memory(
-    request: Annotated[Path, typer.Argument(help="File with a body of POST /estimate: a training workload and its deployment.")],
+    request: Annotated[
+        Path, typer.Argument(help="File with a body of POST /estimate: a training workload and its deployment.")
+    ],
 ) -> None:
     """Trace the peak memory of a training step with PyTorch and compare it with the estimate, by component and
     phase.
@@ -122,15 +133,15 @@ def trace_memory(
 
 def estimate_and_setup(raw: bytes, sessions: sessionmaker[Session]) -> tuple[dict[str, Any], Setup]:
     """Returns the estimate for a request body, and the training setup to trace with its full deployment."""
-    snapshots = CatalogStore(sessions, check_s=3600)
-    answer: dict[str, Any] = orjson.loads(compute_estimate(raw, snapshots, datetime.now(UTC).date()).body)
+    catalog_store = CatalogStore(sessions, check_s=3600)
+    answer: dict[str, Any] = orjson.loads(compute_estimate(raw, catalog_store, datetime.now(UTC).date()).body)
     request = orjson.loads(raw)
     model = request["workload"]["model"]
     if isinstance(model, dict):
         config = model.get("huggingface_config", {})
     else:
         with sessions() as session:
-            row = session.get(ModelRow, snapshots.find_model(model).name)
+            row = session.get(ModelRow, catalog_store.find_model(model).name)
             config = {} if row is None else row.facts["config"]
     return answer, setup_of({**request, "deployment": answer["deployment"]}, config)
 
@@ -157,7 +168,8 @@ def deliver(
 def serve(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.", envvar="PORT")] = 8000,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=64, help="Worker processes. Default: HEADROOM_WORKERS, or 1.", show_default=False)
+        int | None,
+        typer.Option(min=1, max=64, help="Worker processes. Default: HEADROOM_WORKERS, or 1.", show_default=False),
     ] = None,
 ) -> None:
     """Serve the API, its documentation and the page."""

@@ -64,6 +64,7 @@ def smallest_inputs() -> tuple[Replica, Requests]:
     replica = Replica(*(defaults[kind] for kind in kernel.FIELD_TYPES[Replica]))
     return replica, Requests(none, 1, two, 2 * two, 0 * two, 0, 0.0)
 
+
 def engine_version(folder: Path | None = None) -> str:
     """Digest of the code and the data files that turn a request into an answer.
 

@@ -25,7 +25,9 @@ class Settings(BaseSettings):
         "sqlite:///headroom.sqlite3", description="SQLAlchemy URL: SQLite or PostgreSQL (psycopg)."
     )
     database_statement_s: float = Field(5.0, gt=0, le=600, description="Seconds that one statement may take.")
-    database_lock_s: float = Field(3.0, gt=0, le=600, description="Seconds to wait for a lock that another transaction holds.")
+    database_lock_s: float = Field(
+        3.0, gt=0, le=600, description="Seconds to wait for a lock that another transaction holds."
+    )
     database_connect_s: int = Field(3, ge=2, le=60, description="Seconds to open a connection to PostgreSQL.")
     database_pool_s: float = Field(2.0, gt=0, le=60, description="Seconds to wait for a free connection of the pool.")
     database_connections: int = Field(10, ge=1, le=200, description="PostgreSQL connections per process.")
@@ -35,9 +37,14 @@ class Settings(BaseSettings):
     )
     max_connections: int = Field(512, ge=8, le=65536, description="Open client connections per process.")
     max_connections_per_address: int = Field(
-        0, ge=0, le=65536, description="Open connections per client address and process; 0 is no limit. A proxy counts as one address."
+        0,
+        ge=0,
+        le=65536,
+        description="Open connections per client address and process; 0 is no limit. A proxy counts as one address.",
     )
-    max_header_bytes: int = Field(32768, ge=4096, le=1048576, description="Total size of a request's headers, in bytes.")
+    max_header_bytes: int = Field(
+        32768, ge=4096, le=1048576, description="Total size of a request's headers, in bytes."
+    )
     max_headers: int = Field(100, ge=16, le=10000, description="Number of headers a request may have.")
     max_url_bytes: int = Field(16384, ge=1024, le=65536, description="Length of a request's URL, in bytes.")
     headers_deadline_s: float = Field(5.0, gt=0, le=120, description="Seconds in which a client must send its headers.")
@@ -48,7 +55,9 @@ class Settings(BaseSettings):
     drain_s: float = Field(
         1.0, ge=0, le=120, description="Seconds after SIGTERM in which new connections are still accepted."
     )
-    stop_s: int = Field(20, ge=1, le=600, description="Seconds after the drain in which requests in progress may finish.")
+    stop_s: int = Field(
+        20, ge=1, le=600, description="Seconds after the drain in which requests in progress may finish."
+    )
     snapshot_check_s: float = Field(2.0, ge=0, description="Seconds between checks for a newer catalog version.")
     max_body_bytes: int = Field(65536, ge=1024, le=33554432, description="Size of a request body, in bytes.")
     max_pasted_bytes: int = Field(
@@ -68,9 +77,7 @@ class Settings(BaseSettings):
     request_deadline_s: float = Field(
         20.0, gt=0, le=600, description="Seconds from request to answer; longer work is stopped."
     )
-    keep_days: int = Field(
-        90, ge=0, le=36500, description="Days that unfiled answers are kept; 0 is no limit."
-    )
+    keep_days: int = Field(90, ge=0, le=36500, description="Days that unfiled answers are kept; 0 is no limit.")
     keep_bytes: int = Field(
         10_000_000_000, ge=0, description="Total bytes of unfiled answers; the oldest are deleted first; 0 is no limit."
     )
@@ -78,10 +85,10 @@ class Settings(BaseSettings):
         None,
         description="Fixed date from which the age of prices is computed, for documents and tests; default: today.",
     )
-    cache_dir: Path | None = Field(
-        None, description="Folder for the compiled simulation; default: ~/.cache/headroom."
+    cache_dir: Path | None = Field(None, description="Folder for the compiled simulation; default: ~/.cache/headroom.")
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="Log level: debug, info, warning or error."
     )
-    log_level: str = Field("info", pattern="^(debug|info|warning|error)$", description="Log level: debug, info, warning or error.")
     access_log: str = Field(
         "on", pattern="^(off|on|all)$", description="Log line per request: off, on, or all (with health checks)."
     )

@@ -181,7 +181,9 @@ def make_postgres_engine(url: str, limits: DatabaseLimits) -> Engine:
     class Timed(psycopg.Connection[Any]):
         def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
             try:
-                return super().wait(gen, interval, timeout=min(most_s, _max_wait_s.get()) if timeout is None else timeout)
+                return super().wait(
+                    gen, interval, timeout=min(most_s, _max_wait_s.get()) if timeout is None else timeout
+                )
             except psycopg.OperationalError as error:
                 if self.pgconn.transaction_status != psycopg.pq.TransactionStatus.ACTIVE:
                     raise
@@ -189,7 +191,11 @@ def make_postgres_engine(url: str, limits: DatabaseLimits) -> Engine:
                 raise NoResponse("it did not answer in time") from error
 
     parsed = make_url(url)
-    own = {"timezone": "UTC", "statement_timeout": to_milliseconds(limits.statement_s), "lock_timeout": to_milliseconds(limits.lock_s)}
+    own = {
+        "timezone": "UTC",
+        "statement_timeout": to_milliseconds(limits.statement_s),
+        "lock_timeout": to_milliseconds(limits.lock_s),
+    }
     engine = create_engine(
         parsed,
         poolclass=Pool,
@@ -232,4 +238,6 @@ def to_milliseconds(seconds: float) -> str:
 
 def session_options(query: Mapping[str, Any], defaults: Mapping[str, str]) -> str:
     """Returns the options that a PostgreSQL session starts with. Options in the URL take precedence."""
-    return " ".join([*(f"-c {name}={value}" for name, value in defaults.items()), str(query.get("options", ""))]).strip()
+    return " ".join(
+        [*(f"-c {name}={value}" for name, value in defaults.items()), str(query.get("options", ""))]
+    ).strip()

@@ -39,7 +39,7 @@ from app.catalog.hub import ModelHub
 from app.catalog.outbox import DeliveryStore, Outbox
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
-from app.catalog.retention import RetentionPolicy, Pruner
+from app.catalog.retention import Pruner, RetentionPolicy
 from app.catalog.snapshot import CatalogStore
 from app.compiled import compile_simulation, engine_version
 from app.config import Settings
@@ -81,7 +81,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         lifespan=run_background_tasks,
-        telemetry={"tracing": False, "metrics": False, "logs": False},  # its spans would contain passwords in query strings
+        telemetry={
+            "tracing": False,
+            "metrics": False,
+            "logs": False,
+        },  # its spans would contain passwords in query strings
     )
     app.state.settings, app.state.today = settings, settings.today
     engine = make_engine(settings.database_url, database_limits(settings))
@@ -92,7 +96,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.pruner = Pruner(engine, RetentionPolicy(settings.keep_days, settings.keep_bytes))
     app.state.desk = make_desk(settings, engine)
     hub = ModelHub(settings.model_hub_url, networks=settings.model_hub_networks) if settings.model_hub_url else None
-    app.state.snapshots = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
+    app.state.catalog_store = CatalogStore(app.state.sessions, check_s=settings.snapshot_check_s, hub=hub)
     app.state.admission, app.state.long_admission = make_admission(settings, "short"), make_admission(settings, "long")
     app.state.traces = traces.build_provider()
     outgoing.install(app, settings.cors_origins, settings.compress_from_bytes)
@@ -135,8 +139,8 @@ async def run_background_tasks(app: FastAPI) -> AsyncIterator[None]:
     delivery.
     """
     courier: WebhookSender | None = app.state.courier
-    snapshots: CatalogStore = app.state.snapshots
-    refresher = threading.Thread(target=snapshots.refresh_periodically, name="catalogue", daemon=True)
+    catalog_store: CatalogStore = app.state.catalog_store
+    refresher = threading.Thread(target=catalog_store.refresh_periodically, name="catalogue", daemon=True)
     refresher.start()
     app.state.pruner.start()
     if courier is not None:
@@ -144,9 +148,10 @@ async def run_background_tasks(app: FastAPI) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        snapshots.stop_refreshing()
+        catalog_store.stop_refreshing()
         await run_in_threadpool(app.state.pruner.stop)
         await run_in_threadpool(refresher.join)
+        catalog_store.release_catalog()
         if courier is not None:
             await run_in_threadpool(courier.stop)
         await run_in_threadpool(traces.flush_traces, app.state.traces)

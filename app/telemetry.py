@@ -81,14 +81,20 @@ _errors = Counter("headroom_unexpected_errors", "Requests that failed with an un
 _queue_length = _gauge("line_length", "Requests that wait for computation.", "livesum", ["line"])
 _computing = _gauge("computing", "Requests being computed.", "livesum", ["line"])
 _queue_seconds = Histogram(
-    "headroom_line_seconds", "Seconds that a request waited for computation.", ["line"], buckets=ANSWER_S, registry=_registry
+    "headroom_line_seconds",
+    "Seconds that a request waited for computation.",
+    ["line"],
+    buckets=ANSWER_S,
+    registry=_registry,
 )
 for _name in get_args(QueueName):
     _queue_length.labels(_name)
     _computing.labels(_name)
     _queue_seconds.labels(_name)
 _shed = _labelled_counter("shed", "Requests rejected or given up, by reason.", "reason", get_args(ShedReason))
-_joined_requests = Counter("headroom_joined", "Requests that joined a computation already in progress.", registry=_registry)
+_joined_requests = Counter(
+    "headroom_joined", "Requests that joined a computation already in progress.", registry=_registry
+)
 _stages = Histogram(
     "headroom_stage_seconds",
     "Seconds of work by route and stage; a nested stage counts for itself only.",
@@ -96,22 +102,40 @@ _stages = Histogram(
     buckets=STAGE_S,
     registry=_registry,
 )
-_answers = _labelled_counter("answers", "Recommendations, by outcome of storing them.", "outcome", get_args(StorageOutcome))
-_pruned_answers = Counter("headroom_pruned_answers", "Stored answers deleted because of age or total size.", registry=_registry)
+_answers = _labelled_counter(
+    "answers", "Recommendations, by outcome of storing them.", "outcome", get_args(StorageOutcome)
+)
+_pruned_answers = Counter(
+    "headroom_pruned_answers", "Stored answers deleted because of age or total size.", registry=_registry
+)
 _prune_failures = Counter("headroom_prune_failures", "Failed attempts to delete stored answers.", registry=_registry)
 
-_catalog_version = _gauge("catalogue_version", "Number of the oldest catalog that a worker serves; 0 if none.", "livemin")
+_catalog_version = _gauge(
+    "catalogue_version", "Number of the oldest catalog that a worker serves; 0 if none.", "livemin"
+)
 _published = _gauge("catalogue_published_timestamp_seconds", "Time at which that catalog was published.", "livemin")
 _prices = _gauge("prices_timestamp_seconds", "Date of its newest price.", "livemin")
-_checked = _gauge("catalogue_checked_timestamp_seconds", "Time of the last successful check for a newer catalog.", "livemin")
-_loads = _labelled_counter("catalogue_loads", "Attempts to load a newer catalog, by result.", "result", get_args(LoadResult))
+_checked = _gauge(
+    "catalogue_checked_timestamp_seconds", "Time of the last successful check for a newer catalog.", "livemin"
+)
+_loads = _labelled_counter(
+    "catalogue_loads", "Attempts to load a newer catalog, by result.", "result", get_args(LoadResult)
+)
 
 _database = _labelled_counter("database_failures", "Database failures, by kind.", "kind", get_args(DatabaseFailure))
 _breaker = _gauge("database_breaker_open", "1 if a worker's circuit breaker for the database is open.", "livemax")
-_notices = _labelled_counter("notices", "Attempts to deliver webhook notifications, by result.", "result", get_args(NoticeResult))
-_fetches = _labelled_counter("hub_fetches", "Configurations requested from the model hub, by result.", "result", get_args(FetchResult))
+_notices = _labelled_counter(
+    "notices", "Attempts to deliver webhook notifications, by result.", "result", get_args(NoticeResult)
+)
+_fetches = _labelled_counter(
+    "hub_fetches", "Configurations requested from the model hub, by result.", "result", get_args(FetchResult)
+)
 _build = Gauge(
-    "headroom_build_info", "Always 1; the label holds the version.", ["version"], multiprocess_mode="livemax", registry=_registry
+    "headroom_build_info",
+    "Always 1; the label holds the version.",
+    ["version"],
+    multiprocess_mode="livemax",
+    registry=_registry,
 )
 _build.labels(version("headroom")).set(1)
 

@@ -6,7 +6,7 @@ import importlib
 import sys
 import time
 
-from artefacts.parts import PARTS, write_stamp, changed_digests
+from artefacts.parts import PARTS, changed_digests, write_stamp
 
 
 def main(arguments: list[str]) -> int:

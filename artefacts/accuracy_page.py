@@ -13,19 +13,19 @@ from sqlalchemy.orm import Session
 from app.api.schemas.accuracy import DEFINITIONS
 from app.calibration.back_test import BackTest, back_test
 from app.calibration.report import (
-    FAMILY_REASONS,
     COVERAGE_TARGET,
-    MIN_ROWS,
-    MIN_INTERVAL_ROWS,
+    FAMILY_REASONS,
     MAX_MEDIAN_ERROR,
+    MIN_INTERVAL_ROWS,
+    MIN_ROWS,
     WIDEST_INTERVALS,
     Report,
     Slice,
     errors_of,
+    imprecise_slices,
     link_of,
     reason_of,
     report_on,
-    imprecise_slices,
 )
 from app.catalog.queries import calibration_notes, list_compared
 from app.catalog.seed import seed_catalog
@@ -163,7 +163,10 @@ def interval_figures(s: Slice, tried: Mapping[tuple[str, str], BackTest]) -> lis
 def intervals_section(report: Report, tried: Mapping[tuple[str, str], BackTest]) -> str:
     """Section on intervals and guaranteed values, and their quality for unseen sources."""
     promised = [s for s in report.overall if (s.metric, s.value) in tried]
-    families = [s for s in report.by["accelerator_family"] if s.rows >= MIN_INTERVAL_ROWS and (s.metric, s.value) in tried]
+    families = [
+        s for s in report.by["accelerator_family"] if s.rows >= MIN_INTERVAL_ROWS and (s.metric, s.value) in tried
+    ]
+    family_rows = [[f"{NAMES[s.metric]}, {s.value}", *interval_figures(s, tried)] for s in families]
     widest = ", ".join(f"{NAMES[kind].lower()} {width:g}" for kind, width in WIDEST_INTERVALS.items())
     low, high = COVERAGE_TARGET
     return f"""An interval is the range that should contain 80 % of the results of an unseen source. It is narrow close
@@ -178,7 +181,7 @@ Targets: {percent(low)} to {percent(high)} inside, the same share kept at 80 %, 
 
 By family, with at least {MIN_INTERVAL_ROWS} results:
 
-{markdown_table(("quantity and family", *INTERVAL_HEAD), [[f"{NAMES[s.metric]}, {s.value}", *interval_figures(s, tried)] for s in families])}
+{markdown_table(("quantity and family", *INTERVAL_HEAD), family_rows)}
 
 ![share inside over width](accuracy/intervals.svg)
 
@@ -267,8 +270,8 @@ def layouts_section(found: Sequence[Mapping[str, Any]]) -> str:
             c["quantity"],
             c["accelerator"],
             str(c["rows"]),
-            percent(c['median']),
-            percent(c['p90']),
+            percent(c["median"]),
+            percent(c["p90"]),
             f"{c['bias']:.2f}",
         ]
         for c in found
@@ -282,12 +285,12 @@ and TPOT by Little's law.
 
 def left_out(notes: Mapping[str, Any]) -> str:
     """Results that were not compared or not fitted, with reasons."""
-    set_aside = "; ".join(f"{who} ({why})" for who, why in notes["set_aside"].items())
+    excluded = "; ".join(f"{who} ({why})" for who, why in notes["excluded"].items())
     return f"""Rows without enough data or without a token stream, by reason: {format_reasons(notes["left_out"])}.
 
 Training rows, by reason: {format_reasons(notes["training_left_out"])}.
 
-Compared but not fitted: {set_aside}.
+Compared but not fitted: {excluded}.
 
 Start-up logs that are left out: {format_reasons(notes["kv_cache_left_out"])}."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
-from app.calibration.report import COVERAGE_TARGET, QUANTITIES, MIN_ROWS, MIN_INTERVAL_ROWS, MAX_MEDIAN_ERROR, report_on
+from app.calibration.report import COVERAGE_TARGET, MAX_MEDIAN_ERROR, MIN_INTERVAL_ROWS, MIN_ROWS, QUANTITIES, report_on
 from app.catalog.queries import calibration_notes
 from app.sizing.evidence import Compared
 from app.sizing.units import GIB
@@ -69,7 +69,7 @@ def save_figure(figure: Figure, name: str) -> None:
 
 def measured_figure(rows: Sequence[Compared]) -> Figure:
     """Predictions without their source over measurements, one panel per quantity."""
-    by_kind = {kind: [r for r in rows if r.kind == kind and not r.set_aside] for kind in QUANTITIES}
+    by_kind = {kind: [r for r in rows if r.kind == kind and not r.excluded] for kind in QUANTITIES}
     shown = {kind: of_kind for kind, of_kind in by_kind.items() if of_kind}
     figure, axes = plt.subplots(-(-len(shown) // 3), 3, figsize=(11, 3.5 * -(-len(shown) // 3)))
     for axis in axes.flat[len(shown) :]:

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from app.catalog.queries import calibration_notes
 from artefacts import decisions, walk
-from artefacts.blocks import ANSWER, JSON, fenced_blocks, output_blocks, request_path, replace_blocks, written_by_hand
+from artefacts.blocks import ANSWER, JSON, fenced_blocks, output_blocks, replace_blocks, request_path, written_by_hand
 from artefacts.running import run_blocks, serve_app
 from artefacts.service import ROOT, service_client
 
@@ -28,7 +28,9 @@ def refill_shape(shape: Any, real: Any) -> Any:
         known = {k: refill_shape(shape[k], real[k]) for k in shape if k in real}
         return known or real
     if isinstance(shape, list) and isinstance(real, list):
-        return [refill_shape(shape[min(i, len(shape) - 1)], value) for i, value in enumerate(real[: max(1, len(shape))])]
+        return [
+            refill_shape(shape[min(i, len(shape) - 1)], value) for i, value in enumerate(real[: max(1, len(shape))])
+        ]
     return real
 
 

@@ -74,7 +74,12 @@ def formula_section(doc: FormulaDoc) -> str:
     source = f"Source: {doc.source}." + (f" Limits: {doc.limits}." if doc.limits else "")
     tests = ", ".join(f"`{t}`" for t in tests_of(doc)[:3] or [RECOMPUTED])
     where = fill_paragraph(f"`{doc.path}:{doc.name}`; tests: {tests}")
-    parts = [f"### {doc.name} [{doc.formula.unit}]", fill_paragraph(doc.summary), formula_text(doc), parameter_list(doc)]
+    parts = [
+        f"### {doc.name} [{doc.formula.unit}]",
+        fill_paragraph(doc.summary),
+        formula_text(doc),
+        parameter_list(doc),
+    ]
     parts += [fill_paragraph(source), check_text(doc.check) if doc.check else "", where]
     return "\n\n".join(filter(None, parts))
 

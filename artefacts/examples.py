@@ -157,7 +157,11 @@ class Examples:
         if "$ref" in schema:
             name = schema["$ref"].removeprefix(REF)
             schema = self.components[name]
-            if "properties" in schema and isinstance(value, dict) and stated_fields(value) > stated_fields(self.found.get(name)):
+            if (
+                "properties" in schema
+                and isinstance(value, dict)
+                and stated_fields(value) > stated_fields(self.found.get(name))
+            ):
                 self.found[name] = self.shorten_value(value)
         for option in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
             if self.matches_schema(value, option):
@@ -178,7 +182,10 @@ class Examples:
             return {k: self.shorten_value(v, self.least.get(k, 1)) for k, v in value.items()}
         if not isinstance(value, list):
             return value
-        return [self.shorten_value(v) for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]]
+        return [
+            self.shorten_value(v)
+            for v in value[: least if value and isinstance(value[0], dict | list) else max(2, least)]
+        ]
 
     def matches_schema(self, value: Any, schema: Schema) -> bool:
         """Whether a value can be of a schema, by its type, keys and enumerated values."""
@@ -231,7 +238,9 @@ def make_examples() -> dict[str, Any]:
             if body is not None:
                 examples.record_example(body, operation["requestBody"]["content"]["application/json"]["schema"])
             examples.record_example(answer, operation["responses"]["200"]["content"]["application/json"]["schema"])
-        refused = client.post("/recommend", json={**worked_requests()["recommend-inference-chat-70b"], "limit": 0}).json()
+        refused = client.post(
+            "/recommend", json={**worked_requests()["recommend-inference-chat-70b"], "limit": 0}
+        ).json()
         examples.record_example(refused, {"$ref": f"{REF}Problem"})
     return dict(sorted(examples.found.items()))
 

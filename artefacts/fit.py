@@ -23,7 +23,7 @@ from app.catalog.seed import seed_catalog
 from app.catalog.snapshot import CatalogStore
 from app.db import Base, make_engine
 from app.sizing.snapshot import Catalog
-from artefacts.parts import PARTS, Digests, content_digest, sources, read_stamps
+from artefacts.parts import PARTS, Digests, content_digest, read_stamps, sources
 
 # Modules that turn predictions into factors and figures; the predictions show changes of all others.
 OWN = (
@@ -39,25 +39,37 @@ OWN = (
 ROUNDS = 4  # most refits: the factors choose the layouts that rows leave open, until they no longer change
 
 
-def case_predictions(market: Catalog, store: CatalogStore) -> Iterator[str]:
+def case_predictions(catalog: Catalog, store: CatalogStore) -> Iterator[str]:
     """Everything that the fit depends on: every case, and its predictions at two settings of all factors."""
-    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), market, store.find_model)
-    training, training_left_out = read_training_cases(list(read_rows("measurements_training.csv")), market, store.find_model)
-    yield f"{sorted(left_out.items())} {sorted(training_left_out.items())}"
+    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), catalog, store.find_model)
+    training, training_left_out = read_training_cases(
+        list(read_rows("measurements_training.csv")), catalog, store.find_model
+    )
+    yield f"{sorted(left_out.values())} {sorted(training_left_out.values())}"
     for name, problem in PROBLEMS.items():
         cases = serving if name == "serving" else [c for c in training if c.group == name]
-        fit = Fit(problem, cases, market.coefficients)
+        fit = Fit(problem, cases, catalog.coefficients)
         if problem.add_run_ratios is not None:
-            fit = Fit(problem, problem.add_run_ratios(cases, fit.coefficients_at(fit.center)), market.coefficients)
+            fit = Fit(problem, problem.add_run_ratios(cases, fit.coefficients_at(fit.center)), catalog.coefficients)
         yield f"{name} {problem.caution} {problem.row_spread} {fit.names} {fit.spread.tolist()} {fit.center.tolist()}"
         figures = [fit.log_predicted(fit.coefficients_at(fit.center + shift)) for shift in (0.0, 0.1)]
         for point, *found in zip(fit.points, *(f.tolist() for f in figures), strict=True):
             case = cases[point.case]
-            said = (case.id, case.source, case.reference, case.model, case.stack, case.setting, case.set_aside)
+            said = (
+                case.id,
+                case.source,
+                case.reference,
+                case.model,
+                case.stack,
+                case.setting,
+                case.exclusion_reason is None,
+            )
             yield f"{said} {point.metric} {point.measured:.9g} {' '.join(f'{v:.9g}' for v in found)}"
-    logs, logs_left_out = read_logs(ServingCases(market, store.find_model), list(read_rows("measurements_kv_cache.csv")))
+    logs, logs_left_out = read_logs(
+        ServingCases(catalog, store.find_model), list(read_rows("measurements_kv_cache.csv"))
+    )
     yield from (f"{log.id} {log.measured_bytes:.9g} {log.predicted_bytes:.9g}" for log in logs)
-    yield str(sorted(logs_left_out.items()))
+    yield str(sorted(logs_left_out.values()))
 
 
 def fit_fingerprint() -> str:
@@ -69,7 +81,7 @@ def fit_fingerprint() -> str:
             seed_catalog(session)
         store = CatalogStore(sessionmaker(engine), check_s=3600)
         with np.errstate(all="ignore"):
-            found = "\n".join(case_predictions(store.market(), store))
+            found = "\n".join(case_predictions(store.catalog(), store))
         engine.dispose()
     return content_digest(found + sources().digest_of_modules(OWN))
 

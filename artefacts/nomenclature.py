@@ -175,6 +175,8 @@ def all_symbols() -> Iterator[Symbol]:
 
 def page() -> str:
     """docs/nomenclature.md as text."""
-    rows = [f"| `{s.name}` | {s.unit} | {s.meaning.replace('|', '/')} | {s.made_by} | {s.used_in} |" for s in all_symbols()]
+    rows = [
+        f"| `{s.name}` | {s.unit} | {s.meaning.replace('|', '/')} | {s.made_by} | {s.used_in} |" for s in all_symbols()
+    ]
     head = "| symbol | unit | meaning | origin | formulas that use it |\n| --- | --- | --- | --- | ---: |"
     return "\n".join([HEAD, "", head, *rows]) + "\n"

@@ -46,7 +46,8 @@ def content_digest(content: str | bytes) -> str:
 
 def file_digests(*paths: Path) -> Digests:
     return {
-        path.relative_to(ROOT).as_posix(): content_digest(path.read_bytes()) if path.exists() else "missing" for path in paths
+        path.relative_to(ROOT).as_posix(): content_digest(path.read_bytes()) if path.exists() else "missing"
+        for path in paths
     }
 
 
@@ -73,9 +74,13 @@ def fit_data() -> Digests:
     return {
         **file_digests(*(DATA / name for name in (*MEASURED, "coefficients.csv"))),
         "accelerators that were measured": rows_digest(devices),
-        "their systems": rows_digest(row for row in data_rows("systems.csv") if row["accelerator_slug"] in accelerators),
+        "their systems": rows_digest(
+            row for row in data_rows("systems.csv") if row["accelerator_slug"] in accelerators
+        ),
         "their offers": rows_digest(row for row in data_rows("offers.csv") if row["accelerator"] in accelerators),
-        "their engines": rows_digest(row for row in data_rows("engine_support.csv") if row["accelerator_family"] in families),
+        "their engines": rows_digest(
+            row for row in data_rows("engine_support.csv") if row["accelerator_family"] in families
+        ),
         "models that were measured": rows_digest(
             m for m in listed if models & {fold_name(name) for name in (m["hf_id"], *(m["aliases"] or ()))}
         ),
@@ -156,7 +161,9 @@ PARTS = (
     Part("factors", "artefacts.fit", fit_inputs, fit_outputs),
     Part("accuracy", "artefacts.accuracy_page", accuracy_inputs, accuracy_outputs),
     Part("engine", "artefacts.engine_page", engine_inputs, engine_outputs),
-    Part("client", "artefacts.client_types", client_inputs, lambda: file_digests(ROOT / "headroom_client" / "answers.py")),
+    Part(
+        "client", "artefacts.client_types", client_inputs, lambda: file_digests(ROOT / "headroom_client" / "answers.py")
+    ),
     Part(
         "examples",
         "artefacts.examples",

@@ -1,8 +1,7 @@
 """`make bench`: time of answers, as ratios to an endpoint with the same request and response sizes that computes
 nothing.
 
-Machines differ and are noisy, so compare the ratio within one run over time. `--against DIR` measures another
-checkout
+Machines differ and are noisy, so compare the ratio within one run over time. `--against DIR` measures another checkout
 in turn with this one, request by request. Every request differs slightly from the last, so no answer comes from the
 store. Nothing is asserted: a timing on a shared machine proves nothing by itself.
 """

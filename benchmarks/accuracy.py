@@ -2,8 +2,7 @@
 /estimate.
 
 Nothing is fitted here, and the fit saw every source. `python -m app.calibration` covers unseen sources and token
-streams. A row is compared if it names a catalog model, the hardware and the batch; every other row is counted with
-the
+streams. A row is compared if it names a catalog model, the hardware and the batch; every other row is counted with the
 reason.
 """
 
@@ -110,7 +109,9 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
         raise NotCompared("arrival rate or load is not given")
     load = LOADS[start]
     tokens = parse_number(said.get("input_len")) or SAMPLE_TOKENS.get(row.model or "", USUAL_TOKENS)
-    in_flight = 0.0 if load is Load.OFFLINE else 1.0 if start is Start.SINGLE else parse_number(said.get("load_value")) or 1.0
+    in_flight = (
+        0.0 if load is Load.OFFLINE else 1.0 if start is Start.SINGLE else parse_number(said.get("load_value")) or 1.0
+    )
     workload = InferenceWorkload(
         model,
         load,
@@ -137,14 +138,14 @@ def sample_question(model: ModelArchitecture, row: MeasurementRow) -> tuple[Ques
     )
 
 
-def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) -> list[Compared]:
+def run_figures(row: MeasurementRow, builder: TrainingCases, catalog: Catalog) -> list[Compared]:
     """Figures of a training row as /estimate answers them: speed, peak memory, and hours of a whole run."""
     said = published_runs()[row.id]
     asked = builder.read_question(said)
     total = parse_number(said.get("tokens_total"))
     workload = replace(asked.workload, units=total) if total else asked.workload
-    e = estimate_deployment(Question(workload), asked.deployment, market)
-    family = market.accelerators[market.accelerator_index[asked.run.accelerator]].family
+    e = estimate_deployment(Question(workload), asked.deployment, catalog)
+    family = catalog.accelerators[catalog.accelerator_index[asked.run.accelerator]].family
     found = []
     if asked.peak_memory_bytes is not None and e.memory is not None:
         found.append(
@@ -175,16 +176,16 @@ def run_figures(row: MeasurementRow, builder: TrainingCases, market: Catalog) ->
 
 def compare_row(row: MeasurementRow, store: CatalogStore, builder: TrainingCases) -> list[Compared]:
     """The figures of one row with the engine's; raises NotCompared if the row is incomplete or the engine declines."""
-    market = store.market()
+    catalog = store.catalog()
     if row.accelerator is None or row.num_accelerators is None:
         raise NotCompared("accelerator is not in the catalog")
     try:
-        return run_figures(row, builder, market) if row.kind == "training" else sample_figures(row, store, market)
+        return run_figures(row, builder, catalog) if row.kind == "training" else sample_figures(row, store, catalog)
     except AppError as error:
         raise NotCompared(f"declined: {error.code}") from None
 
 
-def sample_figures(row: MeasurementRow, store: CatalogStore, market: Catalog) -> list[Compared]:
+def sample_figures(row: MeasurementRow, store: CatalogStore, catalog: Catalog) -> list[Compared]:
     """Figures of a serving row for encoders, images and speech."""
     try:
         model = store.find_model(row.model or "")
@@ -192,7 +193,7 @@ def sample_figures(row: MeasurementRow, store: CatalogStore, market: Catalog) ->
         raise NotCompared("model is not in the catalog under that name") from None
     if model.kind == "decoder":
         raise NotCompared("a token stream: compared by python -m app.calibration")
-    e = estimate_deployment(*sample_question(model, row), market)
+    e = estimate_deployment(*sample_question(model, row), catalog)
     if e.performance is None:
         raise NotCompared(f"declined: {e.explanation[0].code}")
     p, measured = e.performance, samples_measured(model, row.payload)
@@ -201,7 +202,7 @@ def sample_figures(row: MeasurementRow, store: CatalogStore, market: Catalog) ->
         return []
     middle = getattr(p, p.interval.quantity)
     covered = p.interval.low / middle <= measured / predicted <= p.interval.high / middle
-    family = market.accelerators[market.accelerator_index[row.accelerator or ""]].family
+    family = catalog.accelerators[catalog.accelerator_index[row.accelerator or ""]].family
     return [
         Compared(
             f"samples/s, {model.family}",
@@ -225,7 +226,7 @@ def compare_all(rows: list[MeasurementRow], store: CatalogStore) -> tuple[list[C
     """The figures of all rows, and the rows left out by (kind, reason)."""
     found: list[Compared] = []
     left_out: Counter[tuple[str, str]] = Counter()
-    builder = TrainingCases(store.market(), store.find_model)
+    builder = TrainingCases(store.catalog(), store.find_model)
     for row in rows:
         try:
             found.extend(compare_row(row, store, builder))

@@ -40,8 +40,8 @@ def main() -> None:
         url = f"sqlite:///{folder}/agreement.sqlite3"
         prepare = [sys.executable, "-m", "app", "prepare"]
         subprocess.run(prepare, check=True, capture_output=True, env={**os.environ, "HEADROOM_DATABASE_URL": url})
-        market = CatalogStore(sessionmaker(make_engine(url)), check_s=3600).market()
-    found = [compared(case) for case in cases(market, asked.count, seed=asked.seed)]
+        catalog = CatalogStore(sessionmaker(make_engine(url)), check_s=3600).catalog()
+    found = [compared(case) for case in cases(catalog, asked.count, seed=asked.seed)]
     print(f"{'difference: median (p90), %':28}{'':>5}" + "".join(f"{name:>15}" for name in FIGURES))
     for name, belongs in GROUPS.items():
         group = [c for c in found if belongs(c)]

@@ -1,7 +1,6 @@
 """`python -m benchmarks.capacity`: cost of each kind of request for a worker, and requests per second.
 
-Each client sends one request after another on a persistent connection. If clients and workers share the machine,
-plan
+Each client sends one request after another on a persistent connection. If clients and workers share the machine, plan
 with the CPU time per answer: the request rate then only reflects the CPU that was left for the workers.
 """
 
@@ -34,7 +33,9 @@ def main() -> None:
             for i, (name, made) in enumerate(KINDS.items()):
                 before = server.cpu_s()
                 found = asyncio.run(
-                    run_clients(server.port, made, clients=options.clients, seconds=options.seconds, first=1_000_000 * (i + 1))
+                    run_clients(
+                        server.port, made, clients=options.clients, seconds=options.seconds, first=1_000_000 * (i + 1)
+                    )
                 )
                 many = len(found.took_s)
                 each_ms = (server.cpu_s() - before) / many * 1e3

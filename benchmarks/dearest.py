@@ -1,7 +1,6 @@
 """`python -m benchmarks.dearest`: the most expensive requests that the service accepts, in seconds of CPU time.
 
-Each kind of request is sent once, at or near the maximum of its schema, to an application in this process with its
-own
+Each kind of request is sent once, at or near the maximum of its schema, to an application in this process with its own
 database. No request repeats, but parts of some do. Rejections are printed with their reason.
 """
 
@@ -70,7 +69,14 @@ def extreme_questions() -> Iterator[tuple[str, Body]]:
     """Requests of /recommend at the limits of the schema."""
     for name, traffic in extreme_traffics():
         own = {"slo": None} if "classes" in traffic else {}
-        yield name, {**worked_request("recommend-inference-chat-70b", traffic=traffic, **own), "limit": 50, "rejected_limit": 200}
+        yield (
+            name,
+            {
+                **worked_request("recommend-inference-chat-70b", traffic=traffic, **own),
+                "limit": 50,
+                "rejected_limit": 200,
+            },
+        )
     for path in sorted(BODIES.glob("recommend-*.json")):
         yield path.stem, {**json.loads(path.read_text()), "limit": 50, "rejected_limit": 200}
     for count, layers in ((8, 1024), (8, 128), (1, 1024)):
@@ -78,7 +84,9 @@ def extreme_questions() -> Iterator[tuple[str, Body]]:
         yield f"{count} kinds in {layers} layers", worked_request("recommend-inference-chat-70b", model=model)
     yield (
         "a long context",
-        worked_request("recommend-inference-deepseek-v3", traffic={"peak_requests_per_s": 100, "input_tokens": 10_000_000}),
+        worked_request(
+            "recommend-inference-deepseek-v3", traffic={"peak_requests_per_s": 100, "input_tokens": 10_000_000}
+        ),
     )
     yield (
         "a batch of 10^9 tokens",

@@ -1,7 +1,6 @@
 """`python -m benchmarks.frozen`: stops every process of a PostgreSQL server (SIGSTOP) for a while under a service.
 
-During and after the stop, one client per kind of request sends one request at a time. `longest` is the longest
-answer
+During and after the stop, one client per kind of request sends one request at a time. `longest` is the longest answer
 of a request sent during the stop. `back` is the time from the restart of the database until a kind is answered as
 before.
 """
@@ -87,7 +86,9 @@ def database_processes(data: Path) -> list[int]:
     return [first, *(int(p.parent.name) for p, stat in stats.items() if int(stat[1]) == first)]
 
 
-async def watch_outage(server: ServiceProcess, found: list[Client], during: Callable[[], Awaitable[None]]) -> tuple[float, float]:
+async def watch_outage(
+    server: ServiceProcess, found: list[Client], during: Callable[[], Awaitable[None]]
+) -> tuple[float, float]:
     """(begin, end) of the outage, while all clients send requests."""
     over = False
     asking = [asyncio.create_task(client.ask_repeatedly(server.port, lambda: over)) for client in found]

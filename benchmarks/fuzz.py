@@ -1,7 +1,6 @@
 """`python -m benchmarks.fuzz`: coverage-guided fuzzing of everything that parses input of callers.
 
-Each parser may reject input with the exceptions that become a problem document. Any other exception, and any input
-that
+Each parser may reject input with the exceptions that become a problem document. Any other exception, and any input that
 takes ten seconds, ends the run with status 1. Needs atheris, which no lock file lists: pip install atheris.
 """
 

@@ -1,7 +1,6 @@
 """`python -m benchmarks.kills`: kills (SIGKILL) workers, and now and then the whole service, while it answers.
 
-Each client sends new questions and keeps the ID and the digest of each complete answer that is marked as stored. At
-the
+Each client sends new questions and keeps the ID and the digest of each complete answer that is marked as stored. At the
 end, a new service is asked for each of them, and for every other answer in the database.
 """
 

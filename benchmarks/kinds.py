@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from benchmarks.load import ROOT, request_at_price, chat_request
+from benchmarks.load import ROOT, chat_request, request_at_price
 from benchmarks.wire import HttpAnswer, read_answer, request_bytes
 
 WAIT_S = 30.0
@@ -58,7 +58,9 @@ class Measurement:
     seconds: float = 0.0
 
 
-async def run_clients(port: int, made: Callable[[int], bytes], *, clients: int, seconds: float, first: int) -> Measurement:
+async def run_clients(
+    port: int, made: Callable[[int], bytes], *, clients: int, seconds: float, first: int
+) -> Measurement:
     """Runs clients for some seconds; each sends one request after another on a persistent connection."""
     found, began = Measurement(), time.monotonic()
     numbers = iter(range(first, first + 10_000_000))

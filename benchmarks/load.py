@@ -38,7 +38,9 @@ def print_load(servers: list[ServiceProcess], *, seconds: float, connections: in
         measure_load(server, connections=connections, seconds=2.0, first=9_000_000)  # warm-up
     for i in range(max(1, round(seconds / SLICE_S))):
         for server, rows in zip(servers, found, strict=True):
-            rows.append(measure_load(server, connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i))
+            rows.append(
+                measure_load(server, connections=connections, seconds=min(SLICE_S, seconds), first=1_000_000 * i)
+            )
     print(f"\n{servers[0].workers} workers, {connections} connections, distinct 70B chat requests")
     print(f"{'':20}{'requests/s':>12}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms each':>13}   peak MiB of each worker")
     for server, rows in zip(servers, found, strict=True):

@@ -1,9 +1,7 @@
 """`python -m benchmarks.nonsense`: sends thousands of bad requests and checks the answers.
 
-The requests are single fields of every worked request at 43 extreme values, corrupted, cut or duplicated bodies,
-absurd
-configurations, and odd query strings, sent to an application in this process. The output lists statuses, broken
-rules,
+The requests are single fields of every worked request at 43 extreme values, corrupted, cut or duplicated bodies, absurd
+configurations, and odd query strings, sent to an application in this process. The output lists statuses, broken rules,
 the slowest and most expensive requests, and whether every stored answer is complete. Rules: no server error; every
 rejection is a short problem document that does not repeat the request or contain invisible characters; no answer is
 slow or contains a value that is not a number.
@@ -172,7 +170,11 @@ def broken_rules(status: int, headers: Any, body: bytes, took_s: float) -> list[
 def run_campaign(client: TestClient, count: int, seed: int) -> bool:
     """Sends the requests and prints the results; True if no rule was broken."""
     chance = random.Random(seed)
-    shares = {"fields": (extreme_fields, 0.6), "bodies": (corrupted_bodies, 0.15), "configurations": (absurd_configurations, 0.15)}
+    shares = {
+        "fields": (extreme_fields, 0.6),
+        "bodies": (corrupted_bodies, 0.15),
+        "configurations": (absurd_configurations, 0.15),
+    }
     well = True
     for name, (kind, share) in {**shares, "queries": (odd_queries, 0.1)}.items():
         statuses: Counter[int] = Counter()

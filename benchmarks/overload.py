@@ -3,8 +3,7 @@ rejections.
 
 The best goodput is that of a few busy connections. Requests then arrive at a multiple of it, independent of earlier
 answers, as from many independent clients; /livez is probed twenty times per second. Each request has a different
-electricity price, so no answer comes from the store. With a port as argument, the program is one client in a
-separate
+electricity price, so no answer comes from the store. With a port as argument, the program is one client in a separate
 process and prints JSON.
 """
 
@@ -96,7 +95,10 @@ def print_overload(server: ServiceProcess, times: float, seconds: float) -> None
     read_output(start_client("flood", server.port, 5, 3, 1_000_000))  # warm-up
     best = max(measure_goodput(server, in_flight, 6.0) for in_flight in (2, 4))
     quiet = read_output(start_client("probe", server.port, 3))
-    print(f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {quantile_ms(quiet, 0.99):.0f} ms idle")
+    print(
+        f"{server.workers} worker(s): best goodput {best:.1f} requests/s, /livez p99 {quantile_ms(quiet, 0.99):.0f} "
+        "ms idle"
+    )
     before = server.rss_mib()
     flooding = start_client("flood", server.port, best * times, seconds, 2_000_000)
     probing = start_client("probe", server.port, seconds)
@@ -110,13 +112,20 @@ def print_overload(server: ServiceProcess, times: float, seconds: float) -> None
     print(f"p50 {quantile_ms(taken, 0.5):.0f} ms, p99 {quantile_ms(taken, 0.99):.0f} ms")
     slowest = [f["s"] for f in refused]
     print(f"  rejected {len(refused)}, all with Retry-After: {all(f['again'] for f in refused)};", end=" ")
-    print(f"p50 {quantile_ms(slowest, 0.5):.0f} ms, p99 {quantile_ms(slowest, 0.99):.0f} ms, slowest {quantile_ms(slowest, 1.0):.0f} ms")
+    print(
+        f"p50 {quantile_ms(slowest, 0.5):.0f} ms, p99 {quantile_ms(slowest, 0.99):.0f} ms, slowest "
+        f"{quantile_ms(slowest, 1.0):.0f} ms"
+    )
     print(f"  other statuses: {dict(others)}; memory {before:.0f} to {server.rss_mib():.0f} MiB")
-    print(f"  /livez p50 {quantile_ms(livez, 0.5):.0f} ms, p99 {quantile_ms(livez, 0.99):.0f} ms, slowest {quantile_ms(livez, 1.0):.0f} ms")
+    print(
+        f"  /livez p50 {quantile_ms(livez, 0.5):.0f} ms, p99 {quantile_ms(livez, 0.99):.0f} ms, slowest "
+        f"{quantile_ms(livez, 1.0):.0f} ms"
+    )
     began = time.perf_counter()
     alone = read_output(start_client("flood", server.port, 1, 3, 3_000_000))
     print(
-        f"right after: {Counter(f['status'] for f in alone)}, slowest {quantile_ms([f['s'] for f in alone], 1.0):.0f} ms",
+        f"right after: {Counter(f['status'] for f in alone)}, slowest "
+        f"{quantile_ms([f['s'] for f in alone], 1.0):.0f} ms",
         end=" ",
     )
     print(f"({time.perf_counter() - began:.1f} s)")

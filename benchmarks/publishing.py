@@ -1,9 +1,7 @@
 """`python -m benchmarks.publishing`: effect on clients while the service loads a new catalog in the background.
 
-One client each sends health checks, an estimate, a known question and a new one, one after another. Every few
-seconds
-the version in the database changes, so the service loads the whole catalog. The new question is computed each time,
-and
+One client each sends health checks, an estimate, a known question and a new one, one after another. Every few seconds
+the version in the database changes, so the service loads the whole catalog. The new question is computed each time, and
 so is the known one after a change. `longest` is shown for the quiet period before and for the period of changes.
 """
 
@@ -71,7 +69,10 @@ async def print_publishing(server: ServiceProcess, file: Path, times: int) -> No
         loud = [s[1] for s in client.seen if begin <= s[0] < end]
         wrong = sum(not s[3] for s in client.seen if begin <= s[0] < end)
         print(f"  {client.name:14} {quantile_ms(quiet, 0.5):9.0f} {quantile_ms(quiet, 1.0):8.0f}", end=" ")
-        print(f"{quantile_ms(loud, 0.5):15.0f} {quantile_ms(loud, 1.0):8.0f}    not answered or not stored: {wrong} of {len(loud)}")
+        print(
+            f"{quantile_ms(loud, 0.5):15.0f} {quantile_ms(loud, 1.0):8.0f}    not answered or not stored: {wrong} of "
+            f"{len(loud)}"
+        )
 
 
 def main() -> None:

@@ -1,8 +1,7 @@
 """`python -m benchmarks.search`: compares recommendations with a search that simulates every layout.
 
 The questions are random services whose latency limits range from almost impossible to easy. The output lists answers
-whose first option is missing or more expensive than that of the exhaustive search, later options that are, and the
-CPU
+whose first option is missing or more expensive than that of the exhaustive search, later options that are, and the CPU
 time.
 """
 
@@ -78,14 +77,16 @@ def random_questions(catalog_store: CatalogStore, count: int, seed: int) -> list
     directory, today = catalog_store.directory(), datetime.now(UTC).date()
     made = random_requests(random.Random(seed))
     asked = [RecommendRequest.model_validate_json(json.dumps(next(made)), strict=True) for _ in range(count)]
-    return [replace(build_recommend_question(each, directory, catalog_store, today), briefly=True) for each in asked]
+    return [
+        replace(build_recommend_question(each, directory, catalog_store, today), ranking_only=True) for each in asked
+    ]
 
 
-def search_answers(asked: list[Question], market: Catalog) -> list[SearchResult]:
+def search_answers(asked: list[Question], catalog: Catalog) -> list[SearchResult]:
     found = []
     for question in asked:
         began = time.process_time()
-        ranked = recommend_hardware(question, market).recommendations
+        ranked = recommend_hardware(question, catalog).recommendations
         costs = [r.estimate.cost.usd_per_hour for r in ranked if r.estimate.cost is not None]
         found.append(SearchResult([usd for usd in costs if usd is not None], time.process_time() - began))
     return found
@@ -118,12 +119,12 @@ def main() -> None:
     compile_simulation()
     with prepare_database("sqlite") as (environment, _):
         engine = make_engine(environment["HEADROOM_DATABASE_URL"])
-        snapshots = CatalogStore(sessionmaker(engine), check_s=3600)
-        asked = random_questions(snapshots, options.count, options.seed)
-        search_answers(asked[:1], snapshots.market())
-        found = search_answers(asked, snapshots.market())
+        catalog_store = CatalogStore(sessionmaker(engine), check_s=3600)
+        asked = random_questions(catalog_store, options.count, options.seed)
+        search_answers(asked[:1], catalog_store.catalog())
+        found = search_answers(asked, catalog_store.catalog())
         trial.MAX_REPLACEMENTS = trial.MAX_EXTRA_LAYOUTS = EVERY
-        print_comparison(found, search_answers(asked, snapshots.market()))
+        print_comparison(found, search_answers(asked, catalog_store.catalog()))
         engine.dispose()
 
 

@@ -61,7 +61,9 @@ def main() -> None:
             print(f"{'requests':>9}{'MiB':>7}{'files':>7}{'threads':>9}{'not 200':>9}")
             while asked < options.count and spent_s < options.longest:
                 first = 2_000_000 + asked
-                found = asyncio.run(run_clients(server.port, mixed_requests(1), clients=options.clients, seconds=step_s, first=first))
+                found = asyncio.run(
+                    run_clients(server.port, mixed_requests(1), clients=options.clients, seconds=step_s, first=first)
+                )
                 asked, spent_s = asked + len(found.took_s), spent_s + found.seconds
                 wrong += sum(found.wrong.values())
                 if asked - printed_at >= options.count / 10 or printed_at == 0:

@@ -1,11 +1,8 @@
 """`python -m benchmarks.sockets`: connections that only occupy resources, while other clients send requests as usual.
 
-Attackers run in separate processes from their own IP address and reconnect when they are disconnected. They run at
-low
-CPU priority, because real attackers run on other machines. Every ordinary client opens a connection per request:
-/livez
-twenty times per second, a known question and a new one in turn. Memory is that of all workers after the attack. With
-a
+Attackers run in separate processes from their own IP address and reconnect when they are disconnected. They run at low
+CPU priority, because real attackers run on other machines. Every ordinary client opens a connection per request: /livez
+twenty times per second, a known question and a new one in turn. Memory is that of all workers after the attack. With a
 port as argument, the program is one attack.
 """
 

@@ -1,7 +1,6 @@
 """`python -m benchmarks.torn`: kills (SIGKILL) a process at a random moment while it publishes a catalog.
 
-Before each kill, the database holds a catalog without the last row of several tables. After the kill it must hold
-that
+Before each kill, the database holds a catalog without the last row of several tables. After the kill it must hold that
 catalog or the curated one, row by row, and no mixture.
 """
 

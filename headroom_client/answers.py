@@ -1,6 +1,6 @@
-"""The answers of the service, as types: made from its OpenAPI document by `make artefacts PART=client`.
+"""Types of the answers of the service, generated from its OpenAPI document by `make artefacts PART=client`.
 
-Answers are open: a later service may tell more than stands here.
+Answers are open: a later version of the service may return additional fields.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class AccuracyResponse(TypedDict):
     left_out: dict[str, int]
     training_left_out: dict[str, int]
     reasons: dict[str, str]
-    set_aside: dict[str, str]
+    excluded: dict[str, str]
 
 
 ActivationCheckpointing: TypeAlias = "Literal['none', 'selective', 'full']"
@@ -383,7 +383,7 @@ class DiagnoseResponse(TypedDict):
 
 class DifferenceShown(TypedDict):
     name: str
-    beside: str
+    compared_with: str
     quantity: str
     ratio: float
     causes: list[CauseShown]
@@ -1022,7 +1022,7 @@ class PoolsShown(TypedDict):
     decode: PoolShown
 
 
-PriceKind: TypeAlias = "Literal['provider', 'reseller', 'quote', 'list', 'broker', 'launch', 'press', 'reckoned']"
+PriceKind: TypeAlias = "Literal['provider', 'reseller', 'quote', 'list', 'broker', 'launch', 'press', 'estimate']"
 
 
 class PriceList(TypedDict):
@@ -1030,7 +1030,7 @@ class PriceList(TypedDict):
     next_cursor: str | None
 
 
-PriceMove: TypeAlias = "Literal['price', 'seller', 'reckoned', 'quantity', 'added', 'gone', 'unpriced', 'priced']"
+PriceMove: TypeAlias = "Literal['price', 'seller', 'estimate', 'quantity', 'added', 'gone', 'unpriced', 'priced']"
 
 
 class PriceRowShown(TypedDict):

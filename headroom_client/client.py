@@ -103,7 +103,9 @@ class Headroom:
         tag = etag or str(self.status(identity)["etag"])
         fields = {"status": status, "by": by, "note": note, "superseded_by": superseded_by}
         body = {k: v for k, v in fields.items() if v is not None}
-        changed = self._transport.send_request("PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag})
+        changed = self._transport.send_request(
+            "PATCH", f"/recommendations/{identity}", body=body, headers={"If-Match": tag}
+        )
         return cast(answers.StatusShown, changed.json())
 
     def bill_of_materials(self, identity: str, *, rank: int = 1, **further: Any) -> answers.MaterialsShown:

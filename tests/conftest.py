@@ -1,4 +1,4 @@
-"""Shared fixtures: a migrated and seeded SQLite file, a real PostgreSQL, the market, a client."""
+"""Shared fixtures: a migrated and seeded SQLite file, a real PostgreSQL, the catalog, a client."""
 
 from __future__ import annotations
 
@@ -124,15 +124,15 @@ def postgres_url(postgres_server: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def snapshots(sqlite_url: str) -> Iterator[CatalogStore]:
+def catalog_store(sqlite_url: str) -> Iterator[CatalogStore]:
     engine = make_engine(sqlite_url)
     yield CatalogStore(sessionmaker(engine), check_s=3600)
     engine.dispose()
 
 
 @pytest.fixture(scope="session")
-def market(snapshots: CatalogStore) -> Catalog:
-    return snapshots.market()
+def catalog(catalog_store: CatalogStore) -> Catalog:
+    return catalog_store.catalog()
 
 
 @pytest.fixture(scope="session")

@@ -110,7 +110,9 @@ def registered(hf_id: str) -> ModelArchitecture:
 def rows_in(file: str) -> int:
     """Rows of a data file of the catalogue."""
     return (
-        sum(1 for line in read_data_file(file).splitlines() if line) if file.endswith(".jsonl") else len(list(read_rows(file)))
+        sum(1 for line in read_data_file(file).splitlines() if line)
+        if file.endswith(".jsonl")
+        else len(list(read_rows(file)))
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from artefacts.decisions import merge_requests, buyer_questions, request_of
+from artefacts.decisions import buyer_questions, merge_requests, request_of
 from tests.examples import as_shown
 
 ASKED = {question["key"]: question for question in buyer_questions()}

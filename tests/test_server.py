@@ -22,16 +22,24 @@ from starlette.types import Receive, Scope, Send
 from app.server.connections import Limits
 from app.server.listening import ListenerConfig, Server
 
-LIMITS = Limits(max_connections=8, max_header_bytes=8192, max_headers=20, max_url_bytes=2048, headers_timeout_s=0.4, read_timeout_s=0.3)
+LIMITS = Limits(
+    max_connections=8,
+    max_header_bytes=8192,
+    max_headers=20,
+    max_url_bytes=2048,
+    headers_timeout_s=0.4,
+    read_timeout_s=0.3,
+)
 PLAIN = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 PART, PARTS = b"x" * 66_000, 100
 WORKERS = """
 import socket, sys
-from app.server.listening import Listening
+from app.server.listening import ListenerConfig
 from app.server.workers import Workers
 if __name__ == "__main__":
-    config = Listening("tests.test_server:app", drain_s=0.2, port=0, workers=2, log_level="critical", lifespan="off")
+    quiet = dict(log_level="critical", lifespan="off")
+    config = ListenerConfig("tests.test_server:app", drain_s=0.2, port=0, workers=2, **quiet)
     listening = config.bind_socket()
     print(listening.getsockname()[1], flush=True)
     sys.exit(Workers(config, listening, frozen_s=3.0).run())
@@ -203,7 +211,9 @@ def test_a_client_that_has_hung_up_is_forgotten_at_once() -> None:
         client.sendall(PLAIN.replace(b"/ ", b"/slow ", 1)[:-2])
         client.shutdown(socket.SHUT_WR)
         assert heard(client) == b""
-        assert not server.pool.connections and not server.pool.connections_per_address and not server.pool.idle_by_address
+        assert (
+            not server.pool.connections and not server.pool.connections_per_address and not server.pool.idle_by_address
+        )
 
 
 def test_who_reads_slowly_but_steadily_hears_all() -> None:

@@ -65,12 +65,12 @@ def test_memory_and_processor_time_of_this_process_are_reported() -> None:
 WORKER = """
 import sys
 from app import telemetry
-telemetry.shed("overloaded")
-telemetry.line("long", waiting=3, computing=1)
-telemetry.catalogue(int(sys.argv[1]), published="2026-11-20", prices_as_of="2026-11-19")
+telemetry.record_shed("overloaded")
+telemetry.set_queue_length("long", waiting=3, computing=1)
+telemetry.record_catalog_loaded(int(sys.argv[1]), published="2026-11-20", prices_as_of="2026-11-19")
 print("counted", flush=True)
 sys.stdin.readline()
-sys.stdout.buffer.write(telemetry.exposition())
+sys.stdout.buffer.write(telemetry.prometheus_text())
 """
 
 

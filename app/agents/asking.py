@@ -82,7 +82,9 @@ class Service:
         """Fetch a stored answer by its id, with the option of the requested rank only."""
         unknown = arguments.keys() - {"id", "rank"}
         if unknown:
-            return invalid_argument(f"#/{min(unknown)}", f"Unknown field #/{min(unknown)}. Accepted fields: id, rank and parts.")
+            return invalid_argument(
+                f"#/{min(unknown)}", f"Unknown field #/{min(unknown)}. Accepted fields: id, rank and parts."
+            )
         rank = arguments.get("rank", 1)
         if not isinstance(arguments.get("id"), str):
             return invalid_argument("#/id", "required: the id of a stored answer (rec_...), as `recommend` returns it.")

@@ -40,7 +40,9 @@ def in_process_service(app: ASGIApp) -> Service:
     async def forward_headers(request: httpx2.Request) -> None:
         request.headers.update(forwarded_headers())
 
-    return Service(httpx2.AsyncClient(transport=transport, base_url="http://localhost", event_hooks={"request": [forward_headers]}))
+    return Service(
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost", event_hooks={"request": [forward_headers]})
+    )
 
 
 class AgentsEndpoint:

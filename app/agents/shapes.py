@@ -43,7 +43,11 @@ def simplify_schema(node: Any) -> Any:
     if "properties" in node and isinstance(node["properties"], dict):
         fields = {name: simplify_schema(field) for name, field in node["properties"].items()}
         return {**simplify_schema({k: v for k, v in node.items() if k != "properties"}), "properties": fields}
-    kept = {name: simplify_schema(value) for name, value in node.items() if name not in DROPPED_KEYWORDS and value is not False}
+    kept = {
+        name: simplify_schema(value)
+        for name, value in node.items()
+        if name not in DROPPED_KEYWORDS and value is not False
+    }
     choices = [each for each in kept.get("anyOf", ()) if each != NULL]
     if len(choices) == 1:
         del kept["anyOf"]

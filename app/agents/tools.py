@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.agents import parts
-from app.agents.shapes import Schema, answer_schema_name, answer_members, request_schema
+from app.agents.shapes import Schema, answer_members, answer_schema_name, request_schema
 
 DEFAULT_LIMIT = 3
 INSTRUCTIONS = """\
@@ -16,7 +16,9 @@ answers which accelerators to use, how many, in which layout, with what latency 
 and why other options were rejected. Start with `recommend`. Field names carry their unit: _ms, _gib (2^30 bytes), \
 _gb (10^9 bytes), usd_per_hour; fractions run from 0 to 1. An error names the field by JSON pointer and the accepted \
 values: correct the field and call again. Figures are predictions: quote their probability (`confidence`) too."""
-PARTS_HELP = "Additional members of the answer, by name. `left_out` lists the available names; `all` returns every member."
+PARTS_HELP = (
+    "Additional members of the answer, by name. `left_out` lists the available names; `all` returns every member."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,21 @@ class Tool:
         """JSON schema of the tool's arguments, derived from the OpenAPI document."""
         schemas = document["components"]["schemas"]
         operation = document["paths"][self.path][self.method.lower()]
-        shape = request_schema(self.request, schemas, detailed=self.detailed_schemas) if self.request is not None else stored_answer_schema(operation)
+        shape = (
+            request_schema(self.request, schemas, detailed=self.detailed_schemas)
+            if self.request is not None
+            else stored_answer_schema(operation)
+        )
         names = answer_members(answer_schema_name(operation), schemas)
         if "recommendations" in names:
             names += [name for name in answer_members("RecommendationShown", schemas) if name not in names]
             if "limit" in shape["properties"]:
                 shape["properties"]["limit"]["description"] = f"Number of ranked options. Default: {DEFAULT_LIMIT}."
         items = {"type": "string", "enum": [*names, parts.WHOLE]}
-        shape["properties"] = {**shape["properties"], "parts": {"type": "array", "items": items, "description": PARTS_HELP}}
+        shape["properties"] = {
+            **shape["properties"],
+            "parts": {"type": "array", "items": items, "description": PARTS_HELP},
+        }
         return shape
 
 
@@ -72,7 +81,8 @@ TOOLS = (
             "Rank the hardware that can run a workload: accelerators, their number, the seller and the layout, with "
             "latency (ms), cost (USD per hour), power (kW) and the probability that the limits hold. `workload.phase` "
             "is inference, training or fine_tuning; a model is a name, a pasted config.json or a size. Returns the "
-            f"first {DEFAULT_LIMIT} options (set `limit` for more), warnings, cheaper alternatives, and the number of rejected "
+            f"first {DEFAULT_LIMIT} options (set `limit` for more), warnings, cheaper alternatives, and the number "
+            "of rejected "
             "accelerators by reason. The service stores the answer under its id; call `explain` for the reasons. If "
             "nothing meets the limits, the answer lists the closest options. Example: "
             '{"workload": {"phase": "inference", "model": "llama-3.1-70b-instruct", "traffic": {"peak_requests_per_s": '

@@ -102,8 +102,7 @@ class Admission:
         """Returns what `compute` returns, once a thread is free. Requests with the same key share one computation.
 
         A request that waits for another host waits outside the queue. Raises Overloaded, TooManyAtOnce, OutOfTime,
-        whatever
-        `compute` raises, and MalformedRequest if the client has disconnected.
+        whatever `compute` raises, and MalformedRequest if the client has disconnected.
         """
         until = time.monotonic() + self._limit_s
         try:

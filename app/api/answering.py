@@ -15,7 +15,7 @@ from app.api.questions import build_recommend_question
 from app.api.schemas.conversion import answer_json, notice_json
 from app.api.schemas.requests import EstimateRequest, RecommendRequest
 from app.api.schemas.supply import supply_json
-from app.api.sized import Document, json_bytes, fit_to_size
+from app.api.sized import Document, fit_to_size, json_bytes
 from app.catalog.directory import CatalogIndex
 from app.catalog.filing import Filing
 from app.catalog.recommendations import AnswerStore, StoredAnswer
@@ -41,13 +41,10 @@ class UnsupportedStoredRequest(Unanswerable):
 def identify_request(request: RecommendRequest, snapshot: str, today: date) -> tuple[str, bytes]:
     """Returns the id of a recommendation and the canonical request, as JSON bytes.
 
-    The id is a digest of engine, catalog version, day and canonical request. The canonical request contains the
-    fields
+    The id is a digest of engine, catalog version, day and canonical request. The canonical request contains the fields
     that differ from their defaults, so a default that is spelled out does not change the id. A figure written in
-    another
-    way does change it, because answers echo the request as sent. Labels and references are included: each filed
-    answer is
-    approved and ordered on its own, although no figure depends on them.
+    another way does change it, because answers echo the request as sent. Labels and references are included: each filed
+    answer is approved and ordered on its own, although no figure depends on them.
     """
     explicit, known = request.model_dump(mode="json", exclude_unset=True), RecommendRequest.model_fields
     changed = {name: value for name, value in explicit.items() if value != known[name].default}
@@ -65,15 +62,21 @@ def load_stored_request(stored: Mapping[str, Any], **changes: Any) -> RecommendR
     try:
         return RecommendRequest.model_validate_json(orjson.dumps(fields), strict=True)
     except ValidationError:
-        raise UnsupportedStoredRequest("This version of the service no longer accepts the stored request of this answer.") from None
+        raise UnsupportedStoredRequest(
+            "This version of the service no longer accepts the stored request of this answer."
+        ) from None
 
 
 def find_or_compute_answer(
-    request: RecommendRequest, catalog_index: CatalogIndex, catalog_store: CatalogStore, answers: AnswerStore, today: date
+    request: RecommendRequest,
+    catalog_index: CatalogIndex,
+    catalog_store: CatalogStore,
+    answers: AnswerStore,
+    today: date,
 ) -> StoredAnswer:
     """Returns the stored answer to a request, or computes and stores a new one."""
-    market = catalog_index.market
-    identity, canonical = identify_request(request, market.version, today)
+    catalog = catalog_index.catalog
+    identity, canonical = identify_request(request, catalog.version, today)
     known = answers.find_answer(identity)
     if known is not None:
         return StoredAnswer(known, stored=True)
@@ -81,7 +84,7 @@ def find_or_compute_answer(
     with stage("read"):
         question = build_recommend_question(request, catalog_index, catalog_store, today)
 
-    answer = recommend_hardware(question, market)
+    answer = recommend_hardware(question, catalog)
 
     return store_answer(request, identity, canonical, question, answer, catalog_index, answers)
 
@@ -96,13 +99,13 @@ def store_answer(
     answers: AnswerStore,
 ) -> StoredAnswer:
     """Builds a new answer and stores it under its id, together with the data that bills of materials need."""
-    market = catalog_index.market
+    catalog = catalog_index.catalog
     with stage("words"):
         document = answer_json(
             answer,
             identity=identity,
-            created_at=market.created_at,
-            catalog=catalog_json(market),
+            created_at=catalog.created_at,
+            catalog=catalog_json(catalog),
             as_of=question.today,
             request=request.model_dump(mode="json", exclude_unset=True),
             trace=request.trace,
@@ -110,7 +113,7 @@ def store_answer(
         document = with_input_warnings(document, request)
         by_default = request.rejected_limit is None and not request.trace
         body = fit_to_size(document) if by_default else json_bytes(document)
-        supply = supply_json(question, answer, market, catalog_index.purchasing)
+        supply = supply_json(question, answer, catalog, catalog_index.purchasing)
     filing = Filing(
         label=request.label,
         reference=request.reference,
@@ -120,7 +123,7 @@ def store_answer(
     )
     with stage("store"):
         return answers.store_answer(
-            identity, snapshot=market.version, request=canonical, body=body, supply=json_bytes(supply), filing=filing
+            identity, snapshot=catalog.version, request=canonical, body=body, supply=json_bytes(supply), filing=filing
         )
 
 
@@ -133,9 +136,9 @@ def _first_rank_summary(supply: Document) -> dict[str, str | None]:
     return {"accelerators": " ".join(types) or None, "option": option_title(lots) or None}
 
 
-def catalog_json(market: Catalog) -> dict[str, str]:
+def catalog_json(catalog: Catalog) -> dict[str, str]:
     """Returns the catalog version and price date that an answer is based on."""
-    return {"snapshot": market.version, "prices_as_of": market.prices_as_of}
+    return {"snapshot": catalog.version, "prices_as_of": catalog.prices_as_of}
 
 
 def with_input_warnings(document: Document, request: RecommendRequest | EstimateRequest) -> Document:

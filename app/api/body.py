@@ -46,7 +46,9 @@ async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -
     if kind not in media_types and not (kind.startswith("application/") and kind.endswith(media_types)):
         raise MalformedRequest(415, "unsupported-media-type", f"Send the body as {media_types[0]}.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise MalformedRequest(415, "unsupported-encoding", "Send the body uncompressed, without a Content-Encoding header.")
+        raise MalformedRequest(
+            415, "unsupported-encoding", "Send the body uncompressed, without a Content-Encoding header."
+        )
     too_large = MalformedRequest(413, "body-too-large", f"The body exceeds the limit of {limit:,} bytes.")
     declared = request.headers.get("content-length", "")
     if declared.isdigit() and int(declared[:20]) > limit:
@@ -63,7 +65,9 @@ async def read_raw(request: Request, media_types: tuple[str, ...], limit: int) -
     except TimeoutError:
         raise MalformedRequest(408, "body-too-slow", f"The body must arrive within {deadline:g} seconds.") from None
     except ClientDisconnect:
-        raise MalformedRequest(400, "client-disconnected", "The connection closed before the body was complete.") from None
+        raise MalformedRequest(
+            400, "client-disconnected", "The connection closed before the body was complete."
+        ) from None
     return b"".join(chunks)
 
 
@@ -166,10 +170,16 @@ def parse_document(raw: bytes, pasted: frozenset[str] = frozenset()) -> Any:
         raise _malformed_json(f"The body is nested deeper than {MAX_DEPTH} levels.")
     try:
         document = json.loads(
-            text, object_pairs_hook=_build_object, parse_constant=_reject_constant, parse_float=_read_float, parse_int=_read_int
+            text,
+            object_pairs_hook=_build_object,
+            parse_constant=_reject_constant,
+            parse_float=_read_float,
+            parse_int=_read_int,
         )
     except json.JSONDecodeError as error:
-        raise _malformed_json(f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}.") from None
+        raise _malformed_json(
+            f"The body is not JSON: {error.msg} at line {error.lineno}, column {error.colno}."
+        ) from None
     _check_strings(document, pasted)
     return document
 

@@ -96,7 +96,9 @@ def _option_bodies(document: Part, request: CompareRequest) -> Iterator[tuple[st
 
 def option_error(error: AppError, name: str, pointer: str, own: Mapping[str, Any]) -> AppError:
     """Returns an error of one option with its pointers rewritten to the compare request."""
-    errors = relocate_errors(error.facts.get("errors", []), pointer, own) or [{"pointer": pointer, "detail": error.detail}]
+    errors = relocate_errors(error.facts.get("errors", []), pointer, own) or [
+        {"pointer": pointer, "detail": error.detail}
+    ]
     return type(error)(f"{quote_name(name)}: {error.detail}", **{**error.facts, "errors": errors})
 
 
@@ -104,7 +106,11 @@ def relocate_errors(errors: list[dict[str, str]], pointer: str, own: Mapping[str
     """Rewrites error locations to where the caller wrote the value: in the option itself, or in the shared part."""
     moved = [(e, _relocate_pointer(e["pointer"], pointer, own)) for e in errors]
     return [
-        {**e, "pointer": place, "detail": e["detail"].replace(f"{UNKNOWN_FIELD} {e['pointer']}", f"{UNKNOWN_FIELD} {place}")}
+        {
+            **e,
+            "pointer": place,
+            "detail": e["detail"].replace(f"{UNKNOWN_FIELD} {e['pointer']}", f"{UNKNOWN_FIELD} {place}"),
+        }
         for e, place in moved
     ]
 

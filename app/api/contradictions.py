@@ -16,7 +16,9 @@ def conflict_at(pointer: str, detail: str) -> Conflict:
     return Conflict(detail, errors=[{"pointer": pointer, "detail": detail}])
 
 
-def check_constraints(c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], catalog_index: CatalogIndex) -> None:
+def check_constraints(
+    c: ConstraintsSpec, written: ConstraintsSpec, by_pattern: tuple[str, ...], catalog_index: CatalogIndex
+) -> None:
     """Raises Conflict if constraints contradict each other. `written` are the constraints as the caller wrote them."""
     _check_accelerators(c, written, by_pattern, catalog_index)
     _check_acquisition(c, catalog_index)
@@ -45,14 +47,14 @@ def _check_accelerators(
             "#/constraints/exclude_accelerators",
             "exclude_accelerators excludes every entry of accelerators. Remove at least one of them.",
         )
-    segments_of = {a.slug: a.segments for a in catalog_index.market.accelerators}
+    segments_of = {a.slug: a.segments for a in catalog_index.catalog.accelerators}
     if c.accelerators and c.segments and all({*c.segments}.isdisjoint(segments_of[slug]) for slug in c.accelerators):
         sold = list_names(sorted({segment for slug in c.accelerators for segment in segments_of[slug]}))
         raise conflict_at(
             "#/constraints/segments",
             f"No accelerator in accelerators is sold in segment {list_names(c.segments)}. Their segments: {sold}.",
         )
-    vendor_of = {a.slug: a.vendor.lower() for a in catalog_index.market.accelerators}
+    vendor_of = {a.slug: a.vendor.lower() for a in catalog_index.catalog.accelerators}
     others = [slug for slug in outright if c.vendors and vendor_of[slug] not in c.vendors]
     if others:
         raise conflict_at(
@@ -61,13 +63,14 @@ def _check_accelerators(
         )
     if c.accelerators and c.vendors and all(vendor_of[slug] not in c.vendors for slug in c.accelerators):
         raise conflict_at(
-            "#/constraints/vendors", f"No accelerator in accelerators is made by {list_names(c.vendors)}. Omit one of the two."
+            "#/constraints/vendors",
+            f"No accelerator in accelerators is made by {list_names(c.vendors)}. Omit one of the two.",
         )
 
 
 def _sells_no_machines(providers: list[str], catalog_index: CatalogIndex) -> bool:
     """True if none of these providers sells machines."""
-    return not any(s.provider in providers for s in catalog_index.market.systems.values() if s.environment == ON_PREM)
+    return not any(s.provider in providers for s in catalog_index.catalog.systems.values() if s.environment == ON_PREM)
 
 
 def _check_acquisition(c: ConstraintsSpec, catalog_index: CatalogIndex) -> None:
@@ -109,7 +112,12 @@ def check_deployment(d: DeploymentSpec, catalog_index: CatalogIndex) -> None:
             f"{at}/pricing_model",
             f"{provider} does not sell machines. For pricing_model owned, name a seller or omit the provider.",
         )
-    if provider is not None and provider in catalog_index.regions_by_provider and not owned and offer.region is not None:
+    if (
+        provider is not None
+        and provider in catalog_index.regions_by_provider
+        and not owned
+        and offer.region is not None
+    ):
         served = catalog_index.regions_by_provider[provider]
         if offer.region not in (ON_PREM, *served):
             raise conflict_at(
@@ -117,7 +125,7 @@ def check_deployment(d: DeploymentSpec, catalog_index: CatalogIndex) -> None:
                 f"{provider} has no offers in {offer.region}. Available regions: {list_names(sorted(served))}.",
             )
     if offer.instance_type is not None:
-        carried = {o.accelerator for o in catalog_index.market.offers if o.instance_type == offer.instance_type}
+        carried = {o.accelerator for o in catalog_index.catalog.offers if o.instance_type == offer.instance_type}
         if carried and d.accelerator not in carried:
             raise conflict_at(
                 f"{at}/instance_type",

@@ -27,7 +27,7 @@ async def _get_sessions(request: Request) -> sessionmaker[Session]:
 
 
 async def _get_catalog_store(request: Request) -> CatalogStore:
-    store: CatalogStore = request.app.state.snapshots
+    store: CatalogStore = request.app.state.catalog_store
     return store
 
 
@@ -62,7 +62,9 @@ async def _get_today(request: Request) -> date:
 Sessions = Annotated[sessionmaker[Session], Depends(_get_sessions)]
 Snapshots = Annotated[CatalogStore, Depends(_get_catalog_store)]
 ShortSlot = Annotated[RequestSlot, Depends(_get_slot)]
-LongSlot = Annotated[RequestSlot, Depends(_get_long_slot)]  # for answers that evaluate many questions or read long texts
+LongSlot = Annotated[
+    RequestSlot, Depends(_get_long_slot)
+]  # for answers that evaluate many questions or read long texts
 Answers = Annotated[AnswerStore, Depends(_get_answers)]
 EventOutbox = Annotated[Outbox, Depends(_get_outbox)]
 OptionalDesk = Annotated[PunchoutService | None, Depends(_get_desk)]

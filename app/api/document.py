@@ -1,7 +1,6 @@
 """Post-processes the OpenAPI document for readers and client generators.
 
-Unions and enumerations get names, and every field gets a description with unit and default. Response schemas may
-gain
+Unions and enumerations get names, and every field gets a description with unit and default. Response schemas may gain
 fields. Defaults are stated in descriptions because generators treat a field with a `default` as always present.
 """
 

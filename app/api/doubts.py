@@ -47,7 +47,9 @@ def accepted_names_hint(value: str, expected: str) -> str:
     names = re.findall(r"'([^']*)'", expected)
     spelling = value.strip().lower()
     close = [name for name in names if name.startswith(spelling)][:3]
-    close = close or difflib.get_close_matches(spelling, names, n=3, cutoff=0.5) or [n for n in names if spelling in n][:3]
+    close = (
+        close or difflib.get_close_matches(spelling, names, n=3, cutoff=0.5) or [n for n in names if spelling in n][:3]
+    )
     return (f"Did you mean {join_words(close, 'or')}? " if close else "") + f"Accepted values: {', '.join(names)}"
 
 
@@ -79,7 +81,10 @@ TYPICAL_RANGES = (
         ("workload", "model", "parameters_billion"), 0, 3000, "a model with {value:g} billion parameters (7B is 7)"
     ),
     TypicalRange(
-        ("workload", "traffic", "users", "requests_per_hour_each"), 0, 1000, "{value:g} requests per hour from each user"
+        ("workload", "traffic", "users", "requests_per_hour_each"),
+        0,
+        1000,
+        "{value:g} requests per hour from each user",
     ),
     TypicalRange(("economics", "electricity_usd_per_kwh"), 0, 1.5, "{value:g} USD per kWh (12 cents is 0.12)"),
     TypicalRange(("economics", "horizon_months"), 6, 1e9, "hardware paid off in {value:g} months (three years is 36)"),
@@ -117,4 +122,7 @@ def unit_warnings(request: RecommendRequest | EstimateRequest) -> Iterator[Notic
             value = getattr(value, step, None)
         if isinstance(value, int | float) and not usual.low <= value <= usual.high:
             text = usual.text.format(value=value, times_1000=value * 1000)
-            yield Notice(UNUSUAL_UNIT, f"{'.'.join(usual.path)} has an unusual value: {text}. Check its unit. It was used as sent.")
+            yield Notice(
+                UNUSUAL_UNIT,
+                f"{'.'.join(usual.path)} has an unusual value: {text}. Check its unit. It was used as sent.",
+            )

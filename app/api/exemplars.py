@@ -6,14 +6,14 @@ from typing import Any
 
 import orjson
 
-from app.api.problems import MalformedRequest, problem_response, unknown_cursor, invalid_request_response
+from app.api.problems import MalformedRequest, invalid_request_response, problem_response, unknown_cursor
 from app.catalog.filing import unknown_recommendation
 from app.errors import (
     AppError,
-    NotAllowed,
     ChangedMeanwhile,
-    TooManyAtOnce,
     MissingIfMatch,
+    NotAllowed,
+    TooManyAtOnce,
     UnknownAccelerator,
     UnknownModel,
 )
@@ -23,7 +23,9 @@ REF = "#/components/schemas/"
 EXAMPLES = "#/components/examples/"
 STORED = "/recommendations/{id}"
 NOT_FOUND_ERRORS: dict[str, AppError] = {
-    "UnknownModel": UnknownModel("Unknown model 'gpt-9': it is not in the catalog. Did you mean gpt-j?", nearest=["gpt-j"]),
+    "UnknownModel": UnknownModel(
+        "Unknown model 'gpt-9': it is not in the catalog. Did you mean gpt-j?", nearest=["gpt-j"]
+    ),
     "UnknownRecommendation": unknown_recommendation(),
     "UnknownAccelerator": UnknownAccelerator("Unknown accelerator 'h900'.", nearest=[]),
 }
@@ -71,7 +73,9 @@ def problem_examples() -> Schema:
     """Returns every example of a problem response by its name."""
     invalid = [{"pointer": "#/limit", "detail": "Input should be greater than or equal to 1"}]
     return {
-        "MalformedJson": _malformed_example(MalformedRequest(400, "malformed-json", "The body is not JSON: unexpected end of data.")),
+        "MalformedJson": _malformed_example(
+            MalformedRequest(400, "malformed-json", "The body is not JSON: unexpected end of data.")
+        ),
         "NoBodyTaken": _malformed_example(MalformedRequest(400, "no-body-taken", "This call takes no body.")),
         "UnknownCursor": _malformed_example(unknown_cursor()),
         "Invalid": _example_value(invalid_request_response(invalid, 1)),
@@ -110,7 +114,9 @@ def add_examples(document: Schema) -> None:
                 for kind, media in answer.get("content", {}).items():
                     name = media.get("schema", {}).get("$ref", "").removeprefix(REF)
                     if name == "Problem":
-                        media["examples"] = {"refused": {"$ref": EXAMPLES + problem_example_name(int(status), path, method)}}
+                        media["examples"] = {
+                            "refused": {"$ref": EXAMPLES + problem_example_name(int(status), path, method)}
+                        }
                     elif name and components["schemas"][name].get("examples"):
                         kept[name] = {"value": components["schemas"][name]["examples"][0]}
                         media["examples"] = {"answer": {"$ref": EXAMPLES + name}}

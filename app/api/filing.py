@@ -16,7 +16,10 @@ def build_search(asked: RecommendationFilter, catalog_store: CatalogStore) -> Fi
     if asked.model is not None:
         criteria["models"] = {asked.model, catalog_store.model_identity(asked.model)}
     if asked.accelerator is not None:
-        criteria["accelerators"] = {asked.accelerator, *catalog_store.directory().resolve_name(asked.accelerator).accelerators}
+        criteria["accelerators"] = {
+            asked.accelerator,
+            *catalog_store.directory().resolve_name(asked.accelerator).accelerators,
+        }
     return FilingFilter(**criteria)
 
 
@@ -27,4 +30,6 @@ def check_if_match(if_match: str | None, tag: str) -> None:
             "Send If-Match with the ETag of the status that you change. GET /recommendations/{id}/status returns it."
         )
     if tag not in (sent := [t.strip() for t in if_match.split(",")]) and "*" not in sent:
-        raise ChangedMeanwhile(f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag)
+        raise ChangedMeanwhile(
+            f"The status has changed since you read it. Its ETag is now {tag}. Read the status again.", etag=tag
+        )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy.orm import Session
 
 from app.api.naming import did_you_mean, list_names
-from app.catalog.directory import WILDCARD, CatalogIndex, closest_names, machine_key, compact_name
+from app.catalog.directory import WILDCARD, CatalogIndex, closest_names, compact_name, machine_key
 from app.catalog.lists import column_values
 from app.catalog.names import engine_slug, quote_name
 from app.errors import UnknownName
@@ -20,13 +20,19 @@ def resolve_filters(
 ) -> dict[str, Values]:
     """Returns the matching row values for each filter that is set. Raises UnknownName if no row can match."""
     return {
-        name: _resolve_filter(session, what, name, typed, catalog_index) for name, typed in filters.items() if typed is not None
+        name: _resolve_filter(session, what, name, typed, catalog_index)
+        for name, typed in filters.items()
+        if typed is not None
     }
 
 
 def _resolve_filter(session: Session, what: str, name: str, typed: str, catalog_index: CatalogIndex) -> Values:
     if name == "accelerator":
-        values = catalog_index.match_pattern(typed) if WILDCARD.search(typed) else catalog_index.resolve_name(typed).accelerators
+        values = (
+            catalog_index.match_pattern(typed)
+            if WILDCARD.search(typed)
+            else catalog_index.resolve_name(typed).accelerators
+        )
         close = () if values else catalog_index.nearest_accelerators(typed)
         known: Sequence[str] = ()
     else:

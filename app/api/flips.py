@@ -89,7 +89,7 @@ class RequestProbe:
         body |= {"limit": 1, "rejected_limit": 0, "trace": False, "as_of": self.today.isoformat()}
         changed = RecommendRequest.model_validate_json(orjson.dumps(body), strict=True)
         question = build_recommend_question(changed, self.catalog_index, self.catalog_store, self.today)
-        return recommend_hardware(replace(question, briefly=True), self.catalog_index.market)
+        return recommend_hardware(replace(question, ranking_only=True), self.catalog_index.catalog)
 
     def feasible_answer(self, patch: Part) -> Answer | None:
         """Returns the recommendation for the request with a patch; None if it is invalid or no option meets the
@@ -113,7 +113,9 @@ class RequestProbe:
         return TopOption(sides, sides, describe_price(first.estimate))
 
 
-def find_breakpoints(asker: RequestProbe, runners_up: list[tuple[str, str]]) -> tuple[TopOption, list[Breakpoint], list[StableRange]]:
+def find_breakpoints(
+    asker: RequestProbe, runners_up: list[tuple[str, str]]
+) -> tuple[TopOption, list[Breakpoint], list[StableRange]]:
     """Returns the current first option, every breakpoint found, and the ranges in which nothing changes."""
     now = asker.top_option({})
     question = build_recommend_question(asker.request, asker.catalog_index, asker.catalog_store, asker.today)
@@ -125,7 +127,10 @@ def find_breakpoints(asker: RequestProbe, runners_up: list[tuple[str, str]]) -> 
         tried = [v for steps in knob.steps for v in steps]
         if not nearest and tried and len(asker.results) < MAX_PROBES:
             low, high = min(*tried, knob.now), max(*tried, knob.now)
-            text = f"{knob.label} from {knob.format_value(low)} to {knob.format_value(high)}: {now.name} still ranks first."
+            text = (
+                f"{knob.label} from {knob.format_value(low)} to {knob.format_value(high)}: {now.name} still ranks "
+                "first."
+            )
             holds.append(StableRange(knob.name, text[0].upper() + text[1:], low, high))
     if isinstance(question.workload, InferenceWorkload):
         flips += _format_breakpoints(asker, now, question.constraints.weight_formats)
@@ -141,7 +146,15 @@ def _parameter_breakpoints(asker: RequestProbe, knob: Parameter, now: TopOption)
         patch = knob.patch(turn.value)
         then = asker.top_option(patch)
         moved = knob.describe_change(turn.value)
-        yield Breakpoint(knob.name, _describe_change(moved, then, now), then.type, patch, knob.now, _round_value(turn.value), knob.unit)
+        yield Breakpoint(
+            knob.name,
+            _describe_change(moved, then, now),
+            then.type,
+            patch,
+            knob.now,
+            _round_value(turn.value),
+            knob.unit,
+        )
 
 
 def _patch_to(knob: Parameter, value: float) -> Part:

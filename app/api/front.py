@@ -1,7 +1,6 @@
 """Outermost middleware: assigns request ids, counts, logs and traces every request, and handles every unexpected error.
 
-Each response carries X-Request-ID, taken from the request if valid, and the W3C trace context. A log line contains
-the
+Each response carries X-Request-ID, taken from the request if valid, and the W3C trace context. A log line contains the
 route template and the path, never the query, a body or a token.
 """
 
@@ -22,7 +21,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app import telemetry
-from app.api.traces import request_span, annotate_span
+from app.api.traces import annotate_span, request_span
 from app.causes import describe_error
 
 METHODS = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"))
@@ -92,9 +91,9 @@ def parse_traceparent(sent: bytes) -> tuple[str, str, str] | None:
     3.2).
 
     Check:
-        >>> parent_of(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+        >>> parse_traceparent(b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
         ('4bf92f3577b34da6a3ce929d0e0e4736', '00f067aa0ba902b7', '01')
-        >>> parent_of(b"00-00000000000000000000000000000000-00f067aa0ba902b7-01") is None
+        >>> parse_traceparent(b"00-00000000000000000000000000000000-00f067aa0ba902b7-01") is None
         True
     """
     match = _PARENT.fullmatch(sent)
@@ -173,10 +172,9 @@ class RequestMiddleware:
     async def _run_application(self, request: RequestRecord, scope: Scope, receive: Receive, send: Send) -> None:
         """Runs the application and records status and size of the response.
 
-        An exception that reaches this layer is logged in one line and goes no further. If no response had started,
-        an error
-        response was already sent and the connection stays open. If the response was cut off, the server closes the
-        connection.
+        An exception that reaches this layer is logged in one line and goes no further. If no response had started, an
+        error response was already sent and the connection stays open. If the response was cut off, the server closes
+        the connection.
         """
 
         async def record_and_send(message: Message) -> None:

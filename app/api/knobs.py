@@ -13,7 +13,10 @@ from app.sizing.workload import InferenceWorkload
 
 Part = dict[str, Any]
 # Fields of traffic that state a load: rates, and counts of whole things.
-LOAD_RATES, LOAD_COUNTS = ("peak_requests_per_s", "average_requests_per_s", "samples_per_s"), ("concurrent_requests", "batch")
+LOAD_RATES, LOAD_COUNTS = (
+    ("peak_requests_per_s", "average_requests_per_s", "samples_per_s"),
+    ("concurrent_requests", "batch"),
+)
 TRIAL_FACTORS = (2.0, 4.0)
 CONFIDENCES = (0.5, 0.65, 0.8, 0.9, 0.95)
 DISCOUNTS = (0.1, 0.2, 0.35, 0.5)
@@ -53,7 +56,9 @@ class Parameter:
         return f"{self.label} at {self.format_value(value)} instead of {self.format_value(self.now)}"
 
 
-def tunable_parameters(request: RecommendRequest, question: Question, runners_up: list[tuple[str, str]]) -> Iterator[Parameter]:
+def tunable_parameters(
+    request: RecommendRequest, question: Question, runners_up: list[tuple[str, str]]
+) -> Iterator[Parameter]:
     """Yields the parameters of a request. `runners_up` are slug and name of the types that rank below the first."""
     body = request.model_dump(mode="json", exclude_unset=True)
     workload = body["workload"]
@@ -134,8 +139,14 @@ def _load_patch(traffic: Part, now: float) -> Callable[[float], Part]:
 
     def patch(value: float) -> Part:
         times = value / now
-        scaled: Part = {name: _round_value(traffic[name] * times) for name in LOAD_RATES if traffic.get(name) is not None}
-        scaled |= {name: _round_value(traffic[name] * times, whole=True) for name in LOAD_COUNTS if traffic.get(name) is not None}
+        scaled: Part = {
+            name: _round_value(traffic[name] * times) for name in LOAD_RATES if traffic.get(name) is not None
+        }
+        scaled |= {
+            name: _round_value(traffic[name] * times, whole=True)
+            for name in LOAD_COUNTS
+            if traffic.get(name) is not None
+        }
         if (users := traffic.get("users")) is not None:
             scaled["users"] = {"count": _round_value(users["count"] * times, whole=True)}
         return {"workload": {"traffic": scaled}}

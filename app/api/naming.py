@@ -11,7 +11,7 @@ from app.api.doubts import unit_hint
 from app.api.problems import escape_pointer_step
 from app.api.schemas.replica import ReplicaSpec
 from app.api.schemas.requests import ConstraintsSpec, DeploymentSpec, EconomicsSpec, EstimateRequest, RecommendRequest
-from app.catalog.directory import WILDCARD, CatalogIndex, HardwareMatch, closest_names, machine_key, compact_name
+from app.catalog.directory import WILDCARD, CatalogIndex, HardwareMatch, closest_names, compact_name, machine_key
 from app.catalog.names import engine_slug, quote_name
 from app.errors import AmbiguousName, AppError, Unanswerable, UnknownAccelerator, UnknownName, UnknownSystem
 from app.sizing.assumptions import BY_NAME, Assumptions
@@ -67,8 +67,8 @@ class NameResolver:
 
     def __init__(self, catalog_index: CatalogIndex) -> None:
         self.directory = catalog_index
-        self.market = catalog_index.market
-        self.engines = known_engines(self.market.engines)
+        self.catalog = catalog_index.catalog
+        self.engines = known_engines(self.catalog.engines)
         self.problems: list[NameProblem] = []
 
     @property
@@ -88,9 +88,15 @@ class NameResolver:
         count = f" ({more} more error{'s' if more > 1 else ''})" if more else ""
         raise first.error(first.detail + count, **facts)
 
-    def resolve_accelerator(self, name: str, pointer: str, *, how_many: str = "total_accelerators") -> HardwareMatch | None:
+    def resolve_accelerator(
+        self, name: str, pointer: str, *, how_many: str = "total_accelerators"
+    ) -> HardwareMatch | None:
         """Returns the one accelerator with this name, and the system if the name implies one. None after an error."""
-        match = HardwareMatch(self.directory.match_pattern(name)) if WILDCARD.search(name) else self.directory.resolve_name(name)
+        match = (
+            HardwareMatch(self.directory.match_pattern(name))
+            if WILDCARD.search(name)
+            else self.directory.resolve_name(name)
+        )
         if len(match.accelerators) != 1:
             self._add_accelerator_problem(name, match.accelerators, pointer)
             return None
@@ -148,12 +154,18 @@ class NameResolver:
         return entry or name
 
     def resolve_provider(self, name: str, pointer: str) -> str:
-        return self.resolve_listed_name("provider", name, self.directory.providers, pointer, "GET /catalog/providers lists all.")
+        return self.resolve_listed_name(
+            "provider", name, self.directory.providers, pointer, "GET /catalog/providers lists all."
+        )
 
     def resolve_engine(self, name: str, pointer: str, what: str = "engine") -> str:
         slug = engine_slug(name)
         where = "GET /catalog/engines and /catalog/frameworks list all."
-        return slug if slug in self.engines.values() else self.resolve_listed_name(what, name, self.engines, pointer, where)
+        return (
+            slug
+            if slug in self.engines.values()
+            else self.resolve_listed_name(what, name, self.engines, pointer, where)
+        )
 
     def resolve_regions(self, name: str, pointer: str) -> tuple[str, ...]:
         """Returns the regions that a name, a pattern, a country or an area matches."""
@@ -187,15 +199,21 @@ class NameResolver:
             if not low <= value <= high:
                 unit = BY_NAME[name].metadata["unit"]
                 unit_text = "" if unit == "1" else f" {unit}"
-                doubt = unit_hint(name, "less_than_equal" if value > high else "greater_than_equal", value, {"le": high})
-                self.add_problem(Unanswerable, pointer, f"{name} must be between {low:g} and {high:g}{unit_text}{doubt}.")
+                doubt = unit_hint(
+                    name, "less_than_equal" if value > high else "greater_than_equal", value, {"le": high}
+                )
+                self.add_problem(
+                    Unanswerable, pointer, f"{name} must be between {low:g} and {high:g}{unit_text}{doubt}."
+                )
 
     def add_problem(self, error: type[AppError], pointer: str, detail: str, **names: tuple[str, ...]) -> None:
         """Adds an error; `nearest` or `choices` are the names that would be accepted instead."""
         self.problems.append(NameProblem(error, pointer, detail, **names))
 
 
-def resolve_constraints(spec: ConstraintsSpec, naming: NameResolver, at: str) -> tuple[ConstraintsSpec, tuple[str, ...]]:
+def resolve_constraints(
+    spec: ConstraintsSpec, naming: NameResolver, at: str
+) -> tuple[ConstraintsSpec, tuple[str, ...]]:
     """Returns constraints with catalog names, and the accelerators that only a pattern matched."""
     every, outright = naming.resolve_accelerators(spec.accelerators, f"{at}/accelerators")
     excluded, _ = naming.resolve_accelerators(spec.exclude_accelerators, f"{at}/exclude_accelerators")
@@ -205,7 +223,9 @@ def resolve_constraints(spec: ConstraintsSpec, naming: NameResolver, at: str) ->
         update={
             "accelerators": every,
             "exclude_accelerators": excluded,
-            "providers": [naming.resolve_provider(name, f"{at}/providers/{i}") for i, name in enumerate(spec.providers)],
+            "providers": [
+                naming.resolve_provider(name, f"{at}/providers/{i}") for i, name in enumerate(spec.providers)
+            ],
             "vendors": [
                 naming.resolve_listed_name("vendor", name, vendors, f"{at}/vendors/{i}", where)
                 for i, name in enumerate(spec.vendors)
@@ -253,7 +273,7 @@ def resolve_replica(spec: ReplicaSpec, accelerator: str, naming: NameResolver, a
         if spec.offer.region is not None:
             offer["region"] = _resolve_region(spec.offer.region, naming, f"{at}/offer/region")
         if spec.offer.instance_type is not None:
-            types = naming.market.instance_types
+            types = naming.catalog.instance_types
             known = {compact_name(n): n for n in types} | {n: n for n in types}
             where = "GET /catalog/offers lists all."
             offer["instance_type"] = naming.resolve_listed_name(
@@ -269,7 +289,8 @@ def _resolve_region(name: str, naming: NameResolver, pointer: str) -> str:
         naming.add_problem(
             AmbiguousName,
             pointer,
-            f"{quote_name(name)} matches {len(matches)} regions: {list_names(matches)}. A deployment runs in one region. "
+            f"{quote_name(name)} matches {len(matches)} regions: {list_names(matches)}. A deployment runs in one "
+            "region. "
             "Choose one.",
             choices=matches[:MAX_CHOICES],
         )
@@ -278,7 +299,7 @@ def _resolve_region(name: str, naming: NameResolver, pointer: str) -> str:
 
 def _resolve_system(name: str, accelerator: str, naming: NameResolver, pointer: str) -> str:
     """Returns the system with this name, which must contain the accelerator."""
-    systems = naming.market.systems
+    systems = naming.catalog.systems
     slug = name.lower() if name.lower() in systems else naming.directory.systems.get(machine_key(name), "")
     if slug in systems and systems[slug].accelerator == accelerator:
         return slug
@@ -305,12 +326,16 @@ def resolve_economics(spec: EconomicsSpec, naming: NameResolver) -> EconomicsSpe
     for name, share in spec.discounts.items():
         if WILDCARD.search(name) and (fit := naming.directory.match_pattern(name)):
             fitting |= dict.fromkeys(fit, share)
-        elif (match := naming.resolve_accelerator(name, f"#/economics/discounts/{escape_pointer_step(name)}")) is not None:
+        elif (
+            match := naming.resolve_accelerator(name, f"#/economics/discounts/{escape_pointer_step(name)}")
+        ) is not None:
             named |= dict.fromkeys(match.accelerators, share)
     return spec.model_copy(update={"discounts": fitting | named})
 
 
-def resolve_recommend_names(request: RecommendRequest, catalog_index: CatalogIndex) -> tuple[RecommendRequest, tuple[str, ...]]:
+def resolve_recommend_names(
+    request: RecommendRequest, catalog_index: CatalogIndex
+) -> tuple[RecommendRequest, tuple[str, ...]]:
     """Returns the request with catalog names, and the accelerators that only a pattern matched."""
     naming = NameResolver(catalog_index)
     constraints, by_pattern = resolve_constraints(request.constraints, naming, "#/constraints")

@@ -196,4 +196,6 @@ def install(app: FastAPI) -> None:
             body = encode_document()
         return Response(body, media_type="application/json")
 
-    app.add_route("/openapi.json", send_document, include_in_schema=False)  # runs in a thread: the first call takes long
+    app.add_route(
+        "/openapi.json", send_document, include_in_schema=False
+    )  # runs in a thread: the first call takes long

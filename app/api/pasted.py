@@ -42,7 +42,7 @@ class ObservedText:
         return {} if self.reading is None else reading_json(self.reading, self.notes, GROUPS)
 
 
-def read_observation(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> ObservedText:
+def read_observation(spec: ObservedSpec, question: Question, deployment: Deployment, catalog: Catalog) -> ObservedText:
     """Returns the figures given by the caller and those read from pasted text. Errors carry the location of the
     text.
     """
@@ -50,7 +50,7 @@ def read_observation(spec: ObservedSpec, question: Question, deployment: Deploym
     if not spec.timed_scrapes and spec.log is None:
         return ObservedText(explicit)
     reading = Reading()
-    runs = expected_runs(spec, question, deployment, market)
+    runs = expected_runs(spec, question, deployment, catalog)
     if spec.timed_scrapes:
         at = "exposition" if spec.exposition is not None else "expositions"
         with_time = [at_s for _, at_s in spec.timed_scrapes if at_s is not None]
@@ -62,7 +62,9 @@ def read_observation(spec: ObservedSpec, question: Question, deployment: Deploym
         reading += read_text("log", lambda: read_log(text, runs, spec.format))
     check_text_phase(reading, question)
     reading = drop_impossible(reading)
-    return ObservedText(merge_observations(explicit, reading.to_observations()), reading, tuple(find_contradictions(explicit, reading)))
+    return ObservedText(
+        merge_observations(explicit, reading.to_observations()), reading, tuple(find_contradictions(explicit, reading))
+    )
 
 
 def read_text(field: str, read: Callable[[], Reading]) -> Reading:
@@ -89,9 +91,9 @@ def check_text_phase(reading: Reading, question: Question) -> None:
         raise observed_error(field, f"The text describes a {other} ({wrong.source}), but the workload is a {kind}.")
 
 
-def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment, market: Catalog) -> RunContext:
+def expected_runs(spec: ObservedSpec, question: Question, deployment: Deployment, catalog: Catalog) -> RunContext:
     """Returns the run that the text can describe: the complete deployment and one step of the workload."""
-    result = estimate_deployment(question, deployment, market)
+    result = estimate_deployment(question, deployment, catalog)
     d, p = result.deployment, result.performance
     replicas = d.replicas or 1
     step = None if p is None or not p.step_time_s or not p.tokens_per_s else p.step_time_s * p.tokens_per_s
@@ -116,7 +118,9 @@ def drop_impossible(reading: Reading) -> Reading:
         try:
             spec.model_validate({name: f.value * times})
         except ValidationError:
-            notes.append(f"{f.group}.{name}: ignored the impossible value {format_number(f.value * times)} ({f.source}).")
+            notes.append(
+                f"{f.group}.{name}: ignored the impossible value {format_number(f.value * times)} ({f.source})."
+            )
         else:
             figures.append(f)
     return replace(reading, figures=tuple(figures), notes=(*notes, *reading.notes))
@@ -129,6 +133,7 @@ def find_contradictions(explicit: Observations, reading: Reading) -> Iterator[st
         if isinstance(sent, float | int) and abs(sent - f.value) > SAME_SHARE * max(abs(sent), abs(f.value)):
             name, times = wire_name(f, GROUPS[f.group])
             yield (
-                f"{f.group}.{name}: you sent {format_number(sent * times)}, but the text contains {format_number(f.value * times)} "
+                f"{f.group}.{name}: you sent {format_number(sent * times)}, but the text contains "
+                f"{format_number(f.value * times)} "
                 f"({f.source}). Your value is used."
             )

@@ -63,13 +63,19 @@ def open_patterns(
     if less is not None and isinstance(body["workload"].get("model"), str):
         yield Pattern("smaller_model", f"Smaller model {less}", ACCURACY, {"workload": {"model": less}})
     serves = isinstance(workload, InferenceWorkload)
-    yield from _service_patterns(limits, workload) if isinstance(workload, InferenceWorkload) else _run_patterns(body["workload"])
+    yield from (
+        _service_patterns(limits, workload)
+        if isinstance(workload, InferenceWorkload)
+        else _run_patterns(body["workload"])
+    )
     if not limits.get("pricing_models"):
         spot = {"constraints": {"pricing_models": ["spot"]}}
         yield Pattern("spot", "Spot capacity", RESTARTS[serves], spot)
         if "commitment" not in limits and isinstance(workload, InferenceWorkload) and workload.load is Load.OPEN:
             bound = {"constraints": {"commitment": "3y"}}
-            yield Pattern("commit", "A commitment of up to three years", "payment for the full term, used or not", bound)
+            yield Pattern(
+                "commit", "A commitment of up to three years", "payment for the full term, used or not", bound
+            )
 
 
 def _service_patterns(limits: Part, workload: InferenceWorkload) -> Iterator[Pattern]:
@@ -88,7 +94,10 @@ def _run_patterns(workload: Part) -> Iterator[Pattern]:
     if workload["phase"] != "fine_tuning":
         return
     method = workload.get("method", "lora")
-    fewer = {"full": ("lora", "LoRA adapters instead of all weights"), "lora": ("qlora", "QLoRA with a 4-bit base model")}
+    fewer = {
+        "full": ("lora", "LoRA adapters instead of all weights"),
+        "lora": ("qlora", "QLoRA with a 4-bit base model"),
+    }
     if method in fewer:
         name, text = fewer[method]
         yield Pattern(name, text, ACCURACY, {"workload": {"method": name}})

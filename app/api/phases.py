@@ -71,7 +71,9 @@ def _duplicate_fields(workload: TrainingSpec | FineTuningSpec) -> Iterable[Field
     names, at = explicit_fields(workload), "#/workload"
     batches = [name for name in BATCHES if name in names]
     if len(batches) > 1:
-        yield FieldError(f"{at}/{batches[1]}", f"{batches[0]} and {batches[1]} both set the batch size. Omit one of them.")
+        yield FieldError(
+            f"{at}/{batches[1]}", f"{batches[0]} and {batches[1]} both set the batch size. Omit one of them."
+        )
     if not isinstance(workload, FineTuningSpec):
         return
     amount = next((name for name in ("training_tokens", "training_samples") if name in names), None)
@@ -92,7 +94,9 @@ def check_phase(request: RecommendRequest | EstimateRequest) -> None:
         names = explicit_fields(request.deployment)
         errors += _wrong_phase_fields(names, OF_TRAINING if serving else OF_SERVING, "deployment", phase)
     elif not serving:
-        errors += _wrong_phase_fields(explicit_fields(request.constraints), CONSTRAINTS_OF_SERVING, "constraints", phase)
+        errors += _wrong_phase_fields(
+            explicit_fields(request.constraints), CONSTRAINTS_OF_SERVING, "constraints", phase
+        )
     raise_field_errors(errors)
 
 
@@ -135,7 +139,9 @@ def _serving_unit_errors(workload: InferenceSpec, model: ModelArchitecture, plac
         accepted = "; ".join(
             (
                 "Set traffic.samples_per_s or another load in samples",
-                f"set their size with sample.{', sample.'.join(model.law.size_fields)}" if model.law is not None else "",
+                f"set their size with sample.{', sample.'.join(model.law.size_fields)}"
+                if model.law is not None
+                else "",
             )
         ).removesuffix("; ")
         why = f"{model.name} processes samples, not tokens. {accepted}."

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from app.api.doubts import unit_hint, accepted_names_hint
+from app.api.doubts import accepted_names_hint, unit_hint
 from app.api.fields import UNKNOWN_FIELD, explain_unknown_field, models_in
 from app.api.kinds import problem_kinds
 from app.catalog.names import quote_name
@@ -21,14 +21,14 @@ from app.causes import describe_error
 from app.db import DatabaseError
 from app.errors import (
     AppError,
+    ChangedMeanwhile,
     Conflict,
+    MissingIfMatch,
     NotAllowed,
     NotFound,
-    ChangedMeanwhile,
     TooManyAtOnce,
     Unanswerable,
     Unavailable,
-    MissingIfMatch,
 )
 from app.work import OutOfTime
 
@@ -127,7 +127,9 @@ def validation_errors(errors: Sequence[Any], document: Any, model: type[BaseMode
 
 def with_location(message: str, place: str) -> str:
     """Returns the message with its location if it is about an unknown field: "Unknown field #/limt."."""
-    return message.replace(UNKNOWN_FIELD, f"{UNKNOWN_FIELD} {place}", 1) if message.startswith(UNKNOWN_FIELD) else message
+    return (
+        message.replace(UNKNOWN_FIELD, f"{UNKNOWN_FIELD} {place}", 1) if message.startswith(UNKNOWN_FIELD) else message
+    )
 
 
 def error_message(error: Any, model: type[BaseModel] | None = None) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import date
 
-from app.api.contradictions import check_deployment, check_constraints
+from app.api.contradictions import check_constraints, check_deployment
 from app.api.deps import resolve_model
 from app.api.naming import resolve_estimate_names, resolve_recommend_names
 from app.api.phases import check_phase, check_units

@@ -22,7 +22,11 @@ def check_recipe(request: EstimateRequest) -> None:
     d, workload = request.deployment, request.workload
     errors = [*_check_version(d)]
     if d.recipe is not None and not isinstance(workload, InferenceSpec):
-        errors += [*_check_layout(d, d.recipe), *_check_method(d.recipe, workload), *_check_precision(d.recipe, workload)]
+        errors += [
+            *_check_layout(d, d.recipe),
+            *_check_method(d.recipe, workload),
+            *_check_precision(d.recipe, workload),
+        ]
     raise_field_errors(errors)
 
 

@@ -85,19 +85,21 @@ def _estimate_today(
     except ValidationError:
         raise UnsupportedStoredRequest("This version of the service no longer accepts the stored deployment.") from None
     question, named = build_estimate_question(request, catalog_index, catalog_store, today)
-    return question, estimate_deployment(question, named, catalog_index.market)
+    return question, estimate_deployment(question, named, catalog_index.catalog)
 
 
-def _build_bill(stored: Document, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date) -> Bill:
+def _build_bill(
+    stored: Document, question: Question, result: Estimate, catalog_index: CatalogIndex, today: date
+) -> Bill:
     """Returns the bill of a deployment as today's answer would show it."""
-    market = catalog_index.market
+    catalog = catalog_index.catalog
     document = {
         "id": stored["id"],
-        "created_at": market.created_at,
+        "created_at": catalog.created_at,
         "as_of": today.isoformat(),
-        "catalog": catalog_json(market),
+        "catalog": catalog_json(catalog),
         "request": stored["request"],
         "recommendations": [estimate_json(result, trace=False)],
     }
-    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, market, catalog_index.purchasing)))
+    supply = orjson.loads(orjson.dumps(estimate_supply(result, question, catalog, catalog_index.purchasing)))
     return replace(build_bill(document, supply, 1, Settlement()), rank=1)

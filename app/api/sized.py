@@ -56,7 +56,12 @@ def fit_to_size(document: Document) -> bytes:
     leaner = list(accumulate(STEPS, lambda found, step: step(found), initial=document))
     first = bisect_left(leaner, -room, key=lambda found: -len(json_bytes(found)))
     document = leaner[min(first, len(leaner) - 1)]
-    for step in (_drop_entries(_default_assumptions, room), *LAST_STEPS, _drop_entries(_rejections_from_last, room), _for_ranks_after(_keep_comparison_reasons, after=1)):
+    for step in (
+        _drop_entries(_default_assumptions, room),
+        *LAST_STEPS,
+        _drop_entries(_rejections_from_last, room),
+        _for_ranks_after(_keep_comparison_reasons, after=1),
+    ):
         body = json_bytes(document)
         if len(body) <= room:
             return body
@@ -107,7 +112,10 @@ def _limit_rejections(most: int) -> Callable[[Document], Document]:
 
 def _keep_essential_reasons(option: Document) -> Document:
     """Keeps the reasons on memory and comparison; POST /estimate returns the rest."""
-    return {**option, "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_KEPT_CODES]}
+    return {
+        **option,
+        "explanation": [reason for reason in option["explanation"] if reason["code"] in ALWAYS_KEPT_CODES],
+    }
 
 
 def _without_placement(option: Document) -> Document:
@@ -191,7 +199,9 @@ def _without_metrics(document: Document) -> Document:
 
 def _without_assumption_reasons(document: Document) -> Document:
     """Removes the reasons of assumed values; GET /catalog/assumptions lists them."""
-    shortened = [{**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]]
+    shortened = [
+        {**a, "source": "assumed"} if a["source"].startswith("assumed") else a for a in document["assumptions"]
+    ]
     return {**document, "assumptions": shortened}
 
 

@@ -1,7 +1,6 @@
 """`python -m app.calibration`: refits the factors and reports the error; writes no file.
 
-The exit status is 1 in two cases: a median error or an interval score of unseen sources is more than a tenth above
-the
+The exit status is 1 in two cases: a median error or an interval score of unseen sources is more than a tenth above the
 committed one, or the 80 % intervals of a quantity hold a share of results outside `COVERAGE_BOUNDS`.
 """
 
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from app.calibration.back_test import BackTest, back_test
-from app.calibration.calibrate import DATA, Calibration, calibrate_data_files, accuracy_notes
+from app.calibration.calibrate import DATA, Calibration, accuracy_notes, calibrate_data_files
 from app.calibration.report import WIDEST_INTERVALS
 from app.sizing.question import CONFIDENCE_LEVELS
 from app.sizing.words import percent

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.calibration.report import QUANTITIES, MIN_INTERVAL_ROWS
+from app.calibration.report import MIN_INTERVAL_ROWS, QUANTITIES
 from app.calibration.spreads import around_of, leave_one_source_out
 from app.sizing.columns import column
 from app.sizing.decisions.placement import replicas_for_rate

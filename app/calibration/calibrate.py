@@ -20,7 +20,7 @@ from typing import Any
 from sqlalchemy.orm import Session, sessionmaker
 
 from app.calibration.case import Case
-from app.calibration.fit import Problem, fit_problem, predict_figures, fit_parameters
+from app.calibration.fit import Problem, fit_parameters, fit_problem, predict_figures
 from app.calibration.memory_logs import MemoryLog, read_logs
 from app.calibration.report import headline_figures
 from app.calibration.scale_ups import ScaleUp, scale_ups, summarize_scale_ups
@@ -69,11 +69,15 @@ class Calibration:
     layouts: list[Layout]
 
 
-def predict_left_out_source(problem: str, cases: Sequence[Case], table: CoefficientTable, source: str) -> list[tuple[str, str, float]]:
+def predict_left_out_source(
+    problem: str, cases: Sequence[Case], table: CoefficientTable, source: str
+) -> list[tuple[str, str, float]]:
     """(case, metric, prediction) of one source, from a fit to all other sources."""
     parameters = fit_parameters(PROBLEMS[problem], [c for c in cases if c.source != source], table, rounds=FOLD_ROUNDS)
     own = [c for c in cases if c.source == source]
-    return [(own[p.case].id, p.metric, value) for p, value in predict_figures(PROBLEMS[problem], own, table, parameters)]
+    return [
+        (own[p.case].id, p.metric, value) for p, value in predict_figures(PROBLEMS[problem], own, table, parameters)
+    ]
 
 
 def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -> tuple[list[Factor], list[Compared]]:
@@ -103,12 +107,12 @@ def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -
                 predicted=value,
                 held_out=held_out[case.id, point.metric],
                 near=stack_familiarity(case.stack.engine, case.stack.family, case.stack.format_class, others),
-                sources_beside=0.0,
+                neighbor_sources=0.0,
                 distance=0.0 if problem.distance is None else problem.distance(case, value),
                 low=0.0,
                 high=0.0,
                 promised=0.0,
-                set_aside=case.exclusion_reason is not None,
+                excluded=case.exclusion_reason is not None,
                 model=case.model,
                 setting=case.setting,
             )
@@ -116,20 +120,22 @@ def fit_and_compare(name: str, cases: Sequence[Case], table: CoefficientTable) -
     return fit.factor_list(solution), compared
 
 
-def calibrate_catalog(market: Catalog, store: CatalogStore) -> Calibration:
+def calibrate_catalog(catalog: Catalog, store: CatalogStore) -> Calibration:
     """Fits and compares serving, training and training memory, and compares the memory logs."""
-    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), market, store.find_model)
+    serving, left_out = read_published_cases(list(read_rows("measurements_inference.csv")), catalog, store.find_model)
     trained = list(read_rows("measurements_training.csv"))
-    training, training_left_out = read_training_cases(trained, market, store.find_model)
+    training, training_left_out = read_training_cases(trained, catalog, store.find_model)
     factors: list[Factor] = []
     compared: list[Compared] = []
     for name in PROBLEMS:
         cases: Sequence[Case] = serving if name == "serving" else [c for c in training if c.group == name]
-        fitted, found = fit_and_compare(name, cases, market.coefficients)
+        fitted, found = fit_and_compare(name, cases, catalog.coefficients)
         factors.extend(fitted)
         compared.extend(found)
     compared = with_intervals(compared)
-    logs, logs_left_out = read_logs(ServingCases(market, store.find_model), list(read_rows("measurements_kv_cache.csv")))
+    logs, logs_left_out = read_logs(
+        ServingCases(catalog, store.find_model), list(read_rows("measurements_kv_cache.csv"))
+    )
     return Calibration(
         factors,
         [*spreads_of(compared).values()],
@@ -140,7 +146,7 @@ def calibrate_catalog(market: Catalog, store: CatalogStore) -> Calibration:
         logs_left_out,
         scale_ups(trained, compared),
         summarize_peaks(compared, trained),
-        answer_all_runs(trained, TrainingCases(market, store.find_model))[0],
+        answer_all_runs(trained, TrainingCases(catalog, store.find_model))[0],
         by_layout(serving, compared),
     )
 
@@ -198,8 +204,10 @@ def prediction_rows(compared: Iterable[Compared]) -> list[dict[str, Any]]:
                 "predicted": format_number(c.predicted),
                 "held_out": format_number(c.held_out),
                 "near": int(c.near),
-                **{k: format_number(getattr(c, k)) for k in ("sources_beside", "distance", "low", "high", "promised")},
-                "set_aside": str(c.set_aside).lower(),
+                **{
+                    k: format_number(getattr(c, k)) for k in ("neighbor_sources", "distance", "low", "high", "promised")
+                },
+                "excluded": str(c.excluded).lower(),
             }
         )
     return rows
@@ -224,7 +232,7 @@ def accuracy_notes(found: Calibration) -> dict[str, Any]:
         "scaling": summarize_scale_ups(found.ups),
         "peaks": [asdict(p) for p in found.peaks],
         "runs": summarize_runs(found.runs),
-        "set_aside": {results.name: results.why for results in EXCLUDED_RESULTS},
+        "excluded": {results.name: results.why for results in EXCLUDED_RESULTS},
         "kv_cache": [
             {**asdict(log), "measured_bytes": round(log.measured_bytes), "predicted_bytes": round(log.predicted_bytes)}
             for log in found.logs
@@ -241,7 +249,7 @@ def calibrate_data_files() -> Calibration:
         with Session(engine) as session:
             seed_catalog(session)
         store = CatalogStore(sessionmaker(engine), check_s=3600)
-        found = calibrate_catalog(store.market(), store)
+        found = calibrate_catalog(store.catalog(), store)
         engine.dispose()
     return found
 

@@ -1,8 +1,7 @@
 """Fits factors of the engine's coefficients to published results, through the engine's own formulas.
 
 Every coefficient is its base value times a factor per engine, vendor, family, format class and some pairs of them. A
-prior draws each factor to 1: a few results move it little, and stacks without measurements keep the factors that
-they
+prior draws each factor to 1: a few results move it little, and stacks without measurements keep the factors that they
 share with measured ones. The fit is robust least squares on logarithms. Serving, training in tokens, training in
 samples and training memory are four problems of this kind.
 """
@@ -32,8 +31,7 @@ KEYS = ("runtime", "engine", "generation", "kernels", "vendor", "family", "forma
 class Problem:
     """One fitting problem: coefficients, what they vary with, and the formulas that predict a group of cases.
 
-    `before` is the expected logarithm of a factor before any measurement. An under-prediction counts `caution` times
-    as
+    `before` is the expected logarithm of a factor before any measurement. An under-prediction counts `caution` times as
     much as an over-prediction.
     """
 
@@ -46,7 +44,9 @@ class Problem:
     distance: Callable[[Any, float], float] | None = None  # from the nearest evidence, of a case and its prediction
     row_spread: float = 0.12  # residuals above it count linearly, as log(predicted / measured)
     compared_only: frozenset[str] = frozenset()  # metrics that no factor is fitted to
-    add_run_ratios: Callable[[Sequence[Any], Any], Sequence[Any]] | None = None  # adds ratios of simulated runs to the cases
+    add_run_ratios: Callable[[Sequence[Any], Any], Sequence[Any]] | None = (
+        None  # adds ratios of simulated runs to the cases
+    )
 
 
 # Base values are from kernel tables of one vendor, so priors are wider for kernels and drivers of other vendors. Priors
@@ -92,7 +92,10 @@ class Fit:
         stacks = [c.stack for c in cases]
         self.base = {
             name: np.array(
-                [table.find_row(name, family=s.family, format_class=s.format_class, engine=s.engine).value for s in stacks]
+                [
+                    table.find_row(name, family=s.family, format_class=s.format_class, engine=s.engine).value
+                    for s in stacks
+                ]
             )
             for name in column_names(problem.coefficients)
         }
@@ -122,7 +125,9 @@ class Fit:
         cells = [(self.cases[p.case].source, self.cases[p.case].stack, p.metric) for p in self.points]
         count = Counter(cells)
         known = {(s.engine, s.family) for s in stacks if s.generation == "today"}
-        self.weight = np.array([count[c] ** -CROWDING_EXPONENT * (OUTDATED_WEIGHT if is_outdated(c[1], known) else 1.0) for c in cells])
+        self.weight = np.array(
+            [count[c] ** -CROWDING_EXPONENT * (OUTDATED_WEIGHT if is_outdated(c[1], known) else 1.0) for c in cells]
+        )
         self.weight *= [p.metric not in problem.compared_only for p in self.points]
         self.weight /= self.weight.mean()
         self.where = self._locate_points()

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, parse_number, collect_cases
+from app.calibration.case import NotCompared, collect_cases, parse_number
 from app.calibration.serving.cases import ServingCases
 from app.errors import AppError
 from app.sizing.assumptions import Assumptions

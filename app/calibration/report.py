@@ -43,11 +43,9 @@ class Errors:
 class IntervalQuality:
     """Quality of 80 % intervals for sources that neither fit nor spreads had seen.
 
-    `coverage` is the share of results inside. `width` is the median of high over low. `score` is the interval score
-    in
+    `coverage` is the share of results inside. `width` is the median of high over low. `score` is the interval score in
     logarithms: the width plus ten times the distance of results outside. `kept` is the share of results that were at
-    least
-    as good as the value guaranteed at 80 % confidence.
+    least as good as the value guaranteed at 80 % confidence.
     """
 
     coverage: float
@@ -133,8 +131,7 @@ FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
             "which the sources choose differently"
         ),
         "apple": (
-            "one source only (llama.cpp on M1 to M3); "
-            "other vendors' results do not predict the prompt speed of Metal"
+            "one source only (llama.cpp on M1 to M3); other vendors' results do not predict the prompt speed of Metal"
         ),
         "inferentia2": AHEAD_OF_TIME,
         "trainium": AHEAD_OF_TIME,
@@ -145,8 +142,7 @@ FAMILY_REASONS: Mapping[str, str] = MappingProxyType(
         ),
         "nvidia_blackwell_consumer": ("one source only (TensorRT-LLM's tables of the RTX PRO 6000), FP4 over PCIe"),
         "nvidia_hopper": (
-            "TTFT: load tests start every slot at once, "
-            "and the order of queued prompts differs by tool and version"
+            "TTFT: load tests start every slot at once, and the order of queued prompts differs by tool and version"
         ),
         "nvidia_ampere": (
             "Ollama's TTFT includes loading and differs by card; "
@@ -174,7 +170,9 @@ WIDEST_INTERVALS: Mapping[str, float] = MappingProxyType(
     }
 )
 MIN_INTERVAL_ROWS = 40  # fewest results of a family for which its coverage is meaningful
-ONE_SOURCE_CLOSE = "one source only and no kernel tables: the interval is wide, and the results are close to the prediction"
+ONE_SOURCE_CLOSE = (
+    "one source only and no kernel tables: the interval is wide, and the results are close to the prediction"
+)
 OWN_RUNTIME = "one source only (AWS), and no other source uses its runtime: nothing narrows the interval"
 # Why intervals of a family miss the target, by family, and by family and quantity if the quantity has its own reason.
 INTERVAL_REASONS: Mapping[str, str] = MappingProxyType(

@@ -1,9 +1,8 @@
 """Fits the spreads of prediction errors for unseen sources, from which intervals are built.
 
-Quantities whose errors have common causes share one spread. The interval score of sources left out in turn selects
-how
-the spread grows; the score penalizes width and every result outside. The interval of a result uses the quantiles of
-all other sources.
+Quantities whose errors have common causes share one spread. The interval score of sources left out in turn selects how
+the spread grows; the score penalizes width and every result outside. The interval of a result uses the quantiles of all
+other sources.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column
 from app.sizing.evidence import Compared, lower_is_better
 from app.sizing.hardware.achieved import kernels_of
-from app.sizing.surroundings import Shape, StackKey, EvidencePool, evidence_pool
+from app.sizing.surroundings import EvidencePool, Shape, StackKey, evidence_pool
 from app.sizing.uncertainty import HIGH, LEVELS, LOW, UNKNOWN_SPREAD, Neighborhood, Spread, interval_score
 
 # Candidate terms of the scale. Distance and few sources always widen it, whatever the data show.
@@ -62,7 +61,7 @@ def seen_from(rows: Sequence[Compared]) -> dict[tuple[str, str], Neighborhood]:
     for pool in sorted({evidence_pool(r.kind) for r in rows}):
         of_pool = [r for r in rows if evidence_pool(r.kind) == pool]
         for source in sorted({r.source for r in of_pool}):
-            others = EvidencePool(r for r in of_pool if r.source != source and not r.set_aside)
+            others = EvidencePool(r for r in of_pool if r.source != source and not r.excluded)
             known: dict[tuple[StackKey, Shape], Neighborhood] = {}
             for r in of_pool:
                 if r.source != source:
@@ -80,7 +79,7 @@ def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
 
     Excluded results are left out, except peaks of memory: their distance states how little is known of them.
     """
-    kept = [r for r in rows if r.kind in group and (r.kind in PEAKS or not r.set_aside)]
+    kept = [r for r in rows if r.kind in group and (r.kind in PEAKS or not r.excluded)]
     names = {name: i for i, name in enumerate(sorted({r.source for r in kept}))}
     count = Counter((r.source, r.kind) for r in kept)
     return Errors(
@@ -94,7 +93,7 @@ def errors_of(group: Sequence[str], rows: Sequence[Compared]) -> Errors:
 def around_of(rows: Sequence[Compared]) -> Neighborhood:
     """The evidence of other sources around results, as the results record it."""
     return Neighborhood(
-        np.array([r.sources_beside for r in rows]),
+        np.array([r.neighbor_sources for r in rows]),
         np.array([r.distance for r in rows]),
         np.array([float(r.kind not in PEAKS and kernels_of(r.setting.family) == "untabulated") for r in rows]),
         np.ones(len(rows)),
@@ -138,7 +137,9 @@ def fit_spreads(group: Sequence[str], errors: Errors, shape: tuple[float, float,
     return {quantity: Spread(quantity, *shape, at, rows, sources) for quantity in group}
 
 
-def groups_with_sources(rows: Sequence[Compared]) -> Iterator[tuple[Sequence[str], list[Compared], tuple[float, float, float]]]:
+def groups_with_sources(
+    rows: Sequence[Compared],
+) -> Iterator[tuple[Sequence[str], list[Compared], tuple[float, float, float]]]:
     """Every group with its results and its terms; groups with a single source are left out."""
     for group in GROUPS:
         own = [r for r in rows if r.kind in group]
@@ -173,7 +174,7 @@ def with_intervals(rows: Sequence[Compared]) -> list[Compared]:
             placed.append(r)
             continue
         here = around[r.measurement, r.metric]
-        placed.append(replace(r, sources_beside=float(here.sources[0]), distance=float(here.distance[0])))
+        placed.append(replace(r, neighbor_sources=float(here.sources[0]), distance=float(here.distance[0])))
     known = {(r.measurement, r.metric): spread for r, spread in leave_one_source_out(placed)}
     return [add_interval(r, known.get((r.measurement, r.metric), UNKNOWN_SPREAD)) for r in placed]
 

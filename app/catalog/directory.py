@@ -13,7 +13,16 @@ from types import MappingProxyType
 from app.catalog.names import fold_name, most_similar
 from app.catalog.places import COUNTRIES, countries_named
 from app.catalog.purchasing import Purchasing
-from app.catalog.spellings import EXTRA_WORDS, MODIFIERS, NOISE_WORDS, VENDOR_WORDS, PROVIDERS, RESPELLINGS, TITLES, VENDORS
+from app.catalog.spellings import (
+    EXTRA_WORDS,
+    MODIFIERS,
+    NOISE_WORDS,
+    PROVIDERS,
+    RESPELLINGS,
+    TITLES,
+    VENDOR_WORDS,
+    VENDORS,
+)
 from app.sizing.hardware.parts import PROCESSORS, Accelerator
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GB, GIB
@@ -94,31 +103,33 @@ class CatalogIndex:
     """
 
     def __init__(
-        self, market: Catalog, countries: Mapping[str, str] | None = None, purchasing: Purchasing | None = None
+        self, catalog: Catalog, countries: Mapping[str, str] | None = None, purchasing: Purchasing | None = None
     ) -> None:
         self.purchasing = purchasing or Purchasing()
         memory = defaultdict(set)
-        for system in market.systems.values():
+        for system in catalog.systems.values():
             if system.ram_bytes:
                 memory[system.accelerator].add(f"{round(system.ram_bytes / GIB)}gb")
-        self.slugs = frozenset(market.accelerator_index)
-        self.exact_names = {fold_name(a.name): a.slug for a in market.accelerators} | {slug: slug for slug in self.slugs}
-        self.accelerator_words = tuple(_make_accelerator_words(a, memory[a.slug]) for a in market.accelerators)
+        self.slugs = frozenset(catalog.accelerator_index)
+        self.exact_names = {fold_name(a.name): a.slug for a in catalog.accelerators} | {
+            slug: slug for slug in self.slugs
+        }
+        self.accelerator_words = tuple(_make_accelerator_words(a, memory[a.slug]) for a in catalog.accelerators)
         self.vocabulary = frozenset().union(NOISE_WORDS, *(k.words for k in self.accelerator_words))
         self.longest_word = max(map(len, self.vocabulary))
-        self.titles = _unique_titles(market.accelerators)
-        self.forms = {form: a.slug for a in reversed(market.accelerators) for form in _searchable_forms(a)}
-        self.machines, self.families = _index_machines(market)
-        sold = market.systems.values()
+        self.titles = _unique_titles(catalog.accelerators)
+        self.forms = {form: a.slug for a in reversed(catalog.accelerators) for form in _searchable_forms(a)}
+        self.machines, self.families = _index_machines(catalog)
+        sold = catalog.systems.values()
         self.systems = {machine_key(s.name): s.slug for s in sold} | {machine_key(s.slug): s.slug for s in sold}
 
-        self.market = market
-        self.providers = _index_by_key(market.providers, PROVIDERS)
-        self.vendors = _index_by_key(market.vendors, VENDORS)
-        self.regions = tuple(market.regions)
+        self.catalog = catalog
+        self.providers = _index_by_key(catalog.providers, PROVIDERS)
+        self.vendors = _index_by_key(catalog.vendors, VENDORS)
+        self.regions = tuple(catalog.regions)
         self._region_keys = {region: compact_name(region) for region in self.regions}
         self._countries = MappingProxyType(dict(countries or {}))
-        self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(market)
+        self.regions_by_provider: Mapping[str, frozenset[str]] = _regions_by_provider(catalog)
         self.resolve_name = lru_cache(maxsize=4096)(self._resolve_name)
 
     def _resolve_name(self, name: str) -> HardwareMatch:
@@ -248,7 +259,9 @@ def _make_accelerator_words(a: Accelerator, machine_memory: Iterable[str]) -> Ac
     if a.memory_bytes and not memory:
         words |= {f"{round(a.memory_bytes / unit)}gb" for unit in (GB, GIB)}
     sizes = {word.removesuffix("gb") for word in own if re.fullmatch(r"\d+gb", word)}
-    return AcceleratorWords(a.slug, frozenset(words | sizes), (MODIFIERS.get(vendor, frozenset()) & own) - {"", *_vendor_words(vendor)})
+    return AcceleratorWords(
+        a.slug, frozenset(words | sizes), (MODIFIERS.get(vendor, frozenset()) & own) - {"", *_vendor_words(vendor)}
+    )
 
 
 def _vendor_words(vendor: str) -> frozenset[str]:
@@ -270,20 +283,22 @@ _NON_FAMILY_PREFIXES = frozenset(("gpu", "vm", "bm", "vmgpu", "bmgpu", "standard
 _NUMBER = re.compile(r"\d*x?")
 
 
-def _index_machines(market: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
+def _index_machines(catalog: Catalog) -> tuple[dict[str, str], dict[str, set[str]]]:
     """Returns the accelerator of each machine by name and slug, and the accelerators of each instance family."""
     of: dict[str, str] = {}
     families: dict[str, set[str]] = defaultdict(set)
-    for offer in market.offers:
+    for offer in catalog.offers:
         of[machine_key(offer.instance_type)] = offer.accelerator
-    for system in market.systems.values():
+    for system in catalog.systems.values():
         of[machine_key(system.name)] = of[machine_key(system.slug)] = system.accelerator
-    for system in market.systems.values():
+    for system in catalog.systems.values():
         for text in (system.name.lower().removeprefix("standard_").removeprefix(f"{system.provider} "), system.slug):
             parts = re.split(r"[\s._-]", text)
             for upto in range(1, len(parts)):
                 families[compact_name("".join(parts[:upto]))].add(system.accelerator)
-    return of, {key: slugs for key, slugs in families.items() if key not in _NON_FAMILY_PREFIXES and not _NUMBER.fullmatch(key)}
+    return of, {
+        key: slugs for key, slugs in families.items() if key not in _NON_FAMILY_PREFIXES and not _NUMBER.fullmatch(key)
+    }
 
 
 def _index_by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[str, str]:
@@ -292,9 +307,9 @@ def _index_by_key(names: Iterable[str], aliases: Mapping[str, str]) -> Mapping[s
     return MappingProxyType({**{alias: n for alias, n in aliases.items() if n in own.values()}, **own})
 
 
-def _regions_by_provider(market: Catalog) -> Mapping[str, frozenset[str]]:
+def _regions_by_provider(catalog: Catalog) -> Mapping[str, frozenset[str]]:
     """Returns the regions in which each provider rents out machines."""
     regions: dict[str, set[str]] = defaultdict(set)
-    for offer in market.offers:
+    for offer in catalog.offers:
         regions[offer.provider].add(offer.region)
     return MappingProxyType({provider: frozenset(names) for provider, names in regions.items()})

@@ -16,7 +16,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from app.catalog.tables import Text
 from app.db import Base
-from app.errors import NotAllowed, ChangedMeanwhile, UnknownRecommendation
+from app.errors import ChangedMeanwhile, NotAllowed, UnknownRecommendation
 
 Identity = String(40)
 # Condition of answers without filing data. Its text must equal the index condition, so that databases use the index.
@@ -62,12 +62,18 @@ class FilingRow(Base):
     reference: Mapped[str | None] = mapped_column(Text)
     cost_centre: Mapped[str | None] = mapped_column(Text)
     model: Mapped[str | None] = mapped_column(Text)
-    accelerators: Mapped[str | None] = mapped_column(Text, doc="slugs of the first rank's accelerators, one or two, separated by a space")
-    option: Mapped[str | None] = mapped_column(Text, doc="description of the first rank; none if no option was feasible")
+    accelerators: Mapped[str | None] = mapped_column(
+        Text, doc="slugs of the first rank's accelerators, one or two, separated by a space"
+    )
+    option: Mapped[str | None] = mapped_column(
+        Text, doc="description of the first rank; none if no option was feasible"
+    )
     status: Mapped[str] = mapped_column(String(20))
     version: Mapped[int] = mapped_column(doc="number of status changes")
     superseded_by: Mapped[str | None] = mapped_column(Identity, ForeignKey("recommendations.id"), index=True)
-    size_bytes: Mapped[int] = mapped_column(server_default="0", doc="size of the answer, its request and its supply data")
+    size_bytes: Mapped[int] = mapped_column(
+        server_default="0", doc="size of the answer, its request and its supply data"
+    )
 
 
 class StatusChangeRow(Base):
@@ -207,15 +213,15 @@ def change_status(session: Session, row: FilingRow, change: StatusUpdate) -> Non
     now, allowed = Status(row.status), ALLOWED_TRANSITIONS[Status(row.status)]
     if change.status not in allowed:
         ways = f"Allowed next: {' or '.join(allowed)}" if allowed else "This status is final"
-        raise NotAllowed(
-            f"The status cannot change from {now} to {change.status}. {ways}.", allowed=allowed
-        )
+        raise NotAllowed(f"The status cannot change from {now} to {change.status}. {ways}.", allowed=allowed)
     if change.superseded_by is not None:
         _check_successor(session, row, change.superseded_by)
     version, moved = row.version + 1, {"status": change.status.value, "superseded_by": change.superseded_by}
     guarded = update(FilingRow).where(FilingRow.recommendation == row.recommendation, FilingRow.version == row.version)
     if not session.execute(guarded.values(version=version, **moved)).rowcount:  # type: ignore[attr-defined]
-        raise ChangedMeanwhile("Another request has changed the status in the meantime. Read the filing again, then retry.")
+        raise ChangedMeanwhile(
+            "Another request has changed the status in the meantime. Read the filing again, then retry."
+        )
     author = {"changed_by": change.changed_by, "note": change.note, "changed_at": datetime.now(UTC)}
     session.execute(
         insert(StatusChangeRow), {"recommendation": row.recommendation, "version": version, **moved, **author}
@@ -226,7 +232,9 @@ def _check_successor(session: Session, row: FilingRow, successor: str) -> None:
     """Checks that a successor is another stored answer that is not itself superseded, so that links never form a
     cycle.
     """
-    where = [{"pointer": "#/superseded_by", "detail": "must be the id of the stored recommendation that replaces this one"}]
+    where = [
+        {"pointer": "#/superseded_by", "detail": "must be the id of the stored recommendation that replaces this one"}
+    ]
     following = session.get(FilingRow, successor)
     if following is None:
         raise UnknownRecommendation("No recommendation is stored under the id in superseded_by.", errors=where)

@@ -141,9 +141,13 @@ class ModelHub:
     def _reason_not_to_fetch(self) -> HubUnavailable | None:
         """Returns the reason why no fetch may start now, or None."""
         if time.monotonic() < self._unavailable_until:
-            return HubUnavailable(f"The model hub did not answer a moment ago, so no request is sent now. {_ALTERNATIVE}")
+            return HubUnavailable(
+                f"The model hub did not answer a moment ago, so no request is sent now. {_ALTERNATIVE}"
+            )
         if sum(not fetch.outcome.done() for fetch in self._fetches.values()) >= MAX_PENDING:
-            return HubUnavailable("Too many configurations are being fetched at once. Retry after the time in Retry-After.")
+            return HubUnavailable(
+                "Too many configurations are being fetched at once. Retry after the time in Retry-After."
+            )
         return None
 
     def _forget_expired(self) -> None:
@@ -174,7 +178,9 @@ class ModelHub:
                 return await self._fetch_config(model_id)
         except TimeoutError as error:
             self._unavailable_until = time.monotonic() + RETRY_AFTER_S
-            raise HubUnavailable(f"The model hub took longer than {DEADLINE_S:g} s to answer. {_ALTERNATIVE}") from error
+            raise HubUnavailable(
+                f"The model hub took longer than {DEADLINE_S:g} s to answer. {_ALTERNATIVE}"
+            ) from error
         except httpx2.TransportError as error:
             self._unavailable_until = time.monotonic() + RETRY_AFTER_S
             raise HubUnavailable(f"The model hub did not answer ({type(error).__name__}). {_ALTERNATIVE}") from error
@@ -211,9 +217,7 @@ class ModelHub:
             self._unavailable_until = time.monotonic() + RETRY_AFTER_S
             raise HubUnavailable(f"The model hub's host name could not be looked up. {_ALTERNATIVE}") from error
         if not addresses or not all(is_public(a) or is_within(a, self._networks) for a in addresses):
-            raise HubUnavailable(
-                f"An address of the model hub is not public, so it was not contacted. {_ALTERNATIVE}"
-            )
+            raise HubUnavailable(f"An address of the model hub is not public, so it was not contacted. {_ALTERNATIVE}")
         address = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
         headers = {
             "host": parts.netloc,
@@ -244,7 +248,9 @@ class ModelHub:
             absent = f"Neither the catalog nor the model hub has a configuration of {model_id}. {_ALTERNATIVE}"
             raise MissingModel(absent, model=model_id)
         if response.status_code != 200:
-            raise HubUnavailable(f"The model hub answered {response.status_code} to the request for {model_id}. {_ALTERNATIVE}")
+            raise HubUnavailable(
+                f"The model hub answered {response.status_code} to the request for {model_id}. {_ALTERNATIVE}"
+            )
 
 
 _ALTERNATIVE = "You can send the model's config.json as huggingface_config, or its size as parameters_billion."

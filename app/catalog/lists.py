@@ -56,7 +56,13 @@ def column_values(session: Session, list_name: str, column: str) -> Sequence[str
 
 
 def list_page(
-    session: Session, list_name: str, *, allowed_values: Mapping[str, Sequence[str]], name_query: str | None, after: Any, limit: int
+    session: Session,
+    list_name: str,
+    *,
+    allowed_values: Mapping[str, Sequence[str]],
+    name_query: str | None,
+    after: Any,
+    limit: int,
 ) -> tuple[Sequence[Any], str | None]:
     """Returns one page of a list in key order, and the cursor of the next page (None at the end).
 

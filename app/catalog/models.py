@@ -15,14 +15,16 @@ from sqlalchemy.orm import Session
 from app.catalog.architectures import entry_architecture
 from app.catalog.families import strip_size
 from app.catalog.hosted import find_hosted_only
-from app.catalog.names import models_containing, fold_name, nearest_names, quote_name, squash_name, strip_file_suffix
+from app.catalog.names import fold_name, models_containing, nearest_names, quote_name, squash_name, strip_file_suffix
 from app.catalog.tables import ModelAliasRow, ModelRow
 from app.errors import AmbiguousModel, HostedModel, UnknownModel
 from app.sizing.model.architecture import ModelArchitecture
 
 Facts = Mapping[str, Any]
 SHAPE_IRRELEVANT_KEYS = ("architectures", "max_position_embeddings", "_name_or_path")
-SMALLER_MODEL_SHARE = 0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
+SMALLER_MODEL_SHARE = (
+    0.7  # share of the parameters up to which a model is a smaller size, not another count of the same size
+)
 
 
 class Models:
@@ -92,7 +94,9 @@ class Models:
         """Returns the only model, or the first of several with identical shapes, such as base and instruct variants."""
         configs = (self._facts[identity]["config"] for identity in ids)
         shapes = {
-            orjson.dumps({k: v for k, v in config.items() if k not in SHAPE_IRRELEVANT_KEYS}, option=orjson.OPT_SORT_KEYS)
+            orjson.dumps(
+                {k: v for k, v in config.items() if k not in SHAPE_IRRELEVANT_KEYS}, option=orjson.OPT_SORT_KEYS
+            )
             for config in configs
         }
         return ids[0] if len(shapes) == 1 else None
@@ -124,7 +128,8 @@ def refuse_hosted(name: str) -> None:
     hosted = find_hosted_only(name)
     if hosted is not None:
         raise HostedModel(
-            f"{quote_name(name)} is available only as a hosted service ({hosted.sold_as}). Its weights are not published, "
+            f"{quote_name(name)} is available only as a hosted service ({hosted.sold_as}). Its weights are not "
+            "published, "
             "so no hardware can be sized for it. Use a model with published weights.",
             sold_as=hosted.sold_as,
         )

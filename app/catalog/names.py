@@ -162,7 +162,8 @@ def most_similar(typed: str, names: Iterable[str], limit: int) -> list[str]:
     matcher, ranked = difflib.SequenceMatcher(b=typed), []
     for name in names if typed else ():
         alike = max(
-            name_similarity(matcher, name), *(PREFIX_WEIGHT * name_similarity(matcher, name[: len(typed) + more]) for more in (0, 1))
+            name_similarity(matcher, name),
+            *(PREFIX_WEIGHT * name_similarity(matcher, name[: len(typed) + more]) for more in (0, 1)),
         )
         if alike:
             ranked.append((-alike, len(name), name))

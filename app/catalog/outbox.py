@@ -32,7 +32,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from app.catalog.filing import StatusUpdate, Filing, FilingRow
+from app.catalog.filing import Filing, FilingRow, StatusUpdate
 from app.catalog.tables import Slug, Text
 from app.db import Base
 
@@ -54,7 +54,9 @@ class DeliveryRow(Base):
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     event: Mapped[str] = mapped_column(String(40))
-    endpoint: Mapped[str] = mapped_column(Slug, doc="name of the webhook in the settings, which hold its URL and secret")
+    endpoint: Mapped[str] = mapped_column(
+        Slug, doc="name of the webhook in the settings, which hold its URL and secret"
+    )
     kind: Mapped[str] = mapped_column(String(40))
     body: Mapped[bytes] = mapped_column(LargeBinary)
     due_at: Mapped[datetime] = mapped_column(DateTime(timezone=True))

@@ -27,7 +27,8 @@ def accelerator_values(row: Row) -> dict[str, Any]:
         "unified_memory": row["unified_memory"] == "true",
         "memory_is_shared": row["memory_shared_with_system"] == "true",
         **{
-            f"{r}_flops_per_s": parse_number(row[f"{r}_tflops"], TERA) for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
+            f"{r}_flops_per_s": parse_number(row[f"{r}_tflops"], TERA)
+            for r in ("fp32", "tf32", "fp16", "bf16", "fp8", "fp4")
         },
         "int8_flops_per_s": parse_number(row["int8_tops"], TERA),
         "power_w": parse_number(row["tdp_w"]),

@@ -28,8 +28,12 @@ class PunchoutSessionRow(Base):
 
     token_digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     buyer: Mapped[str] = mapped_column(Slug)
-    payload: Mapped[str] = mapped_column(String(255), doc="id of the document that opened the session; a retry has the same id")
-    facts: Mapped[dict[str, Any]] = mapped_column(JSON, doc="protocol, operation, cookie, parties and the URL that receives baskets")
+    payload: Mapped[str] = mapped_column(
+        String(255), doc="id of the document that opened the session; a retry has the same id"
+    )
+    facts: Mapped[dict[str, Any]] = mapped_column(
+        JSON, doc="protocol, operation, cookie, parties and the URL that receives baskets"
+    )
     expires_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), index=True)
     chosen: Mapped[str | None] = mapped_column(String(60), doc="recommendation and rank that were ordered")
     chosen_at: Mapped[datetime | None] = mapped_column(DateTime(timezone=True))
@@ -52,7 +56,9 @@ class PunchoutStore:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def open(self, buyer: str, payload: str, facts: dict[str, Any], *, now: datetime, lifetime: timedelta) -> str | None:
+    def open(
+        self, buyer: str, payload: str, facts: dict[str, Any], *, now: datetime, lifetime: timedelta
+    ) -> str | None:
         """Opens a session and returns its token; None if the document's session has already ordered.
 
         A repeated document replaces its earlier session.
@@ -66,7 +72,11 @@ class PunchoutStore:
                 return None
             connection.execute(
                 insert(rows).values(
-                    token_digest=_token_digest(token), buyer=buyer, payload=payload, facts=facts, expires_at=now + lifetime
+                    token_digest=_token_digest(token),
+                    buyer=buyer,
+                    payload=payload,
+                    facts=facts,
+                    expires_at=now + lifetime,
                 )
             )
         return token
@@ -76,7 +86,9 @@ class PunchoutStore:
         rows = PunchoutSessionRow
         query = select(rows.token_digest, rows.buyer, rows.facts, rows.chosen, rows.chosen_at)
         with self._engine.connect() as connection:
-            row = connection.execute(query.where(rows.token_digest == _token_digest(token), rows.expires_at > now)).first()
+            row = connection.execute(
+                query.where(rows.token_digest == _token_digest(token), rows.expires_at > now)
+            ).first()
         if row is None:
             return None
         chosen_at = None if row.chosen_at is None else to_utc(row.chosen_at)

@@ -21,7 +21,9 @@ class CommodityCodeRow(Base):
 
     __tablename__ = "commodity_codes"
 
-    goods: Mapped[str] = mapped_column(Slug, primary_key=True, doc="kind of bill line: accelerator, machine, cloud, ...")
+    goods: Mapped[str] = mapped_column(
+        Slug, primary_key=True, doc="kind of bill line: accelerator, machine, cloud, ..."
+    )
     unspsc: Mapped[str | None] = mapped_column(String(8))
     unspsc_version: Mapped[str | None] = mapped_column(String(10))
     cpv: Mapped[str | None] = mapped_column(String(10))

@@ -101,7 +101,9 @@ def _make_offer(**row: Any) -> Offer:
 
 def list_offers(session: Session) -> list[Offer]:
     """Returns usable offers, unordered: without prices that lack a host, and without extreme outliers."""
-    return _load_rows(session, _make_offer, _matching_columns(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined")))
+    return _load_rows(
+        session, _make_offer, _matching_columns(OfferRow, Offer), OfferRow.tier.not_in(("incomplete", "quarantined"))
+    )
 
 
 def region_countries(session: Session) -> Mapping[str, str]:

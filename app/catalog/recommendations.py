@@ -25,7 +25,9 @@ from app.errors import Unanswerable
 
 log = structlog.get_logger("headroom")
 
-SELECT_ANSWER = select(RecommendationRow.body, RecommendationRow.stored_at).where(RecommendationRow.id == bindparam("identity"))
+SELECT_ANSWER = select(RecommendationRow.body, RecommendationRow.stored_at).where(
+    RecommendationRow.id == bindparam("identity")
+)
 SELECT_ANSWER_AND_SUPPLY = select(RecommendationRow.body, RecommendationRow.supply).where(
     RecommendationRow.id == bindparam("identity")
 )
@@ -102,7 +104,9 @@ class AnswerStore:
             telemetry.record_answer_storage("known")
         return body
 
-    def store_answer(self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing) -> StoredAnswer:
+    def store_answer(
+        self, identity: str, *, snapshot: str, request: bytes, body: bytes, supply: bytes, filing: Filing
+    ) -> StoredAnswer:
         """Stores and files an answer. If another request stored it first, returns that one.
 
         `stored` is False if the database did not accept it in time; the write is then completed as soon as possible.
@@ -111,7 +115,9 @@ class AnswerStore:
         if not self._write_slots.acquire(blocking=False):
             telemetry.record_answer_storage("dropped")
             return StoredAnswer(body, stored=False)
-        writing = self._threads.submit(copy_context().run, self._write_answer, values, filing)  # keeps the request's log context
+        writing = self._threads.submit(
+            copy_context().run, self._write_answer, values, filing
+        )  # keeps the request's log context
         writing.add_done_callback(lambda _: self._write_slots.release())
         stored = self._result_in_time(writing) if time.monotonic() >= self._skip_until else None
         if stored is None or not stored.stored:
@@ -167,5 +173,7 @@ class AnswerStore:
         if row is None:
             raise unknown_recommendation()
         if row.supply is None:
-            raise NoSupply("This answer was stored before bills were stored with answers. Post its request again to get a bill.")
+            raise NoSupply(
+                "This answer was stored before bills were stored with answers. Post its request again to get a bill."
+            )
         return row.body, row.supply

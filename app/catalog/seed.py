@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import delete, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from app.catalog.files import Row, read_data_file, parse_number, read_rows, text_or_none
+from app.catalog.files import Row, parse_number, read_data_file, read_rows, text_or_none
 from app.catalog.hosted_tables import HostedPriceRow
 from app.catalog.names import fold_name
 from app.catalog.priced import accelerator_values, offer_values, price_values, provider_values, system_values
@@ -121,7 +121,7 @@ PREDICTED_NUMBERS = (
     "in_flight",
     "input_tokens",
     "output_tokens",
-    "sources_beside",
+    "neighbor_sources",
     "distance",
     "low",
     "high",
@@ -145,7 +145,7 @@ def prediction_values(row: Row) -> dict[str, Any]:
         **{k: row[k] for k in keys},
         **{k: float(row[k]) for k in PREDICTED_NUMBERS},
         "near": int(row["near"]),
-        "set_aside": row["set_aside"] == "true",
+        "excluded": row["excluded"] == "true",
     }
 
 

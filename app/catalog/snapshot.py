@@ -50,7 +50,7 @@ class LoadedCatalog:
 class CatalogStatus:
     """State of the catalog: the version in memory if any, and its problem if any."""
 
-    market: Catalog | None
+    catalog: Catalog | None
     problem: str  # reason why the catalog is not ready; empty if it is
     is_loading: bool  # no check for a catalog has finished yet
 
@@ -89,12 +89,20 @@ class CatalogStore:
         """Makes `refresh_periodically` return."""
         self._ended.set()
 
-    def market(self) -> Catalog:
+    def release_catalog(self) -> None:
+        """Drops the catalog in memory; the next question loads it again.
+
+        Module-level routers keep every application alive that included them, and with it what its state refers to.
+        """
+        self._loaded = None
+        self._models.clear()
+
+    def catalog(self) -> Catalog:
         """Returns the newest published catalog.
 
         Raises EmptyCatalog before the first load, and the database's own error if no catalog is in memory.
         """
-        return self.directory().market
+        return self.directory().catalog
 
     def directory(self) -> CatalogIndex:
         """Returns the name index of the newest published catalog. Raises the same errors as `catalog`."""
@@ -109,7 +117,7 @@ class CatalogStore:
             why = "it is being loaded" if self._checked_at < 0 else "it is empty. Run `headroom prepare`"
         else:
             why = ""
-        return CatalogStatus(None if at is None else at.catalog_index.market, why, is_loading=self._checked_at < 0)
+        return CatalogStatus(None if at is None else at.catalog_index.catalog, why, is_loading=self._checked_at < 0)
 
     def _newest_catalog(self) -> LoadedCatalog:
         if self._loaded is None or time.monotonic() - self._checked_at >= self._check_s:
@@ -145,14 +153,14 @@ class CatalogStore:
             newest = newest_version(session)
             if newest is None or (self._loaded is not None and newest == self._loaded.version):
                 return
-            market = load_snapshot(session, newest[1], newest[2])
-            directory = CatalogIndex(market, region_countries(session), load_purchasing(session))
+            catalog = load_snapshot(session, newest[1], newest[2])
+            directory = CatalogIndex(catalog, region_countries(session), load_purchasing(session))
             loaded = LoadedCatalog(newest, directory, load_models(session), fetched_models(session))
         with self._lock:
             self._loaded = loaded
             self._models.clear()
-        telemetry.record_catalog_loaded(newest[0], published=newest[2], prices_as_of=market.prices_as_of)
-        log.info("catalogue_loaded", snapshot=market.version)
+        telemetry.record_catalog_loaded(newest[0], published=newest[2], prices_as_of=catalog.prices_as_of)
+        log.info("catalogue_loaded", snapshot=catalog.version)
 
     def find_model(self, name: str) -> ModelArchitecture:
         """Returns the architecture of a model by name, from memory if it was requested before.
@@ -223,7 +231,7 @@ class CatalogStore:
     def _reload_models(self, at: LoadedCatalog, session: Session) -> Models:
         """Reloads the models from the database and adds them to the catalog in memory."""
         models = load_models(session)
-        updated = replace(at, models=models, fetched=fetched_models(session))
+        updated = replace(at, models=models, fetched_model_count=fetched_models(session))
         with self._lock:
             if self._loaded is at:
                 self._loaded = updated

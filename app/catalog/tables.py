@@ -114,9 +114,7 @@ class SystemRow(Base):
     link: Mapped[str] = mapped_column(
         String(10), server_default="none", doc="link between the accelerators: scale_up, pcie or none"
     )
-    scaleup_domain_size: Mapped[float | None] = mapped_column(
-        doc="number of accelerators in one scale-up domain"
-    )
+    scaleup_domain_size: Mapped[float | None] = mapped_column(doc="number of accelerators in one scale-up domain")
     network_bytes_per_s: Mapped[float | None]
     network_type: Mapped[str | None] = mapped_column(Slug)
     power_w: Mapped[float | None]
@@ -217,7 +215,9 @@ class EngineSupportRow(Base):
     engine: Mapped[str] = mapped_column(Slug, index=True)
     accelerator_family: Mapped[str] = mapped_column(Slug, index=True)
     phase: Mapped[str] = mapped_column(String(20))
-    weight_formats: Mapped[str] = mapped_column(Text, doc="joined by |; ':weight_only' if products are computed in 16 bits")
+    weight_formats: Mapped[str] = mapped_column(
+        Text, doc="joined by |; ':weight_only' if products are computed in 16 bits"
+    )
     kv_formats: Mapped[str] = mapped_column(Text)
     as_published: Mapped[str | None] = mapped_column(Text)
     notes: Mapped[str | None] = mapped_column(Text)
@@ -364,12 +364,12 @@ class PredictionRow(Base):
     predicted: Mapped[float]
     held_out: Mapped[float]
     near: Mapped[int]
-    sources_beside: Mapped[float] = mapped_column(server_default="0")
+    neighbor_sources: Mapped[float] = mapped_column("sources_beside", server_default="0")
     distance: Mapped[float] = mapped_column(server_default="0")
     low: Mapped[float] = mapped_column(server_default="0")
     high: Mapped[float] = mapped_column(server_default="0")
     promised: Mapped[float] = mapped_column(server_default="0")
-    set_aside: Mapped[bool]
+    excluded: Mapped[bool] = mapped_column("set_aside")
     model: Mapped[str] = mapped_column(Slug)
     engine: Mapped[str] = mapped_column(Slug)
     accelerator_family: Mapped[str] = mapped_column(Slug)

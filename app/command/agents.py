@@ -13,7 +13,7 @@ import typer
 
 from app.agents.asking import Service
 from app.agents.mount import in_process_service
-from app.command.reach import UNPREPARED, Exit, logs_to_stderr, load_settings
+from app.command.reach import UNPREPARED, Exit, load_settings, logs_to_stderr
 from app.main import create_app
 
 TIMEOUT_S = 120.0
@@ -21,7 +21,10 @@ TIMEOUT_S = 120.0
 
 def mcp(
     url: Annotated[
-        str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process.")
+        str | None,
+        typer.Option(
+            "--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process."
+        ),
     ] = None,
 ) -> None:
     """Serve the tools for agents (Model Context Protocol) on standard input and output."""

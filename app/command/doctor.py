@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine
 
-from app.command.reach import Exit, open_client, load_settings
+from app.command.reach import Exit, load_settings, open_client
 from app.config import Settings
 from app.db import DatabaseError, make_engine
 from app.migrating import alembic_config
@@ -32,7 +32,10 @@ class Finding:
 
 
 def doctor(
-    url: Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a service to check. Default: check this machine.")] = None,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", envvar="HEADROOM_URL", help="URL of a service to check. Default: check this machine."),
+    ] = None,
     port: Annotated[int, typer.Option(min=1, max=65535, envvar="PORT", help="Port that the service would use.")] = 8000,
 ) -> None:
     """Check Python, settings, database, catalog and port, and suggest fixes. Exits with 1 if something needs fixing."""
@@ -54,7 +57,11 @@ def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
     try:
         yield check_schema(engine, configured)
     except DatabaseError as error:
-        yield Finding("database", f"does not answer: {str(error).splitlines()[0]}", "Start the database, or correct HEADROOM_DATABASE_URL.")
+        yield Finding(
+            "database",
+            f"does not answer: {str(error).splitlines()[0]}",
+            "Start the database, or correct HEADROOM_DATABASE_URL.",
+        )
         return
     finally:
         engine.dispose()
@@ -62,7 +69,9 @@ def check_machine(configured: Settings, port: int) -> Iterator[Finding]:
     with socket.socket() as probe:
         probe.settimeout(1)
         taken = probe.connect_ex((configured.host if configured.host != "0.0.0.0" else "127.0.0.1", port)) == 0
-    yield Finding(f"port {port}", "in use" if taken else "free", "Use another port: headroom serve --port ..." if taken else None)
+    yield Finding(
+        f"port {port}", "in use" if taken else "free", "Use another port: headroom serve --port ..." if taken else None
+    )
 
 
 def check_schema(engine: Engine, configured: Settings) -> Finding:
@@ -86,4 +95,8 @@ def check_service(url: str | None) -> Iterator[Finding]:
     yield Finding("service", "answers")
     if newest is not None:
         age = (datetime.now(UTC).date() - datetime.fromisoformat(newest).date()).days
-        yield Finding("prices", f"as of {newest}, {age} days old", "Load newer prices (docs/operating.md)." if age > OLD_DAYS else None)
+        yield Finding(
+            "prices",
+            f"as of {newest}, {age} days old",
+            "Load newer prices (docs/operating.md)." if age > OLD_DAYS else None,
+        )

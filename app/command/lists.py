@@ -9,7 +9,7 @@ import typer
 
 from app.command.reach import open_client
 from app.command.sizing import AsCsv, AsJson, AsMarkdown, Url
-from app.export.forms import OutputFormat, select_format, json_text, render_rows
+from app.export.forms import OutputFormat, json_text, render_rows, select_format
 from app.export.rows import select_columns
 
 COLUMNS = {
@@ -35,7 +35,13 @@ Filters = Annotated[
 
 
 def print_list(
-    what: str, filters: dict[str, Any], form: OutputFormat, limit: int, url: str | None, *, accelerator: str | None = None
+    what: str,
+    filters: dict[str, Any],
+    form: OutputFormat,
+    limit: int,
+    url: str | None,
+    *,
+    accelerator: str | None = None,
 ) -> None:
     """Print one list, page by page up to a limit. `accelerator` keeps rows whose accelerator contains all its words."""
     words = (accelerator or "").lower().split()
@@ -82,7 +88,9 @@ def models(
 
 
 def accelerators(
-    name: Annotated[str | None, typer.Argument(help="Words of the accelerator's name: mi300.", show_default=False)] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="Words of the accelerator's name: mi300.", show_default=False)
+    ] = None,
     where: Filters = None,
     limit: Limit = 200,
     as_json: AsJson = False,
@@ -96,7 +104,9 @@ def accelerators(
 
 
 def offers(
-    accelerator: Annotated[str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)] = None,
+    accelerator: Annotated[
+        str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)
+    ] = None,
     provider: Annotated[str | None, typer.Option(help="Only this provider.", show_default=False)] = None,
     region: Annotated[str | None, typer.Option(help="Only this region.", show_default=False)] = None,
     where: Filters = None,
@@ -108,11 +118,15 @@ def offers(
 ) -> None:
     """List offers: seller, region, pricing model and price."""
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
-    print_list("offers", parse_filters(where, provider=provider, region=region), form, limit, url, accelerator=accelerator)
+    print_list(
+        "offers", parse_filters(where, provider=provider, region=region), form, limit, url, accelerator=accelerator
+    )
 
 
 def prices(
-    accelerator: Annotated[str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)] = None,
+    accelerator: Annotated[
+        str | None, typer.Argument(help="Words of the accelerator's name: h100.", show_default=False)
+    ] = None,
     where: Filters = None,
     limit: Limit = 50,
     as_json: AsJson = False,

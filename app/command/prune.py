@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
-from app.catalog.retention import RetentionPolicy, Pruner, AnswerTotals
+from app.catalog.retention import AnswerTotals, Pruner, RetentionPolicy
 from app.command.prepare import describe_cause
 from app.command.reach import Exit, load_settings
 from app.db import DatabaseError, make_engine
 
 
 def prune(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show how many answers would be deleted, and delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show how many answers would be deleted, and delete nothing.")
+    ] = False,
 ) -> None:
     """Delete stored answers that are unfiled and too old or too large in total. A running service does this by
     itself.
@@ -33,7 +35,8 @@ def prune(
         engine.dispose()
     remaining = AnswerTotals(unfiled.answers - surplus.answers, unfiled.bytes - surplus.bytes) if dry_run else unfiled
     typer.echo(
-        f"{'Would delete' if dry_run else 'Deleted'} {format_amount(surplus)}; unfiled answers that remain: {format_amount(remaining)}."
+        f"{'Would delete' if dry_run else 'Deleted'} {format_amount(surplus)}; unfiled answers that remain: "
+        f"{format_amount(remaining)}."
     )
 
 

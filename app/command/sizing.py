@@ -8,21 +8,30 @@ from typing import Annotated, Any
 
 import typer
 
-from app.command.asking import first_option, parse_number, read_request, build_request
+from app.command.asking import build_request, first_option, parse_number, read_request
 from app.command.reach import Exit, open_client, show_progress
-from app.export.forms import OutputFormat, fit_columns, select_format, json_text, render_rows
+from app.export.forms import OutputFormat, fit_columns, json_text, render_rows, select_format
 from app.export.rows import comparison_rows, count_rows, deployment_row, ranking_rows, reason_lines, rejection_lines
 
-Url = Annotated[str | None, typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process.")]
+Url = Annotated[
+    str | None,
+    typer.Option("--url", envvar="HEADROOM_URL", help="URL of a Headroom service. Default: answer in this process."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the whole answer as JSON.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="Print the table as CSV.")]
 AsMarkdown = Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")]
-Source = Annotated[Path | None, typer.Argument(help="File with a request as JSON; - reads standard input.", show_default=False)]
-Number = Annotated[float | None, typer.Option(parser=parse_number, metavar="NUMBER", help="Upper limit.", show_default=False)]
+Source = Annotated[
+    Path | None, typer.Argument(help="File with a request as JSON; - reads standard input.", show_default=False)
+]
+Number = Annotated[
+    float | None, typer.Option(parser=parse_number, metavar="NUMBER", help="Upper limit.", show_default=False)
+]
 Words = Annotated[list[str] | None, typer.Option(help="Accept only this; repeatable.", show_default=False)]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="Set any request field, repeatable: --set workload.traffic.peak_to_average=3.", show_default=False),
+    typer.Option(
+        "--set", help="Set any request field, repeatable: --set workload.traffic.peak_to_average=3.", show_default=False
+    ),
 ]
 Model = Annotated[str | None, typer.Option("--model", help="Model name: llama-3.1-70b-instruct.", show_default=False)]
 MAX_REJECTIONS = 5
@@ -79,7 +88,9 @@ def recommend(
     tpot: Annotated[float | None, number_option("--tpot", "Limit of time per output token (TPOT), ms.")] = None,
     tokens: Annotated[float | None, number_option("--tokens", "Training tokens: 1t, 15 trillion.")] = None,
     days: Annotated[float | None, number_option("--days", "Deadline of the training run, days.")] = None,
-    method: Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)
+    ] = None,
     accelerator: Words = None,
     provider: Words = None,
     region: Words = None,
@@ -132,16 +143,22 @@ def estimate(
     context: typer.Context,
     source: Source = None,
     model: Model = None,
-    accelerator: Annotated[str | None, typer.Option(help="Accelerator name: h100, rtx 4090.", show_default=False)] = None,
+    accelerator: Annotated[
+        str | None, typer.Option(help="Accelerator name: h100, rtx 4090.", show_default=False)
+    ] = None,
     count: Annotated[int | None, typer.Option(min=1, help="Total number of accelerators.", show_default=False)] = None,
-    engine: Annotated[str | None, typer.Option(help="Engine or framework: vllm, sglang ...", show_default=False)] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="Engine or framework: vllm, sglang ...", show_default=False)
+    ] = None,
     weights: Annotated[str | None, typer.Option(help="Weight format: fp8.", show_default=False)] = None,
     rps: Annotated[float | None, number_option("--rps", "Requests per second at peak.")] = None,
     concurrent: Annotated[float | None, number_option("--concurrent", "Requests in flight, instead of a rate.")] = None,
     prompt: Annotated[float | None, number_option("--in", "Mean input tokens per request.")] = None,
     answer: Annotated[float | None, number_option("--out", "Mean output tokens per request.")] = None,
     tokens: Annotated[float | None, number_option("--tokens", "Training tokens.")] = None,
-    method: Annotated[str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)] = None,
+    method: Annotated[
+        str | None, typer.Option(help="Training method: full, lora or qlora.", show_default=False)
+    ] = None,
     also: Settings = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
@@ -151,7 +168,9 @@ def estimate(
     """Estimate a workload on given hardware, or on the first option of a `recommend --json` file. Exits with 3 if the
     workload does not fit.
     """
-    request = build_request(source, flag_values(context, {**REQUEST_PATHS, **DEPLOYMENT_PATHS}), also or [], first_option)
+    request = build_request(
+        source, flag_values(context, {**REQUEST_PATHS, **DEPLOYMENT_PATHS}), also or [], first_option
+    )
     with open_client(url) as client, show_progress("Sizing..."):
         found = client.estimate(request)
     form = select_format(as_json=as_json, as_csv=as_csv, as_markdown=as_markdown)
@@ -227,12 +246,17 @@ def explain(
 
 def export(
     identity: Annotated[str, typer.Argument(help="Id of a stored answer: rec_...")],
-    form: Annotated[str | None, typer.Option("--format", help="File format: csv, xlsx, cxml, oci, ubl, html or json.")] = None,
+    form: Annotated[
+        str | None, typer.Option("--format", help="File format: csv, xlsx, cxml, oci, ubl, html or json.")
+    ] = None,
     target: Annotated[
-        str | None, typer.Option(help="Platform to start the option on: vllm, kubernetes, slurm ...", show_default=False)
+        str | None,
+        typer.Option(help="Platform to start the option on: vllm, kubernetes, slurm ...", show_default=False),
     ] = None,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the option.")] = 1,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Output file, or the folder for the files of --target.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Output file, or the folder for the files of --target.")
+    ] = None,
     url: Url = None,
 ) -> None:
     """Export a bill of materials, or the files that start an option."""

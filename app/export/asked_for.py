@@ -38,7 +38,9 @@ def _license_lines(lots: Sequence[Document]) -> Iterator[Line]:
     licenses = dict.fromkeys(lot["licence"] for lot in lots if "licence" in lot)
     for licence in licenses:
         many = sum(lot.get("accelerators", 0) for lot in lots if lot.get("licence") == licence)
-        yield _line_to_quote("licence", Decimal(many), Unit.EACH, f"{licence}, per accelerator, over the term", once=False)
+        yield _line_to_quote(
+            "licence", Decimal(many), Unit.EACH, f"{licence}, per accelerator, over the term", once=False
+        )
 
 
 def _egress_lines(lots: Sequence[Document]) -> Iterator[Line]:

@@ -63,7 +63,9 @@ def cxml_bytes(bill: Bill, session: Session | None = None) -> bytes:
 def unchanged_bytes(session: Session) -> bytes:
     """Message that ends a session without a choice: cXML status 204."""
     root, message = _create_envelope(session, session.message or "", session.sent_at or "")
-    _add_text(message, "Status", "Nothing was chosen.").attrib.update({"code": "204", "text": "No Content", LANGUAGE: "en"})
+    _add_text(message, "Status", "Nothing was chosen.").attrib.update(
+        {"code": "204", "text": "No Content", LANGUAGE: "en"}
+    )
     head = _add_order(message, session, session.cookie or "")
     _add_money(etree.SubElement(head, "Total"), "USD", Decimal("0.00"))
     return document_bytes(root)

@@ -93,10 +93,15 @@ def _explain_same_first(first: RankedOption, taken: RankedOption) -> Iterator[st
         yield f"The seller is now {provider_name(taken.provider)} instead of {provider_name(first.provider)}."
 
 
-def _explain_new_first(before: Sequence[RankedOption], after: Sequence[RankedOption], then: Document, now: Document) -> Iterator[str]:
+def _explain_new_first(
+    before: Sequence[RankedOption], after: Sequence[RankedOption], then: Document, now: Document
+) -> Iterator[str]:
     """Sentences about the old and the new first rank: where each ranks in the other answer."""
     first, taken = before[0], after[0]
-    yield f"{taken.text} ranks first today at {taken.price_text}; {first.text} originally ranked first at {first.price_text}."
+    yield (
+        f"{taken.text} ranks first today at {taken.price_text}; {first.text} originally ranked first at "
+        f"{first.price_text}."
+    )
     fell = next((place for place in after if place.types == first.types), None)
     rose = next((place for place in before if place.types == taken.types), None)
     if fell is None:
@@ -106,7 +111,10 @@ def _explain_new_first(before: Sequence[RankedOption], after: Sequence[RankedOpt
     if rose is None:
         yield _explain_unranked(taken, then, "was", "originally")
     else:
-        yield f"{taken.names} was originally rank {rose.rank}: {rose.text} at {rose.price_text}{_price_change(rose, taken)}."
+        yield (
+            f"{taken.names} was originally rank {rose.rank}: {rose.text} at "
+            f"{rose.price_text}{_price_change(rose, taken)}."
+        )
     if then["catalog"]["snapshot"] == now["catalog"]["snapshot"]:
         yield "The catalog has not changed: prices have aged, or the service now calculates differently."
 

@@ -14,7 +14,17 @@ from app.export.table import guard_formula
 
 Row = Mapping[str, Any]
 # Columns of a ranking that a narrow table keeps, the most decisive first.
-COLUMN_PRIORITY = ("hardware", "rank", "usd_per_hour", "usd_total", "ttft_p95_ms", "days", "from", "tpot_p95_ms", "runs")
+COLUMN_PRIORITY = (
+    "hardware",
+    "rank",
+    "usd_per_hour",
+    "usd_total",
+    "ttft_p95_ms",
+    "days",
+    "from",
+    "tpot_p95_ms",
+    "runs",
+)
 
 
 class OutputFormat(StrEnum):
@@ -28,7 +38,15 @@ class OutputFormat(StrEnum):
 
 def select_format(*, as_json: bool, as_csv: bool, as_markdown: bool) -> OutputFormat:
     """Output format that the command-line flags select."""
-    return OutputFormat.JSON if as_json else OutputFormat.CSV if as_csv else OutputFormat.MARKDOWN if as_markdown else OutputFormat.TABLE
+    return (
+        OutputFormat.JSON
+        if as_json
+        else OutputFormat.CSV
+        if as_csv
+        else OutputFormat.MARKDOWN
+        if as_markdown
+        else OutputFormat.TABLE
+    )
 
 
 def render_rows(rows: Sequence[Row], form: OutputFormat) -> str:
@@ -57,11 +75,13 @@ def fit_columns(rows: Sequence[Row], width: int) -> list[Row]:
     """Rows reduced to the most decisive columns that fit a width, in their original order, without empty columns.
 
     Check:
-        >>> fitting([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
+        >>> fit_columns([{"hardware": "1 x nvidia-l4", "layout": "1 replicas", "usd_per_hour": 0.8}], 30)
         [{'hardware': '1 x nvidia-l4', 'usd_per_hour': 0.8}]
     """
     remaining, chosen = width, set[str]()
-    for name in sorted(rows[0], key=lambda name: COLUMN_PRIORITY.index(name) if name in COLUMN_PRIORITY else len(COLUMN_PRIORITY)):
+    for name in sorted(
+        rows[0], key=lambda name: COLUMN_PRIORITY.index(name) if name in COLUMN_PRIORITY else len(COLUMN_PRIORITY)
+    ):
         cells = [format_value(row.get(name)) for row in rows]
         needed = max(map(len, (name, *cells))) + 2
         if any(cells) and (needed <= remaining or name in COLUMN_PRIORITY[:2]):

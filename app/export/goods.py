@@ -14,7 +14,7 @@ from typing import Any
 from app.errors import NotFound
 from app.export.asked_for import lines_to_quote
 from app.export.lines import FILING_FIELDS, Bill, Line, PriceSource, Unit, clean_text
-from app.export.money import CENT, PRICE_STEP, THOUSANDTH, Settlement, to_decimal, format_decimal, round_half_up
+from app.export.money import CENT, PRICE_STEP, THOUSANDTH, Settlement, format_decimal, round_half_up, to_decimal
 from app.sizing.hardware.prices import current_kind
 from app.sizing.product_names import provider_name
 from app.sizing.units import HOURS_PER_DAY, HOURS_PER_MONTH
@@ -70,7 +70,9 @@ def build_bill(answer: Document, supply: Document, rank: int, settlement: Settle
         raise UnknownRank(f"This answer has no rank {rank}. {reason}.", ranks=len(ranked))
     option, as_of = ranked[rank - 1], date.fromisoformat(answer["as_of"])
     lots = supply["ranks"][rank - 1]
-    draft_lines = [replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply)]
+    draft_lines = [
+        replace(line, lot=place) for place, lot in enumerate(lots) for line in _lot_lines(lot, option, supply)
+    ]
     draft_lines += lines_to_quote(option, lots)
     codes, currency = supply["codes"], settlement
     lines = tuple(
@@ -228,7 +230,10 @@ def _rental_line(lot: Document, part: Document, hours: float) -> Line:
     usd = by_month if months else to_decimal(part["usd_per_hour"], PRICE_STEP)
     paid_first = "" if upfront is None else f"{upfront:,.2f} USD per machine is paid upfront and included in the price"
     notes = (paid_first, _discount_note(lot, part["what"], usd))
-    text = f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; {format_count(int(machines), 'machine')}"
+    text = (
+        f"{describe_machine(lot)}, {way} from {provider_name(lot['seller'])}{where}; "
+        f"{format_count(int(machines), 'machine')}"
+    )
     return Line(
         goods="cloud",
         kind="cloud",

@@ -148,7 +148,7 @@ def clean_text(text: str) -> str:
     """Text in one line without control characters, which every format can carry.
 
     Check:
-        >>> plain("a\\tb\\x00c")
+        >>> clean_text("a\\tb\\x00c")
         'a b c'
     """
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())

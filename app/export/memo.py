@@ -137,7 +137,9 @@ def _options_table(answer: Document, bills: Sequence[Bill], chosen: Bill) -> str
             _performance_text(option),
         )
         mark = ' class="chosen"' if bill.rank == chosen.rank else ""
-        rows.append(f"<tr{mark}>{''.join(_cell_html(text, place in range(3, 8)) for place, text in enumerate(cells))}</tr>")
+        rows.append(
+            f"<tr{mark}>{''.join(_cell_html(text, place in range(3, 8)) for place, text in enumerate(cells))}</tr>"
+        )
     head = "".join(f"<th>{_escape_text(name)}</th>" for name in names)
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
 
@@ -208,10 +210,15 @@ def _list_risks(answer: Document, option: Document, bill: Bill) -> Iterator[str]
 
 def _oldest_price(bill: Bill) -> Iterator[str]:
     """Sentence about the line with the oldest price."""
-    ages = {line.number: line.price.age_days for line in bill.priced_lines if line.price and line.price.age_days is not None}
+    ages = {
+        line.number: line.price.age_days for line in bill.priced_lines if line.price and line.price.age_days is not None
+    }
     if ages:
         number = max(ages, key=lambda place: ages[place])
-        yield f"The oldest price is on line {number}: {format_count(ages[number], 'day')} old. Get a quote before you order."
+        yield (
+            f"The oldest price is on line {number}: {format_count(ages[number], 'day')} old. Get a quote before you "
+            "order."
+        )
 
 
 def _list_verification(answer: Document) -> Iterator[str]:
@@ -247,7 +254,8 @@ def _quote_request(bill: Bill) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("No.", "Item", "Quantity", "Unit price", "Total price", "Lead time"))
     rows = "".join(_line_row(line) for line in bill.lines)
     return (
-        f'<div class="quote"><h1>Request for quotation</h1><p><small>Reference {_escape_text(_reference_text(bill))}</small></p>'
+        '<div class="quote"><h1>Request for quotation</h1><p><small>Reference '
+        f"{_escape_text(_reference_text(bill))}</small></p>"
         "<p>Please quote every line that you can supply. State price, currency, validity, lead time, warranty and "
         "terms.</p>"
         f"<table><tr>{head}</tr>{rows}</table></div>"

@@ -15,7 +15,7 @@ def to_decimal(value: float, step: Decimal) -> Decimal:
     """A figure of an answer as a decimal, rounded half up to a step.
 
     Check:
-        >>> decimal(2.675, CENT)
+        >>> to_decimal(2.675, CENT)
         Decimal('2.68')
     """
     return round_half_up(Decimal(repr(value)), step)
@@ -30,7 +30,7 @@ def format_decimal(value: Decimal) -> str:
     """A number without an exponent and without trailing zeros.
 
     Check:
-        >>> plainly(Decimal("26280.000")), plainly(Decimal("4.70")), plainly(Decimal("1E+3"))
+        >>> format_decimal(Decimal("26280.000")), format_decimal(Decimal("4.70")), format_decimal(Decimal("1E+3"))
         ('26280', '4.7', '1000')
     """
     text = f"{value:f}"

@@ -54,7 +54,11 @@ def price_and_unit(price: Decimal) -> tuple[Decimal, int]:
 
 def oci_fields(bill: Bill) -> list[tuple[str, str]]:
     """Names and values of the fields of all priced lines, numbered from 1. Raises NothingPriced and TooLarge."""
-    return [field for place, line in enumerate(bill.require_priced_lines(), start=1) for field in _line_fields(bill, line, place)]
+    return [
+        field
+        for place, line in enumerate(bill.require_priced_lines(), start=1)
+        for field in _line_fields(bill, line, place)
+    ]
 
 
 def oci_bytes(bill: Bill) -> bytes:
@@ -82,7 +86,9 @@ def _line_fields(bill: Bill, line: Line, place: int) -> list[tuple[str, str]]:
         "EXT_SCHEMA_TYPE": None if category is None else "UNSPSC",
         "EXT_CATEGORY_ID": category,
     }
-    fields = [(f"NEW_ITEM-{name}[{place}]", _fit_length(name, text)) for name, text in values.items() if text is not None]
+    fields = [
+        (f"NEW_ITEM-{name}[{place}]", _fit_length(name, text)) for name, text in values.items() if text is not None
+    ]
     return [*fields, (f"NEW_ITEM-LONGTEXT_{place}:132[]", line.description)]
 
 

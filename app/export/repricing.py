@@ -94,7 +94,9 @@ def _price_and_quantity_causes(then: Line, now: Line) -> Iterator[Cause]:
     """
     whole = (now.total or Decimal(0)) - (then.total or Decimal(0))
     if (then.supplier, then.supplier_part_id) != (now.supplier, now.supplier_part_id):
-        yield Cause(SELLER, whole, f"Originally {_describe_sale(then)}. The cheapest offer today: {_describe_sale(now)}.")
+        yield Cause(
+            SELLER, whole, f"Originally {_describe_sale(then)}. The cheapest offer today: {_describe_sale(now)}."
+        )
         return
     by_price = (now.unit_price or Decimal(0)) - (then.unit_price or Decimal(0))
     due = whole if then.quantity == now.quantity else round_half_up(by_price * then.quantity, CENT)
@@ -108,7 +110,11 @@ def _price_and_quantity_causes(then: Line, now: Line) -> Iterator[Cause]:
 def _price_cause(then: Line, now: Line, amount: Decimal) -> tuple[str, Decimal, str]:
     """Code, amount and text of a price change."""
     if now.price is not None and now.price.kind in ESTIMATED_KINDS:
-        return ESTIMATE, amount, f"The price is estimated from other lines or from assumptions: {_describe_prices(then, now)}."
+        return (
+            ESTIMATE,
+            amount,
+            f"The price is estimated from other lines or from assumptions: {_describe_prices(then, now)}.",
+        )
     return PRICE, amount, f"{_describe_prices(then, now)}."
 
 

@@ -12,7 +12,7 @@ def describe_hardware(deployment: Json) -> str:
     """Accelerators of a deployment with their count.
 
     Check:
-        >>> hardware({"accelerator": "nvidia-l4", "total_accelerators": 2})
+        >>> describe_hardware({"accelerator": "nvidia-l4", "total_accelerators": 2})
         '2 x nvidia-l4'
     """
     pools = deployment.get("pools")
@@ -89,7 +89,7 @@ def count_rows(answer: Json) -> list[dict[str, Any]]:
     """Rows of the plain counts of a model.
 
     Check:
-        >>> counted({"parameters": 8, "parts": {}, "mixture": False})
+        >>> count_rows({"parameters": 8, "parts": {}, "mixture": False})
         [{'': 'parameters', 'value': 8}]
     """
     plain = {k: v for k, v in answer.items() if isinstance(v, str | int | float) and not isinstance(v, bool)}

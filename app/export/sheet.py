@@ -16,8 +16,20 @@ from app.export.table import COLUMNS, NUMBERS, line_cells
 
 LINES, TOTALS = "Bill of materials", "Totals"
 RATE, TAX = f"{TOTALS}!$B$8", f"{TOTALS}!$B$4"
-COLUMN_WIDTHS = {"description": 60, "price_source": 40, "short_description": 34, "sku": 26, "quote_reference": 34, "notes": 30}
-WORKBOOK_OPTIONS = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "strings_to_numbers": False}
+COLUMN_WIDTHS = {
+    "description": 60,
+    "price_source": 40,
+    "short_description": 34,
+    "sku": 26,
+    "quote_reference": 34,
+    "notes": 30,
+}
+WORKBOOK_OPTIONS = {
+    "in_memory": True,
+    "strings_to_formulas": False,
+    "strings_to_urls": False,
+    "strings_to_numbers": False,
+}
 USD_COLUMN = "unit_usd"
 SHEET_COLUMNS = tuple(
     name for column in COLUMNS for name in ((USD_COLUMN, column) if column == "unit_price" else (column,))

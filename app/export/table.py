@@ -84,7 +84,7 @@ def guard_formula(text: str) -> str:
     """Text that spreadsheets do not execute as a formula.
 
     Check:
-        >>> guarded("=1+1"), guarded("H100")
+        >>> guard_formula("=1+1"), guard_formula("H100")
         ("'=1+1", 'H100')
     """
     return f"'{text}" if text.lstrip(" ").startswith(FORMULA_STARTS) else text

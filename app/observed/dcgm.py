@@ -32,7 +32,15 @@ ERRORS = (
     "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
     "DCGM_EXP_XID_ERRORS_COUNT",
 )
-KNOWN_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {MEMORY, LANES, MAX_LANES, CLOCK, MAX_CLOCK, XID, *ERRORS}
+KNOWN_METRICS = {n for _, names in MEAN_GAUGES for n, _ in names} | {
+    MEMORY,
+    LANES,
+    MAX_LANES,
+    CLOCK,
+    MAX_CLOCK,
+    XID,
+    *ERRORS,
+}
 
 
 def read_devices(series: Series, runs: RunContext) -> Reading:

@@ -14,8 +14,7 @@ class Engine:
     """Metrics of an engine by their canonical names.
 
     `prefix`: metric prefix as the engine writes it. `token_times`: histograms per request or per token; their counts
-    show which.
-    `first_token_parts`: durations that add up to the TTFT, for engines without a TTFT metric.
+    show which. `first_token_parts`: durations that add up to the TTFT, for engines without a TTFT metric.
     """
 
     name: str

@@ -10,7 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from app.observed.figures import MAX_UNREAD_SHOWN, Figure, Reading, RunContext, UnreadContent, UnreadableText, printable_excerpt
+from app.observed.figures import (
+    MAX_UNREAD_SHOWN,
+    Figure,
+    Reading,
+    RunContext,
+    UnreadableText,
+    UnreadContent,
+    printable_excerpt,
+)
 from app.observed.lines import split_lines
 from app.observed.trainer import Trainer, compile_patterns
 
@@ -70,7 +78,11 @@ def read_engine_log(text: str, runs: RunContext, name: str | None = None) -> Rea
     covers_all_replicas = runs.of_replicas is not None or runs.replicas <= seen
     note = f"The log covers {seen:g} of {runs.replicas:g} replicas. Throughput is scaled to all replicas."
     figures = tuple(_log_figures(engine, parsed_lines, engines * max(1.0, runs.replicas / seen)))
-    return Reading(figures, UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])), () if covers_all_replicas else (note,))
+    return Reading(
+        figures,
+        UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])),
+        () if covers_all_replicas else (note,),
+    )
 
 
 def _log_figures(engine: Trainer, parsed_lines: Sequence[dict[str, float]], engines: float) -> Iterator[Figure]:

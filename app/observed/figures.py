@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar
 
 from app.errors import Unanswerable
-from app.sizing.diagnosis.observed import DevicesObservation, LoadObservation, Observations, ServiceObservation, TrainingObservation
+from app.sizing.diagnosis.observed import (
+    DevicesObservation,
+    LoadObservation,
+    Observations,
+    ServiceObservation,
+    TrainingObservation,
+)
 
 T = TypeVar("T", ServiceObservation, TrainingObservation, DevicesObservation)
 MAX_UNREAD_SHOWN = 5  # maximum number of unread lines that an answer lists
@@ -94,13 +100,17 @@ def fill_observations(empty: T, figures: Iterable[Figure], group: str) -> T:
 def merge_observations(explicit: Observations, read: Observations) -> Observations:
     """Merge observations: explicit values take precedence over values read from text."""
     return Observations(
-        _merge_group(explicit.service, read.service), _merge_group(explicit.training, read.training), _merge_group(explicit.devices, read.devices)
+        _merge_group(explicit.service, read.service),
+        _merge_group(explicit.training, read.training),
+        _merge_group(explicit.devices, read.devices),
     )
 
 
 def _merge_group(explicit: T, read: T) -> T:
     explicit_values = {f.name: getattr(explicit, f.name) for f in fields(explicit)}
-    return replace(read, **{name: value for name, value in explicit_values.items() if value is not None and value != ()})
+    return replace(
+        read, **{name: value for name, value in explicit_values.items() if value is not None and value != ()}
+    )
 
 
 def printable_excerpt(line: str) -> str:

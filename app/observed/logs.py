@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from app.observed.deepspeed import DEEPSPEED
 from app.observed.engine_logs import ENGINE_LOGS, read_engine_log
-from app.observed.figures import MAX_UNREAD_SHOWN, Reading, RunContext, UnreadContent, UnreadableText, printable_excerpt
+from app.observed.figures import MAX_UNREAD_SHOWN, Reading, RunContext, UnreadableText, UnreadContent, printable_excerpt
 from app.observed.huggingface import HUGGINGFACE
 from app.observed.lightning import LIGHTNING
 from app.observed.lines import split_lines
@@ -52,7 +52,9 @@ def read_trainer_log(text: str, runs: RunContext, name: str | None = None) -> Re
         else:
             unread.append(f"line {number}: {printable_excerpt(line)}")
     run_values = tuple(run_figures(known, runs, trainer.title))
-    return Reading(run_values, UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])), tuple(run_notes(known, runs)))
+    return Reading(
+        run_values, UnreadContent((), len(unread), tuple(unread[:MAX_UNREAD_SHOWN])), tuple(run_notes(known, runs))
+    )
 
 
 def likeliest_trainer(every: Sequence[str]) -> Trainer | None:

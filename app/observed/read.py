@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from app.observed import dcgm
 from app.observed.engine import Engine
 from app.observed.exposition import parse_scrape
-from app.observed.figures import Reading, RunContext, UnreadContent, UnreadableText
+from app.observed.figures import Reading, RunContext, UnreadableText, UnreadContent
 from app.observed.series import START_TIME_METRIC, Series
 from app.observed.service import Service
 from app.observed.sglang import SGLANG
@@ -18,7 +18,11 @@ from app.observed.vllm import VLLM
 ENGINES: tuple[Engine, ...] = (VLLM, SGLANG, TGI, TRTLLM, TRITON)
 SUPPORTED_SOURCES = ", ".join(e.name for e in ENGINES) + " and the DCGM exporter"
 SUFFIXES = ("", "_bucket", "_sum", "_count")
-KNOWN_METRICS = {m.name + suffix for e in ENGINES for m in e.all_metrics for suffix in SUFFIXES} | set(dcgm.KNOWN_METRICS) | {START_TIME_METRIC}
+KNOWN_METRICS = (
+    {m.name + suffix for e in ENGINES for m in e.all_metrics for suffix in SUFFIXES}
+    | set(dcgm.KNOWN_METRICS)
+    | {START_TIME_METRIC}
+)
 
 
 def read_metrics(texts: Sequence[tuple[str, float | None]], runs: RunContext) -> Reading:

@@ -74,7 +74,11 @@ class Run:
     @cached_property
     def step_gap_s(self) -> float | None:
         """Median time between two numbered steps in seconds, from their timestamps."""
-        seen = [(line.values["step"], line.at_s) for line in self.steady_lines if "step" in line.values and line.at_s is not None]
+        seen = [
+            (line.values["step"], line.at_s)
+            for line in self.steady_lines
+            if "step" in line.values and line.at_s is not None
+        ]
         gaps = [(t - s) / (j - i) for (i, s), (j, t) in pairwise(seen) if j > i and t > s]
         return median(gaps) if gaps else None
 
@@ -172,7 +176,9 @@ def _step_figures(run: Run, title: str) -> Iterator[Figure]:
     step_s = run.step_s
     if step_s and not run.step_size_mismatch:
         yield Figure("training", "step_time_s", step_s, source)
-    rates = [line.values["device_tokens"] * run.runs.accelerators for line in steady if line.values.get("device_tokens")]
+    rates = [
+        line.values["device_tokens"] * run.runs.accelerators for line in steady if line.values.get("device_tokens")
+    ]
     if rates:
         yield Figure("training", "tokens_per_s", median(rates), source)
     shares = [line.values["mfu"] / 100 for line in steady if line.values.get("mfu")]
@@ -206,7 +212,8 @@ def run_notes(lines: Sequence[Line], runs: RunContext) -> Iterator[str]:
     if run.step_size_mismatch:
         logged, expected, what = run.step_size_mismatch
         yield (
-            f"A step in the log has {logged:,.0f} {what}, a step of the workload {expected:,.0f}. The step time is ignored. "
+            f"A step in the log has {logged:,.0f} {what}, a step of the workload {expected:,.0f}. The step time is "
+            "ignored. "
             "Set the batch size and sequence length of the workload to those of the run."
         )
     if run.checkpoint_marks and run.save_s is None:

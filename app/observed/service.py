@@ -52,7 +52,14 @@ class Service:
 
     def read_all(self) -> Reading:
         """All figures, open points and latencies by load."""
-        figures = (*self.rate_figures(), *self.length_figures(), *self.latency_figures(), *self.token_gap_figures(), *self.state_figures(), *self.share_figures())
+        figures = (
+            *self.rate_figures(),
+            *self.length_figures(),
+            *self.latency_figures(),
+            *self.token_gap_figures(),
+            *self.state_figures(),
+            *self.share_figures(),
+        )
         written = self.engine.prefix
         named = (replace(f, source=f.source.replace(canonical_name(written), written)) for f in figures)
         return Reading(tuple(named), notes=tuple(self.open_points()), by_load=self.latencies_by_load())
@@ -78,10 +85,17 @@ class Service:
         points = []
         for pair in self.series.consecutive_pairs if len(self.series.moments) > 2 else ():
             between = {
-                f.quantity: f.value for f in (*self.for_series(pair).rate_figures(), *self.for_series(pair).latency_figures(), *self.for_series(pair).token_gap_figures())
+                f.quantity: f.value
+                for f in (
+                    *self.for_series(pair).rate_figures(),
+                    *self.for_series(pair).latency_figures(),
+                    *self.for_series(pair).token_gap_figures(),
+                )
             }
             if between.get("requests_per_s"):
-                points.append(LoadObservation(**{name: value for name, value in between.items() if name in LOAD_FIELDS}))
+                points.append(
+                    LoadObservation(**{name: value for name, value in between.items() if name in LOAD_FIELDS})
+                )
         rates = [point.requests_per_s for point in points]
         points = points[:: math.ceil(len(points) / MAX_LOADS) or 1]
         return tuple(points) if rates and max(rates) > DISTINCT_LOAD_RATIO * min(rates) else ()

@@ -1,9 +1,9 @@
 """Metrics of SGLang.
 
-Source: sgl-project/sglang, python/sglang/srt/observability/metrics_collector.py (0.5, before
-srt/metrics/collector.py, 0.4 on), docs/references/production_metrics.md, read 2026-11-23.
-Names: time_per_output_token_seconds counts gaps between tokens; it became inter_token_latency_seconds with 0.4.6.
-num_retracted_requests_total exists since 0.5. cache_hit_rate covers only the last prefill and is the last choice.
+Source: sgl-project/sglang, python/sglang/srt/observability/metrics_collector.py (0.5, before srt/metrics/collector.py,
+0.4 on), docs/references/production_metrics.md, read 2026-11-23. Names: time_per_output_token_seconds counts gaps
+between tokens; it became inter_token_latency_seconds with 0.4.6. num_retracted_requests_total exists since 0.5.
+cache_hit_rate covers only the last prefill and is the last choice.
 """
 
 from __future__ import annotations

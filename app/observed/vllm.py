@@ -1,8 +1,8 @@
 """Metrics of vLLM.
 
 Source: vllm-project/vllm, vllm/v1/metrics/loggers.py, vllm/v1/spec_decode/metrics.py (0.8 on) and
-vllm/engine/metrics.py (0.4 to 0.10), read 2026-11-23; docs.vllm.ai/en/v0.32.0/usage/metrics.
-Names: with 0.9 gpu_cache_usage_perc became kv_cache_usage_perc and gpu_prefix_cache_* became prefix_cache_*.
+vllm/engine/metrics.py (0.4 to 0.10), read 2026-11-23; docs.vllm.ai/en/v0.32.0/usage/metrics. Names: with 0.9
+gpu_cache_usage_perc became kv_cache_usage_perc and gpu_prefix_cache_* became prefix_cache_*.
 time_per_output_token_seconds counts gaps between tokens; with 0.11 it became inter_token_latency_seconds, and
 request_time_per_output_token_seconds was added (pull request 24015).
 """

@@ -58,7 +58,9 @@ class Buyers:
 
     def find_by_identity(self, domain: str, identity: str, secret: str) -> Buyer:
         """Buyer of a cXML credential. Raises PunchoutRefused."""
-        return self._authenticate_buyer([(b, (b.domain, b.identity), b.secrets) for b in self.known], (domain, identity), secret)
+        return self._authenticate_buyer(
+            [(b, (b.domain, b.identity), b.secrets) for b in self.known], (domain, identity), secret
+        )
 
     def find_by_user(self, username: str, password: str) -> Buyer:
         """Buyer of an OCI call. Raises PunchoutRefused."""

@@ -55,7 +55,9 @@ class PunchoutService:
         buyer = self._authenticate_sender(request)
         url = request.return_url
         if url is None and request.operation != "inspect":
-            raise PunchoutRefused(BAD_REQUEST, "BrowserFormPost/URL is missing: it must be the return address of the basket.")
+            raise PunchoutRefused(
+                BAD_REQUEST, "BrowserFormPost/URL is missing: it must be the return address of the basket."
+            )
         facts = {
             "protocol": "cxml",
             "operation": request.operation,
@@ -84,7 +86,9 @@ class PunchoutService:
         values = {name.lower(): value for name, value in fields.items()}
         buyer = self._buyers.find_by_user(values.get("username", ""), values.get("password", ""))
         if values.get("function"):
-            raise PunchoutRefused(NOT_IMPLEMENTED, "FUNCTION is not supported: omit it. Only catalog visits are available.")
+            raise PunchoutRefused(
+                NOT_IMPLEMENTED, "FUNCTION is not supported: omit it. Only catalog visits are available."
+            )
         if "hook_url" not in values:
             raise PunchoutRefused(BAD_REQUEST, "HOOK_URL is missing: it must be the return address of the basket.")
         target = values.get("returntarget") or values.get("~target") or "_top"
@@ -125,7 +129,9 @@ class PunchoutService:
         chosen = NOTHING if bill is None else bill.reference
         after, buyer = self._require_visit(self._visits.record_choice(token, chosen, now=now))
         if after.chosen != chosen or after.chosen_at is None:
-            raise NotAllowedInSession("This session has already returned another basket. Open a new one from your own system.")
+            raise NotAllowedInSession(
+                "This session has already returned another basket. Open a new one from your own system."
+            )
         return build_form(after, bill, at=after.chosen_at), buyer
 
 

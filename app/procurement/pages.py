@@ -58,7 +58,12 @@ def refused_page(title: str, detail: str) -> str:
 
 
 def start_page(
-    visit: PunchoutVisit, path: str, stored_answers: Iterable[FilingRow], *, wrong: str = "", submitted: Mapping[str, str] | None = None
+    visit: PunchoutVisit,
+    path: str,
+    stored_answers: Iterable[FilingRow],
+    *,
+    wrong: str = "",
+    submitted: Mapping[str, str] | None = None,
 ) -> str:
     """Page with the stored answers, newest first, with search fields and a form to size a new workload."""
     typed = submitted or {}
@@ -85,7 +90,8 @@ def _stored_answer(path: str, row: FilingRow) -> str:
         f"<section>{f'<p><b>{names}</b></p>' if names else ''}<p>{_escape_text(row.model or 'Custom model')}: "
         f"{_escape_text(row.option or 'no feasible option')}</p><p><small>{_escape_text(row.status)}, stored on "
         f'{row.stored_at:%Y-%m-%d}</small></p><form method="get" action="{path}"><input type="hidden" '
-        f'name="recommendation" value="{_escape_text(row.recommendation)}"><button>Show options</button></form></section>'
+        f'name="recommendation" value="{_escape_text(row.recommendation)}"><button>Show '
+        "options</button></form></section>"
     )
 
 
@@ -98,7 +104,10 @@ def options_page(
     return render_page(
         "Your order" if read_only else "Options, best first",
         f"<p>{_escape_text(answer['summary'])}</p>",
-        *(_option_section(path, bill, chosen=basket == (bill.answer, bill.rank), read_only=read_only) for bill in shown),
+        *(
+            _option_section(path, bill, chosen=basket == (bill.answer, bill.rank), read_only=read_only)
+            for bill in shown
+        ),
         "" if read_only else f'<p><a href="{path}?all=1">All stored answers</a></p>',
         _leave_form(visit, path),
     )
@@ -107,7 +116,8 @@ def options_page(
 def _option_section(path: str, bill: Bill, *, chosen: bool, read_only: bool) -> str:
     currency = bill.settlement.currency
     rows = "".join(
-        f'<tr><td>{_escape_text(line.description)}</td><td class="n">{format_decimal(line.quantity)} {line.unit.value}</td>'
+        f'<tr><td>{_escape_text(line.description)}</td><td class="n">{format_decimal(line.quantity)} '
+        f"{line.unit.value}</td>"
         f'<td class="n">{"to be quoted" if line.total is None else f"{line.total:,.2f}"}</td></tr>'
         for line in bill.lines
     )
@@ -116,7 +126,8 @@ def _option_section(path: str, bill: Bill, *, chosen: bool, read_only: bool) -> 
     if unpriced:
         sums += f"; {format_count(unpriced, 'line')} without a price, not in the basket"
     form = (
-        f'<form method="post" action="{path}"><input type="hidden" name="recommendation" value="{_escape_text(bill.answer)}">'
+        f'<form method="post" action="{path}"><input type="hidden" name="recommendation" '
+        f'value="{_escape_text(bill.answer)}">'
         f'<input type="hidden" name="rank" value="{bill.rank}">'
         f"<button>Transfer rank {bill.rank} to your system</button></form>"
     )
@@ -145,7 +156,8 @@ def handover_page(form: BrowserForm) -> str:
     """Form that returns the basket to the buyer's system; a script submits it at once if scripts are enabled."""
     host = urlsplit(form.address).hostname or ""
     inputs = "".join(
-        f'<input type="hidden" name="{_escape_text(name)}" value="{_escape_text(value)}">' for name, value in form.fields
+        f'<input type="hidden" name="{_escape_text(name)}" value="{_escape_text(value)}">'
+        for name, value in form.fields
     )
     return render_page(
         f"Transferring the basket to {host}",

@@ -79,7 +79,7 @@ def sign_notice(key: bytes, event: str, timestamp: int, body: bytes) -> str:
 
     Check: the example of the standard's own libraries.
         >>> key = base64.b64decode("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-        >>> signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
+        >>> sign_notice(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
         'v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE='
     """
     signed = hmac.new(key, b".".join((event.encode(), str(timestamp).encode(), body)), hashlib.sha256)

@@ -298,7 +298,9 @@ class Connection(HttpToolsProtocol):
 
     def _start_read_timer(self) -> None:
         if self.transport.get_write_buffer_size() and self._read_timer is None:
-            self._read_timer = self.loop.call_later(self.limits.read_timeout_s, self._check_read_progress, self._unread_bytes())
+            self._read_timer = self.loop.call_later(
+                self.limits.read_timeout_s, self._check_read_progress, self._unread_bytes()
+            )
 
     def _unread_bytes(self) -> int:
         """Returns the bytes that the client has not read: the transport's buffer plus the kernel's. The kernel accepts

@@ -94,7 +94,9 @@ class Server(uvicorn.Server):
             given.close()
         await asyncio.sleep(POLL_S)
         await self._accept_pending()
-        await self._wait_until(FIRST_REQUEST_S, lambda: not any(c.expects_request(FIRST_REQUEST_S) for c in list_connections(self.pool)))
+        await self._wait_until(
+            FIRST_REQUEST_S, lambda: not any(c.expects_request(FIRST_REQUEST_S) for c in list_connections(self.pool))
+        )
         await super().shutdown(sockets)
 
     async def _drain_connections(self) -> None:

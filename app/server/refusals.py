@@ -27,11 +27,20 @@ def make_refusal(code: str, detail: str, *, retry_after_s: int | None = None) ->
     return "\r\n".join((*lines, "", "")).encode() + body
 
 
-MALFORMED = make_refusal("malformed-http", "The request is not valid HTTP/1.1. Send a well-formed request with exactly one Host header.")
-HEADERS_TOO_LARGE = make_refusal("headers-too-large", "The request has too many headers, or its headers are too large. Send fewer or shorter headers.")
+MALFORMED = make_refusal(
+    "malformed-http", "The request is not valid HTTP/1.1. Send a well-formed request with exactly one Host header."
+)
+HEADERS_TOO_LARGE = make_refusal(
+    "headers-too-large",
+    "The request has too many headers, or its headers are too large. Send fewer or shorter headers.",
+)
 URL_TOO_LONG = make_refusal("url-too-long", "The URL of the request is too long. Use a shorter URL.")
 HEADERS_TOO_SLOW = make_refusal("headers-too-slow", "The headers of the request did not arrive within the time limit.")
-POOL_FULL = make_refusal("too-many-connections", "Every connection of this service has a request in progress. Retry after the time in Retry-After.", retry_after_s=1)
+POOL_FULL = make_refusal(
+    "too-many-connections",
+    "Every connection of this service has a request in progress. Retry after the time in Retry-After.",
+    retry_after_s=1,
+)
 ADDRESS_FULL = make_refusal(
     "too-many-connections-of-one",
     "Your address has reached the limit of connections per address. Close one, then retry.",

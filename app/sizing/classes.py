@@ -16,7 +16,7 @@ from app.sizing.workload import InferenceWorkload, TrafficClass
 TOGETHER, APART = "together", "apart"
 
 
-def shared_fleet(question: Question, market: Catalog, found: Estimate) -> SharedFleet | None:
+def shared_fleet(question: Question, catalog: Catalog, found: Estimate) -> SharedFleet | None:
     """All classes on one deployment compared with the best service for each.
 
     None where the workload has no classes or the deployment does not run.
@@ -24,7 +24,7 @@ def shared_fleet(question: Question, market: Catalog, found: Estimate) -> Shared
     workload, p = question.workload, found.performance
     if not isinstance(workload, InferenceWorkload) or not workload.classes or p is None:
         return None
-    separate = tuple(separate_service(question, market, workload, each) for each in workload.classes)
+    separate = tuple(separate_service(question, catalog, workload, each) for each in workload.classes)
     ours, theirs = None if found.cost is None else found.cost.usd_per_hour, total_usd_per_hour(separate)
     cheaper = None if ours is None else TOGETHER if theirs is None or ours <= theirs else APART
     saved = None if ours is None or theirs is None else abs(ours - theirs)
@@ -39,20 +39,24 @@ def shared_fleet(question: Question, market: Catalog, found: Estimate) -> Shared
     )
 
 
-def separate_service(question: Question, market: Catalog, workload: InferenceWorkload, traffic_class: TrafficClass) -> SeparateService:
+def separate_service(
+    question: Question, catalog: Catalog, workload: InferenceWorkload, traffic_class: TrafficClass
+) -> SeparateService:
     """Best service for one class alone, under the same constraints."""
-    best = best_single_service(question, workload.single_class_workload(traffic_class), market)
+    best = best_single_service(question, workload.single_class_workload(traffic_class), catalog)
     if best is None:
         return SeparateService(traffic_class.name, None, None, None)
     return SeparateService(
         traffic_class.name,
-        market.accelerators[int(best.accelerator[0])].slug,
+        catalog.accelerators[int(best.accelerator[0])].slug,
         int(at(best.fleet.replicas, 0)),
         finite_or_none(at(best.cost.usd_per_hour, 0)),
     )
 
 
-def explain_sharing(by_class: tuple[ClassLatencies, ...], apart: tuple[SeparateService, ...], ours: float | None, theirs: float | None) -> str:
+def explain_sharing(
+    by_class: tuple[ClassLatencies, ...], apart: tuple[SeparateService, ...], ours: float | None, theirs: float | None
+) -> str:
     """Cost of the shared service compared with separate ones, and the class with the tightest limits."""
     tightest = min(by_class, key=lambda each: each.within_per_s).name
     binds = f"A shared service must meet the limits of {tightest}, the first to be exceeded, under all traffic."

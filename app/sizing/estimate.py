@@ -18,16 +18,28 @@ from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.warnings import find_warnings
 from app.sizing.assumptions import Assumptions
 from app.sizing.classes import shared_fleet
-from app.sizing.decisions.fixed import min_accelerators_per_machine, find_machines, max_accelerators_per_machine, filter_by_size, unlisted_machine
+from app.sizing.decisions.fixed import (
+    filter_by_size,
+    find_machines,
+    max_accelerators_per_machine,
+    min_accelerators_per_machine,
+    unlisted_machine,
+)
 from app.sizing.decisions.machines import Candidates, apply_oversubscription
-from app.sizing.decisions.rejections import Rejections, NullRejections
+from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.hardware.prices import KINDS
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.packing.together import add_separate_companions, add_packing
+from app.sizing.packing.together import add_packing, add_separate_companions
 from app.sizing.pools.estimate import estimate_pools
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.result import Estimate, Ranked, Reason, RunnerUp
-from app.sizing.serving.asked import check_context, check_experts, check_speculation, hardware_holds_replicas, requested_settings
+from app.sizing.serving.asked import (
+    check_context,
+    check_experts,
+    check_speculation,
+    hardware_holds_replicas,
+    requested_settings,
+)
 from app.sizing.serving.choice import ChosenPlan, choose_plan, fixed_deployment_plans
 from app.sizing.serving.finalists import simulate_replicas, with_carrying_replicas
 from app.sizing.serving.kinds import serving_backend
@@ -46,15 +58,15 @@ from app.sizing.values.runs import MaximumThatFits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
-def estimate_deployment(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
+def estimate_deployment(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
     """Judge one deployment; fields that it leaves open are chosen as a recommendation would choose them.
 
     Raises Conflict for a deployment that contradicts itself or the catalog.
     """
     workload = effective_workload(question.workload, deployment)
     question = replace(question, workload=workload, assumptions=question.assumptions.with_recording())
-    found = judge_deployment(question, deployment, market)
-    accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
+    found = judge_deployment(question, deployment, catalog)
+    accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
     ranked = (Ranked(rank=1, score=1.0, estimate=found, accelerator=accelerator),)
     return replace(
         found,
@@ -62,8 +74,8 @@ def estimate_deployment(question: Question, deployment: Deployment, market: Cata
         warnings=find_warnings(question, ranked),
         verification=choose_verification(question, ranked),
         assumptions=collect_assumptions(question, deployment),
-        hosted_api=compare_hosted_api(question, market, found),
-        shared=shared_fleet(question, market, found),
+        hosted_api=compare_hosted_api(question, catalog, found),
+        shared=shared_fleet(question, catalog, found),
     )
 
 
@@ -75,37 +87,43 @@ def effective_workload(
     return workload.without_hits if off and isinstance(workload, InferenceWorkload) else workload
 
 
-def judge_deployment(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
+def judge_deployment(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
     """Judge the deployment on machines with a firm current price, or on any machine where it does not fit those."""
     if deployment.pools is not None:
         without_companions = replace(question, companions=())
-        split = estimate_pools(without_companions, deployment, deployment.pools, market, judge_deployment)
-        return add_separate_companions(question, split, market)
+        split = estimate_pools(without_companions, deployment, deployment.pools, catalog, judge_deployment)
+        return add_separate_companions(question, split, catalog)
     check_consistency(deployment, training=isinstance(question.workload, TrainingWorkload))
-    firm, size = find_machines(question, deployment, market), min_accelerators_per_machine(question, deployment)
+    firm, size = find_machines(question, deployment, catalog), min_accelerators_per_machine(question, deployment)
     firm = filter_by_size(firm, question, deployment)
-    found = judge_on_machines(firm, question, deployment, market) if max_accelerators_per_machine(firm) >= size else None
+    found = (
+        judge_on_machines(firm, question, deployment, catalog) if max_accelerators_per_machine(firm) >= size else None
+    )
     if found is not None and found.fits:
         return found
-    every = filter_by_size(find_machines(question, deployment, market, KINDS), question, deployment)
-    every = every if len(every) else unlisted_machine(market, deployment, question)
+    every = filter_by_size(find_machines(question, deployment, catalog, KINDS), question, deployment)
+    every = every if len(every) else unlisted_machine(catalog, deployment, question)
     if found is not None and np.array_equal(every.listing, firm.listing):
         return found
-    other = judge_on_machines(every if max_accelerators_per_machine(every) >= size else firm, question, deployment, market)
+    other = judge_on_machines(
+        every if max_accelerators_per_machine(every) >= size else firm, question, deployment, catalog
+    )
     return other if found is None or other.fits else found
 
 
-def judge_on_machines(machines: Candidates, question: Question, deployment: Deployment, market: Catalog) -> Estimate:
+def judge_on_machines(machines: Candidates, question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
     """Judge the deployment on one of these machines."""
     if isinstance(question.workload, TrainingWorkload):
-        return estimate_training(question, question.workload, deployment, machines, market)
-    return estimate_inference(question, question.workload, deployment, machines, market)
+        return estimate_training(question, question.workload, deployment, machines, catalog)
+    return estimate_inference(question, question.workload, deployment, machines, catalog)
 
 
-def infeasible_estimate(deployment: Deployment, model: ModelArchitecture, market: Catalog, rejections: Rejections) -> Estimate:
+def infeasible_estimate(
+    deployment: Deployment, model: ModelArchitecture, catalog: Catalog, rejections: Rejections
+) -> Estimate:
     """Estimate of a deployment without a supported combination or layout."""
-    index = market.accelerator_index[deployment.accelerator]
-    return impossible_estimate(deployment, model, market.accelerators[index], rejections.by_accelerator.get(index))
+    index = catalog.accelerator_index[deployment.accelerator]
+    return impossible_estimate(deployment, model, catalog.accelerators[index], rejections.by_accelerator.get(index))
 
 
 def check_consistency(d: Deployment, *, training: bool) -> None:
@@ -149,16 +167,16 @@ def check_ranks(d: Deployment) -> None:
 
 
 def estimate_inference(
-    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, market: Catalog
+    question: Question, workload: InferenceWorkload, deployment: Deployment, machines: Candidates, catalog: Catalog
 ) -> Estimate:
     """Choose the open fields among the plans of this accelerator, then judge the complete deployment."""
     check_experts(deployment, workload)
     check_context(deployment, workload)
     constraints = replace(question.constraints, accelerators=(deployment.accelerator,), kv_formats=())
-    rejections = Rejections(market.accelerators)
+    rejections = Rejections(catalog.accelerators)
     plans = fixed_deployment_plans(
         workload.model,
-        market,
+        catalog,
         machines,
         constraints,
         rejections,
@@ -168,23 +186,25 @@ def estimate_inference(
         personal=workload.is_personal,
     )
     if not len(plans):
-        return infeasible_estimate(deployment, workload.model, market, rejections)
+        return infeasible_estimate(deployment, workload.model, catalog, rejections)
     holds = hardware_holds_replicas(deployment, plans)
     if not holds.any():
         raise Conflict(
             "The replicas and spares do not fit into the given nodes or total_accelerators. Increase these, reduce "
             "the replicas, or omit them."
         )
-    plans = with_host_weights(question, workload, plans.take(holds), market, deployment)
+    plans = with_host_weights(question, workload, plans.take(holds), catalog, deployment)
     check_speculation(deployment, workload)
-    choice = choose_plan(question, workload, plans, deployment, market)
+    choice = choose_plan(question, workload, plans, deployment, catalog)
     settings = choice.settings
-    runs = choice.simulated or simulate_replicas(question, workload, choice.plan, settings, market, deployment)
+    runs = choice.simulated or simulate_replicas(question, workload, choice.plan, settings, catalog, deployment)
     if runs is not None:
         requested = requested_settings(deployment, choice.plan, workload.redundancy)
         settings = with_carrying_replicas(question, workload, choice.plan, settings, requested, runs)
-    (found,) = estimate_deployments(question, workload, choice.plan, market, settings, deployment, simulated_replicas=runs)
-    found = add_packing(question, workload, found, choice.plan, market)
+    (found,) = estimate_deployments(
+        question, workload, choice.plan, catalog, settings, deployment, simulated_replicas=runs
+    )
+    found = add_packing(question, workload, found, choice.plan, catalog)
     scheduler = found.deployment.scheduler
     echoed = replace(
         found.deployment,
@@ -197,11 +217,16 @@ def estimate_inference(
     return replace(found, deployment=echoed, explanation=(*found.explanation, *reasons))
 
 
-def choice_reasons(question: Question, requested: Deployment, choice: ChosenPlan, chosen_deployment: Deployment) -> tuple[Reason, ...]:
+def choice_reasons(
+    question: Question, requested: Deployment, choice: ChosenPlan, chosen_deployment: Deployment
+) -> tuple[Reason, ...]:
     """Remarks on the choice: another engine that is almost as good, and accelerators that stay unused."""
     reasons: tuple[Reason, ...] = ()
     if requested.engine is None and choice.runner_up is not None:
-        reasons = near_tie_reason([describe_runner_up(choice.runner_up)], Objective.THROUGHPUT if requested.fixes_hardware else question.objective)
+        reasons = near_tie_reason(
+            [describe_runner_up(choice.runner_up)],
+            Objective.THROUGHPUT if requested.fixes_hardware else question.objective,
+        )
     unused = (requested.total_accelerators or 0) - (chosen_deployment.total_accelerators or 0)
     if unused > 0:
         text = (
@@ -213,28 +238,28 @@ def choice_reasons(question: Question, requested: Deployment, choice: ChosenPlan
 
 
 def estimate_training(
-    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, market: Catalog
+    question: Question, workload: TrainingWorkload, deployment: Deployment, machines: Candidates, catalog: Catalog
 ) -> Estimate:
     """Judge the requested layout, or the best on the requested accelerators, at the maximum where one is requested."""
     check_layout(workload, deployment)
-    assumed, rejections = question.assumptions, Rejections(market.accelerators)
+    assumed, rejections = question.assumptions, Rejections(catalog.accelerators)
     machines = apply_oversubscription(machines, assumed)
     maximum: MaximumThatFits | None = None
     if question.maximize is not None:
         sought = (question.maximize, question.constraints, assumed)
-        workload, deployment, maximum = maximize_quantity(*sought, workload, deployment, machines, market)
+        workload, deployment, maximum = maximize_quantity(*sought, workload, deployment, machines, catalog)
     counts = counts_of(workload)
-    layouts = training_layouts(workload, market, machines, question.constraints, rejections, assumed, fixed=deployment)
+    layouts = training_layouts(workload, catalog, machines, question.constraints, rejections, assumed, fixed=deployment)
     if not len(layouts):
-        return infeasible_estimate(deployment, workload.model, market, rejections)
+        return infeasible_estimate(deployment, workload.model, catalog, rejections)
     runs = best_requested_run(workload, counts, layouts, deployment, question)
     if runs is None:
         raise layout_conflict(deployment)
     best = runs.take(np.zeros(1, dtype=np.int64))
     judged = judge_runs(counts, best.plans, best.run, workload.deadline_s, question)
-    (found,) = build_training_estimates(workload, judged, market, question)
+    (found,) = build_training_estimates(workload, judged, catalog, question)
     if deployment.framework is None:
-        runner_up = runner_up_framework(workload, counts, runs, question, market)
+        runner_up = runner_up_framework(workload, counts, runs, question, catalog)
         reasons = () if runner_up is None else near_tie_reason([describe_runner_up(runner_up)], question.objective)
         found = replace(found, explanation=(*found.explanation, *reasons))
     found = replace(found, deployment=replace(found.deployment, framework_version=deployment.framework_version))
@@ -242,7 +267,7 @@ def estimate_training(
 
 
 def runner_up_framework(
-    workload: TrainingWorkload, counts: Counts, runs: CostedRuns, question: Question, market: Catalog
+    workload: TrainingWorkload, counts: Counts, runs: CostedRuns, question: Question, catalog: Catalog
 ) -> RunnerUp | None:
     """The best framework that was not chosen, where it is feasible and almost as good."""
     plans, compared = runs.plans, comparison_score(counts, runs, question)
@@ -255,7 +280,7 @@ def runner_up_framework(
     worse = max(0.0, float(compared[best] / compared[0] - 1))
     if worse > question.assumptions.near_tie_share:
         return None
-    return RunnerUp(market.engines[plans.framework[best]], None, worse)
+    return RunnerUp(catalog.engines[plans.framework[best]], None, worse)
 
 
 def layout_conflict(d: Deployment) -> Conflict:
@@ -279,7 +304,7 @@ def maximize_quantity(
     workload: TrainingWorkload,
     deployment: Deployment,
     machines: Candidates,
-    market: Catalog,
+    catalog: Catalog,
 ) -> tuple[TrainingWorkload, Deployment, MaximumThatFits]:
     """The question at the largest value of a quantity that fits.
 
@@ -290,7 +315,9 @@ def maximize_quantity(
         deployment = replace(deployment, accelerators_per_replica=size)
 
     def fitting_layout(w: TrainingWorkload, d: Deployment) -> bool:
-        layouts = training_layouts(w, market, machines, constraints, NullRejections(market.accelerators), assumed, fixed=d)
+        layouts = training_layouts(
+            w, catalog, machines, constraints, NullRejections(catalog.accelerators), assumed, fixed=d
+        )
         return any_layout_fits(counts_of(w), layouts, d, assumed)
 
     maximum = find_maximum(quantity, workload, deployment, size, fitting_layout)

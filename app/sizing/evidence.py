@@ -73,12 +73,12 @@ class Compared:
     predicted: float  # prediction of the current fit
     held_out: float  # prediction of a fit without this source
     near: Familiarity  # what other sources say about the stack
-    sources_beside: float  # other sources for the same runtime on the same family
+    neighbor_sources: float  # other sources for the same runtime on the same family
     distance: float  # distance to the nearest result of another source
     low: float  # lower end of the 80 % interval around `held_out`, from spreads without this source
     high: float  # upper end of that interval
     promised: float  # value at 80 % confidence, which a plan would rely on
-    set_aside: bool  # excluded from fits
+    excluded: bool  # excluded from fits
     model: str  # name of the model
     setting: Setting
 
@@ -165,12 +165,13 @@ class Evidence:
             trains: {
                 (r.setting.engine, r.setting.family, r.setting.format_class)
                 for r in rows
-                if not r.set_aside and (r.metric in TRAINING_KINDS) == trains
+                if not r.excluded and (r.metric in TRAINING_KINDS) == trains
             }
             for trains in (False, True)
         }
         self._nearest = {
-            trains: NearestIndex([r for r in rows if (r.metric in TRAINING_KINDS) == trains]) for trains in (False, True)
+            trains: NearestIndex([r for r in rows if (r.metric in TRAINING_KINDS) == trains])
+            for trains in (False, True)
         }
 
     def get_familiarity(self, setting: Setting, *, training: bool = False) -> Familiarity:
@@ -205,7 +206,9 @@ def setting_attribute(setting: Setting, name: str) -> str:
 
 def scale_numbers(setting: Setting) -> Column:
     """Numbers of a setting as weighted binary logarithms, so that distances add."""
-    values: Column = np.log2(np.maximum(np.array([getattr(setting, name) for name in NUMERIC_WEIGHTS], dtype=np.float64), 1.0))
+    values: Column = np.log2(
+        np.maximum(np.array([getattr(setting, name) for name in NUMERIC_WEIGHTS], dtype=np.float64), 1.0)
+    )
     return values * NUMERIC_SCALES
 
 
@@ -226,7 +229,9 @@ class NearestIndex:
         for r in sorted(rows, key=lambda r: not r.metric.endswith("tokens_per_s")):
             first_by_setting.setdefault((r.measurement, r.setting), r)
         self.rows = sorted(first_by_setting.values(), key=lambda r: r.measurement)
-        self._numbers: Column = np.array([scale_numbers(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
+        self._numbers: Column = (
+            np.array([scale_numbers(r.setting) for r in self.rows]).reshape(len(self.rows), 5).T.copy()
+        )
         # At the same distance, a rate comes before other metrics.
         self._behind: Column = np.array([0.0 if r.metric.endswith("tokens_per_s") else 1e-6 for r in self.rows])
         attributes = [tuple(setting_attribute(r.setting, name) for name in CATEGORICAL_WEIGHTS) for r in self.rows]

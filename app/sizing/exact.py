@@ -1,7 +1,6 @@
 """Mathematical functions with the same last digit on every machine.
 
-They use additions, products, quotients and roots only, which every processor rounds alike. Math libraries disagree
-on
+They use additions, products, quotients and roots only, which every processor rounds alike. Math libraries disagree on
 the last digit of exp and log.
 """
 

@@ -44,7 +44,9 @@ class Constraints:
     max_purchase_usd: float | None = None
     max_accelerators: int | None = None
     max_power_w: float | None = None
-    confidence: float = Assumptions.default_value("confidence")  # probability of meeting memory, latency limits and deadline
+    confidence: float = Assumptions.default_value(
+        "confidence"
+    )  # probability of meeting memory, latency limits and deadline
 
     @property
     def named_accelerators(self) -> tuple[str, ...]:
@@ -56,7 +58,9 @@ class Constraints:
 class Economics:
     """Over which period and at which energy price hardware is paid for."""
 
-    horizon_months: float = Assumptions.default_value("horizon_months")  # period over which purchases are paid off, months
+    horizon_months: float = Assumptions.default_value(
+        "horizon_months"
+    )  # period over which purchases are paid off, months
     electricity_usd_per_kwh: float = Assumptions.default_value("electricity_usd_per_kwh")
     pue: float = Assumptions.default_value("pue")  # power usage effectiveness of the building
     discounts: tuple[tuple[str, float], ...] = ()  # by accelerator: share off the price of its machines, 0 to 1
@@ -82,6 +86,7 @@ class Economics:
 
 class Objective(StrEnum):
     """What the ranking optimizes."""
+
     COST = "cost"
     LATENCY = "latency"
     THROUGHPUT = "throughput"
@@ -114,7 +119,7 @@ class Speculative:
         Source: Leviathan et al. 2023 (arXiv:2211.17192).
         Limits: every drafted token is accepted with the same probability.
         Check: 3 drafted tokens at 0.8: 1 + 0.8 + 0.64 + 0.512.
-            >>> round(Speculative(Drafting.MTP, draft_tokens=3, acceptance_rate=0.8).tokens_per_step, 3)
+            >>> round(Speculative(DraftMethod.MTP, draft_tokens=3, acceptance_rate=0.8).tokens_per_step, 3)
             2.952
         """
         return sum(self.acceptance_rate**i for i in range(self.draft_tokens + 1))
@@ -128,7 +133,7 @@ class Speculative:
             model: the target model.
         Limits: the attention of a drafted token costs as much as that of its layers; n-gram look-up is free.
         Check: a draft model of 1 billion parameters for Llama-3.1-8B, which multiplies 7.5 billion elements.
-            >>> round(Speculative(Drafting.DRAFT_MODEL, 3, 0.8, draft_parameters=1e9).draft_share(LLAMA_8B), 4)
+            >>> round(Speculative(DraftMethod.DRAFT_MODEL, 3, 0.8, draft_parameters=1e9).draft_share(LLAMA_8B), 4)
             0.1333
         """
         if self.method is DraftMethod.NGRAM:

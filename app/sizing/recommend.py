@@ -2,10 +2,8 @@
 
     candidates -> plans -> memory -> speed -> replicas and cost -> best plan per type -> simulation -> text
 
-Closed formulas choose the finalists. Finalists that serve token streams are sized and ranked by a simulation of
-their
-schedulers (`serving.finalists`). Each finalist is then judged as the complete deployment of the answer, by the
-function
+Closed formulas choose the finalists. Finalists that serve token streams are sized and ranked by a simulation of their
+schedulers (`serving.finalists`). Each finalist is then judged as the complete deployment of the answer, by the function
 that /estimate uses (`estimate.py`), so a recommendation and its estimate cannot differ.
 """
 
@@ -25,7 +23,7 @@ from app.sizing.answer.overkill import CheapestOption, explain_idle_hardware
 from app.sizing.answer.sensitivity import RENT_OR_BUY, find_sensitivity
 from app.sizing.answer.serving import estimate_deployments
 from app.sizing.answer.summary import write_summary
-from app.sizing.answer.training import larger_batch_change, build_training_estimates, doubled_accelerators_change
+from app.sizing.answer.training import build_training_estimates, doubled_accelerators_change, larger_batch_change
 from app.sizing.answer.verification import choose_verification
 from app.sizing.answer.volume import volume_changes
 from app.sizing.answer.warnings import find_warnings
@@ -33,14 +31,14 @@ from app.sizing.classes import shared_fleet
 from app.sizing.columns import Codes, at
 from app.sizing.decisions.ranking import find_runners_up, objective_score
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.packing.ranked import with_enough_finalists, pack_finalists
+from app.sizing.packing.ranked import pack_finalists, with_enough_finalists
 from app.sizing.pools.changes import split_changes
 from app.sizing.pools.search import better_split
 from app.sizing.question import Question
 from app.sizing.relaxations.changes import find_relaxations
 from app.sizing.relaxations.cheaper import find_cheaper_runs, find_cheaper_services
 from app.sizing.result import Answer, Change, Considered, Estimate, Ranked, RunnerUp
-from app.sizing.serving.finalists import select_finalists, first_replica
+from app.sizing.serving.finalists import first_replica, select_finalists
 from app.sizing.serving.offload import plans_to_serve
 from app.sizing.serving.options import Options, measures
 from app.sizing.serving.plans import Plans
@@ -50,7 +48,7 @@ from app.sizing.training.batch import best_run_with_larger_batch
 from app.sizing.training.counts import counts_of
 from app.sizing.training.finalists import assess_finalists
 from app.sizing.training.scaling import scaling_curve
-from app.sizing.training.search import best_runs, search_layouts, run_measures, smallest_runs
+from app.sizing.training.search import best_runs, run_measures, search_layouts, smallest_runs
 from app.sizing.values.runs import ScalingCurve
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
@@ -73,22 +71,22 @@ class SearchResult:
     cheaper_if: tuple[Cheaper, ...] = ()
 
 
-def recommend_hardware(question: Question, market: Catalog) -> Answer:
+def recommend_hardware(question: Question, catalog: Catalog) -> Answer:
     """Rank the hardware that can run a workload, and explain why the rest was rejected."""
     question = replace(question, assumptions=question.assumptions.with_recording())
-    rejections = Rejections(market.accelerators)
-    result = find_finalists(question, market, rejections)
+    rejections = Rejections(catalog.accelerators)
+    result = find_finalists(question, catalog, rejections)
     rejected = rejections.closest_first()
-    ranked = rank_estimates(result, market)
-    considered = Considered(len(market.accelerators), result.plans, result.feasible_accelerators)
+    ranked = rank_estimates(result, catalog)
+    considered = Considered(len(catalog.accelerators), result.plans, result.feasible_accelerators)
     if question.ranking_only:
         return Answer("", (), (), ranked, (), {}, considered, ())
     sensitivity = (*result.sensitivity, *find_leading_discount(question, ranked))
     if not result.estimates:
-        sensitivity = find_relaxations(question, market, rejected)
+        sensitivity = find_relaxations(question, catalog, rejected)
     ranked = add_comparisons(ranked, question, result.feasible_accelerators)
     ranked = explain_idle_hardware(question, ranked, result.cheapest, rejected)
-    ranked = add_class_comparison(question, market, ranked)
+    ranked = add_class_comparison(question, catalog, ranked)
     notices = find_warnings(question, ranked, result.cheapest)
     settled = choose_verification(question, ranked)
     return Answer(
@@ -103,20 +101,20 @@ def recommend_hardware(question: Question, market: Catalog) -> Answer:
         verification=settled,
         scaling=result.scaling,
         cheaper_if=result.cheaper_if,
-        hosted_api=compare_hosted_api(question, market, ranked[0].estimate if ranked else None),
+        hosted_api=compare_hosted_api(question, catalog, ranked[0].estimate if ranked else None),
     )
 
 
-def add_class_comparison(question: Question, market: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
+def add_class_comparison(question: Question, catalog: Catalog, ranked: tuple[Ranked, ...]) -> tuple[Ranked, ...]:
     """Add to the first recommendation the comparison with a separate service per traffic class."""
     if not ranked:
         return ()
     first, *others = ranked
-    estimate = replace(first.estimate, shared=shared_fleet(question, market, first.estimate))
+    estimate = replace(first.estimate, shared=shared_fleet(question, catalog, first.estimate))
     return replace(first, estimate=estimate), *others
 
 
-def rank_estimates(result: SearchResult, market: Catalog) -> tuple[Ranked, ...]:
+def rank_estimates(result: SearchResult, catalog: Catalog) -> tuple[Ranked, ...]:
     """The finalists with their rank and score."""
     best = result.scores[0] if result.scores else 0.0
     return tuple(
@@ -124,34 +122,40 @@ def rank_estimates(result: SearchResult, market: Catalog) -> tuple[Ranked, ...]:
             rank=i + 1,
             score=best / score if score > 0 else 1.0,
             estimate=estimate,
-            accelerator=market.accelerators[market.accelerator_index[estimate.deployment.accelerator]],
+            accelerator=catalog.accelerators[catalog.accelerator_index[estimate.deployment.accelerator]],
             runner_up=rival,
         )
-        for i, (estimate, score, rival) in enumerate(zip(result.estimates, result.scores, result.runners_up, strict=True))
+        for i, (estimate, score, rival) in enumerate(
+            zip(result.estimates, result.scores, result.runners_up, strict=True)
+        )
     )
 
 
-def find_finalists(question: Question, market: Catalog, rejections: Rejections) -> SearchResult:
+def find_finalists(question: Question, catalog: Catalog, rejections: Rejections) -> SearchResult:
     """Find the finalists for either kind of workload."""
     if isinstance(question.workload, TrainingWorkload):
-        return find_training(question, question.workload, market, rejections)
-    return find_inference(question, question.workload, market, rejections)
+        return find_training(question, question.workload, catalog, rejections)
+    return find_inference(question, question.workload, catalog, rejections)
 
 
-def find_inference(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> SearchResult:
+def find_inference(
+    question: Question, workload: InferenceWorkload, catalog: Catalog, rejections: Rejections
+) -> SearchResult:
     """Judge every serving plan; the best of each accelerator type becomes a finalist."""
-    plans = plans_to_serve(question, workload, market, rejections)
-    options = search_plans(question, workload, plans, market, rejections)
+    plans = plans_to_serve(question, workload, catalog, rejections)
+    options = search_plans(question, workload, plans, catalog, rejections)
     nothing, any_type = SearchResult((), (), (), len(plans), 0), np.zeros(0, np.int64)
     if not len(options):
-        return add_pooled_option(question, workload, plans, market, nothing, any_type)
+        return add_pooled_option(question, workload, plans, catalog, nothing, any_type)
     closed_form = objective_score(question.objective, measures(workload, options))
-    finalists, types = select_finalists(with_enough_finalists(question), workload, options, market, rejections)
+    finalists, types = select_finalists(with_enough_finalists(question), workload, options, catalog, rejections)
     options, chosen = finalists.options, finalists.chosen_options
     if not len(finalists.rows):
-        return add_pooled_option(question, workload, plans, market, nothing, any_type)
-    estimates = estimate_deployments(question, workload, chosen.plans, market, chosen.settings, simulated_replicas=finalists.runs)
-    on = chosen.plans, finalists.scores, market
+        return add_pooled_option(question, workload, plans, catalog, nothing, any_type)
+    estimates = estimate_deployments(
+        question, workload, chosen.plans, catalog, chosen.settings, simulated_replicas=finalists.runs
+    )
+    on = chosen.plans, finalists.scores, catalog
     estimates, order, scores = pack_finalists(question, workload, estimates, *on)
     finalists = finalists.take(order, scores).keep_best(question.limit)
     shown = finalists.rows
@@ -160,10 +164,10 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Cata
     result = SearchResult(
         estimates[: question.limit],
         tuple(finalists.scores.tolist()),
-        find_runners_up(question, market, options.accelerator, engines, as_known, shown, formats),
+        find_runners_up(question, catalog, options.accelerator, engines, as_known, shown, formats),
         len(plans),
         types,
-        cheapest=cheapest_option(options, market),
+        cheapest=cheapest_option(options, catalog),
     )
     if not question.ranking_only:
         first = int(shown[0])
@@ -171,29 +175,35 @@ def find_inference(question: Question, workload: InferenceWorkload, market: Cata
             result,
             sensitivity=volume_changes(question, workload, options)
             if workload.is_finite
-            else find_sensitivity(question, workload, options, first, estimates[0], market, first_replica(finalists.runs)),
-            cheaper_if=find_cheaper_services(question, workload, options, first, market),
+            else find_sensitivity(
+                question, workload, options, first, estimates[0], catalog, first_replica(finalists.runs)
+            ),
+            cheaper_if=find_cheaper_services(question, workload, options, first, catalog),
         )
-    return add_pooled_option(question, workload, plans, market, result, options.accelerator[shown], float(closed_form.min()))
+    return add_pooled_option(
+        question, workload, plans, catalog, result, options.accelerator[shown], float(closed_form.min())
+    )
 
 
 def add_pooled_option(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Catalog,
+    catalog: Catalog,
     result: SearchResult,
     types: Codes,
     expected_at: float = np.inf,
 ) -> SearchResult:
     """The search result, preceded by separate prefill and decode pools of these types where they are better."""
     ranked_at = min(result.scores, default=np.inf)
-    split = better_split(question, workload, plans, market, types, simulated_score=ranked_at, expected_score=expected_at)
+    split = better_split(
+        question, workload, plans, catalog, types, simulated_score=ranked_at, expected_score=expected_at
+    )
     if split is None:
         return result
     pooled, pair = split
     own, before = estimate_usd_per_hour(pooled), estimate_usd_per_hour(result.estimates[0]) if result.estimates else 0.0
-    changes = () if question.ranking_only else split_changes(question, workload, pooled, pair, market)
+    changes = () if question.ranking_only else split_changes(question, workload, pooled, pair, catalog)
     return replace(
         result,
         sensitivity=(
@@ -207,7 +217,7 @@ def add_pooled_option(
         ),
         estimates=(pooled, *(replace(e, day=None, packing=None) for e in result.estimates))[: question.limit],
         scores=(pair.score, *result.scores)[: question.limit],
-        rivals=(None, *result.runners_up)[: question.limit],
+        runners_up=(None, *result.runners_up)[: question.limit],
         feasible_accelerators=max(1, result.feasible_accelerators),
     )
 
@@ -217,17 +227,19 @@ def estimate_usd_per_hour(estimate: Estimate) -> float:
     return mean_usd_per_hour(estimate.cost) or 0.0
 
 
-def cheapest_option(options: Options, market: Catalog) -> CheapestOption:
+def cheapest_option(options: Options, catalog: Catalog) -> CheapestOption:
     """The feasible option with the lowest mean cost per hour over a day."""
     row = int(np.argmin(options.daily_usd_per_hour))
-    name = market.accelerators[int(options.accelerator[row])].name
+    name = catalog.accelerators[int(options.accelerator[row])].name
     return CheapestOption(name, int(at(options.fleet.accelerators, row)), at(options.daily_usd_per_hour, row))
 
 
-def find_training(question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections) -> SearchResult:
+def find_training(
+    question: Question, workload: TrainingWorkload, catalog: Catalog, rejections: Rejections
+) -> SearchResult:
     """Judge every layout at the smallest size that fits and meets the deadline."""
     counts = counts_of(workload)
-    layouts = search_layouts(question, workload, market, rejections)
+    layouts = search_layouts(question, workload, catalog, rejections)
     runs = smallest_runs(workload, counts, layouts, question, rejections)
     if not len(runs):
         return SearchResult((), (), (), len(layouts), 0)
@@ -235,11 +247,11 @@ def find_training(question: Question, workload: TrainingWorkload, market: Catalo
     shown = best[: question.limit]
     chosen = runs.take(shown)
     judged = assess_finalists(counts, chosen.plans, chosen.run, workload.deadline_s, question)
-    estimates = build_training_estimates(workload, judged, market, question)
+    estimates = build_training_estimates(workload, judged, catalog, question)
     result = SearchResult(
         estimates,
         tuple(objective_score(question.objective, run_measures(counts, chosen)).tolist()),
-        find_runners_up(question, market, runs.plans.accelerator, runs.plans.framework, compared, shown),
+        find_runners_up(question, catalog, runs.plans.accelerator, runs.plans.framework, compared, shown),
         len(layouts),
         len(best),
     )
@@ -249,7 +261,10 @@ def find_training(question: Question, workload: TrainingWorkload, market: Catalo
     larger = None if workload.batch_requested else best_run_with_larger_batch(workload, layouts, chosen, question)
     return replace(
         result,
-        sensitivity=(*doubled_accelerators_change(estimates[0], curve), *larger_batch_change(workload, estimates[0], larger)),
+        sensitivity=(
+            *doubled_accelerators_change(estimates[0], curve),
+            *larger_batch_change(workload, estimates[0], larger),
+        ),
         scaling=curve,
-        cheaper_if=find_cheaper_runs(question, counts, workload.deadline_s, chosen, market),
+        cheaper_if=find_cheaper_runs(question, counts, workload.deadline_s, chosen, catalog),
     )

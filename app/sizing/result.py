@@ -21,9 +21,9 @@ from app.sizing.values.hosted import HostedApi
 from app.sizing.values.latencies import ClassLatencies, LoadCurve, Percentiles, Simulation
 from app.sizing.values.packing import Packing
 from app.sizing.values.pools import PoolSplit
-from app.sizing.values.runs import ScalingCurve, MaximumThatFits
+from app.sizing.values.runs import MaximumThatFits, ScalingCurve
 from app.sizing.values.ways import Alternative, Cheaper
-from app.sizing.words import format_distinct_numbers, format_count, format_duration
+from app.sizing.words import format_count, format_distinct_numbers, format_duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Reason:
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A warning of an answer."""
+
     code: str
     text: str
 
@@ -126,9 +127,8 @@ class Verification:
 class PrefixCache:
     """Prefix cache of idle sessions that one replica keeps, or would keep, at the requested load.
 
-    The `times_*` fields are the hardware that the same load needs without hits, or with twice the gap between turns,
-    as a
-    multiple of the plan; None where no amount meets the limits.
+    The `times_*` fields are the hardware that the same load needs without hits, or with twice the gap between turns, as
+    a multiple of the plan; None where no amount meets the limits.
     """
 
     counted: bool  # whether hits are counted; otherwise every prompt is computed in full
@@ -292,6 +292,7 @@ class Ranked:
 @dataclass(frozen=True, slots=True)
 class Considered:
     """Counts of what the search evaluated."""
+
     accelerators: int  # accelerator types in the catalog
     plans: int  # plans evaluated
     feasible_accelerators: int  # accelerator types with a feasible plan
@@ -309,6 +310,7 @@ class Change:
 @dataclass(frozen=True, slots=True)
 class Answer:
     """Answer to a question: recommendations, rejections and explanations."""
+
     summary: str
     assumptions: tuple[Assumed, ...]
     warnings: tuple[Notice, ...]

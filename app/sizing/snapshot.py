@@ -23,11 +23,11 @@ from app.sizing.hardware.parts import Accelerator, Environment, Link, Offer, Sys
 from app.sizing.hardware.recipes import recipes_today
 from app.sizing.hardware.slices import Profile, slicings_by_accelerator
 from app.sizing.hardware.software import Software
-from app.sizing.hardware.stacks import stack_columns, all_stacks
+from app.sizing.hardware.stacks import all_stacks, stack_columns
 from app.sizing.hardware.support import records
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import EngineSupport, Work
-from app.sizing.hardware.support.verdicts import SupportEvidence, PublishedResult
+from app.sizing.hardware.support.verdicts import PublishedResult, SupportEvidence
 from app.sizing.hardware.tables import (
     FORMATS,
     AcceleratorColumns,
@@ -37,11 +37,18 @@ from app.sizing.hardware.tables import (
     MemoryRules,
     SchedulingColumns,
     Stacks,
-    equivalence_keys,
     codes,
+    equivalence_keys,
     index_by_name,
 )
-from app.sizing.surroundings import SERVING, EvidenceIndex, StackKey, distinct_stacks, evidence_pool, build_evidence_pools
+from app.sizing.surroundings import (
+    SERVING,
+    EvidenceIndex,
+    StackKey,
+    build_evidence_pools,
+    distinct_stacks,
+    evidence_pool,
+)
 from app.sizing.uncertainty import Spread, Spreads, sample_spreads
 from app.sizing.values.hosted import HostedPrice
 
@@ -101,7 +108,9 @@ class Catalog:
         self.evidence_pools = build_evidence_pools(self.evidence.rows)
         self.hosted, self.slicings = prices_by_model(hosted), slicings_by_accelerator(slices)
         self.coefficients = CoefficientTable(coefficients, factors)
-        of_samples = sample_spreads(*(self.coefficients.find_value(f"sample_interval_{end}") for end in ("low", "high")))
+        of_samples = sample_spreads(
+            *(self.coefficients.find_value(f"sample_interval_{end}") for end in ("low", "high"))
+        )
         self.spreads = Spreads({s.quantity: s for s in (*spreads, *of_samples)})
         self.engines = tuple(sorted({s.engine for s in support} | set(BUILDS)))
         self.documents = SupportEvidence(support, measured_stacks(self.evidence, self.engines))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from app.sizing.columns import Codes, Column
-from app.sizing.evidence import NUMERIC_WEIGHTS, CATEGORICAL_WEIGHTS, Compared, runtime_and_family, stack_attribute
+from app.sizing.evidence import CATEGORICAL_WEIGHTS, NUMERIC_WEIGHTS, Compared, runtime_and_family, stack_attribute
 from app.sizing.hardware.achieved import kernels_of
 from app.sizing.uncertainty import MAX_DISTANCE, Neighborhood
 
@@ -102,7 +102,7 @@ def build_evidence_pools(rows: Iterable[Compared]) -> dict[str, EvidencePool]:
     """Results by pool, without those that are excluded from fits."""
     results_by_pool: dict[str, list[Compared]] = {pool: [] for pool in (SERVING, *POOLS.values())}
     for r in rows:
-        if not r.set_aside:
+        if not r.excluded:
             results_by_pool[evidence_pool(r.kind)].append(r)
     return {pool: EvidencePool(of_pool) for pool, of_pool in results_by_pool.items()}
 
@@ -110,7 +110,9 @@ def build_evidence_pools(rows: Iterable[Compared]) -> dict[str, EvidencePool]:
 class EvidenceIndex(NamedTuple):
     """Stacks (rows) compared with measured stacks (columns)."""
 
-    categorical_distance: Column  # distance in categorical attributes, one row per stack and one column per measured stack
+    categorical_distance: (
+        Column  # distance in categorical attributes, one row per stack and one column per measured stack
+    )
     sources: Column  # independent sources for the runtime on the family
     untabulated: Column  # 1 where base values come from no kernel tables of the maker
     shapes: Column  # weighted logarithms of the measured shapes, one column each
@@ -123,7 +125,9 @@ class EvidenceIndex(NamedTuple):
             return Neighborhood(self.sources, np.full(len(self.sources), MAX_DISTANCE), self.untabulated, documented)
         off = self.shapes - scale_shapes([shape]).T
         nearest = np.minimum.reduceat(np.sqrt(np.einsum("ij,ij->j", off, off)), self.first_shape)
-        return Neighborhood(self.sources, (self.categorical_distance + nearest).min(axis=1), self.untabulated, documented)
+        return Neighborhood(
+            self.sources, (self.categorical_distance + nearest).min(axis=1), self.untabulated, documented
+        )
 
 
 def distinct_stacks(keys: Sequence[StackKey]) -> tuple[list[StackKey], Codes]:

@@ -41,10 +41,18 @@ def find_threshold(
     return None
 
 
-def _narrow_threshold(answer_at: Callable[[float], T], threshold: Threshold[T], same: T, closeness: float) -> Threshold[T]:
+def _narrow_threshold(
+    answer_at: Callable[[float], T], threshold: Threshold[T], same: T, closeness: float
+) -> Threshold[T]:
     """Narrow the interval between the unchanged and the changed answer."""
-    while max(threshold.value, threshold.last_unchanged) / min(threshold.value, threshold.last_unchanged) > 1 + closeness:
+    while (
+        max(threshold.value, threshold.last_unchanged) / min(threshold.value, threshold.last_unchanged) > 1 + closeness
+    ):
         middle = (threshold.value * threshold.last_unchanged) ** 0.5
         becomes = answer_at(middle)
-        threshold = Threshold(threshold.value, middle, threshold.new_answer) if becomes == same else Threshold(middle, threshold.last_unchanged, becomes)
+        threshold = (
+            Threshold(threshold.value, middle, threshold.new_answer)
+            if becomes == same
+            else Threshold(middle, threshold.last_unchanged, becomes)
+        )
     return threshold

@@ -1,7 +1,6 @@
 """Uncertainty of predictions: by quantity, the spread of published results that the fit had not seen.
 
-A spread is small near published results. It grows with the distance to them and where few sources exist. Its shape
-is
+A spread is small near published results. It grows with the distance to them and where few sources exist. Its shape is
 given by the observed quantiles. All values are in `worse`: the logarithm of how much slower, or larger, a result is
 than its prediction.
 """
@@ -50,7 +49,10 @@ class Spread:
 
     def relative_spread(self, neighborhood: Neighborhood) -> Column:
         """Spread relative to one with many sources, by row."""
-        return spread_scale(self, neighborhood.sources, neighborhood.distance, neighborhood.untabulated) * neighborhood.prior_width
+        return (
+            spread_scale(self, neighborhood.sources, neighborhood.distance, neighborhood.untabulated)
+            * neighborhood.prior_width
+        )
 
     def log_factor(self, confidence: float, scale: Column) -> Column:
         """Logarithm of how much worse than predicted a result is at most, at a confidence."""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.agents.parts import recommendation_text, shorten_answer
-from app.agents.shapes import simplify_schema, request_schema
+from app.agents.shapes import request_schema, simplify_schema
 
 REF = "#/components/schemas/"
 SCHEMAS: dict[str, Any] = {

@@ -19,7 +19,7 @@ from app.api.problems import MalformedRequest
 from app.config import Settings
 from app.errors import Overloaded, TooManyAtOnce, Unanswerable
 from app.main import create_app
-from app.work import OutOfTime, stage, external_result
+from app.work import OutOfTime, external_result, stage
 from tests.examples import body
 
 pytestmark = pytest.mark.anyio
@@ -205,7 +205,7 @@ def test_refusals_are_problems_with_retry_after(sqlite_url: str, monkeypatch: py
         assert (late.status_code, late.json()["type"]) == (503, "/problems/out-of-time")
         assert late.headers["retry-after"]
         for error, status in ((Overloaded("full", retry_after_s=7), 503), (TooManyAtOnce("yours"), 429)):
-            monkeypatch.setattr(app.state.admission, "answer", raising(error))
+            monkeypatch.setattr(app.state.admission, "await_answer", raising(error))
             full = client.post("/estimate", json=question)
             assert (full.status_code, full.json()["type"]) == (status, f"/problems/{error.code}")
             assert full.headers["retry-after"] == str(error.retry_after_s)

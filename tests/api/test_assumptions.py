@@ -181,7 +181,7 @@ def test_users_show_the_rules_that_made_a_rate_of_them(client: TestClient) -> No
 def test_every_entry_says_who_chose_it_from_where_and_in_which_range(client: TestClient, name: str) -> None:
     for a in answered(client, name)["assumptions"]:
         assert isinstance(a["asked"], bool)
-        assert 0 < len(a["source"]) <= 45, a
+        assert 0 < len(a["source"]) <= 60, a
         assert (a["range"] is None) == isinstance(a["value"], str), a
         if a["range"] is not None:
             assert a["range"][0] <= a["value"] <= a["range"][1], a

@@ -83,7 +83,7 @@ def test_an_estimate_always_says_what_it_is_and_what_it_rests_on(client: TestCli
     assert isinstance(answer["warnings"], list)
     assert ("does not fit" in answer["summary"] or "No layout" in answer["summary"]) == (not answer["fits"])
     if answer["fits"]:
-        assert ("of the 200 requests/s asked for" in answer["summary"]) == (replicas == 1)
+        assert ("of the requested 200 requests/s" in answer["summary"]) == (replicas == 1)
 
 
 def test_replicas_alone_are_as_large_as_their_load_needs(client: TestClient) -> None:

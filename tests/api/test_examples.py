@@ -20,4 +20,6 @@ def undated(value: Any) -> Any:
 
 @pytest.mark.slow
 def test_every_schema_shows_an_example_answered_today() -> None:
-    assert undated(json.loads(examples.FILE.read_text())) == undated(examples.make_examples()), "make artefacts PART=examples"
+    assert undated(json.loads(examples.FILE.read_text())) == undated(examples.make_examples()), (
+        "make artefacts PART=examples"
+    )

@@ -262,7 +262,9 @@ def test_lines_about_keeping_an_answer_name_the_request_that_asked_for_it(
     engine = make_engine(f"sqlite:///{tmp_path}/empty.sqlite3")
     filed = Filing(label=None, reference=None, cost_centre=None, model="a", accelerators=None, option=None)
     with structlog.contextvars.bound_contextvars(request_id="of-this-answer"):
-        kept = AnswerStore(engine).store_answer("rec_1", snapshot="s", request=b"", body=b"{}", supply=b"", filing=filed)
+        kept = AnswerStore(engine).store_answer(
+            "rec_1", snapshot="s", request=b"", body=b"{}", supply=b"", filing=filed
+        )
     engine.dispose()
     (line,) = lines(capsys)
     assert not kept.stored and line["event"] == "recommendation_not_stored"

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 import app.main
-from app.api.kinds import problem_kinds, problem_page, problem_index_page
+from app.api.kinds import problem_index_page, problem_kinds, problem_page
 from app.api.problems import HTTP_CODES, STATUS
 from app.errors import AppError
 

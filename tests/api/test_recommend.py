@@ -161,11 +161,11 @@ def test_zones_and_failure_domains_are_asked_for_in_words_that_are_checked(clien
     assert "zones_not_verified" in [w["code"] for w in three["warnings"]]
     (placement,) = [e["text"] for e in first["explanation"] if e["code"] == "placement"]
     assert "3 zones" in placement
-    assert "losing any one zone leaves" in placement
+    assert "Losing any one zone leaves" in placement
     assert three["rejected_by_code"]["no_zones"] > 0
     refused = asked(redundancy="n+2", zones=2, failure_domain="zone")
     assert refused.status_code == 422
-    assert "zones 3 or more" in refused.json()["detail"]
+    assert "Set zones to at least 3" in refused.json()["detail"]
     again = client.post("/estimate", json={"workload": three["request"]["workload"], "deployment": first["deployment"]})
     assert again.json()["deployment"] == first["deployment"]
     few = {"accelerator": first["deployment"]["accelerator"], "nodes": 1, "replicas": 100}
@@ -330,7 +330,7 @@ def test_a_purchase_price_derived_from_parts_is_marked(client: TestClient, accel
     limits = {"accelerators": [accelerator], "pricing_models": ["owned"]}
     answer = recommend(client, "recommend-inference-chat-70b", constraints=limits)
     said = next(r["text"] for r in answer["recommendations"][0]["explanation"] if r["code"] == "price")
-    assert ("ask for a quote" in said) is in_parts
+    assert ("Ask for a quote" in said) is in_parts
     assumed = {a["name"] for a in answer["assumptions"]}
     for name in ("large_chassis_usd", "server_memory_usd_per_gib", "list_price_position"):
         assert (name in assumed) is in_parts  # an assumption without effect on a price is not shown

@@ -161,7 +161,7 @@ def test_the_catalogue_is_loaded_before_anybody_asks(sqlite_url: str) -> None:
     app = create_app(Settings(database_url=sqlite_url))
     with TestClient(app) as made:
         assert made.get("/readyz").status_code == 200
-        assert app.state.snapshots.standing().market is not None
+        assert app.state.catalog_store.catalog_status().catalog is not None
 
 
 def test_docs_and_page_ask_no_other_host(client: TestClient) -> None:

@@ -63,6 +63,6 @@ def test_small_models_take_small_instances_and_the_summary_names_them(client: Te
     first = answer["recommendations"][0]
     instance = first["deployment"]["offer"]["instance_type"]
     assert first["cost"]["usd_per_hour"] < 1  # a socket of it costs 4.28
-    assert f"{first['deployment']['nodes']} x {instance} (Intel Xeon" in answer["summary"]
+    assert f"{first['deployment']['nodes']} × {instance} (Intel Xeon" in answer["summary"]
     back = client.post("/estimate", json={"workload": workload, "deployment": first["deployment"]}).json()
     assert (back["deployment"], back["performance"]) == (first["deployment"], first["performance"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from app.api.sized import ASSUMPTION_ORDER, MAX_BYTES, json_bytes, fit_to_size
+from app.api.sized import ASSUMPTION_ORDER, MAX_BYTES, fit_to_size, json_bytes
 
 
 def document(*, ranks: int = 5, words: int = 100, misses: int = 20, request: int = 10) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def test_the_pair_question_is_answered_with_its_rule(client: TestClient) -> None
     assert (found["accelerator"], found["engine"]) == ("nvidia-t4", "vllm")
     (item,) = found["items"]
     assert (item["verdict"], item["native"], item["kv_formats"]) == ("refused", False, [])
-    assert "FP8 needs 8.9" in item["rule"]
+    assert "FP8 requires 8.9" in item["rule"]
     assert item["source"]
 
 

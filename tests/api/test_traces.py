@@ -161,7 +161,7 @@ def test_a_collector_gets_them_by_otlp(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_an_absent_or_frozen_collector_delays_no_request(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traces, "LAST_S", 0.2)
+    monkeypatch.setattr(traces, "SHUTDOWN_EXPORT_S", 0.2)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         if frozen:

@@ -96,7 +96,7 @@ def test_serving_is_not_maximized(client: TestClient) -> None:
         ({}, {"tensor_parallel": 3}, "attention heads"),
         ({}, {"pipeline_parallel": 8, "virtual_pipeline": 8}, "each chunk needs at least one"),
         ({}, {"tensor_parallel": 4, "data_parallel": 3}, "layout is not possible"),
-        ({"method": "lora", "precision": "fp16"}, {"accelerator": "nvidia-rtx-4090"}, "give another number of"),
+        ({"method": "lora", "precision": "fp16"}, {"accelerator": "nvidia-rtx-4090"}, "Change the number of"),
         ({"method": "lora"}, {"framework": "maxtext"}, ""),
     ],
 )

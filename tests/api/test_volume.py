@@ -39,7 +39,7 @@ def test_two_million_documents_by_monday(client: TestClient) -> None:
     assert response.status_code == 200
     assert len(response.content) < 30_000
     answer = response.json()
-    assert "2,000,000 requests offline within 2.5 days" in answer["summary"]
+    assert "2,000,000 offline requests within 2.5 days" in answer["summary"]
     first = answer["recommendations"][0]
     assert 0 < first["performance"]["days"] * 24 <= 60
     assert first["deployment"]["offer"]["pricing_model"] == "on_demand"

@@ -14,12 +14,12 @@ ROWS = {r["id"]: r for r in read_rows("measurements_inference.csv")}
 
 
 @pytest.fixture(scope="module")
-def builder(market: Catalog, snapshots: CatalogStore) -> ServingCases:
-    return ServingCases(market, snapshots.find_model)
+def builder(catalog: Catalog, catalog_store: CatalogStore) -> ServingCases:
+    return ServingCases(catalog, catalog_store.find_model)
 
 
 @pytest.fixture(scope="module")
-def cases(market: Catalog, snapshots: CatalogStore) -> list[ServingCase]:
+def cases(catalog: Catalog, catalog_store: CatalogStore) -> list[ServingCase]:
     """One row in forty of every source."""
-    found, _ = read_cases(list(ROWS.values())[::40], market, snapshots.find_model)
+    found, _ = read_cases(list(ROWS.values())[::40], catalog, catalog_store.find_model)
     return drop_impossible_figures(found)[0]

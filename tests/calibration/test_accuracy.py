@@ -25,9 +25,11 @@ def rows(sqlite_url: str) -> list[MeasurementRow]:
 
 
 @pytest.mark.slow
-def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
+def test_every_row_is_compared_or_left_out_with_a_reason(
+    rows: list[MeasurementRow], catalog_store: CatalogStore
+) -> None:
     sample = rows[::40]
-    found, left_out = compare_all(sample, snapshots)
+    found, left_out = compare_all(sample, catalog_store)
     assert all(c.ratio > 0 and c.source for c in found)
     assert {c.metric for c in found} >= {"training tokens/s", "samples/s, resnet"}
     assert sum(left_out.values()) < len(sample)
@@ -36,21 +38,21 @@ def test_every_row_is_compared_or_left_out_with_a_reason(rows: list[MeasurementR
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["training tokens/s", "samples/s, resnet"])
-def test_units_are_right(metric: str, rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
+def test_units_are_right(metric: str, rows: list[MeasurementRow], catalog_store: CatalogStore) -> None:
     """A wrong unit would be off by a thousand, a wrong count of accelerators by eight; the model itself by less than
     two.
     """
-    found, _ = compare_all(rows[::8], snapshots)
+    found, _ = compare_all(rows[::8], catalog_store)
     ratios = [c.ratio for c in found if c.metric == metric]
     assert len(ratios) >= 10
     assert 0.5 < statistics.median(ratios) < 2
 
 
-def test_what_cannot_be_asked_is_said(snapshots: CatalogStore) -> None:
-    builder = TrainingCases(snapshots.market(), snapshots.find_model)
+def test_what_cannot_be_asked_is_said(catalog_store: CatalogStore) -> None:
+    builder = TrainingCases(catalog_store.catalog(), catalog_store.find_model)
     nameless = MeasurementRow(id="x", kind="inference", accelerator=None, num_accelerators=1.0, payload={}, source="s")
     with pytest.raises(NotCompared, match="accelerator"):
-        compare_row(nameless, snapshots, builder)
+        compare_row(nameless, catalog_store, builder)
     unknown = MeasurementRow(
         id="y",
         kind="inference",
@@ -61,10 +63,10 @@ def test_what_cannot_be_asked_is_said(snapshots: CatalogStore) -> None:
         source="s",
     )
     with pytest.raises(NotCompared, match="model"):
-        compare_row(unknown, snapshots, builder)
+        compare_row(unknown, catalog_store, builder)
 
 
-def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], snapshots: CatalogStore) -> None:
-    found, _ = compare_all(rows[::60], snapshots)
+def test_a_line_of_the_report_counts_what_it_was_given(rows: list[MeasurementRow], catalog_store: CatalogStore) -> None:
+    found, _ = compare_all(rows[::60], catalog_store)
     text = format_line("all", found)
     assert str(len(found)) in text.split()

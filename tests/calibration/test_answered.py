@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.calibration.case import NotCompared
-from app.calibration.training.answered import answer_run, answer_all_runs, false_misfits
+from app.calibration.training.answered import answer_all_runs, answer_run, false_misfits
 from app.calibration.training.cases import TrainingCases
 from app.catalog.files import read_rows
 from app.catalog.snapshot import CatalogStore
@@ -17,8 +17,8 @@ ROWS: dict[str, dict[str, Any]] = {r["id"]: dict(r) for r in read_rows("measurem
 
 
 @pytest.fixture(scope="module")
-def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
-    return TrainingCases(market, snapshots.find_model)
+def builder(catalog: Catalog, catalog_store: CatalogStore) -> TrainingCases:
+    return TrainingCases(catalog, catalog_store.find_model)
 
 
 def test_a_run_is_answered_with_its_own_layout_and_how_probably_it_fits(builder: TrainingCases) -> None:

@@ -55,9 +55,9 @@ def test_shares_are_counted_by_quantity_and_a_family_needs_results_enough() -> N
 
 @pytest.mark.parametrize("group", [GROUPS[1], GROUPS[3]], ids=lambda group: str(group[0]))
 def test_the_committed_intervals_are_of_spreads_that_never_saw_the_source(
-    group: tuple[str, ...], market: Catalog
+    group: tuple[str, ...], catalog: Catalog
 ) -> None:
-    for row, spread in leave_one_source_out([r for r in market.evidence.rows if r.kind in group]):
+    for row, spread in leave_one_source_out([r for r in catalog.evidence.rows if r.kind in group]):
         again = add_interval(row, spread)
         # the file holds five digits of what the spreads were taken from
         assert [math.log(getattr(again, name) / getattr(row, name)) for name in ("low", "high", "promised")] == (

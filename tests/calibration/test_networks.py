@@ -67,9 +67,9 @@ def test_other_work_is_not_compared(model: str) -> None:
 
 
 def test_every_name_leads_to_a_model_and_nearly_every_network_to_a_case(
-    market: Catalog, snapshots: CatalogStore
+    catalog: Catalog, catalog_store: CatalogStore
 ) -> None:
-    training_cases = TrainingCases(market, snapshots.find_model)
+    training_cases = TrainingCases(catalog, catalog_store.find_model)
     assert [name for name in NAMES.values() if training_cases.model_named(name) is None] == []
     left, read = Counter[str](), 0
     for row in read_rows("measurements_training.csv"):

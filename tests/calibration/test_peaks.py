@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.calibration.training.answered import AnsweredRun
-from app.calibration.training.peaks import summarize_peaks, summarize_runs, peaks_of, recomputation_of
+from app.calibration.training.peaks import peaks_of, recomputation_of, summarize_peaks, summarize_runs
 from app.sizing.evidence import Compared, Familiarity, Setting
 
 SETTING = Setting("fsdp", "nvidia_ampere", "16bit", "nvidia-a100-sxm4-80gb", "full", 7e9, 8.0, 8.0, 4096.0, 1.0)
@@ -20,12 +20,12 @@ PEAK = Compared(
     predicted=100.0,
     held_out=100.0,
     near=Familiarity.STACK,
-    sources_beside=0.0,
+    neighbor_sources=0.0,
     distance=1.0,
     low=80.0,
     high=120.0,
     promised=110.0,
-    set_aside=False,
+    excluded=False,
     model="m",
     setting=SETTING,
 )

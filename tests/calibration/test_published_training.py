@@ -29,8 +29,8 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
 @pytest.fixture(scope="module")
-def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
-    return TrainingCases(market, snapshots.find_model)
+def builder(catalog: Catalog, catalog_store: CatalogStore) -> TrainingCases:
+    return TrainingCases(catalog, catalog_store.find_model)
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_precisions_and_optimizers_are_read(row: dict[str, str], precision: str 
     ],
 )
 def test_frameworks_are_named_as_the_catalogue_does(
-    market: Catalog, framework: str, accelerator: str, method: Method, name: str
+    catalog: Catalog, framework: str, accelerator: str, method: Method, name: str
 ) -> None:
     row = {**EMPTY, "framework": framework, "accelerator": accelerator}
     phase = "training" if method is Method.FULL else "fine_tuning"
-    assert trainer_of(row, phase, method, "bf16", ModelTask.DECODER, market) == name
+    assert trainer_of(row, phase, method, "bf16", ModelTask.DECODER, catalog) == name
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_networks_are_read(interconnect: str, bytes_per_s: float | None) -> None
     assert Run.from_row(row).network_bytes_per_s == bytes_per_s
 
 
-def test_shapes_stand_in_for_names(snapshots: CatalogStore) -> None:
+def test_shapes_stand_in_for_names(catalog_store: CatalogStore) -> None:
     shape = {"hidden": "12288", "layers": "96", "heads": "96", "kv_heads": "96", "ffn": "49152", "vocab": "51200"}
     gpt = shape_of({**EMPTY, "model": "GPT 175B (x)", **shape}, lambda _: None)
     assert gpt is not None
@@ -102,7 +102,7 @@ def test_shapes_stand_in_for_names(snapshots: CatalogStore) -> None:
     assumed = shape_of({**EMPTY, "model": "GPT 52B (BigScience)", "model_params_b": "52"}, lambda _: None)
     assert assumed is not None
     assert assumed.shape_is_assumed
-    whole = snapshots.find_model("meta-llama/Llama-3.1-405B")
+    whole = catalog_store.find_model("meta-llama/Llama-3.1-405B")
     proxy = shape_of(
         {**EMPTY, "model": "meta-llama/Llama-3.1-405B (proxy, 21 layers)"},
         lambda name: whole if "proxy" not in name else None,
@@ -113,9 +113,9 @@ def test_shapes_stand_in_for_names(snapshots: CatalogStore) -> None:
     assert with_layers(whole, 126).total_params == whole.total_params
 
 
-def test_a_base_model_has_the_shape_of_its_tuned_sibling(snapshots: CatalogStore) -> None:
+def test_a_base_model_has_the_shape_of_its_tuned_sibling(catalog_store: CatalogStore) -> None:
     """Read from its row alone, experts would be left out: 39 billion parameters in place of a thousand."""
-    known = {"moonshotai/Kimi-K2-Instruct": snapshots.find_model("moonshotai/Kimi-K2-Instruct")}
+    known = {"moonshotai/Kimi-K2-Instruct": catalog_store.find_model("moonshotai/Kimi-K2-Instruct")}
     found = shape_of({**EMPTY, "model": "moonshotai/Kimi-K2-Base", "hidden": "7168"}, known.get)
     assert found is not None
     assert found.total_params == pytest.approx(1.03e12, rel=0.01)

@@ -11,20 +11,20 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.calibration.__main__ import back_test_lines, report_lines, regressions, miscalibrated_intervals
+from app.calibration.__main__ import back_test_lines, miscalibrated_intervals, regressions, report_lines
 from app.calibration.back_test import BackTest
 from app.calibration.report import (
     QUANTITIES,
-    misses_interval_target,
     headline_figures,
+    imprecise_slices,
     interval_quality,
     link_of,
+    misses_interval_target,
     reason_of,
     report_on,
     size_class,
     slice_of,
     unexplained_slices,
-    imprecise_slices,
 )
 from app.catalog.files import read_data_file
 from app.sizing.evidence import lower_is_better
@@ -32,8 +32,8 @@ from app.sizing.snapshot import Catalog
 from tests.sizing.published import result
 
 
-def test_committed_errors_keep_the_promises(market: Catalog) -> None:
-    found = headline_figures(market.evidence.rows)
+def test_committed_errors_keep_the_promises(catalog: Catalog) -> None:
+    found = headline_figures(catalog.evidence.rows)
     for kind, committed in json.loads(read_data_file("accuracy.json"))["headline"].items():
         assert found[kind] == pytest.approx(committed, abs=3e-4)
     assert found["throughput"]["held_out"] <= 0.20
@@ -45,8 +45,8 @@ def test_committed_errors_keep_the_promises(market: Catalog) -> None:
     assert found["ttft"]["in_sample"] <= 0.30
 
 
-def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market: Catalog) -> None:
-    found = headline_figures(market.evidence.rows)
+def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(catalog: Catalog) -> None:
+    found = headline_figures(catalog.evidence.rows)
     assert regressions(found, found) == []
     for name in ("held_out", "interval_score"):
         barely, worse = ({k: {**v, name: v[name] * times} for k, v in found.items()} for times in (1.09, 1.2))
@@ -58,9 +58,9 @@ def test_what_rose_by_more_than_a_tenth_or_holds_too_little_is_a_failure(market:
         assert said == f"tpot: 80 % intervals hold {100 * coverage:.0f} % of results, outside 70 % to 90 %"
 
 
-def test_the_limits_quote_the_committed_errors(market: Catalog) -> None:
+def test_the_limits_quote_the_committed_errors(catalog: Catalog) -> None:
     said = re.findall(r"(\d+)\s+%\s+\((\d+)\s+%\)", (Path(__file__).parents[2] / "docs" / "limits.md").read_text())
-    found = headline_figures(market.evidence.rows)
+    found = headline_figures(catalog.evidence.rows)
     shown = [
         found[k]
         for k in (
@@ -92,14 +92,14 @@ HELD = {
 }
 
 
-def test_intervals_and_promises_hold_for_unseen_sources_and_are_sharp(market: Catalog) -> None:
-    report = report_on(market.evidence.rows)
+def test_intervals_and_promises_hold_for_unseen_sources_and_are_sharp(catalog: Catalog) -> None:
+    report = report_on(catalog.evidence.rows)
     held = {s.metric: s.intervals for s in report.overall}
     for quantity, (least, most, widest) in HELD.items():
         assert least <= held[quantity].coverage <= most, quantity
         assert least <= held[quantity].kept <= most, quantity
         assert held[quantity].width <= widest, quantity
-    fitted = report_on([row for row in market.evidence.rows if not row.set_aside])
+    fitted = report_on([row for row in catalog.evidence.rows if not row.excluded])
     assert next(s.intervals.kept for s in fitted.overall if s.metric == "ttft") >= 0.76
     assert unexplained_slices(report) == []
     assert [f"{s.metric} {s.value}" for s in imprecise_slices(report) if reason_of(s) is None] == []
@@ -132,7 +132,7 @@ def test_intervals_fall_short_that_hold_too_few_or_too_many_or_are_too_wide() ->
 
 def test_every_quantity_is_printed_with_its_error_coverage_width_score_and_share_kept() -> None:
     notes = json.loads(read_data_file("accuracy.json"))
-    run = SimpleNamespace(ups=[], logs=[SimpleNamespace(off=0.02)])
+    run = SimpleNamespace(ups=[], logs=[SimpleNamespace(relative_error=0.02)])
     printed = list(report_lines(run, notes))  # type: ignore[arg-type]
     assert [line.split()[0] for line in printed[: len(QUANTITIES)]] == list(QUANTITIES)
     for line, figures in zip(printed, notes["headline"].values(), strict=False):
@@ -148,8 +148,8 @@ def test_the_back_test_is_printed_a_line_a_family() -> None:
     assert line.split() == ["tpot,", "apple", "50%", "81%", "90%", "100%"]
 
 
-def test_every_prediction_stands_in_its_interval(market: Catalog) -> None:
-    for r in market.evidence.rows:
+def test_every_prediction_stands_in_its_interval(catalog: Catalog) -> None:
+    for r in catalog.evidence.rows:
         assert r.low < r.held_out < r.high, r.measurement
         assert r.low < r.promised < r.high, r.measurement
         assert (r.promised > r.held_out) == lower_is_better(r.metric), r.measurement

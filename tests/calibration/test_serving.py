@@ -28,9 +28,9 @@ from tests.calibration.conftest import ROWS
 ALONE = (Start.SINGLE, Start.STATIC)  # runs that no simulation tells better than the formulas
 
 
-def asked(row: dict[str, Any], builder: ServingCases, snapshots: CatalogStore) -> tuple[Question, Deployment]:
+def asked(row: dict[str, Any], builder: ServingCases, catalog_store: CatalogStore) -> tuple[Question, Deployment]:
     """A row as a caller would ask it."""
-    model, run = snapshots.find_model(row["model"]), run_of(row)
+    model, run = catalog_store.find_model(row["model"]), run_of(row)
     inputs, outputs = (run.spread.lengths_around(max(1.0, float(row[name]))) for name in ("input_len", "output_len"))
     workload = InferenceWorkload(
         model,
@@ -53,19 +53,19 @@ def asked(row: dict[str, Any], builder: ServingCases, snapshots: CatalogStore) -
 
 @pytest.mark.slow
 def test_estimate_answers_what_the_committed_predictions_say(
-    builder: ServingCases, snapshots: CatalogStore, market: Catalog
+    builder: ServingCases, catalog_store: CatalogStore, catalog: Catalog
 ) -> None:
     """The files of the fit and the engine that answers requests cannot drift apart."""
     same = []
     metrics = ("output_tokens_per_s", "tpot_s", "ttft_s")
-    alone = [r for r in market.evidence.rows if r.metric in metrics and r.measurement in ROWS]
+    alone = [r for r in catalog.evidence.rows if r.metric in metrics and r.measurement in ROWS]
     for c in [r for r in alone if run_of(ROWS[r.measurement]).start in ALONE][::11]:
         case = builder.build_case(ROWS[c.measurement])
-        question, deployment = asked(dict(ROWS[c.measurement]), builder, snapshots)
+        question, deployment = asked(dict(ROWS[c.measurement]), builder, catalog_store)
         if engine_named(case.stack.engine).generation_at(deployment.engine_version) != case.stack.generation:
             continue  # known by its date alone, which a deployment does not carry
         assert case.stack.format_class == c.setting.format_class
-        p = estimate_deployment(question, deployment, market).performance
+        p = estimate_deployment(question, deployment, catalog).performance
         assert p is not None, c.measurement
         found = {
             "output_tokens_per_s": p.output_tokens_per_s,

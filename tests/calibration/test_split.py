@@ -13,7 +13,7 @@ from app.calibration.case import NotCompared
 from app.calibration.serving.cases import ServingCases
 from app.calibration.serving.layouts import POOLS, RANKS, Layout, by_layout
 from app.calibration.serving.problem import SERVING
-from app.calibration.serving.split import SplitCase, pools_of, predict_split, build_split_case, split_table_of
+from app.calibration.serving.split import SplitCase, build_split_case, pools_of, predict_split, split_table_of
 from app.sizing.evidence import Compared, Familiarity, Setting
 from app.sizing.hardware.achieved import ideal_coefficients
 from tests.calibration.conftest import ROWS
@@ -68,11 +68,13 @@ def test_requests_in_flight_are_in_one_of_the_pools(wide: SplitCase) -> None:
     found = predict_split(steady, ideal_coefficients(1))
     later = wide.decode_pool.output_tokens - 1
     turn_s = float(found["ttft_s"][0] + later * found["tpot_s"][0])
-    assert wide.in_flight / turn_s <= steady.decode_pool.most[0] * steady.decode_pool.replicas[0] / (later * found["tpot_s"][0])
+    assert wide.in_flight / turn_s <= steady.decode_pool.most[0] * steady.decode_pool.replicas[0] / (
+        later * found["tpot_s"][0]
+    )
 
 
 def test_more_workers_that_read_are_never_later_with_first_tokens(wide: SplitCase) -> None:
-    more = replace(wide, reads=replace(wide.prefill_pool, replicas=4 * wide.prefill_pool.replicas))
+    more = replace(wide, prefill_pool=replace(wide.prefill_pool, replicas=4 * wide.prefill_pool.replicas))
     assert predicted(more)["ttft_s"] <= predicted(wide)["ttft_s"]
 
 
@@ -104,12 +106,12 @@ def result(case: SplitCase, metric: str, measured: float, held_out: float) -> Co
         predicted=held_out,
         held_out=held_out,
         near=Familiarity.STACK,
-        sources_beside=0.0,
+        neighbor_sources=0.0,
         distance=0.0,
         low=0.0,
         high=0.0,
         promised=0.0,
-        set_aside=True,
+        excluded=True,
         model=case.model,
         setting=setting,
     )

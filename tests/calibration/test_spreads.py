@@ -16,14 +16,14 @@ from app.calibration.spreads import (
     REMOTE,
     UNTABULATED,
     Errors,
+    add_interval,
     errors_of,
     fit_spreads,
-    weighted_quantiles,
     mean_interval_score,
     seen_from,
     shape_of,
     spreads_of,
-    add_interval,
+    weighted_quantiles,
     with_intervals,
 )
 from app.sizing.evidence import Compared
@@ -66,7 +66,7 @@ def test_the_evidence_seen_from_a_source_excludes_its_own_results() -> None:
     rows = [
         *source("a", results=1),
         *source("b", results=1, format_class="16bit"),
-        *source("c", results=1, set_aside=True),
+        *source("c", results=1, excluded=True),
     ]
     found = seen_from(rows)
     # a and b are one format (0.3) apart, and for each only the other is evidence of the runtime on the family
@@ -78,7 +78,7 @@ def test_the_evidence_seen_from_a_source_excludes_its_own_results() -> None:
 
 
 def test_excluded_results_teach_nothing_and_many_of_one_source_count_less() -> None:
-    errors = errors_of(SERVED, [*source("a", results=16), *source("b", results=4), *source("c", set_aside=True)])
+    errors = errors_of(SERVED, [*source("a", results=16), *source("b", results=4), *source("c", excluded=True)])
     assert len(errors.worse) == 20
     # n results count n ** 0.5: 16 * 16 ** -0.5 = 4, and 4 * 4 ** -0.5 = 2
     assert [float(errors.weight[errors.source == i].sum()) for i in (0, 1)] == pytest.approx([4.0, 2.0])
@@ -112,7 +112,9 @@ def test_the_numbers_kept_are_those_of_the_best_score() -> None:
     spread = fit_spreads(SERVED, errors, shape_of(SERVED, errors))["tpot"]
     kept = (spread.alone, spread.remote, spread.untabulated)
     assert kept[0] in ALONE and kept[1] in REMOTE and kept[2] in UNTABULATED
-    assert mean_interval_score(errors, kept) == min(mean_interval_score(errors, (a, r, u)) for a in ALONE for r in REMOTE for u in UNTABULATED)
+    assert mean_interval_score(errors, kept) == min(
+        mean_interval_score(errors, (a, r, u)) for a in ALONE for r in REMOTE for u in UNTABULATED
+    )
     assert (spread.rows, spread.sources) == (60, 3)
 
 

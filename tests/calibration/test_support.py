@@ -6,7 +6,7 @@ import pytest
 
 from app.calibration.serving.published import weight_format
 from app.calibration.training.cases import METHODS
-from app.calibration.training.published import precision_of, published_trainer, executed_precision
+from app.calibration.training.published import executed_precision, precision_of, published_trainer
 from app.catalog.names import engine_slug
 from app.sizing.hardware.support.builds import BUILDS
 from app.sizing.hardware.support.records import FULL, Work

@@ -27,22 +27,23 @@ EMPTY = dict.fromkeys(next(iter(ROWS.values())), "")
 
 
 @pytest.fixture(scope="module")
-def builder(market: Catalog, snapshots: CatalogStore) -> TrainingCases:
-    return TrainingCases(market, snapshots.find_model)
+def builder(catalog: Catalog, catalog_store: CatalogStore) -> TrainingCases:
+    return TrainingCases(catalog, catalog_store.find_model)
 
 
 @pytest.mark.slow
-def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, market: Catalog) -> None:
+def test_the_committed_predictions_are_what_the_engine_computes(builder: TrainingCases, catalog: Catalog) -> None:
     """The factors in the catalogue, through the formulas that answer /estimate, give the figures in the files."""
     same = []
-    chosen = [r for r in market.evidence.rows if r.metric in ("training_tokens_per_s", "peak_memory_bytes")]
+    chosen = [r for r in catalog.evidence.rows if r.metric in ("training_tokens_per_s", "peak_memory_bytes")]
     for c in chosen[::23]:
         case = next(k for k in builder.build_cases(ROWS[c.measurement]) if c.metric in k.measured)
         at = {"family": case.stack.family, "engine": case.stack.engine, "format_class": case.stack.format_class}
 
         def values(table: type, at: dict[str, str] = at, generation: str = case.stack.generation) -> Any:
-            read = {n: column([market.coefficients.find_value(n, **at, generation=generation)]) for n in column_names(table)}  # type: ignore[arg-type]
-            return table(**read)
+            find_value: Any = catalog.coefficients.find_value
+            names = column_names(table)
+            return table(**{n: column([find_value(n, **at, generation=generation)]) for n in names})
 
         if case.group == "memory":
             found = predict_memory(case.work, values(TrainingMemoryFactors))  # type: ignore[arg-type]
@@ -53,8 +54,8 @@ def test_the_committed_predictions_are_what_the_engine_computes(builder: Trainin
     assert np.mean(same) >= 0.95  # the rest leave their layout open, and the fitted factors choose another
 
 
-def test_committed_errors_keep_the_promises(market: Catalog) -> None:
-    rows = market.evidence.rows
+def test_committed_errors_keep_the_promises(catalog: Catalog) -> None:
+    rows = catalog.evidence.rows
     found = headline_figures(rows)
     assert found["training"]["held_out"] <= 0.18
     assert found["training"]["in_sample"] <= 0.12
@@ -92,7 +93,9 @@ def test_rows_with_all_needed_fields_are_answered() -> None:
     rates = ("tokens_s_per_accelerator", "mfu", "step_time_s")
     answered = {r["measurement"] for r in csv.DictReader(read_data_file("predictions.csv").splitlines())}
     excluded = ("not a training rate", "ran out of memory")
-    assert all(any(w in why for why in json.loads(read_data_file("accuracy.json"))["training_left_out"]) for w in excluded)
+    assert all(
+        any(w in why for why in json.loads(read_data_file("accuracy.json"))["training_left_out"]) for w in excluded
+    )
     named = [
         r
         for r in ROWS.values()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.catalog.directory import CatalogIndex, closest_names, normalize_name, compact_name
+from app.catalog.directory import CatalogIndex, closest_names, compact_name, normalize_name
 from app.catalog.places import AREAS, COUNTRIES, countries_named
 from app.catalog.snapshot import CatalogStore
 from app.catalog.spellings import EXTRA_WORDS, PROVIDERS, TITLES, VENDORS
@@ -18,8 +18,8 @@ TABLE = [(name, slug) for slug, names in SPELLINGS.items() for name in names]
 
 
 @pytest.fixture(scope="module")
-def directory(snapshots: CatalogStore) -> CatalogIndex:
-    return snapshots.directory()
+def catalog_index(catalog_store: CatalogStore) -> CatalogIndex:
+    return catalog_store.directory()
 
 
 def test_the_table_is_large() -> None:
@@ -40,16 +40,16 @@ def test_a_name_of_several_gives_the_choices(catalog_index: CatalogIndex, name: 
 
 
 def test_everything_in_the_catalogue_finds_itself(catalog_index: CatalogIndex) -> None:
-    for accelerator in catalog_index.market.accelerators:
+    for accelerator in catalog_index.catalog.accelerators:
         own = re.sub(r" *\(.*\)", "", accelerator.name)
         assert catalog_index.resolve_name(accelerator.slug).accelerators == (accelerator.slug,)
         assert accelerator.slug in catalog_index.resolve_name(own).accelerators, own
         assert accelerator.slug in catalog_index.resolve_name(accelerator.name).accelerators
-    for system in catalog_index.market.systems.values():
+    for system in catalog_index.catalog.systems.values():
         if system.provider == "generic":
             continue  # "4x RTX 4090 workstation" is four of them
         assert catalog_index.resolve_name(system.slug).accelerators == (system.accelerator,), system.slug
-    for offer in catalog_index.market.offers:
+    for offer in catalog_index.catalog.offers:
         found = catalog_index.resolve_name(offer.instance_type)
         assert offer.accelerator in found.accelerators, offer.instance_type
 

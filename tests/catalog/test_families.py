@@ -19,9 +19,9 @@ from app.catalog.snapshot import CatalogStore
     ],
 )
 def test_the_next_smaller_of_a_family_is_named_alike(
-    snapshots: CatalogStore, identity: str, smaller: str | None
+    catalog_store: CatalogStore, identity: str, smaller: str | None
 ) -> None:
-    assert snapshots.smaller_model(identity) == smaller
+    assert catalog_store.smaller_model(identity) == smaller
 
 
 def test_names_differ_by_size_alone() -> None:

@@ -15,12 +15,12 @@ from sqlalchemy import Engine, delete, update
 from sqlalchemy.orm import Session
 
 from app.catalog.filing import (
-    StatusUpdate,
     Filing,
-    FilingRow,
     FilingFilter,
+    FilingRow,
     Status,
     StatusChangeRow,
+    StatusUpdate,
     change_status,
     get_filing,
     list_changes,
@@ -29,7 +29,7 @@ from app.catalog.filing import (
 from app.catalog.recommendations import AnswerStore
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
-from app.errors import NotAllowed, ChangedMeanwhile, UnknownRecommendation
+from app.errors import ChangedMeanwhile, NotAllowed, UnknownRecommendation
 
 IDS = [f"rec_{n:028x}" for n in range(7)]
 BEGIN = datetime(2026, 11, 20, 8, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy.orm import Session
 
 from app.catalog.files import read_rows
-from app.catalog.hosted import hosted_models, find_hosted_only
+from app.catalog.hosted import find_hosted_only, hosted_models
 from app.catalog.names import fold_name
 from app.catalog.queries import list_hosted_prices
 from app.catalog.seed import hosted_price_values, model_entries

@@ -71,7 +71,9 @@ def test_an_unknown_host_is_reported() -> None:
         raise OSError("no such host")
 
     with pytest.raises(HubUnavailable, match="could not be looked up"):
-        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=unknown).fetch_model("acme/m")
+        ModelHub("https://hub.example", transport=httpx2.MockTransport(contacted), resolve=unknown).fetch_model(
+            "acme/m"
+        )
 
 
 @pytest.mark.parametrize(

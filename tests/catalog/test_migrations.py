@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from app.catalog.queries import newest_version
 from app.catalog.seed import seed_catalog
-from app.catalog.snapshot import EmptyCatalog, CatalogStore
+from app.catalog.snapshot import CatalogStore, EmptyCatalog
 from app.db import Base, make_engine
 from tests.conftest import migrations_for, new_postgres_database, prepare
 
@@ -119,7 +119,7 @@ def test_what_was_stored_survives_going_down_and_up_and_the_catalogue_is_none_un
         with Session(engine) as session:
             assert newest_version(session) is None
     with pytest.raises(EmptyCatalog):
-        CatalogStore(sessionmaker(engine), check_s=0.0).market()
+        CatalogStore(sessionmaker(engine), check_s=0.0).catalog()
     with Session(engine) as session:
         assert seed_catalog(session) is True
         assert newest_version(session) is not None

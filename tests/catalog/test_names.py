@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from app.catalog.models import Models, load_models
-from app.catalog.names import models_containing, fold_name, format_slug, formats_in_name, squash_name, strip_file_suffix, split_name_words
+from app.catalog.names import (
+    fold_name,
+    format_slug,
+    formats_in_name,
+    models_containing,
+    split_name_words,
+    squash_name,
+    strip_file_suffix,
+)
 from app.catalog.seed import model_entries
 from app.db import make_engine
 from app.errors import AmbiguousModel, UnknownModel
@@ -57,7 +65,10 @@ def test_every_alias_and_id_finds_its_model_in_any_case_and_punctuation(models: 
 
 
 def test_a_loose_reading_is_reported(models: Models) -> None:
-    assert any("was read as meta-llama/Llama-2-70b-hf" in a for a in models.find_architecture("TheBloke/Llama-2-70B-AWQ").assumed)
+    assert any(
+        "was read as meta-llama/Llama-2-70b-hf" in a
+        for a in models.find_architecture("TheBloke/Llama-2-70B-AWQ").assumed
+    )
     assert not any("was read as" in a for a in models.find_architecture("meta-llama/Llama-2-70b-hf").assumed)
 
 

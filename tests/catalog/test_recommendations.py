@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 
 from app.catalog import recommendations
 from app.catalog.filing import Filing
-from app.catalog.recommendations import THREADS, MOMENT_S, AnswerStore, AnswerCache, StoredAnswer
+from app.catalog.recommendations import MOMENT_S, THREADS, AnswerCache, AnswerStore, StoredAnswer
 from app.db import make_engine
 from app.errors import NotFound
 from tests.conftest import copied

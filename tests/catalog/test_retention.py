@@ -14,10 +14,19 @@ from sqlalchemy import Engine, delete, select, text, update
 from sqlalchemy.orm import Session
 
 from app.catalog import retention
-from app.catalog.filing import UNFILED, StatusUpdate, Filing, FilingRow, Status, StatusChangeRow, change_status, get_filing
+from app.catalog.filing import (
+    UNFILED,
+    Filing,
+    FilingRow,
+    Status,
+    StatusChangeRow,
+    StatusUpdate,
+    change_status,
+    get_filing,
+)
 from app.catalog.punchouts import PunchoutStore
 from app.catalog.recommendations import AnswerStore
-from app.catalog.retention import RetentionPolicy, Pruner, AnswerTotals
+from app.catalog.retention import AnswerTotals, Pruner, RetentionPolicy
 from app.catalog.tables import RecommendationRow
 from app.db import make_engine
 from app.errors import UnknownRecommendation
@@ -57,7 +66,9 @@ def engine(empty: Engine) -> Iterator[Engine]:
         for n, identity in enumerate(IDS):
             stored = {"stored_at": NOW - timedelta(days=len(IDS) - n)}
             session.execute(update(FilingRow).where(FilingRow.recommendation == identity).values(**stored))
-        change_status(session, get_filing(session, MOVED), StatusUpdate(Status.SUPERSEDED, "me", superseded_by=SUCCESSOR))
+        change_status(
+            session, get_filing(session, MOVED), StatusUpdate(Status.SUPERSEDED, "me", superseded_by=SUCCESSOR)
+        )
         session.commit()
         for status in (Status.APPROVED, Status.DRAFT):
             change_status(session, get_filing(session, BACK_TO_DRAFT), StatusUpdate(status, "me"))
@@ -89,7 +100,9 @@ def test_old_answers_are_deleted_unless_somebody_filed_them(engine: Engine) -> N
     assert left(engine) == IDS
     assert pruner.prune_all(now=NOW, pause_s=0) == AnswerTotals(2, 2 * SIZE)
     assert left(engine) == IDS[2:]
-    assert Pruner(engine, RetentionPolicy(days=1, bytes=0)).prune_all(now=NOW + timedelta(days=99), pause_s=0).answers == 3
+    assert (
+        Pruner(engine, RetentionPolicy(days=1, bytes=0)).prune_all(now=NOW + timedelta(days=99), pause_s=0).answers == 3
+    )
     assert left(engine) == sorted(set(IDS) - set(GOES))
 
 

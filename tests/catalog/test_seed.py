@@ -1,4 +1,4 @@
-"""Seeding is idempotent and atomic, and both databases yield the same market."""
+"""Seeding is idempotent and atomic, and both databases yield the same catalog."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.catalog import seed as seeding
 from app.catalog.files import read_rows
 from app.catalog.models import load_models
 from app.catalog.queries import count_rows, list_compared, list_spreads, load_snapshot, newest_version
-from app.catalog.snapshot import EmptyCatalog, CatalogStore
+from app.catalog.snapshot import CatalogStore, EmptyCatalog
 from app.catalog.tables import AcceleratorRow, CatalogVersionRow, ModelRow, OfferRow, SystemRow
 from app.db import Base, make_engine
 from app.errors import AmbiguousModel, UnknownModel
@@ -63,7 +63,7 @@ def test_spreads_and_what_predictions_were_said_to_hold_come_out_as_the_files_ha
         assert (found.alone, found.remote) == (float(row["alone"]), float(row["remote"]))
     for row in list(read_rows("predictions.csv"))[::500]:
         known = compared[row["measurement"], row["metric"]]
-        for name in ("sources_beside", "distance", "low", "high", "promised"):
+        for name in ("neighbor_sources", "distance", "low", "high", "promised"):
             assert getattr(known, name) == float(row[name])
 
 
@@ -99,9 +99,11 @@ def test_sqlite_and_postgres_give_equal_answers(sqlite_url: str, postgres_url: s
         with Session(engine) as session:
             version = newest_version(session)
             assert version is not None
-            market = load_snapshot(session, version[1], version[2])
+            catalog = load_snapshot(session, version[1], version[2])
         engine.dispose()
-        answers.append((market.version, [recommend_hardware(Question(w, trace=True), market) for w in (CHAT, PRETRAIN)]))
+        answers.append(
+            (catalog.version, [recommend_hardware(Question(w, trace=True), catalog) for w in (CHAT, PRETRAIN)])
+        )
     assert answers[0] == answers[1]
 
 
@@ -109,7 +111,7 @@ def test_an_empty_database_says_so(tmp_path: Path) -> None:
     engine = make_engine(f"sqlite:///{tmp_path}/e.sqlite3")
     Base.metadata.create_all(engine)
     with pytest.raises(EmptyCatalog):
-        CatalogStore(sessionmaker(engine), check_s=0).market()
+        CatalogStore(sessionmaker(engine), check_s=0).catalog()
     engine.dispose()
 
 
@@ -121,9 +123,9 @@ def test_a_lost_database_keeps_the_market_at_hand(tmp_path: Path) -> None:
     with Session(engine) as session:
         seeding.seed_catalog(session)
     store = CatalogStore(sessionmaker(engine), check_s=0)
-    before = store.market()
+    before = store.catalog()
     Base.metadata.drop_all(engine)
-    assert store.market() is before
+    assert store.catalog() is before
     engine.dispose()
 
 
@@ -134,13 +136,13 @@ def test_a_newer_version_replaces_the_market(tmp_path: Path) -> None:
     with Session(engine) as session:
         seeding.seed_catalog(session)
     store = CatalogStore(sessionmaker(engine), check_s=0)
-    before = store.market()
+    before = store.catalog()
     with Session(engine) as session:
         session.execute(update(CatalogVersionRow).values(digest="older"))
         session.commit()
         seeding.seed_catalog(session)
-    assert store.market() is not before
-    assert store.market().version == before.version
+    assert store.catalog() is not before
+    assert store.catalog().version == before.version
     engine.dispose()
 
 

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session, sessionmaker
 
-from app.catalog import snapshot as snapshots
+from app.catalog import snapshot as catalog_store
 from app.catalog.queries import load_snapshot
 from app.catalog.seed import model_entries
-from app.catalog.snapshot import EmptyCatalog, CatalogStore
+from app.catalog.snapshot import CatalogStore, EmptyCatalog
 from app.db import DatabaseError, make_engine
 from app.sizing.snapshot import Catalog
 from tests.conftest import copied
@@ -50,13 +50,13 @@ def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str
     keeping.start()
     try:
         assert soon(lambda: not store.catalog_status().is_loading)
-        assert store.catalog_status().market is None
+        assert store.catalog_status().catalog is None
         assert "does not answer" in store.catalog_status().problem
         with pytest.raises(DatabaseError):
-            store.market()
+            store.catalog()
         folder.mkdir()
         copied(sqlite_url, folder / "own.sqlite3")
-        assert soon(lambda: store.catalog_status().market)
+        assert soon(lambda: store.catalog_status().catalog)
         assert store.catalog_status().problem == ""
     finally:
         store.stop_refreshing()
@@ -67,7 +67,7 @@ def test_a_first_catalogue_is_loaded_by_itself_once_there_is_one(sqlite_url: str
 @pytest.mark.slow
 def test_a_newer_catalog_is_built_in_the_background(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     store = CatalogStore(sessionmaker(engine), check_s=0.0)
-    old = store.market()
+    old = store.catalog()
     building, go_on = threading.Event(), threading.Event()
 
     def slowly(session: Session, digest: str, published_at: str) -> Catalog:
@@ -75,20 +75,20 @@ def test_a_newer_catalog_is_built_in_the_background(engine: Engine, monkeypatch:
         assert go_on.wait(10)
         return load_snapshot(session, digest, published_at)
 
-    monkeypatch.setattr(snapshots, "load_snapshot", slowly)
+    monkeypatch.setattr(catalog_store, "load_snapshot", slowly)
     publish(engine, "f" * 64)
-    one = threading.Thread(target=store.market)
+    one = threading.Thread(target=store.catalog)
     one.start()
     try:
         assert building.wait(10)
         began = time.monotonic()
-        assert store.market() is old
+        assert store.catalog() is old
         assert store.find_model("llama-3.1-8b").name
         assert time.monotonic() - began < 0.5
     finally:
         go_on.set()
         one.join()
-    assert store.market().version == "f" * 16  # of the same row
+    assert store.catalog().version == "f" * 16  # of the same row
 
 
 @pytest.mark.slow
@@ -99,39 +99,39 @@ def test_a_catalog_is_of_one_moment_even_if_another_is_published_while_it_loads(
     url = request.getfixturevalue(database)
     engine = make_engine(copied(url, tmp_path / "own.sqlite3") if url.startswith("sqlite") else url)
     rename = text("update accelerators set name = :name where slug = 'nvidia-t4'")
-    before = CatalogStore(sessionmaker(engine), check_s=0.0).market()
+    before = CatalogStore(sessionmaker(engine), check_s=0.0).catalog()
 
     def renamed(session: Session, digest: str, published_at: str) -> Catalog:
         with engine.begin() as publishing:
             publishing.execute(rename, {"name": "another"})
         return load_snapshot(session, digest, published_at)
 
-    monkeypatch.setattr(snapshots, "load_snapshot", renamed)
+    monkeypatch.setattr(catalog_store, "load_snapshot", renamed)
     try:
-        market = CatalogStore(sessionmaker(engine), check_s=0.0).market()
+        catalog = CatalogStore(sessionmaker(engine), check_s=0.0).catalog()
     finally:
         with engine.begin() as connection:
             connection.execute(rename, {"name": of_t4(before)})
         engine.dispose()
-    assert of_t4(market) == of_t4(before)
+    assert of_t4(catalog) == of_t4(before)
 
 
-def of_t4(market: Catalog) -> str:
-    return market.accelerators[market.accelerator_index["nvidia-t4"]].name
+def of_t4(catalog: Catalog) -> str:
+    return catalog.accelerators[catalog.accelerator_index["nvidia-t4"]].name
 
 
 @pytest.mark.slow
 def test_every_model_is_known_where_the_database_is_gone(engine: Engine) -> None:
     outage = Outage(engine)
     store = CatalogStore(sessionmaker(engine), check_s=0.0)
-    market = store.market()
+    catalog = store.catalog()
     with outage.refused():
         for entry in model_entries()[::25]:
             assert store.model_identity(entry["hf_id"]) == entry["hf_id"]
             store.find_model(entry["hf_id"])
-        assert store.market() is market
+        assert store.catalog() is catalog
         assert "does not answer" in store.catalog_status().problem
-    store.market()
+    store.catalog()
     assert store.catalog_status().problem == ""
 
 
@@ -140,5 +140,5 @@ def test_an_empty_database_says_what_to_do(engine: Engine) -> None:
         connection.execute(text("delete from catalog_versions"))
     store = CatalogStore(sessionmaker(engine), check_s=0.0)
     with pytest.raises(EmptyCatalog):
-        store.market()
+        store.catalog()
     assert "headroom prepare" in store.catalog_status().problem

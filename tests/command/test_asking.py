@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from app.command.asking import parse_number, build_request
+from app.command.asking import build_request, parse_number
 from app.export.forms import OutputFormat, render_rows
 
 

@@ -48,7 +48,8 @@ def test_a_basket_is_valid_and_adds_up(rank: int, cxml_dtd: etree.DTD) -> None:
     items = root.findall(".//ItemIn")
     assert [item.get("lineNumber") for item in items] == [str(line.number) for line in found.priced_lines]
     totals = [
-        round_half_up(Decimal(item.get("quantity")) * Decimal(item.findtext(".//UnitPrice/Money")), CENT) for item in items
+        round_half_up(Decimal(item.get("quantity")) * Decimal(item.findtext(".//UnitPrice/Money")), CENT)
+        for item in items
     ]
     assert Decimal(root.findtext(".//Total/Money")) == sum(totals) == found.subtotal
     assert Decimal(root.findtext(".//Tax/Money")) == found.tax

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.export.first_place import ranked_options, has_same_first, explain_first
+from app.export.first_place import explain_first, has_same_first, ranked_options
 
 NAMES = {"a": "Card A", "b": "Card B"}
 

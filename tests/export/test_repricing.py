@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from app.export.goods import build_bill
 from app.export.lines import Bill, Line, PriceSource, Unit
 from app.export.money import Settlement
-from app.export.repricing import Cause, total_difference, match_lines
+from app.export.repricing import Cause, match_lines, total_difference
 from tests.export import stored
 
 BILL = build_bill(stored.answer(), stored.supply(), 1, Settlement())

@@ -31,7 +31,9 @@ def test_a_broken_line_is_reported_and_the_others_are_read() -> None:
 
 
 def test_metrics_that_mean_nothing_here_are_counted_once_each() -> None:
-    scrape = parse_scrape('x_bucket{le="1"} 1\nx_bucket{le="+Inf"} 2\nx_sum 3\nx_count 2\na 1\n', None, lambda n: n == "a")
+    scrape = parse_scrape(
+        'x_bucket{le="1"} 1\nx_bucket{le="+Inf"} 2\nx_sum 3\nx_count 2\na 1\n', None, lambda n: n == "a"
+    )
     assert scrape.unread.metrics == ("x",) and len(scrape.values) == 1
 
 

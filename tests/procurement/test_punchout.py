@@ -253,7 +253,7 @@ def test_a_database_that_does_not_answer_is_no_500(buyer: BuyerSide, monkeypatch
     monkeypatch.setattr(PunchoutStore, "find", down)
     assert buyer.status(setup_request()) == "560"
     assert buyer.service.get("/procurement/sessions/x").status_code == 503
-    monkeypatch.setattr(PunchoutService, "opened", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(PunchoutService, "open_session", lambda *_, **__: 1 / 0)
     assert buyer.status(setup_request()) == "500"
 
 

@@ -35,12 +35,12 @@ def result(name: str = "m", measured: float = 100.0, **changes: Any) -> Compared
         "predicted": 100.0,
         "held_out": 100.0,
         "near": Familiarity.STACK,
-        "sources_beside": 1.0,
+        "neighbor_sources": 1.0,
         "distance": 0.0,
         "low": 50.0,
         "high": 200.0,
         "promised": 80.0,
-        "set_aside": False,
+        "excluded": False,
         "model": "m",
     }
     of_setting = {k: v for k, v in changes.items() if k not in known}

@@ -155,8 +155,8 @@ def test_it_is_worth_its_exchange_only_where_contexts_are_long(
     [
         (MODEL, {"tensor_parallel": 8, "context_parallel": 8}, "at most 4"),
         (MODEL, {"tensor_parallel": 8, "context_parallel": 3}, "must divide"),
-        (MODEL, {"tensor_parallel": 8, "context_parallel": 2, "engine": "sglang"}, "these do: vllm"),
-        (LATENT, {"context_parallel": 2, "engine": "tensorrt-llm"}, "these do: vllm, sglang"),
+        (MODEL, {"tensor_parallel": 8, "context_parallel": 2, "engine": "sglang"}, "engine to one of: vllm"),
+        (LATENT, {"context_parallel": 2, "engine": "tensorrt-llm"}, "engine to one of: vllm, sglang"),
         (replace(LATENT, state_bytes_per_sequence=1e6), {"context_parallel": 2}, "recurrent states"),
         (
             replace(MODEL, attention=(replace(MODEL.attention[0], window_tokens=512.0),)),

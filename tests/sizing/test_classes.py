@@ -18,7 +18,14 @@ from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.serving.curves import Curve
 from app.sizing.serving.margins import Margins
-from app.sizing.workload import InferenceWorkload, Lengths, Slo, build_mixed_workload, draw_population, group_populations
+from app.sizing.workload import (
+    InferenceWorkload,
+    Lengths,
+    Slo,
+    build_mixed_workload,
+    draw_population,
+    group_populations,
+)
 from tests.examples import CHAT, registered
 from tests.sizing.serving.test_simulated import found
 from tests.sizing.small import SMALL
@@ -90,7 +97,7 @@ def test_burstiness_is_the_mean_of_squares() -> None:
 
 
 def test_too_rare_a_class_and_models_without_streams_are_refused() -> None:
-    with pytest.raises(Unanswerable, match="less than 1%"):
+    with pytest.raises(Unanswerable, match="less than 1 %"):
         together(replace(SHORTER, peak_per_s=1000.0), LONGER)
     encoder = replace(CHAT, model=registered("BAAI/bge-m3"))
     with pytest.raises(Unanswerable, match="generate tokens"):
@@ -110,7 +117,10 @@ def test_a_class_waits_as_its_own_requests_do_and_all_bind() -> None:
         limits = (Slo(first_s, None, None, 95), Slo(second_s, None, None, 95))
         mixed = together(replace(SHORTER, slo=limits[0]), replace(LONGER, slo=limits[1]))
         bound = found(mixed)
-        each = {part.traffic_class.slo.ttft_s: part.curve.load_within_limits(part.traffic_class.slo, NONE, 0) for part in bound.by_class}
+        each = {
+            part.traffic_class.slo.ttft_s: part.curve.load_within_limits(part.traffic_class.slo, NONE, 0)
+            for part in bound.by_class
+        }
         assert bound.load_within_limits(mixed.slo, NONE, 0) == each[0.2] < each[9]
 
 
@@ -166,7 +176,11 @@ def test_an_answer_holds_one_service_against_one_for_each() -> None:
     shared = first.estimate.shared
     assert shared is not None
     assert all(ranked.estimate.shared is None for ranked in others)
-    assert [each.name for each in shared.by_class] == [each.name for each in shared.separate_services] == ["class 0", "class 1"]
+    assert (
+        [each.name for each in shared.by_class]
+        == [each.name for each in shared.separate_services]
+        == ["class 0", "class 1"]
+    )
     assert first.estimate.cost is not None
     assert shared.usd_per_hour == first.estimate.cost.usd_per_hour
     prices = [find_alone(both.single_class_workload(c)) for c in both.classes]

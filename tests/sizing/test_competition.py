@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.rejections import Rejections, NullRejections
+from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.hardware.prices import FIRM, PriceKind
 from app.sizing.hardware.support.records import LEVELS, EngineSupport, Level
 from app.sizing.model.tasks import TASKS
@@ -83,34 +83,34 @@ ALL = Constraints(price_kinds=KNOWN)
 
 
 @st.composite
-def parts(draw: Any, market: Catalog, formats: tuple[str, ...]) -> Constraints:
-    """Some of what a market has, one kind of it at the least, at prices of one kind at the least."""
+def parts(draw: Any, catalog: Catalog, formats: tuple[str, ...]) -> Constraints:
+    """Some of what a catalog has, one kind of it at the least, at prices of one kind at the least."""
 
     def some(names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(draw(st.lists(st.sampled_from(names), min_size=1, max_size=len(names), unique=True)))
 
     choices = {
-        "engines": market.engines,
+        "engines": catalog.engines,
         "weight_formats": formats,
-        "vendors": market.vendors,
-        "accelerators": tuple(a.slug for a in market.accelerators),
-        "regions": tuple(r for r in market.regions if r != "on_prem"),
-        "providers": market.providers,
+        "vendors": catalog.vendors,
+        "accelerators": tuple(a.slug for a in catalog.accelerators),
+        "regions": tuple(r for r in catalog.regions if r != "on_prem"),
+        "providers": catalog.providers,
     }
     kinds = draw(st.lists(st.sampled_from(sorted(choices)), min_size=1, max_size=3, unique=True))
     drawn: dict[str, Any] = {kind: some(choices[kind]) for kind in kinds}
     return Constraints(**drawn, price_kinds=draw(st.sampled_from([KNOWN, some(KNOWN)])))
 
 
-def best(question: Question, market: Catalog, *, documented: bool = False) -> float:
+def best(question: Question, catalog: Catalog, *, documented: bool = False) -> float:
     """The figure that the winner is ranked by; infinite where there is none, or none whose software is documented."""
-    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators))
+    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators))
     wanted = found.estimates and (not documented or found.estimates[0].support == "documented")
     return found.scores[0] if wanted else float("inf")
 
 
 def never_worse(
-    workload: InferenceWorkload | TrainingWorkload, objective: Objective, market: Catalog, data: Any
+    workload: InferenceWorkload | TrainingWorkload, objective: Objective, catalog: Catalog, data: Any
 ) -> None:
     """All allowed options, and a drawn part of them. A request that names engines or formats may get ones that only
     rules support, which do not compete with documented ones.
@@ -118,9 +118,9 @@ def never_worse(
     usual: tuple[str, ...] = ()
     if isinstance(workload, InferenceWorkload):
         usual = tuple(sorted(default_weight_formats(workload.model, personal=workload.is_personal)))
-    part = data.draw(parts(market, usual or ("bf16",)))
-    whole = best(Question(workload, ALL, objective=objective), market)
-    of_part = best(Question(workload, part, objective=objective), market, documented=True)
+    part = data.draw(parts(catalog, usual or ("bf16",)))
+    whole = best(Question(workload, ALL, objective=objective), catalog)
+    of_part = best(Question(workload, part, objective=objective), catalog, documented=True)
     run = isinstance(workload, TrainingWorkload)  # of near ties the one without a pipeline is taken
     assert whole <= of_part * (1 + (Assumptions.default_value("near_tie_share") if run else 1e-9))
 
@@ -128,16 +128,16 @@ def never_worse(
 @pytest.mark.slow
 @given(SERVICES, st.sampled_from(Objective), st.data())
 def test_a_service_of_everything_allowed_is_never_worse(
-    market: Catalog, workload: InferenceWorkload, objective: Objective, data: Any
+    catalog: Catalog, workload: InferenceWorkload, objective: Objective, data: Any
 ) -> None:
-    never_worse(workload, objective, market, data)
+    never_worse(workload, objective, catalog, data)
 
 
 @given(RUNS, st.sampled_from(Objective), st.data())
 def test_a_run_on_everything_allowed_is_never_worse(
-    market: Catalog, workload: TrainingWorkload, objective: Objective, data: Any
+    catalog: Catalog, workload: TrainingWorkload, objective: Objective, data: Any
 ) -> None:
-    never_worse(workload, objective, market, data)
+    never_worse(workload, objective, catalog, data)
 
 
 @pytest.mark.slow
@@ -163,42 +163,46 @@ def test_without_kinds_named_it_is_the_firm_ones(
     assert known <= firm * (1 + (Assumptions.default_value("near_tie_share") if run else 1e-9))
 
 
-def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(market: Catalog) -> None:
+def test_a_near_tie_is_what_the_other_engine_comes_to_where_only_it_is_allowed(catalog: Catalog) -> None:
     """The near tie of a recommendation is found again if the request allows only its engine. Only the recommendation
     is simulated, and the other engine comes near in closed form.
     """
     for workload in (replace(CHAT, load=Load.OFFLINE, peak_per_s=0.0, average_per_s=0.0), PRETRAIN):
-        found = find_finalists(Question(workload, limit=12), market, NullRejections(market.accelerators))
+        found = find_finalists(Question(workload, limit=12), catalog, NullRejections(catalog.accelerators))
         assert any(found.runners_up)
         for estimate, score, rival in zip(found.estimates, found.scores, found.runners_up, strict=True):
             if rival is not None:
                 only = Constraints(accelerators=(estimate.deployment.accelerator,), engines=(rival.engine,))
-                assert best(Question(workload, only), market) == pytest.approx(score * (1 + rival.worse))
+                assert best(Question(workload, only), catalog) == pytest.approx(score * (1 + rival.worse))
                 assert -1e-9 <= rival.worse <= 0.05
 
 
 @pytest.mark.slow
 @given(RUNS, st.sampled_from(Objective), st.sampled_from([None, 8, 64]))
 def test_runs_that_are_not_sized_could_not_have_won_or_tied(
-    market: Catalog, workload: TrainingWorkload, objective: Objective, most: int | None
+    catalog: Catalog, workload: TrainingWorkload, objective: Objective, most: int | None
 ) -> None:
     question = Question(workload, Constraints(max_accelerators=most), objective=objective, limit=50)
-    found = find_finalists(question, market, Rejections(market.accelerators))
-    with patch.object(search, "_promising", lambda *of: (np.arange(len(of[2].able)), np.zeros(len(of[2].able)))):
-        assert find_finalists(question, market, Rejections(market.accelerators)) == found
+    found = find_finalists(question, catalog, Rejections(catalog.accelerators))
+    with patch.object(
+        search,
+        "_select_promising",
+        lambda *of: (np.arange(len(of[2].feasible_rows)), np.zeros(len(of[2].feasible_rows))),
+    ):
+        assert find_finalists(question, catalog, Rejections(catalog.accelerators)) == found
 
 
 @pytest.mark.slow
 @given(SERVICES, st.sampled_from(Objective))
 def test_what_only_rules_say_wins_nowhere_where_something_is_documented(
-    market: Catalog, workload: InferenceWorkload, objective: Objective
+    catalog: Catalog, workload: InferenceWorkload, objective: Objective
 ) -> None:
     question = Question(workload, objective=objective, limit=50)
-    stacks, task = market.stacks, TASKS.index(workload.model.task)
+    stacks, task = catalog.stacks, TASKS.index(workload.model.task)
     level, named_only = stacks.levels[:, task], stacks.named_only[:, task]
     usual = default_weight_formats(workload.model, personal=workload.is_personal)
-    wanted = np.isin(stacks.weight_format, [market.format_index[f] for f in usual])
+    wanted = np.isin(stacks.weight_format, [catalog.format_index[f] for f in usual])
     sure = stacks.on[wanted & ~named_only & (level == LEVELS.index(Level.DOCUMENTED))].any(axis=0)
-    for found in find_finalists(question, market, NullRejections(market.accelerators)).estimates:
-        documented = bool(sure[market.accelerator_index[found.deployment.accelerator]])
+    for found in find_finalists(question, catalog, NullRejections(catalog.accelerators)).estimates:
+        documented = bool(sure[catalog.accelerator_index[found.deployment.accelerator]])
         assert found.support == ("documented" if documented else "expected")

@@ -23,15 +23,15 @@ HOURLY = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.6, 1.0]), min_size=HOURS - 1
 SURVIVED = st.sampled_from([Redundancy(), Redundancy(spare=1), Redundancy(spare=1, zones=3)])
 
 
-def first_day(workload: InferenceWorkload, market: Catalog, constraints: Constraints) -> Day | None:
+def first_day(workload: InferenceWorkload, catalog: Catalog, constraints: Constraints) -> Day | None:
     """The day of the first recommendation, which posted back is the same; None where nothing does."""
     question = Question(workload, constraints=constraints)
-    ranked = recommend_hardware(question, market).recommendations
+    ranked = recommend_hardware(question, catalog).recommendations
     if not ranked:
         return None
     found = ranked[0].estimate
     assert found.day is not None
-    assert estimate_deployment(question, found.deployment, market).day == found.day
+    assert estimate_deployment(question, found.deployment, catalog).day == found.day
     return found.day
 
 
@@ -39,10 +39,10 @@ def first_day(workload: InferenceWorkload, market: Catalog, constraints: Constra
 @SLOW
 @given(SERVICES, HOURLY, SURVIVED, st.sampled_from([Constraints(), Constraints(accelerators=("nvidia-l4-24gb",))]))
 def test_a_day_agrees_with_itself(
-    market: Catalog, workload: InferenceWorkload, shares: tuple[float, ...], survived: Redundancy, within: Constraints
+    catalog: Catalog, workload: InferenceWorkload, shares: tuple[float, ...], survived: Redundancy, within: Constraints
 ) -> None:
     daily = replace(workload, load=Load.OPEN, volume_requests=None, deadline_s=None, redundancy=survived)
-    day = first_day(replace(daily, hourly_shares=shares, average_per_s=daily.peak_per_s / 2), market, within)
+    day = first_day(replace(daily, hourly_shares=shares, average_per_s=daily.peak_per_s / 2), catalog, within)
     if day is None:
         return
     fixed, follows, zero, start = day.fixed, day.autoscaled, day.scale_to_zero, day.cold_start
@@ -71,15 +71,17 @@ def test_a_day_agrees_with_itself(
 @SLOW
 @given(SERVICES, HOURLY, st.integers(1, HOURS - 1))
 def test_a_busier_hour_never_takes_fewer_hours_of_replicas(
-    market: Catalog, workload: InferenceWorkload, shares: tuple[float, ...], hour: int
+    catalog: Catalog, workload: InferenceWorkload, shares: tuple[float, ...], hour: int
 ) -> None:
     """Of one deployment: which is the first goes by the money of the day, and another may be."""
     daily = replace(workload, load=Load.OPEN, volume_requests=None, deadline_s=None)
     busier = tuple(1.0 if i == hour else share for i, share in enumerate(shares))
     quiet, busy = (Question(replace(daily, hourly_shares=s)) for s in (shares, busier))
-    ranked = recommend_hardware(quiet, market).recommendations
+    ranked = recommend_hardware(quiet, catalog).recommendations
     if not ranked:
         return
-    low, high = (estimate_deployment(question, ranked[0].estimate.deployment, market).day for question in (quiet, busy))
+    low, high = (
+        estimate_deployment(question, ranked[0].estimate.deployment, catalog).day for question in (quiet, busy)
+    )
     assert low is not None and high is not None
     assert high.autoscaled.replica_hours >= low.autoscaled.replica_hours - 1e-9

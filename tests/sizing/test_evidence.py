@@ -6,7 +6,15 @@ import math
 
 import pytest
 
-from app.sizing.evidence import Evidence, Familiarity, lower_is_better, reported_quantity, stack_familiarity, runtime_and_family, stack_attribute
+from app.sizing.evidence import (
+    Evidence,
+    Familiarity,
+    lower_is_better,
+    reported_quantity,
+    runtime_and_family,
+    stack_attribute,
+    stack_familiarity,
+)
 from tests.sizing.published import result, setting
 
 
@@ -41,7 +49,7 @@ def test_training_and_serving_tell_nothing_of_one_another() -> None:
 
 
 def test_excluded_results_are_neighbours_but_count_as_unseen() -> None:
-    evidence = Evidence([result("m", set_aside=True)])
+    evidence = Evidence([result("m", excluded=True)])
     assert evidence.get_familiarity(setting()) is Familiarity.FAR
     assert evidence.find_neighbors(setting())[0].distance == 0
 
@@ -67,7 +75,9 @@ def test_worse_is_slower_or_larger() -> None:
     assert result(measured=50.0).log_shortfall == pytest.approx(math.log(2))
     assert result(measured=200.0, metric="ttft_s").log_shortfall == pytest.approx(math.log(2))
     assert result(measured=200.0, metric="peak_memory_bytes").log_shortfall == pytest.approx(math.log(2))
-    assert [lower_is_better(m) for m in ("tpot_s", "peak_memory_bytes", "training_tokens_per_s", "prefill_tokens_per_s")] == [
+    assert [
+        lower_is_better(m) for m in ("tpot_s", "peak_memory_bytes", "training_tokens_per_s", "prefill_tokens_per_s")
+    ] == [
         True,
         True,
         False,
@@ -89,4 +99,8 @@ def test_words_of_a_stack_come_from_its_records() -> None:
         "llama.cpp",
         "weight_only",
     ]
-    assert runtime_and_family("vllm", "gaudi") == runtime_and_family("sglang", "gaudi") != runtime_and_family("vllm", "apple")
+    assert (
+        runtime_and_family("vllm", "gaudi")
+        == runtime_and_family("sglang", "gaudi")
+        != runtime_and_family("vllm", "apple")
+    )

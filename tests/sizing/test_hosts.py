@@ -65,11 +65,11 @@ ROUNDING = 1 + 1e-6
 
 
 def performance(
-    workload: InferenceWorkload, accelerator: str, market: Catalog, assumed: Assumptions | None = None
+    workload: InferenceWorkload, accelerator: str, catalog: Catalog, assumed: Assumptions | None = None
 ) -> Performance | None:
     """What one replica does; None where it does not run or fit."""
     question = Question(workload, assumptions=assumed or Assumptions())
-    return estimate_deployment(question, Deployment(accelerator, replicas=1, spare_replicas=0), market).performance
+    return estimate_deployment(question, Deployment(accelerator, replicas=1, spare_replicas=0), catalog).performance
 
 
 def rate(found: Performance | None) -> float:
@@ -78,28 +78,28 @@ def rate(found: Performance | None) -> float:
 
 @given(ASKED, ACCELERATORS)
 def test_no_replica_beats_its_cores_its_server_or_its_device(
-    market: Catalog, workload: InferenceWorkload, accelerator: str
+    catalog: Catalog, workload: InferenceWorkload, accelerator: str
 ) -> None:
-    found = rate(performance(workload, accelerator, market))
+    found = rate(performance(workload, accelerator, catalog))
     assumed, work = Assumptions(), request_sample_work(workload)
-    index = market.accelerator_index[accelerator]
-    listings = market.listings
-    vcpus = listings.vcpus / market.machines.accelerators_per_node[listings.machine]
+    index = catalog.accelerator_index[accelerator]
+    listings = catalog.listings
+    vcpus = listings.vcpus / catalog.machines.accelerators_per_node[listings.machine]
     most = max([128.0, *vcpus[(listings.accelerator == index) & (vcpus > 0)].tolist()]) * assumed.cores_per_vcpu
     least_s = assumed.server_request_ms / 1e3 + work.audio_s / assumed.audio_s_per_s
     assert found <= most / least_s * ROUNDING
     assert found <= 1e6 / assumed.server_serial_us * ROUNDING
-    assert found <= max(market.accelerators[index].flops_per_s.values()) / work.total_flops * ROUNDING
+    assert found <= max(catalog.accelerators[index].flops_per_s.values()) / work.total_flops * ROUNDING
 
 
 @given(ASKED, ACCELERATORS, QUICKER)
 def test_a_quicker_host_never_does_less_and_never_takes_longer(
-    market: Catalog, workload: InferenceWorkload, accelerator: str, quicker: tuple[str, float]
+    catalog: Catalog, workload: InferenceWorkload, accelerator: str, quicker: tuple[str, float]
 ) -> None:
     name, times = quicker
     usual = Assumptions()
     better = usual.with_overrides({name: getattr(usual, name) * times})
-    before, after = (performance(workload, accelerator, market, a) for a in (usual, better))
+    before, after = (performance(workload, accelerator, catalog, a) for a in (usual, better))
     assert rate(after) * ROUNDING >= rate(before)
     if workload.load is Load.CLOSED and before is not None and after is not None and before.e2e and after.e2e:
         same = before.batch_at_peak == after.batch_at_peak
@@ -108,11 +108,11 @@ def test_a_quicker_host_never_does_less_and_never_takes_longer(
 
 @given(ASKED, ACCELERATORS, st.floats(1.1, 4))
 def test_longer_and_more_mixed_texts_are_never_quicker(
-    market: Catalog, workload: InferenceWorkload, accelerator: str, times: float
+    catalog: Catalog, workload: InferenceWorkload, accelerator: str, times: float
 ) -> None:
     mean = workload.input_tokens.mean
     one, longer, mixed = (
-        rate(performance(replace(workload, input_tokens=texts), accelerator, market))
+        rate(performance(replace(workload, input_tokens=texts), accelerator, catalog))
         for texts in (Lengths(mean), Lengths(mean * times), Lengths(mean, mean * times))
     )
     assert longer <= one * ROUNDING

@@ -27,51 +27,51 @@ IDLE = replace(
 )
 
 
-def fits(market: Catalog, workload: InferenceWorkload, **deployment: object) -> bool:
-    return estimate_deployment(Question(workload), Deployment(**deployment), market).fits  # type: ignore[arg-type]
+def fits(catalog: Catalog, workload: InferenceWorkload, **deployment: object) -> bool:
+    return estimate_deployment(Question(workload), Deployment(**deployment), catalog).fits  # type: ignore[arg-type]
 
 
-def train(market: Catalog, workload: TrainingWorkload, **deployment: object) -> Estimate:
-    return estimate_deployment(Question(workload), Deployment(**deployment), market)  # type: ignore[arg-type]
+def train(catalog: Catalog, workload: TrainingWorkload, **deployment: object) -> Estimate:
+    return estimate_deployment(Question(workload), Deployment(**deployment), catalog)  # type: ignore[arg-type]
 
 
-def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(market: Catalog) -> None:
+def test_a_small_team_is_not_sold_an_eight_gpu_h100_node(catalog: Catalog) -> None:
     small = replace(CHAT, peak_per_s=0.4, average_per_s=0.13, slo=Slo(1.5, 0.06, None, 95))
-    first = recommend_hardware(Question(small), market).recommendations[0].estimate
+    first = recommend_hardware(Question(small), catalog).recommendations[0].estimate
     assert (first.deployment.total_accelerators or 0) < 8
     assert first.deployment.accelerator != "nvidia-h100-sxm5-80gb"
 
 
-def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(market: Catalog, snapshots: CatalogStore) -> None:
-    workload = replace(IDLE, model=snapshots.find_model("deepseek-ai/DeepSeek-V3"))
+def test_deepseek_v3_in_fp8_fits_eight_h200_and_not_eight_h100(catalog: Catalog, catalog_store: CatalogStore) -> None:
+    workload = replace(IDLE, model=catalog_store.find_model("deepseek-ai/DeepSeek-V3"))
     layout = {"tensor_parallel": 8, "weight_format": "fp8", "engine": "vllm"}
-    assert fits(market, workload, accelerator="nvidia-h200-sxm-141gb", **layout)
-    assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", **layout)
+    assert fits(catalog, workload, accelerator="nvidia-h200-sxm-141gb", **layout)
+    assert not fits(catalog, workload, accelerator="nvidia-h100-sxm5-80gb", **layout)
 
 
-def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(market: Catalog) -> None:
+def test_70b_in_16_bit_exceeds_one_80_gb_device_and_its_int4_form_fits_48_gb(catalog: Catalog) -> None:
     workload = replace(IDLE, model=LLAMA_70B)
     one = {"accelerators_per_replica": 1, "engine": "vllm"}
-    assert not fits(market, workload, accelerator="nvidia-h100-sxm5-80gb", weight_format="bf16", **one)
-    assert fits(market, workload, accelerator="nvidia-rtx-a6000", weight_format="int4-awq", **one)
-    assert fits(market, workload, accelerator="nvidia-l40s", weight_format="int4-awq", **one)
+    assert not fits(catalog, workload, accelerator="nvidia-h100-sxm5-80gb", weight_format="bf16", **one)
+    assert fits(catalog, workload, accelerator="nvidia-rtx-a6000", weight_format="int4-awq", **one)
+    assert fits(catalog, workload, accelerator="nvidia-l40s", weight_format="int4-awq", **one)
 
 
 def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
-    market: Catalog, snapshots: CatalogStore
+    catalog: Catalog, catalog_store: CatalogStore
 ) -> None:
     workload = replace(
         PRETRAIN,
-        model=snapshots.find_model("mistralai/Mistral-7B-v0.1"),
+        model=catalog_store.find_model("mistralai/Mistral-7B-v0.1"),
         phase="fine_tuning",
         units=2e8,
         global_batch=32,
         deadline_s=7 * 86400.0,
     )
     one = {"accelerator": "nvidia-h100-sxm5-80gb", "accelerators_per_replica": 1}
-    plain = train(market, workload, **one, zero_stage=0, activation_checkpointing="none", micro_batch_sequences=1)
+    plain = train(catalog, workload, **one, zero_stage=0, activation_checkpointing="none", micro_batch_sequences=1)
     assert not plain.fits
-    saved = train(market, workload, **one)
+    saved = train(catalog, workload, **one)
     assert saved.fits
     assert saved.deployment.optimizer_offload is True
     assert saved.deployment.activation_checkpointing == "full"
@@ -79,7 +79,7 @@ def test_full_7b_fine_tuning_fits_one_80_gb_device_only_with_named_savings(
     assert "activation checkpointing" in saved.explanation[0].text
 
 
-def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Catalog) -> None:
+def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(catalog: Catalog) -> None:
     workload = replace(
         PRETRAIN,
         model=LLAMA_70B,
@@ -91,11 +91,11 @@ def test_qlora_70b_fits_one_48_gb_and_one_80_gb_device(market: Catalog) -> None:
         deadline_s=14 * 86400.0,
     )
     for accelerator in ("nvidia-rtx-a6000", "nvidia-h100-sxm5-80gb"):
-        assert train(market, workload, accelerator=accelerator, accelerators_per_replica=1).fits
-    assert not train(market, workload, accelerator="nvidia-rtx-4090", accelerators_per_replica=1).fits
+        assert train(catalog, workload, accelerator=accelerator, accelerators_per_replica=1).fits
+    assert not train(catalog, workload, accelerator="nvidia-rtx-4090", accelerators_per_replica=1).fits
 
 
-def test_a_t4_never_trains_a_70b(market: Catalog) -> None:
+def test_a_t4_never_trains_a_70b(catalog: Catalog) -> None:
     """It has no BF16, and inference-class parts are not built into the clusters that FP16 would take."""
     runs = [
         ("bf16", p, m)
@@ -103,17 +103,17 @@ def test_a_t4_never_trains_a_70b(market: Catalog) -> None:
     ]
     for precision, phase, method in [*runs, ("fp16", "training", Method.FULL), ("fp16", "fine_tuning", Method.FULL)]:
         workload = replace(PRETRAIN, model=LLAMA_70B, method=method, phase=phase, precision=precision, units=1e9)
-        answer = recommend_hardware(Question(workload, Constraints(accelerators=("nvidia-t4",))), market)
+        answer = recommend_hardware(Question(workload, Constraints(accelerators=("nvidia-t4",))), catalog)
         assert answer.recommendations == ()
         assert any(r.accelerator == "nvidia-t4" for r in answer.rejected)
 
 
 def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
-    market: Catalog, snapshots: CatalogStore
+    catalog: Catalog, catalog_store: CatalogStore
 ) -> None:
     workload = replace(
         PRETRAIN,
-        model=snapshots.find_model("meta-llama/Llama-3.1-405B"),
+        model=catalog_store.find_model("meta-llama/Llama-3.1-405B"),
         units=15.6e12,
         units_per_sequence=8192.0,
         global_batch=2048,
@@ -121,7 +121,7 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
         experiment_overhead=0.1,
     )
     h100 = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), confidence=0.5)
-    best = recommend_hardware(Question(workload, h100), market).recommendations[0].estimate
+    best = recommend_hardware(Question(workload, h100), catalog).recommendations[0].estimate
     assert best.deployment.accelerators_per_replica == 16_384
     assert best.performance is not None
     assert 0.36 <= (best.performance.mfu or 0) <= 0.45
@@ -132,36 +132,36 @@ def test_405b_in_80_days_takes_about_16_000_h100_and_says_which_links(
     assert "within a machine" in layout.text
 
 
-def test_phase_decides_the_hardware(market: Catalog) -> None:
+def test_phase_decides_the_hardware(catalog: Catalog) -> None:
     """The same model gets different hardware to serve a person and to be trained."""
-    serving = recommend_hardware(Question(IDLE), market).recommendations[0].estimate.deployment
-    training = recommend_hardware(Question(PRETRAIN), market).recommendations[0].estimate.deployment
+    serving = recommend_hardware(Question(IDLE), catalog).recommendations[0].estimate.deployment
+    training = recommend_hardware(Question(PRETRAIN), catalog).recommendations[0].estimate.deployment
     assert serving.accelerator != training.accelerator
-    trained_on = market.accelerators[market.accelerator_index[training.accelerator]]
+    trained_on = catalog.accelerators[catalog.accelerator_index[training.accelerator]]
     assert trained_on.training_class
 
 
-def test_hardware_without_a_rate_is_refused_with_that_reason(market: Catalog) -> None:
-    answer = recommend_hardware(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), market)
+def test_hardware_without_a_rate_is_refused_with_that_reason(catalog: Catalog) -> None:
+    answer = recommend_hardware(Question(replace(IDLE, model=LLAMA_8B), rejected_limit=200), catalog)
     reasons = {r.accelerator: r.code for r in answer.rejected}
     assert reasons["apple-m5"] == "missing_data"
     assert reasons["groq-lpu-v1"] in {"no_engine", "no_offer", "no_firm_price"}
 
 
-def test_cpus_tpus_and_apple_machines_compete(market: Catalog) -> None:
+def test_cpus_tpus_and_apple_machines_compete(catalog: Catalog) -> None:
     limits = Constraints(max_price_age_days=5000)
-    asked = Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limits, limit=200, today=market.prices_as_of)
-    answer = recommend_hardware(asked, market)
+    asked = Question(replace(IDLE, slo=Slo(None, 1.0, None, 95)), limits, limit=200, today=catalog.prices_as_of)
+    answer = recommend_hardware(asked, catalog)
     kinds = {
-        market.accelerators[market.accelerator_index[r.estimate.deployment.accelerator]].kind
+        catalog.accelerators[catalog.accelerator_index[r.estimate.deployment.accelerator]].kind
         for r in answer.recommendations
     }
     assert {"gpu", "cpu", "soc", "tpu", "asic"} <= kinds
 
 
-def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Catalog) -> None:
+def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(catalog: Catalog) -> None:
     refused = estimate_deployment(
-        Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), market
+        Question(IDLE), Deployment(accelerator="nvidia-v100-sxm2-32gb", weight_format="fp8", engine="vllm"), catalog
     )
     assert not refused.fits
     assert "FP8 requires 8.9" in refused.rule
@@ -170,15 +170,17 @@ def test_fp8_is_not_offered_where_hardware_or_engine_lack_it(market: Catalog) ->
 
 @pytest.mark.parametrize("tokens", [16, 128, 512])
 def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
-    market: Catalog, snapshots: CatalogStore, tokens: int
+    catalog: Catalog, catalog_store: CatalogStore, tokens: int
 ) -> None:
     """A Xeon does not embed 95,000 sentences a second, whatever its matrix units promise."""
-    model = snapshots.find_model("sentence-transformers/all-MiniLM-L6-v2")
+    model = catalog_store.find_model("sentence-transformers/all-MiniLM-L6-v2")
     texts = replace(
         IDLE, model=model, load=Load.OFFLINE, in_flight=0.0, input_tokens=Lengths(tokens), output_tokens=Lengths(0)
     )
-    for accelerator in market.accelerators:
-        found = estimate_deployment(Question(texts), Deployment(accelerator.slug, replicas=1, spare_replicas=0), market)
+    for accelerator in catalog.accelerators:
+        found = estimate_deployment(
+            Question(texts), Deployment(accelerator.slug, replicas=1, spare_replicas=0), catalog
+        )
         if found.performance is None:
             continue
         each = found.performance.samples_per_s or 0.0
@@ -189,10 +191,10 @@ def test_nothing_embeds_more_than_its_roofline_its_cores_and_its_server_do(
             assert each <= 0.25 * peak / (2 * model.matmul_params * tokens)
 
 
-def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Catalog, snapshots: CatalogStore) -> None:
+def test_what_people_run_unasked_is_not_calibrated_to_8_bits(catalog: Catalog, catalog_store: CatalogStore) -> None:
     for name in ("BAAI/bge-m3", "stabilityai/stable-diffusion-xl-base-1.0"):
-        asked = replace(IDLE, model=snapshots.find_model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
-        found = recommend_hardware(Question(asked), market).recommendations
+        asked = replace(IDLE, model=catalog_store.find_model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
+        found = recommend_hardware(Question(asked), catalog).recommendations
         assert {r.estimate.deployment.weight_format for r in found} <= {"bf16", "fp16", "fp32"}
 
 
@@ -206,11 +208,11 @@ def test_what_people_run_unasked_is_not_calibrated_to_8_bits(market: Catalog, sn
     ],
 )
 def test_unasked_a_model_runs_on_the_engine_that_people_deploy(
-    market: Catalog, snapshots: CatalogStore, name: str, run: str, not_run: str
+    catalog: Catalog, catalog_store: CatalogStore, name: str, run: str, not_run: str
 ) -> None:
     """The others are judged where they are named."""
-    asked = replace(IDLE, model=snapshots.find_model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
+    asked = replace(IDLE, model=catalog_store.find_model(name), input_tokens=Lengths(256), output_tokens=Lengths(0))
     deployed = Deployment("nvidia-l4", replicas=1, spare_replicas=0)
-    assert estimate_deployment(Question(asked), deployed, market).deployment.engine == run
-    named = estimate_deployment(Question(asked), replace(deployed, engine=not_run), market)
+    assert estimate_deployment(Question(asked), deployed, catalog).deployment.engine == run
+    named = estimate_deployment(Question(asked), replace(deployed, engine=not_run), catalog)
     assert named.performance is not None and named.deployment.engine == not_run

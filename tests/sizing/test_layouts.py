@@ -63,12 +63,12 @@ def asked(workload: InferenceWorkload, confidence: float = 0.5, **other: Any) ->
     return Question(workload, Constraints(confidence=confidence), **other)
 
 
-def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: float, market: Catalog) -> None:
+def capacity_is_of_the_hardware(question: Question, hardware: Deployment, peak: float, catalog: Catalog) -> None:
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
-    one = estimate_deployment(question, hardware, market)
+    one = estimate_deployment(question, hardware, catalog)
     busier = replace(question, workload=replace(workload, peak_per_s=peak, average_per_s=peak / 2))
-    other = estimate_deployment(busier, hardware, market)
+    other = estimate_deployment(busier, hardware, catalog)
     assert capacity(one) == pytest.approx(capacity(other), rel=1e-9)
     for found, load in ((one, workload.peak_per_s), (other, peak)):
         if found.performance is not None:
@@ -90,30 +90,30 @@ def test_capacity_of_hardware_does_not_depend_on_the_load_asked(
 @WHOLE_MARKET
 @given(OPEN, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.floats(0.01, 1e5))
 def test_capacity_of_hardware_on_sale_does_not_depend_on_the_load_asked(
-    market: Catalog, workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, slug: str, total: int, peak: float
 ) -> None:
-    capacity_is_of_the_hardware(asked(workload, confidence), Deployment(slug, total_accelerators=total), peak, market)
+    capacity_is_of_the_hardware(asked(workload, confidence), Deployment(slug, total_accelerators=total), peak, catalog)
 
 
-def by_hand(hardware: Deployment, market: Catalog) -> Iterator[Deployment]:
+def by_hand(hardware: Deployment, catalog: Catalog) -> Iterator[Deployment]:
     """Layouts, engines and machines that somebody may write down for the same accelerators."""
     total = hardware.total_accelerators or 0
     for tensor in (1, 2, 3, 4, 8, 16):
         for pipeline in (1, 2, 3, 4, 5, 8):
             if tensor * pipeline <= total:
                 yield replace(hardware, tensor_parallel=tensor, pipeline_parallel=pipeline)
-    for engine in market.engines:
+    for engine in catalog.engines:
         yield replace(hardware, engine=engine)
-    for system in market.systems.values():
+    for system in catalog.systems.values():
         if system.accelerator == hardware.accelerator:
             yield replace(hardware, system=system.slug)
 
 
-def competing(question: Question, hardware: Deployment, market: Catalog) -> set[str]:
+def competing(question: Question, hardware: Deployment, catalog: Catalog) -> set[str]:
     """Engines that are judged on an accelerator if the request names none."""
     work = Work(SERVING, task=question.workload.model.task)
-    stacks = select_stacks(market, work, frozenset(market.formats), (), None)
-    return {market.engines[e] for e in stacks.engine[stacks.on[:, market.accelerator_index[hardware.accelerator]]]}
+    stacks = select_stacks(catalog, work, frozenset(catalog.formats), (), None)
+    return {catalog.engines[e] for e in stacks.engine[stacks.on[:, catalog.accelerator_index[hardware.accelerator]]]}
 
 
 def firm(found: Estimate) -> bool:
@@ -122,16 +122,16 @@ def firm(found: Estimate) -> bool:
     return price is not None and price.terms.kind in FIRM
 
 
-def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, market: Catalog) -> None:
+def never_worse_than_by_hand(question: Question, hardware: Deployment, written: Deployment, catalog: Catalog) -> None:
     """Where a layout by hand takes no more accelerators, states its network and meets the limits as well."""
     try:
-        hand = estimate_deployment(question, written, market)
+        hand = estimate_deployment(question, written, catalog)
     except Conflict:  # a system that is not for sale
         return
-    free = estimate_deployment(question, hardware, market)
+    free = estimate_deployment(question, hardware, catalog)
     assumed = any(r.code == "network_assumed" for r in hand.explanation)
     most = max(hardware.total_accelerators or 0, free.deployment.total_accelerators or 0)
-    if hand.support != free.support or hand.deployment.engine not in competing(question, hardware, market):
+    if hand.support != free.support or hand.deployment.engine not in competing(question, hardware, catalog):
         return  # support by rules only, and wrapped engines, are judged if the request names them
     if firm(free) and not firm(hand):
         return  # a price that is not firm counts if the request names its machine
@@ -161,19 +161,19 @@ def test_what_is_left_open_is_never_worse_than_by_hand(
 @WHOLE_MARKET
 @given(SERVICES, CONFIDENCES, st.sampled_from(TYPES), TOTALS, st.data())
 def test_on_sale_what_is_left_open_is_never_worse_than_by_hand(
-    market: Catalog, workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, slug: str, total: int, data: Any
 ) -> None:
     hardware = Deployment(slug, total_accelerators=total)
-    written = data.draw(st.sampled_from(list(by_hand(hardware, market))))
-    never_worse_than_by_hand(asked(workload, confidence), hardware, written, market)
+    written = data.draw(st.sampled_from(list(by_hand(hardware, catalog))))
+    never_worse_than_by_hand(asked(workload, confidence), hardware, written, catalog)
 
 
-def is_the_recommendation(question: Question, slug: str, market: Catalog) -> Estimate | None:
+def is_the_recommendation(question: Question, slug: str, catalog: Catalog) -> Estimate | None:
     """An estimate of an open size equals the recommendation for the accelerator; posted back it stays the same."""
     only = replace(question.constraints, accelerators=(slug,))
-    ranked = recommend_hardware(replace(question, constraints=only), market).recommendations
-    free = estimate_deployment(question, Deployment(slug), market)
-    again = estimate_deployment(question, free.deployment, market)
+    ranked = recommend_hardware(replace(question, constraints=only), catalog).recommendations
+    free = estimate_deployment(question, Deployment(slug), catalog)
+    again = estimate_deployment(question, free.deployment, catalog)
     for found in (again, *(r.estimate for r in ranked)):
         assert (found.deployment, found.memory, found.performance, found.cost) == (
             free.deployment,
@@ -189,12 +189,14 @@ def spent(found: Estimate) -> float:
     return found.cost.usd_per_hour or 0.0
 
 
-def never_beaten(question: Question, slug: str, market: Catalog) -> None:
+def never_beaten(question: Question, slug: str, catalog: Catalog) -> None:
     """Nor is a recommendation dearer than what an estimate makes of as many accelerators for the same load."""
-    best = is_the_recommendation(question, slug, market)
+    best = is_the_recommendation(question, slug, catalog)
     if best is None or best.deployment.total_accelerators is None:
         return
-    other = estimate_deployment(question, Deployment(slug, total_accelerators=best.deployment.total_accelerators), market)
+    other = estimate_deployment(
+        question, Deployment(slug, total_accelerators=best.deployment.total_accelerators), catalog
+    )
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
     if other.fits and workload.load is not Load.OFFLINE and meets(other, question):
@@ -215,6 +217,6 @@ def test_an_estimate_that_leaves_the_size_open_is_what_is_recommended(
 @WHOLE_MARKET
 @given(SERVICES, CONFIDENCES, st.sampled_from(TYPES))
 def test_on_sale_no_estimate_beats_the_recommendation_on_its_own_hardware(
-    market: Catalog, workload: InferenceWorkload, confidence: float, slug: str
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, slug: str
 ) -> None:
-    never_beaten(asked(workload, confidence), slug, market)
+    never_beaten(asked(workload, confidence), slug, catalog)

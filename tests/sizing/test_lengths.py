@@ -73,7 +73,10 @@ def test_a_fixed_length_is_the_same_however_it_is_said(tokens: int, percentile: 
 def test_the_first_and_the_last_share_have_a_length_too() -> None:
     ends = np.array([0.0, np.nextafter(1.0, 0.0)])
     assert Lengths.uniform(3, 7).draw_lengths(ends).tolist() == [3, 7]
-    assert Lengths.from_histogram([9, 4, 6], [1, 2, 0]).draw_lengths(ends).tolist() == [4, 9]  # what has no weight never comes
+    assert Lengths.from_histogram([9, 4, 6], [1, 2, 0]).draw_lengths(ends).tolist() == [
+        4,
+        9,
+    ]  # what has no weight never comes
     assert Lengths.from_histogram([4, 9], [1, 1]).draw_lengths(np.array([0.49, 0.5])).tolist() == [4, 9]
     few, many = Lengths(100.0, 200.0).draw_lengths(ends)
     assert 1 <= few < 100 < many < 10_000
@@ -147,7 +150,9 @@ def test_a_wider_spread_never_takes_less_memory(prompt: float, output: float, on
 def test_an_assumed_spread_asks_for_room_where_many_are_served(arrivals: Arrivals, longest: float) -> None:
     def room(model: str | None = None, prompt: float = 800.0) -> float:
         known = LLAMA_8B if model is None else registered(model)
-        return build_inference_workload(known, arrivals, ASSUMED, input_tokens=prompt, output_tokens=300.0).max_context_tokens
+        return build_inference_workload(
+            known, arrivals, ASSUMED, input_tokens=prompt, output_tokens=300.0
+        ).max_context_tokens
 
     assert room() == longest
     window = LLAMA_8B.max_context_tokens or 0

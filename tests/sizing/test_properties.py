@@ -61,27 +61,27 @@ def cheapest(answer: Answer) -> float:
 
 @pytest.mark.slow
 @given(WORKLOADS, st.floats(1.01, 4))
-def test_more_traffic_is_never_cheaper(market: Catalog, workload: InferenceWorkload, factor: float) -> None:
+def test_more_traffic_is_never_cheaper(catalog: Catalog, workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
     assert (
-        cheapest(recommend_hardware(Question(busier, limit=1), market))
-        >= cheapest(recommend_hardware(Question(workload, limit=1), market)) - 1e-9
+        cheapest(recommend_hardware(Question(busier, limit=1), catalog))
+        >= cheapest(recommend_hardware(Question(workload, limit=1), catalog)) - 1e-9
     )
 
 
 @pytest.mark.slow
 @given(WORKLOADS, st.floats(1.01, 4))
-def test_a_looser_slo_is_never_dearer(market: Catalog, workload: InferenceWorkload, factor: float) -> None:
+def test_a_looser_slo_is_never_dearer(catalog: Catalog, workload: InferenceWorkload, factor: float) -> None:
     slo = workload.slo
     loose = replace(workload, slo=replace(slo, ttft_s=(slo.ttft_s or 1) * factor, tpot_s=(slo.tpot_s or 1) * factor))
-    found, tight = (cheapest(recommend_hardware(Question(w, limit=1), market)) for w in (loose, workload))
+    found, tight = (cheapest(recommend_hardware(Question(w, limit=1), catalog)) for w in (loose, workload))
     assert found <= tight * ONE_MORE
 
 
 @pytest.mark.slow
 @given(WORKLOADS)
-def test_nothing_ranked_exceeds_its_memory_and_parts_sum(market: Catalog, workload: InferenceWorkload) -> None:
-    answer = recommend_hardware(Question(workload, limit=50), market)
+def test_nothing_ranked_exceeds_its_memory_and_parts_sum(catalog: Catalog, workload: InferenceWorkload) -> None:
+    answer = recommend_hardware(Question(workload, limit=50), catalog)
     for ranked in answer.recommendations:
         memory = ranked.estimate.memory
         assert memory is not None
@@ -112,9 +112,9 @@ LIMITS = st.builds(
 @pytest.mark.slow
 @given(WORKLOADS, LIMITS)
 def test_every_type_is_ranked_or_turned_down(
-    market: Catalog, workload: InferenceWorkload, limits: Constraints
+    catalog: Catalog, workload: InferenceWorkload, limits: Constraints
 ) -> None:
-    answer = recommend_hardware(Question(workload, limits, limit=50), market)
+    answer = recommend_hardware(Question(workload, limits, limit=50), catalog)
     for ranked in answer.recommendations:
         d, cost = ranked.estimate.deployment, ranked.estimate.cost
         assert cost is not None
@@ -126,14 +126,14 @@ def test_every_type_is_ranked_or_turned_down(
         assert not limits.engines or d.engine in limits.engines
     feasible = answer.considered.feasible_accelerators
     assert (
-        feasible + sum(answer.rejected_by_code.values()) == answer.considered.accelerators == len(market.accelerators)
+        feasible + sum(answer.rejected_by_code.values()) == answer.considered.accelerators == len(catalog.accelerators)
     )
 
 
 @pytest.mark.slow
 @given(WORKLOADS)
-def test_every_ranked_plan_meets_the_limits_it_was_given(market: Catalog, workload: InferenceWorkload) -> None:
-    answer = recommend_hardware(Question(workload, limit=5), market)
+def test_every_ranked_plan_meets_the_limits_it_was_given(catalog: Catalog, workload: InferenceWorkload) -> None:
+    answer = recommend_hardware(Question(workload, limit=5), catalog)
     for ranked in answer.recommendations:
         performance = ranked.estimate.performance
         assert performance is not None
@@ -149,10 +149,10 @@ def test_every_ranked_plan_meets_the_limits_it_was_given(market: Catalog, worklo
 @pytest.mark.slow
 @given(WORKLOADS, st.booleans())
 def test_an_estimate_of_a_recommendation_gives_its_numbers(
-    market: Catalog, workload: InferenceWorkload, trace: bool
+    catalog: Catalog, workload: InferenceWorkload, trace: bool
 ) -> None:
-    for ranked in recommend_hardware(Question(workload, limit=3), market).recommendations:
-        again = estimate_deployment(Question(workload, trace=trace), ranked.estimate.deployment, market)
+    for ranked in recommend_hardware(Question(workload, limit=3), catalog).recommendations:
+        again = estimate_deployment(Question(workload, trace=trace), ranked.estimate.deployment, catalog)
         assert again.performance == ranked.estimate.performance
         assert again.memory == ranked.estimate.memory
         assert again.cost == ranked.estimate.cost
@@ -178,8 +178,8 @@ RUNS = st.builds(
 
 @pytest.mark.slow
 @given(RUNS)
-def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, workload: TrainingWorkload) -> None:
-    answer = recommend_hardware(Question(workload, limit=3), market)
+def test_training_plans_fit_meet_the_deadline_and_round_trip(catalog: Catalog, workload: TrainingWorkload) -> None:
+    answer = recommend_hardware(Question(workload, limit=3), catalog)
     for ranked in answer.recommendations:
         memory, performance, d = ranked.estimate.memory, ranked.estimate.performance, ranked.estimate.deployment
         assert memory is not None
@@ -191,7 +191,7 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, wo
         assert (d.tensor_parallel or 0) * (d.pipeline_parallel or 0) * (
             d.data_parallel or 0
         ) == d.accelerators_per_replica
-        again = estimate_deployment(Question(workload), d, market)
+        again = estimate_deployment(Question(workload), d, catalog)
         assert again.performance == performance
         assert again.memory == memory
         assert again.cost == ranked.estimate.cost
@@ -199,9 +199,9 @@ def test_training_plans_fit_meet_the_deadline_and_round_trip(market: Catalog, wo
 
 @pytest.mark.slow
 @given(RUNS, st.floats(1.01, 5))
-def test_a_longer_run_is_never_cheaper(market: Catalog, workload: TrainingWorkload, factor: float) -> None:
+def test_a_longer_run_is_never_cheaper(catalog: Catalog, workload: TrainingWorkload, factor: float) -> None:
     def total(w: TrainingWorkload) -> float:
-        found = recommend_hardware(Question(w, limit=1), market).recommendations
+        found = recommend_hardware(Question(w, limit=1), catalog).recommendations
         cost = found[0].estimate.cost if found else None
         return cost.usd_total if cost is not None and cost.usd_total is not None else float("inf")
 
@@ -212,7 +212,7 @@ T = TypeVar("T")
 QUANTITIES = ("throughput", "single_stream", "tpot", "e2e", "ttft", "prefill", *POOLS)
 
 
-def rebuilt(market: Catalog, offers: list[Offer], *, shuffle: int | None = None) -> Catalog:
+def rebuilt(catalog: Catalog, offers: list[Offer], *, shuffle: int | None = None) -> Catalog:
     """The same catalogue with other offers, rows in another order."""
     rng = None if shuffle is None else random.Random(shuffle)
 
@@ -222,28 +222,30 @@ def rebuilt(market: Catalog, offers: list[Offer], *, shuffle: int | None = None)
             rng.shuffle(listed)
         return listed
 
-    coefficients = mixed(market.coefficients.rows.values())
+    coefficients = mixed(catalog.coefficients.rows.values())
     return Catalog(
-        accelerators=mixed(market.accelerators),
-        systems=mixed(s for s in market.systems.values() if not s.slug.startswith("host-")),
+        accelerators=mixed(catalog.accelerators),
+        systems=mixed(s for s in catalog.systems.values() if not s.slug.startswith("host-")),
         offers=mixed(offers),
-        support=tuple(market.documents.rows.values()),
+        support=tuple(catalog.documents.rows.values()),
         coefficients=coefficients,
-        factors=[f for found in market.coefficients.factors.values() for f in found],
-        spreads=[market.spreads.get_spread(quantity) for quantity in QUANTITIES],
-        evidence=market.evidence,
-        version=market.version,
-        prices_as_of=market.prices_as_of,
-        created_at=market.created_at,
+        factors=[f for found in catalog.coefficients.factors.values() for f in found],
+        spreads=[catalog.spreads.get_spread(quantity) for quantity in QUANTITIES],
+        evidence=catalog.evidence,
+        version=catalog.version,
+        prices_as_of=catalog.prices_as_of,
+        created_at=catalog.created_at,
     )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_the_order_of_rows_changes_nothing(market: Catalog, seed: int) -> None:
-    shuffled = rebuilt(market, list(market.offers), shuffle=seed)
+def test_the_order_of_rows_changes_nothing(catalog: Catalog, seed: int) -> None:
+    shuffled = rebuilt(catalog, list(catalog.offers), shuffle=seed)
     for workload in (CHAT, PRETRAIN):
-        assert recommend_hardware(Question(workload, trace=True), shuffled) == recommend_hardware(Question(workload, trace=True), market)
+        assert recommend_hardware(Question(workload, trace=True), shuffled) == recommend_hardware(
+            Question(workload, trace=True), catalog
+        )
 
 
 @pytest.mark.slow
@@ -254,21 +256,21 @@ def test_the_order_of_rows_changes_nothing(market: Catalog, seed: int) -> None:
     st.floats(0.01, 100),
 )
 def test_adding_an_offer_never_worsens_the_best(
-    market: Catalog, workload: InferenceWorkload, accelerator: str, count: float, price: float
+    catalog: Catalog, workload: InferenceWorkload, accelerator: str, count: float, price: float
 ) -> None:
     offer = Offer(
         "new", "eu-1", f"new-{count:g}", None, accelerator, count, PricingModel.ON_DEMAND, price, "a test", "2026-01-01"
     )
-    more = rebuilt(market, [*market.offers, offer])
+    more = rebuilt(catalog, [*catalog.offers, offer])
     assert (
         cheapest(recommend_hardware(Question(workload, limit=1), more))
-        <= cheapest(recommend_hardware(Question(workload, limit=1), market)) + 1e-9
+        <= cheapest(recommend_hardware(Question(workload, limit=1), catalog)) + 1e-9
     )
 
 
 @pytest.mark.slow
 def test_every_model_of_the_catalogue_is_sized_without_error(
-    market: Catalog, snapshots: CatalogStore, sqlite_url: str
+    catalog: Catalog, catalog_store: CatalogStore, sqlite_url: str
 ) -> None:
     from sqlalchemy import select  # noqa: PLC0415
 
@@ -279,7 +281,7 @@ def test_every_model_of_the_catalogue_is_sized_without_error(
         names = session.scalars(select(ModelRow.id).order_by(ModelRow.id)).all()
     engine.dispose()
     for name in names:
-        model: ModelArchitecture = snapshots.find_model(name)
+        model: ModelArchitecture = catalog_store.find_model(name)
         context = float(min(512, model.max_context_tokens or 512))
         workload = replace(
             CHAT,
@@ -291,14 +293,14 @@ def test_every_model_of_the_catalogue_is_sized_without_error(
             slo=Slo(60.0, 5.0, None, 95) if model.kind.value == "decoder" else Slo(None, None, 20000.0, 95),
             max_context_tokens=context,
         )
-        answer = recommend_hardware(Question(workload, limit=1), market)
+        answer = recommend_hardware(Question(workload, limit=1), catalog)
         assert answer.recommendations, name
         performance = answer.recommendations[0].estimate.performance
         assert performance is not None
         assert np.isfinite(performance.interval.low)
 
 
-def test_load_kinds_agree_on_the_same_operating_point(market: Catalog) -> None:
+def test_load_kinds_agree_on_the_same_operating_point(catalog: Catalog) -> None:
     """64 in flight for ever and the rate that this comes to keep as many sequences running."""
     from app.sizing.question import Deployment  # noqa: PLC0415
 
@@ -312,11 +314,15 @@ def test_load_kinds_agree_on_the_same_operating_point(market: Catalog) -> None:
         max_batch=256,
     )
     flat = replace(CHAT, input_tokens=Lengths(1024), output_tokens=Lengths(256), slo=Slo(None, None, None, 95))
-    closed = estimate_deployment(Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, market).performance
+    closed = estimate_deployment(
+        Question(replace(flat, load=Load.CLOSED, in_flight=64.0)), deployment, catalog
+    ).performance
     assert closed is not None
     assert closed.tpot is not None
     rate = (closed.output_tokens_per_s or 0.0) / 256
-    opened = estimate_deployment(Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, market).performance
+    opened = estimate_deployment(
+        Question(replace(flat, peak_per_s=rate, average_per_s=rate)), deployment, catalog
+    ).performance
     assert opened is not None
     # a closed loop leaves a slot empty while its next request is taken in
     assert opened.batch_at_peak == pytest.approx(64, rel=0.06)

@@ -71,26 +71,29 @@ MEASURES: dict[Objective, Callable[[Estimate], float]] = {
 
 
 @pytest.mark.parametrize("objective", Objective)
-def test_every_objective_ranks_by_its_own_measure(market: Catalog, objective: Objective) -> None:
+def test_every_objective_ranks_by_its_own_measure(catalog: Catalog, objective: Objective) -> None:
     as_predicted = Question(CHAT, Constraints(confidence=0.5), objective=objective, limit=200)
-    ranked = recommend_hardware(as_predicted, market).recommendations
+    ranked = recommend_hardware(as_predicted, catalog).recommendations
     measured = [MEASURES[objective](r.estimate) for r in ranked]
     assert len(measured) > 20
     assert all(b >= a * 0.9999 for a, b in pairwise(measured))
     assert [r.rank for r in ranked] == list(range(1, len(ranked) + 1))
     # a score is the best measure over one's own
     assert [r.score for r in ranked] == pytest.approx([measured[0] / m for m in measured], rel=1e-3)
-    firsts = {o: recommend_hardware(Question(CHAT, objective=o, limit=1), market).recommendations[0].estimate for o in Objective}
+    firsts = {
+        o: recommend_hardware(Question(CHAT, objective=o, limit=1), catalog).recommendations[0].estimate
+        for o in Objective
+    }
     # formulas choose the layouts: the simulated value for another objective may be slightly better for that reason
     assert all(MEASURES[objective](first) >= measured[0] * 0.8 for first in firsts.values())
 
 
 @pytest.mark.parametrize("workload", [CHAT, PRETRAIN, replace(CHAT, slo=Slo(1e-4, 1e-4, None, 95))])
 def test_a_brief_request_has_the_same_ranking_and_no_extras(
-    market: Catalog, workload: InferenceWorkload | TrainingWorkload
+    catalog: Catalog, workload: InferenceWorkload | TrainingWorkload
 ) -> None:
-    whole = recommend_hardware(Question(workload, limit=3), market)
-    brief = recommend_hardware(Question(workload, limit=3, ranking_only=True), market)
+    whole = recommend_hardware(Question(workload, limit=3), catalog)
+    brief = recommend_hardware(Question(workload, limit=3, ranking_only=True), catalog)
     assert [plain(r) for r in brief.recommendations] == [plain(r) for r in whole.recommendations]
     assert whole.sensitivity
     assert not brief.sensitivity
@@ -128,10 +131,10 @@ def test_limits_hold_and_a_tighter_one_never_improves_the_best(
 
 
 @pytest.mark.parametrize("watts", [300.0, 3_000.0, 30_000.0])
-def test_power_is_limited_in_watts_of_the_whole_fleet(market: Catalog, watts: float) -> None:
+def test_power_is_limited_in_watts_of_the_whole_fleet(catalog: Catalog, watts: float) -> None:
     """Rated power is at least the drawn power; a fleet within the limit is offered, one beyond it is not."""
     busy = replace(CHAT, peak_per_s=40.0)
-    found = recommend_hardware(Question(busy, Constraints(max_power_w=watts), limit=200), market)
+    found = recommend_hardware(Question(busy, Constraints(max_power_w=watts), limit=200), catalog)
     for ranked in found.recommendations:
         assert ranked.estimate.cost is not None
         assert ranked.estimate.cost.power_w <= watts
@@ -143,7 +146,8 @@ def test_power_is_limited_in_watts_of_the_whole_fleet(market: Catalog, watts: fl
 def test_more_load_never_costs_less(workload: InferenceWorkload, factor: float) -> None:
     busier = replace(workload, peak_per_s=workload.peak_per_s * factor)
     assert (
-        best(recommend_hardware(Question(busier, limit=1), SMALL)) >= best(recommend_hardware(Question(workload, limit=1), SMALL)) - 1e-9
+        best(recommend_hardware(Question(busier, limit=1), SMALL))
+        >= best(recommend_hardware(Question(workload, limit=1), SMALL)) - 1e-9
     )
 
 
@@ -209,7 +213,7 @@ def test_a_type_asked_for_alone_ranks_what_an_estimate_of_it_finds() -> None:
         assert usd(free) <= usd(only.estimate) * (1 + 1e-9)
 
 
-def test_every_objective_of_training_ranks_by_its_own_measure(market: Catalog) -> None:
+def test_every_objective_of_training_ranks_by_its_own_measure(catalog: Catalog) -> None:
     def total(e: Estimate) -> float:
         return (e.cost and e.cost.usd_total) or float("inf")
 
@@ -219,7 +223,7 @@ def test_every_objective_of_training_ranks_by_its_own_measure(market: Catalog) -
     for objective, measure in ((Objective.COST, total), (Objective.LATENCY, days)):
         # with median predictions the ranking uses the shown values
         expected = Question(PRETRAIN, Constraints(confidence=0.5), objective, limit=20)
-        ranked = recommend_hardware(expected, market).recommendations
+        ranked = recommend_hardware(expected, catalog).recommendations
         measured = [measure(r.estimate) for r in ranked]
         assert len(measured) > 2
         assert all(b >= a * 0.9999 for a, b in pairwise(measured)), objective

@@ -13,10 +13,10 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumptions
 from app.sizing.workload import (
     Arrivals,
-    PrefixHits,
     InferenceWorkload,
     Lengths,
     Load,
+    PrefixHits,
     Trace,
     build_inference_workload,
     build_recorded_workload,

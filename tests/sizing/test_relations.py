@@ -9,12 +9,13 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.hardware.parts import PricingModel
+from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import CONFIDENCE_LEVELS, Constraints, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.result import Answer, Level
@@ -52,36 +53,47 @@ SERVICES = st.builds(
     st.floats(0.01, 0.2),
     st.sampled_from([None, 1e4, 1e7]),
 )
-RUNS = st.builds(
-    lambda how, units, sequence, batch, days: replace(
+BOTH_WAYS = (PricingModel.ON_DEMAND, PricingModel.SPOT)
+WHOLE_LLAMA, WHOLE_PICTURES = (LLAMA_8B, "training", Method.FULL), (PICTURES, "training", Method.FULL)
+
+
+def run_of(
+    kind: tuple[ModelArchitecture, str, Method], units: float, sequence: int, batch: int, days: float
+) -> TrainingWorkload:
+    """A run with a deadline; a run on samples has a thousandth of the units."""
+    model, phase, method = kind
+    in_samples = model.sample is not None
+    return replace(
         PRETRAIN,
-        model=how[0],
-        phase=how[1],
-        method=how[2],
-        units=units / 1e3 if how[0].sample is not None else units,
-        units_per_sequence=1.0 if how[0].sample is not None else float(sequence),
+        model=model,
+        phase=phase,
+        method=method,
+        units=units / 1e3 if in_samples else units,
+        units_per_sequence=1.0 if in_samples else float(sequence),
         global_batch=batch,
         deadline_s=days * 86400.0,
-    ),
-    st.sampled_from(
-        [
-            (LLAMA_8B, "training", Method.FULL),
-            (MIXTURE, "fine_tuning", Method.LORA),
-            (PICTURES, "training", Method.FULL),
-        ]
-    ),
+    )
+
+
+def question_of(
+    workload: InferenceWorkload | TrainingWorkload, confidence: float, pricing: tuple[PricingModel, ...] = ()
+) -> Question:
+    return Question(workload, Constraints(confidence=confidence, pricing_models=pricing), limit=3)
+
+
+RUNS = st.builds(
+    run_of,
+    st.sampled_from([WHOLE_LLAMA, (MIXTURE, "fine_tuning", Method.LORA), WHOLE_PICTURES]),
     st.floats(1e8, 1e11),
     st.sampled_from([512, 8192, 32768]),
     st.sampled_from([32, 128, 1024]),
     st.floats(0.5, 100),
 )
 QUESTIONS = st.builds(
-    lambda workload, confidence, pricing: Question(
-        workload, Constraints(confidence=confidence, pricing_models=pricing), limit=3
-    ),
+    question_of,
     st.one_of(SERVICES, RUNS),
     st.sampled_from([0.5, 0.7, 0.8, 0.95]),
-    st.sampled_from([(), (), (PricingModel.ON_DEMAND, PricingModel.SPOT)]),
+    st.sampled_from([(), (), BOTH_WAYS]),
 )
 
 
@@ -98,10 +110,10 @@ def numbers(value: Any) -> Iterator[float]:
         yield float(value)
 
 
-def of_question(question: Question, market: Catalog, **constraints: Any) -> float:
+def of_question(question: Question, catalog: Catalog, **constraints: Any) -> float:
     """What the best is ranked by; infinite where there is none."""
     asked = replace(question, limit=1, constraints=replace(question.constraints, **constraints))
-    return next(iter(find_finalists(asked, market, NullRejections(market.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(asked, catalog, NullRejections(catalog.accelerators)).scores), math.inf)
 
 
 # The largest batch follows the confidence asked: at another one a simulation may take one replica more of two.
@@ -138,17 +150,27 @@ def is_plain(answer: Answer) -> None:
 @pytest.mark.slow
 @SLOW
 @given(QUESTIONS)
+# The cheapest size lies between the smallest and the largest that meet the deadline, and the largest is late.
+@example(question_of(run_of(WHOLE_LLAMA, 8.638e10, 512, 1024, 0.5), 0.7, BOTH_WAYS))
+# The framework shards all states or none.
+@example(question_of(run_of(WHOLE_PICTURES, 1.8895e10, 512, 128, 0.5), 0.7))
+@example(question_of(run_of(WHOLE_PICTURES, 3.8093e10, 512, 1024, 66.8), 0.8, BOTH_WAYS))
+@example(question_of(run_of(WHOLE_PICTURES, 3.2619e10, 512, 32, 5.02), 0.7))
 def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
-    market: Catalog, question: Question
+    catalog: Catalog, question: Question
 ) -> None:
     """The requirement of the first at another confidence is a candidate of the search for that confidence, and a higher
     confidence costs no less.
     """
-    answer = recommend_hardware(question, market)
+    answer = recommend_hardware(question, catalog)
     is_plain(answer)
     asked = question.workload
-    endless = isinstance(asked, InferenceWorkload) and asked.load is Load.OFFLINE and not asked.is_finite
-    best = {level: of_question(question, market, confidence=level) for level in CONFIDENCE_LEVELS}
+    # Endless work is ranked by the cost of its tokens. The levels of a simulated service are those of its simulation; a
+    # search at another confidence may choose others to simulate.
+    compared = isinstance(asked, TrainingWorkload) or not (
+        is_simulated(asked) or (asked.load is Load.OFFLINE and not asked.is_finite)
+    )
+    best = {level: of_question(question, catalog, confidence=level) for level in CONFIDENCE_LEVELS}
     slack = near_tie(question.workload)
     if isinstance(asked, InferenceWorkload) and is_simulated(asked):
         slack += WHOLE_REPLICA
@@ -156,7 +178,7 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
     for ranked in answer.recommendations[:1]:
         assert ranked.estimate.assurance is not None
         for level in ranked.estimate.assurance.by_level:
-            if level.confidence in best and not endless:  # which is ranked by the money of its work
+            if level.confidence in best and compared:
                 assert best[level.confidence] <= money(level) * (1 + slack)
 
 
@@ -164,7 +186,7 @@ def test_answers_are_plain_and_no_level_beats_what_is_best_with_its_confidence(
 @SLOW
 @given(st.one_of(SERVICES, RUNS), st.sampled_from(["pricing_models", "engines"]))
 def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
-    market: Catalog, workload: InferenceWorkload | TrainingWorkload, kind: str
+    catalog: Catalog, workload: InferenceWorkload | TrainingWorkload, kind: str
 ) -> None:
     """No option hides another: spot does not hide on-demand capacity, nor an engine with BF16 one with FP16 only.
 
@@ -173,9 +195,9 @@ def test_one_way_to_pay_or_one_engine_is_never_better_than_several(
     question = Question(workload)
     if kind == "engines":
         named = ("llama.cpp", "mlc-llm", "transformers", "maxtext", "megatron", "vllm")
-        whole, parts = of_question(question, market, engines=named), [(each,) for each in named]
+        whole, parts = of_question(question, catalog, engines=named), [(each,) for each in named]
     else:
         both = (PricingModel.ON_DEMAND, PricingModel.SPOT)
-        whole, parts = of_question(question, market, pricing_models=both), [(each,) for each in both]
+        whole, parts = of_question(question, catalog, pricing_models=both), [(each,) for each in both]
     slack = near_tie(workload)
-    assert all(whole <= of_question(question, market, **{kind: part}) * (1 + slack) for part in parts)
+    assert all(whole <= of_question(question, catalog, **{kind: part}) * (1 + slack) for part in parts)

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from app.sizing.evidence import Compared
 from app.sizing.surroundings import (
     SERVING,
+    EvidencePool,
     Shape,
     StackKey,
-    EvidencePool,
+    build_evidence_pools,
     distinct_stacks,
     evidence_pool,
-    build_evidence_pools,
 )
 from app.sizing.uncertainty import MAX_DISTANCE, Neighborhood, Spread
 from tests.sizing.published import result
@@ -93,7 +93,7 @@ def test_every_quantity_uses_its_own_pool_without_excluded_results() -> None:
         "training",
         "training_memory",
     ]
-    found = build_evidence_pools([result("s"), result("t", metric="training_tokens_per_s"), result("x", set_aside=True)])
+    found = build_evidence_pools([result("s"), result("t", metric="training_tokens_per_s"), result("x", excluded=True)])
     assert set(found) == {SERVING, "training", "training_memory"}
     assert [seen(found[pool])[0] for pool in (SERVING, "training", "training_memory")] == [1.0, 1.0, 0.0]
 
@@ -122,7 +122,7 @@ published = st.builds(
     params=params,
     input_tokens=lengths,
     output_tokens=lengths,
-    set_aside=st.booleans(),
+    excluded=st.booleans(),
 )
 stacks = st.lists(st.builds(StackKey, engines, families, formats), min_size=1, max_size=5)
 shapes = st.builds(Shape, params, lengths, lengths)
@@ -160,7 +160,7 @@ def test_the_order_of_results_is_of_no_consequence_and_neither_is_company(
 
 @given(st.lists(published, min_size=1, max_size=8), st.data())
 def test_a_result_is_its_own_neighbour(rows: list[Compared], data: st.DataObject) -> None:
-    own = replace(data.draw(st.sampled_from(rows)), set_aside=False)
+    own = replace(data.draw(st.sampled_from(rows)), excluded=False)
     s = own.setting
     stack, shape = StackKey(s.engine, s.family, s.format_class), Shape(s.params, s.input_tokens, s.output_tokens)
     found = around([*rows, own], [stack], shape)

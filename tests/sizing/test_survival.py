@@ -79,10 +79,10 @@ def least_left(hosts: list[tuple[int, int]], redundancy: Redundancy) -> int:
 @SLOW
 @given(LOADS, SURVIVED, WHERE)
 def test_any_loss_leaves_what_was_promised(
-    market: Catalog, workload: InferenceWorkload, redundancy: Redundancy, where: tuple[Environment, ...]
+    catalog: Catalog, workload: InferenceWorkload, redundancy: Redundancy, where: tuple[Environment, ...]
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), Constraints(environments=where), limit=30)
-    for ranked in recommend_hardware(question, market).recommendations:
+    for ranked in recommend_hardware(question, catalog).recommendations:
         for d in services_of(ranked.estimate.deployment):
             hosts = by_hand(d, redundancy.zones)
             assert {zone for zone, _ in hosts} == set(range(redundancy.zones))
@@ -107,7 +107,7 @@ def test_a_plan_that_survives_less_would_be_noticed() -> None:
 @SLOW
 @given(LOADS, st.integers(1, 4), st.sampled_from([FailureDomain.ACCELERATOR, FailureDomain.MACHINE]), WHERE)
 def test_more_redundancy_or_load_never_costs_less(
-    market: Catalog,
+    catalog: Catalog,
     workload: InferenceWorkload,
     zones: int,
     domain: FailureDomain,
@@ -121,7 +121,7 @@ def test_more_redundancy_or_load_never_costs_less(
             redundancy=Redundancy(zones=zones, domain=domain) if not redundancy else Redundancy(**redundancy),
         )
         question = Question(asked, Constraints(environments=where), limit=1)
-        return next(iter(find_finalists(question, market, NullRejections(market.accelerators)).scores), math.inf)
+        return next(iter(find_finalists(question, catalog, NullRejections(catalog.accelerators)).scores), math.inf)
 
     more = [usd(spare=spare, zones=zones, domain=domain) for spare in (0, 1, 2)]
     double = usd(double=True, zones=zones, domain=domain)
@@ -138,11 +138,11 @@ def test_more_redundancy_or_load_never_costs_less(
 @SLOW
 @given(LOADS, SURVIVED)
 def test_what_is_recommended_and_posted_back_stands_the_same(
-    market: Catalog, workload: InferenceWorkload, redundancy: Redundancy
+    catalog: Catalog, workload: InferenceWorkload, redundancy: Redundancy
 ) -> None:
     question = Question(replace(workload, redundancy=redundancy), limit=2)
-    for ranked in recommend_hardware(question, market).recommendations:
-        again = estimate_deployment(question, ranked.estimate.deployment, market)
+    for ranked in recommend_hardware(question, catalog).recommendations:
+        again = estimate_deployment(question, ranked.estimate.deployment, catalog)
         assert (again.deployment, again.cost, again.performance) == (
             ranked.estimate.deployment,
             ranked.estimate.cost,
@@ -151,6 +151,6 @@ def test_what_is_recommended_and_posted_back_stands_the_same(
         # the same machines with their replicas left open carry no less, and are no more
         d = ranked.estimate.deployment
         open_size = replace(d, replicas=None, spare_replicas=None, total_accelerators=None)
-        given_machines = estimate_deployment(question, open_size, market).deployment
+        given_machines = estimate_deployment(question, open_size, catalog).deployment
         assert given_machines.nodes == d.nodes
         assert (given_machines.replicas or 0) >= (d.replicas or 0)

@@ -45,8 +45,8 @@ ENGINES = ("vllm", "sglang", "tensorrt-llm")
 DRAFTED = Speculative(DraftMethod.EAGLE, 3, 0.7)
 
 
-def model_named(snapshots: CatalogStore, name: str) -> ModelArchitecture:
-    return {"8b": LLAMA_8B, "70b": LLAMA_70B}.get(name) or snapshots.find_model(name)
+def model_named(catalog_store: CatalogStore, name: str) -> ModelArchitecture:
+    return {"8b": LLAMA_8B, "70b": LLAMA_70B}.get(name) or catalog_store.find_model(name)
 
 
 def workloads(*names: str) -> st.SearchStrategy[tuple[str, InferenceWorkload]]:
@@ -140,14 +140,14 @@ def check_estimate(found: Estimate) -> None:
 @pytest.mark.slow
 @given(asked=st.one_of(workloads("8b", "70b", *STREAMING), workloads(*PASSING)), objective=st.sampled_from(Objective))
 def test_every_line_of_a_recommendation(
-    market: Catalog,
-    snapshots: CatalogStore,
+    catalog: Catalog,
+    catalog_store: CatalogStore,
     asked: tuple[str, InferenceWorkload],
     objective: Objective,
 ) -> None:
     name, workload = asked
-    question = Question(replace(workload, model=model_named(snapshots, name)), objective=objective, trace=True)
-    for ranked in recommend_hardware(question, market).recommendations:
+    question = Question(replace(workload, model=model_named(catalog_store, name)), objective=objective, trace=True)
+    for ranked in recommend_hardware(question, catalog).recommendations:
         check_estimate(ranked.estimate)
 
 
@@ -159,8 +159,8 @@ def test_every_line_of_a_recommendation(
     replicas=st.sampled_from((None, 1)),
 )
 def test_every_line_of_a_fixed_deployment(
-    market: Catalog,
-    snapshots: CatalogStore,
+    catalog: Catalog,
+    catalog_store: CatalogStore,
     asked: tuple[str, InferenceWorkload],
     accelerator: str,
     engine: str | None,
@@ -169,12 +169,12 @@ def test_every_line_of_a_fixed_deployment(
 ) -> None:
     name, workload = asked
     deployment = Deployment(accelerator, engine=engine, speculative=speculative, replicas=replicas)
-    question = Question(replace(workload, model=model_named(snapshots, name)), trace=True)
-    check_estimate(estimate_deployment(question, deployment, market))
+    question = Question(replace(workload, model=model_named(catalog_store, name)), trace=True)
+    check_estimate(estimate_deployment(question, deployment, catalog))
 
 
-def test_a_trace_goes_from_weights_to_money(market: Catalog) -> None:
-    best = recommend_hardware(Question(replace(CHAT, model=LLAMA_70B), trace=True), market).recommendations[0].estimate
+def test_a_trace_goes_from_weights_to_money(catalog: Catalog) -> None:
+    best = recommend_hardware(Question(replace(CHAT, model=LLAMA_70B), trace=True), catalog).recommendations[0].estimate
     wanted = {
         *("weights_bytes_per_accelerator", "activation_bytes", "overhead_bytes", "usable_bytes", "kv_pool_bytes"),
         *("cache_bytes_per_sequence", "max_running_sequences", "linear_slope_s", "dense_s", "attention_slope_s"),
@@ -193,9 +193,9 @@ def test_a_wrong_line_would_be_noticed() -> None:
         evaluate("a.real", {"a": 1.0})
 
 
-def test_steps_of_training_and_fine_tuning(market: Catalog) -> None:
+def test_steps_of_training_and_fine_tuning(catalog: Catalog) -> None:
     def steps(workload: TrainingWorkload) -> set[str]:
-        found = recommend_hardware(Question(workload, trace=True), market).recommendations
+        found = recommend_hardware(Question(workload, trace=True), catalog).recommendations
         for ranked in found:
             check(ranked.estimate.trace)
         return {s.name for ranked in found for s in ranked.estimate.trace}

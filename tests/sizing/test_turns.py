@@ -78,9 +78,9 @@ SERVICES = st.builds(
 )
 
 
-def usd(workload: InferenceWorkload, market: Catalog = CROWDED) -> float:
+def usd(workload: InferenceWorkload, catalog: Catalog = CROWDED) -> float:
     """What the cheapest deployment is ranked by; infinite where there is none."""
-    scores = find_finalists(Question(workload, limit=1), market, NullRejections(market.accelerators)).scores
+    scores = find_finalists(Question(workload, limit=1), catalog, NullRejections(catalog.accelerators)).scores
     return scores[0] if scores else float("inf")
 
 
@@ -95,10 +95,10 @@ def digits(value: Any) -> Any:
 
 @pytest.mark.slow
 @given(SERVICES, st.sampled_from([0.3, 1.0, 2.0]))
-def test_what_is_recommended_is_as_sure_as_asked(market: Catalog, workload: InferenceWorkload, ttft_s: float) -> None:
+def test_what_is_recommended_is_as_sure_as_asked(catalog: Catalog, workload: InferenceWorkload, ttft_s: float) -> None:
     """Also if all prompts are computed in full because their requests do not wait for hits: these take longer."""
     asked = Question(replace(workload, slo=replace(workload.slo, ttft_s=ttft_s)), limit=3)
-    for estimate_ in find_finalists(asked, market, NullRejections(market.accelerators)).estimates:
+    for estimate_ in find_finalists(asked, catalog, NullRejections(catalog.accelerators)).estimates:
         sure = estimate_.assurance
         assert sure is not None
         assert sure.meets_slo is None or sure.meets_slo >= asked.constraints.confidence - 1e-6
@@ -169,7 +169,7 @@ def speeds(workload: InferenceWorkload, plans: Plans) -> tuple[Any, Any]:
 def test_running_and_idle_sequences_fit_at_the_stated_capacity(workload: InferenceWorkload) -> None:
     plans = planned(workload.model, of=CROWDED)
     memory, speed = speeds(workload, plans)
-    rows = np.flatnonzero(memory.fits & speed.serves & speed.beside.counted)
+    rows = np.flatnonzero(memory.fits & speed.has_capacity & speed.prefix_reservation.hits_counted)
     if not len(rows):
         return
     memory, speed, prefixes = memory.take(rows), speed.take(rows), memory.prefixes.take(rows)
@@ -202,10 +202,10 @@ def test_a_replicas_capacity_never_grows_with_the_gap(workload: InferenceWorkloa
 @pytest.mark.slow
 @settings(max_examples=12)
 @given(SERVICES)
-def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Catalog, workload: InferenceWorkload) -> None:
+def test_a_recommended_deployment_estimates_to_the_same_numbers(catalog: Catalog, workload: InferenceWorkload) -> None:
     workload = replace(workload, model=LLAMA_8B)
-    for ranked in recommend_hardware(Question(workload, limit=2), market).recommendations:
-        found = estimate_deployment(Question(workload), ranked.estimate.deployment, market)
+    for ranked in recommend_hardware(Question(workload, limit=2), catalog).recommendations:
+        found = estimate_deployment(Question(workload), ranked.estimate.deployment, catalog)
         for of in ("performance", "memory", "prefixes"):
             assert digits(getattr(found, of)) == digits(getattr(ranked.estimate, of))
 
@@ -214,14 +214,14 @@ def test_a_recommended_deployment_estimates_to_the_same_numbers(market: Catalog,
 @settings(max_examples=8)
 @given(SERVICES)
 @example(session(GPT_OSS_120B, Load.CLOSED, 1.0, 64.0, 2.0, 0.125, 0.5, 0.0, 1.0))  # some layouts compute on the host
-def test_every_line_of_its_trace_recomputes(market: Catalog, workload: InferenceWorkload) -> None:
-    for ranked in recommend_hardware(Question(workload, limit=2, trace=True), market).recommendations:
+def test_every_line_of_its_trace_recomputes(catalog: Catalog, workload: InferenceWorkload) -> None:
+    for ranked in recommend_hardware(Question(workload, limit=2, trace=True), catalog).recommendations:
         check_estimate(ranked.estimate)
 
 
-def test_a_trace_shows_sessions_and_what_they_fill(market: Catalog) -> None:
+def test_a_trace_shows_sessions_and_what_they_fill(catalog: Catalog) -> None:
     workload = replace(CHAT, cached_prefix_fraction=0.9, turn_gap_s=5.0)
-    (best,) = recommend_hardware(Question(workload, limit=1, trace=True), market).recommendations
+    (best,) = recommend_hardware(Question(workload, limit=1, trace=True), catalog).recommendations
     lines = {s.name: s.value for s in best.estimate.trace}
     kept, memory = best.estimate.prefixes, best.estimate.memory
     assert kept is not None
@@ -232,7 +232,7 @@ def test_a_trace_shows_sessions_and_what_they_fill(market: Catalog) -> None:
     assert {"capacity_with_hits_per_s (with hits, with idle prefixes)", "hits_counted"} <= set(lines)
 
 
-def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Catalog) -> None:
+def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(catalog: Catalog) -> None:
     layout: dict[str, Any] = {"tensor_parallel": 4, "pipeline_parallel": 1, "weight_format": "fp8", "kv_format": "bf16"}
     deployment = Deployment("nvidia-h100-sxm5-80gb", engine="vllm", replicas=1, **layout)
     agents = replace(
@@ -248,7 +248,7 @@ def test_capacity_of_what_is_fixed_does_not_hang_on_the_load(market: Catalog) ->
     capacities = []
     for rate in (0.1, 1.0, 20.0):
         asked = Question(replace(agents, peak_per_s=rate, average_per_s=rate))
-        performance = estimate_deployment(asked, deployment, market).performance
+        performance = estimate_deployment(asked, deployment, catalog).performance
         assert performance is not None
         capacities.append(performance.requests_per_s_capacity)
     assert capacities[0] == capacities[1] == capacities[2]

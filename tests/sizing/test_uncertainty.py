@@ -10,14 +10,26 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from app.sizing.uncertainty import MAX_DISTANCE, HIGH, LEVELS, LOW, UNKNOWN_SPREAD, Neighborhood, Spread, Spreads, interval_score
+from app.sizing.uncertainty import (
+    HIGH,
+    LEVELS,
+    LOW,
+    MAX_DISTANCE,
+    UNKNOWN_SPREAD,
+    Neighborhood,
+    Spread,
+    Spreads,
+    interval_score,
+)
 from tests.examples import col
 
 # Quantiles that are easy to work with: results are 0.8 worse at most nine times in ten, and 0.4 better.
 SPREAD = Spread("tpot", 3.0, 0.5, 2.0, (-0.6, -0.4, -0.2, 0.0, 0.3, 0.8, 1.2), 100, 10)
 
 
-def around(sources: float = 10.0, distance: float = 0.0, untabulated: float = 0.0, widened: float = 1.0) -> Neighborhood:
+def around(
+    sources: float = 10.0, distance: float = 0.0, untabulated: float = 0.0, widened: float = 1.0
+) -> Neighborhood:
     return Neighborhood(col(sources), col(distance), col(untabulated), col(widened))
 
 
@@ -65,7 +77,9 @@ def test_a_confidence_reads_its_quantile_and_between_two_the_normal_score_counts
     # twice the scale, twice the logarithm: exp(2 * 0.3)
     assert SPREAD.error_factor(0.8, 2 * one) == pytest.approx(math.exp(0.6))
     # a probit of 0.8416 at 80 % and of 1.2816 at 90 %: 85 % (1.0364) is 0.443 of the way from 0.3 to 0.8
-    assert float(SPREAD.log_factor(0.85, one)[0]) == pytest.approx(0.3 + 0.5 * (1.0364 - 0.8416) / (1.2816 - 0.8416), abs=1e-3)
+    assert float(SPREAD.log_factor(0.85, one)[0]) == pytest.approx(
+        0.3 + 0.5 * (1.0364 - 0.8416) / (1.2816 - 0.8416), abs=1e-3
+    )
 
 
 @given(spreads, st.floats(0.1, 10))
@@ -118,7 +132,10 @@ def test_what_was_never_compared_is_off_by_a_factor_of_two() -> None:
     known = Spreads({"tpot": SPREAD})
     assert known.get_spread("tpot") is SPREAD
     assert known.get_spread("ttft") is UNKNOWN_SPREAD
-    low, high = (float(UNKNOWN_SPREAD.error_factor(level, UNKNOWN_SPREAD.relative_spread(around(0.0, 9.0, 1.0)))[0]) for level in (LOW, HIGH))
+    low, high = (
+        float(UNKNOWN_SPREAD.error_factor(level, UNKNOWN_SPREAD.relative_spread(around(0.0, 9.0, 1.0)))[0])
+        for level in (LOW, HIGH)
+    )
     assert (low, high) == pytest.approx((0.497, 2.01), abs=0.01)
 
 

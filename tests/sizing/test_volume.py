@@ -45,15 +45,15 @@ BOARDS = ("nvidia-h100-sxm5-80gb", "nvidia-h200-sxm-141gb", "amd-mi300x")  # mos
 TYPES = st.sampled_from([(), BOARDS])
 
 
-def score(question: Question, market: Catalog) -> float:
+def score(question: Question, catalog: Catalog) -> float:
     """What the best is ranked by, USD of the whole volume; infinite where nothing is done in time."""
-    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators))
+    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators))
     return next(iter(found.scores), math.inf)
 
 
-def best(question: Question, market: Catalog) -> Estimate:
+def best(question: Question, catalog: Catalog) -> Estimate:
     """The first recommendation of a question that has one."""
-    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates
+    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators)).estimates
     assume(found)
     return found[0]
 
@@ -82,24 +82,24 @@ def taken(e: Estimate) -> tuple[float, float]:
 @SLOW
 @given(VOLUMES, CONFIDENCES, st.floats(1, 4))
 def test_more_volume_never_costs_less_and_more_time_never_costs_more(
-    market: Catalog, workload: InferenceWorkload, confidence: float, factor: float
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, factor: float
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence))
-    usd, rounding = score(question, market), 1 + 1e-9
-    assert usd <= score(replace(question, workload=times(workload, volume=factor)), market) * rounding
-    assert score(replace(question, workload=times(workload, time=factor)), market) <= usd * rounding
-    assert score(replace(question, workload=replace(workload, deadline_s=None)), market) <= usd * rounding
+    usd, rounding = score(question, catalog), 1 + 1e-9
+    assert usd <= score(replace(question, workload=times(workload, volume=factor)), catalog) * rounding
+    assert score(replace(question, workload=times(workload, time=factor)), catalog) <= usd * rounding
+    assert score(replace(question, workload=replace(workload, deadline_s=None)), catalog) <= usd * rounding
 
 
 @SLOW
 @given(VOLUMES, CONFIDENCES, TYPES)
 def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
-    market: Catalog, workload: InferenceWorkload, confidence: float, types: tuple[str, ...]
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, types: tuple[str, ...]
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence, accelerators=types))
     units = 1.0 if workload.model.sample is not None else workload.tokens_per_request
-    scores = find_finalists(question, market, NullRejections(market.accelerators)).scores
-    for ranked, usd_ranked in zip(recommend_hardware(question, market).recommendations, scores, strict=True):
+    scores = find_finalists(question, catalog, NullRejections(catalog.accelerators)).scores
+    for ranked, usd_ranked in zip(recommend_hardware(question, catalog).recommendations, scores, strict=True):
         e, d, sure = ranked.estimate, ranked.estimate.deployment, ranked.estimate.assurance
         seconds, usd = taken(e)
         assert seconds <= asked(workload)[1] * (1 + 1e-9)
@@ -112,7 +112,7 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
         assert level.usd_total == pytest.approx(usd_ranked)
         assert usd_ranked >= usd * (1 - 1e-9)
         assert e.cost.usd_per_million == pytest.approx(usd / asked(workload)[0] / units * 1e6)
-        again = estimate_deployment(question, d, market)
+        again = estimate_deployment(question, d, catalog)
         assert (again.performance, again.cost, again.assurance) == (e.performance, e.cost, sure)
         size, each = d.accelerators_per_replica or 1, (d.total_accelerators or 0) // (d.nodes or 1)
         assert d.replicas == (d.nodes or 1) * (each // size) if size <= each else d.replicas  # no room for one more
@@ -121,16 +121,16 @@ def test_what_is_recommended_is_in_time_as_sure_as_asked_and_fills_its_machines(
 @SLOW
 @given(VOLUMES, CONFIDENCES, st.integers(2, 6))
 def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_same_fleet(
-    market: Catalog, workload: InferenceWorkload, confidence: float, factor: int
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, factor: int
 ) -> None:
     question = Question(workload, Constraints(confidence=confidence))
-    found = best(question, market)
+    found = best(question, catalog)
     (requests, limit_s), (seconds, _) = asked(workload), taken(found)
     assert found.performance is not None
     start = found.performance.cold_start_s or 0.0
     longer = replace(workload, volume_requests=requests * factor, deadline_s=start + (limit_s - start) * factor)
     unsized = replace(found.deployment, replicas=None, spare_replicas=None, nodes=None, total_accelerators=None)
-    other = estimate_deployment(replace(question, workload=longer), unsized, market)
+    other = estimate_deployment(replace(question, workload=longer), unsized, catalog)
     # a share below one batch takes as long as a batch: then fewer do
     assert (other.deployment.replicas or 0) <= (found.deployment.replicas or 0)
     if requests > 1e3 * (found.deployment.replicas or 0) * (found.deployment.max_batch or 0):
@@ -141,24 +141,24 @@ def test_many_times_the_volume_in_as_many_times_the_time_after_the_start_is_the_
 @SLOW
 @given(VOLUMES, st.integers(1, 40), TYPES)
 def test_no_other_number_of_replicas_is_in_time_for_less(
-    market: Catalog, workload: InferenceWorkload, replicas: int, types: tuple[str, ...]
+    catalog: Catalog, workload: InferenceWorkload, replicas: int, types: tuple[str, ...]
 ) -> None:
     """As predicted, on the same machines in the same layout."""
     question = Question(workload, Constraints(confidence=0.5, accelerators=types))
-    found = best(question, market)
+    found = best(question, catalog)
     fixed = replace(found.deployment, spare_replicas=None, nodes=None, total_accelerators=None, replicas=replicas)
-    seconds, usd = taken(estimate_deployment(question, fixed, market))
+    seconds, usd = taken(estimate_deployment(question, fixed, catalog))
     assert seconds > asked(workload)[1] * (1 + 1e-9) or taken(found)[1] <= usd * (1 + 1e-9)
 
 
 @SLOW
 @given(VOLUMES, st.sampled_from(Objective))
 def test_limits_are_kept_and_lifting_them_is_never_worse(
-    market: Catalog, workload: InferenceWorkload, objective: Objective
+    catalog: Catalog, workload: InferenceWorkload, objective: Objective
 ) -> None:
     limited = Question(workload, Constraints(max_accelerators=8, max_usd_per_hour=20.0), objective=objective)
-    assert score(replace(limited, constraints=Constraints()), market) <= score(limited, market) * (1 + 1e-9)
-    found = best(limited, market)
+    assert score(replace(limited, constraints=Constraints()), catalog) <= score(limited, catalog) * (1 + 1e-9)
+    found = best(limited, catalog)
     assert (found.deployment.total_accelerators or 0) <= 8
     assert found.cost is not None
     assert (found.cost.usd_per_hour or 0.0) <= 20
@@ -167,17 +167,19 @@ def test_limits_are_kept_and_lifting_them_is_never_worse(
 @SLOW
 @given(VOLUMES, CONFIDENCES, st.sampled_from(BOARDS))
 def test_a_type_with_everything_open_is_what_is_recommended_of_it(
-    market: Catalog, workload: InferenceWorkload, confidence: float, accelerator: str
+    catalog: Catalog, workload: InferenceWorkload, confidence: float, accelerator: str
 ) -> None:
-    found = best(Question(workload, Constraints(confidence=confidence, accelerators=(accelerator,))), market)
-    other = estimate_deployment(Question(workload, Constraints(confidence=confidence)), Deployment(accelerator), market)
+    found = best(Question(workload, Constraints(confidence=confidence, accelerators=(accelerator,))), catalog)
+    other = estimate_deployment(
+        Question(workload, Constraints(confidence=confidence)), Deployment(accelerator), catalog
+    )
     assert (other.deployment, other.performance, other.cost) == (found.deployment, found.performance, found.cost)
 
 
-def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(market: Catalog) -> None:
+def test_what_is_left_open_of_a_deployment_is_sized_for_the_volume(catalog: Catalog) -> None:
     limits = Slo(None, None, None, 95)
     workload = replace(CHAT, load=Load.OFFLINE, slo=limits, volume_requests=5e6, deadline_s=24 * HOUR_S)
-    found = estimate_deployment(Question(workload), Deployment("nvidia-h100-sxm5-80gb"), market)
+    found = estimate_deployment(Question(workload), Deployment("nvidia-h100-sxm5-80gb"), catalog)
     assert found.assurance is not None
     assert (found.assurance.meets_deadline or 0.0) >= 0.8
     d = found.deployment

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.words import format_distinct_numbers, round_up_to_digits, format_count, format_number, format_large_number, format_duration
+from app.sizing.words import (
+    format_count,
+    format_distinct_numbers,
+    format_duration,
+    format_large_number,
+    format_number,
+    round_up_to_digits,
+)
 
 
 @pytest.mark.parametrize(

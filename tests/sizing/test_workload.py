@@ -14,11 +14,11 @@ from app.sizing.workload import (
     REDUNDANCIES,
     Arrivals,
     FailureDomain,
-    PrefixHits,
     InferenceWorkload,
     Lengths,
     Limits,
     Load,
+    PrefixHits,
     Redundancy,
     build_inference_workload,
 )

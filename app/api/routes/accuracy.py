@@ -19,9 +19,9 @@ router = APIRouter(tags=["accuracy"])
 
 
 @lru_cache(maxsize=1)
-def accuracy_body(market: Catalog) -> bytes:
+def accuracy_body(catalog: Catalog) -> bytes:
     """Returns the response for one catalog version. It is cached because it is large and the same for every client."""
-    return orjson.dumps(accuracy_json(market.version, report_on(market.evidence.rows), calibration_notes()))
+    return orjson.dumps(accuracy_json(catalog.version, report_on(catalog.evidence.rows), calibration_notes()))
 
 
 @router.get(
@@ -33,11 +33,9 @@ def accuracy_body(market: Catalog) -> bytes:
 )
 def get_accuracy(catalog_store: Snapshots) -> Response:
     """Returns prediction errors by metric, engine, accelerator family, format, model size, load and source. Each figure
-    is
-    given twice: for sources that were not used in calibration, and in sample. The response also includes the bias,
-    the
-    share of results inside their 80 % interval, and the rows with the largest errors.
+    is given twice: for sources that were not used in calibration, and in sample. The response also includes the bias,
+    the share of results inside their 80 % interval, and the rows with the largest errors.
     """
     return Response(
-        accuracy_body(catalog_store.market()), media_type="application/json", headers={"Cache-Control": "no-cache"}
+        accuracy_body(catalog_store.catalog()), media_type="application/json", headers={"Cache-Control": "no-cache"}
     )

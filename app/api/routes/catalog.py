@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query
 from fastapi.responses import Response
 
 from app.api.body import parse_body
-from app.api.deps import ShortSlot, RawBody, Sessions, Snapshots, resolve_model
+from app.api.deps import RawBody, Sessions, ShortSlot, Snapshots, resolve_model
 from app.api.filters import resolve_filters
 from app.api.openapi import body_schema, problem_responses
 from app.api.problems import unknown_cursor
@@ -64,7 +64,9 @@ def _list_response(
         among = resolve_filters(session, what, given, directory)
         if what == "accelerators" and search is not None:
             among["slug"], search = directory.search_accelerators(search), None
-        rows, following = list_page(session, what, allowed_values=among, name_query=search, after=last, limit=filters.limit)
+        rows, following = list_page(
+            session, what, allowed_values=among, name_query=search, after=last, limit=filters.limit
+        )
         items = [convert(r) for r in rows]
     return page_response(items, following)
 
@@ -97,7 +99,9 @@ def list_accelerators(
     response_model=wire.SystemList,
     responses=LIST_PROBLEMS,
 )
-def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
+def list_systems(
+    filters: Annotated[wire.SystemFilter, Query()], sessions: Sessions, catalog_store: Snapshots
+) -> Response:
     """Lists servers, workstations, instance types and pod slices that contain accelerators."""
     return _list_response(sessions, catalog_store, filters, "systems", wire.system_json)
 
@@ -109,7 +113,9 @@ def list_systems(filters: Annotated[wire.SystemFilter, Query()], sessions: Sessi
     response_model=wire.OfferList,
     responses=LIST_PROBLEMS,
 )
-def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
+def list_offers(
+    filters: Annotated[wire.OfferFilter, Query()], sessions: Sessions, catalog_store: Snapshots
+) -> Response:
     """Lists current prices by provider, region, instance type and pricing model."""
     return _list_response(sessions, catalog_store, filters, "offers", wire.offer_json)
 
@@ -121,7 +127,9 @@ def list_offers(filters: Annotated[wire.OfferFilter, Query()], sessions: Session
     response_model=wire.PriceList,
     responses=LIST_PROBLEMS,
 )
-def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
+def list_prices(
+    filters: Annotated[wire.PriceFilter, Query()], sessions: Sessions, catalog_store: Snapshots
+) -> Response:
     """Lists earlier prices as observed at the time."""
     return _list_response(sessions, catalog_store, filters, "prices", wire.price_json)
 
@@ -133,7 +141,9 @@ def list_prices(filters: Annotated[wire.PriceFilter, Query()], sessions: Session
     response_model=wire.ModelList,
     responses=LIST_PROBLEMS,
 )
-def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
+def list_models(
+    filters: Annotated[wire.ModelFilter, Query()], sessions: Sessions, catalog_store: Snapshots
+) -> Response:
     """Lists models with their parameter counts and the aliases under which they can be requested."""
     return _list_response(sessions, catalog_store, filters, "models", wire.model_json)
 
@@ -145,7 +155,9 @@ def list_models(filters: Annotated[wire.ModelFilter, Query()], sessions: Session
     response_model=wire.EngineList,
     responses=LIST_PROBLEMS,
 )
-def list_engines(filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, catalog_store: Snapshots) -> Response:
+def list_engines(
+    filters: Annotated[wire.EngineFilter, Query()], sessions: Sessions, catalog_store: Snapshots
+) -> Response:
     """Lists engines and frameworks by accelerator family and phase, with the formats that they support end to end."""
     return _list_response(sessions, catalog_store, filters, "engines", wire.engine_json)
 
@@ -184,7 +196,7 @@ async def inspect_model(raw: RawBody, catalog_store: Snapshots, turn: ShortSlot)
 def compute_inspection(raw: bytes, catalog_store: CatalogStore) -> Response:
     """Computes the counts of a model."""
     request = parse_body(raw, InspectRequest)
-    catalog_store.market()
+    catalog_store.catalog()
     assumed = Assumptions()
     model = resolve_model(request.model, catalog_store, assumed, pointer="#/model")
     if request.sample is not None:

@@ -32,8 +32,7 @@ router = APIRouter(tags=["sizing"])
 )
 async def post_diagnose(raw: RawPastedBody, catalog_store: Snapshots, turn: LongSlot, today: Today) -> Response:
     """Compares observed figures of a service or training run with those expected of its hardware at the same load.
-    Returns
-    findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
+    Returns findings ranked by cost, each with evidence, likely cause, recommended change and purchases to avoid.
     """
     return await turn.answer_shared(compute_diagnosis, raw, catalog_store, today)
 
@@ -44,8 +43,8 @@ def compute_diagnosis(raw: bytes, catalog_store: CatalogStore, today: date) -> R
     check_observed(request)
     directory = catalog_store.directory()
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
-    pasted = read_observation(request.observed, question, deployment, directory.market)
-    diagnosis = diagnose(question, deployment, directory.market, pasted.observed)
+    pasted = read_observation(request.observed, question, deployment, directory.catalog)
+    diagnosis = diagnose(question, deployment, directory.catalog, pasted.observed)
     return Response(json_bytes({**diagnosis_json(diagnosis), **pasted.response_fields}), media_type="application/json")
 
 

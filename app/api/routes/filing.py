@@ -18,7 +18,7 @@ from app.api.problems import unknown_cursor
 from app.api.routes.catalog import decode_cursor, page_response
 from app.api.schemas import filing as wire
 from app.api.sized import json_bytes
-from app.catalog.filing import FilingRow, change_status, get_filing, to_utc, list_changes, list_filings
+from app.catalog.filing import FilingRow, change_status, get_filing, list_changes, list_filings, to_utc
 
 router = APIRouter(tags=["filing"])
 AnswerId = Annotated[str, Path(pattern=r"^rec_[0-9a-f]{28}$", description="Id of the stored answer.")]
@@ -74,8 +74,7 @@ def change_recommendation(
     id: AnswerId, raw: RawBody, sessions: Sessions, outbox: EventOutbox, if_match: IfMatch = None
 ) -> Response:
     """Changes the approval status: draft to approved, approved to ordered. You can withdraw an approval and supersede
-    any
-    answer. The stored answer and its exports do not change.
+    any answer. The stored answer and its exports do not change.
     """
     change = parse_body(raw, wire.StatusChange).to_change()
     with sessions() as session, session.begin():

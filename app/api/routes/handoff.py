@@ -39,8 +39,7 @@ def get_deployment(
     answers: Answers,
 ) -> Response:
     """Returns scripts and manifests for the option, a benchmark that verifies it, and the remaining manual steps. They
-    are
-    generated from the stored answer only and contain no secrets. Set `file` to download one file.
+    are generated from the stored answer only and contain no secrets. Set `file` to download one file.
     """
     body, supply = answers.get_answer_and_supply(id)
     option = load_option(orjson.loads(body), orjson.loads(supply), asked.rank)

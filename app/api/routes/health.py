@@ -11,7 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from fastapi.staticfiles import StaticFiles
 
 from app.api.deps import Snapshots
-from app.api.kinds import problem_kinds, problem_page, problem_index_page
+from app.api.kinds import problem_index_page, problem_kinds, problem_page
 from app.api.openapi import problem_responses
 from app.api.problems import problem_response
 from app.api.schemas.health import AliveShown, ReadyShown
@@ -53,11 +53,11 @@ async def readyz(request: Request, catalog_store: Snapshots) -> Response:
             break
         await asyncio.sleep(STARTUP_CHECK_INTERVAL_S)
     standing = catalog_store.catalog_status()
-    if standing.market is None or standing.problem:
+    if standing.catalog is None or standing.problem:
         log.warning("not_ready", cause=standing.problem)
         detail = f"The catalog is not ready: {standing.problem}."
         return problem_response(503, code="not-ready", detail=detail, headers={"Retry-After": "2"})
-    state = {"status": "ready", "snapshot": standing.market.version, "prices_as_of": standing.market.prices_as_of}
+    state = {"status": "ready", "snapshot": standing.catalog.version, "prices_as_of": standing.catalog.prices_as_of}
     return JSONResponse(state)
 
 

@@ -20,7 +20,9 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
 LIST_PROBLEMS = problem_responses(400, 422, 503)
 
 
-def _list_page(page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], wire.Items]) -> Response:
+def _list_page(
+    page: Page, catalog_index: CatalogIndex, key: str, items: Callable[[CatalogIndex], wire.Items]
+) -> Response:
     """Returns one page of a list, ordered by `key`."""
     last = decode_cursor(page.cursor, whole=False)
     rest = [item for item in items(catalog_index) if last is None or str(item[key]) > last]

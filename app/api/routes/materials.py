@@ -54,10 +54,9 @@ def get_bill_of_materials(
     answers: Answers,
 ) -> Response:
     """Returns lines with quantity, unit, price, price source and age, part numbers and commodity codes. Formats: JSON,
-    CSV, a
-    workbook with formulas, cXML PunchOutOrderMessage, OCI form fields, UBL RequestForQuotation, or a printable
-    decision
-    memo with a quote request. The bill is generated from the stored answer, so later price changes do not affect it.
+    CSV, a workbook with formulas, cXML PunchOutOrderMessage, OCI form fields, UBL RequestForQuotation, or a printable
+    decision memo with a quote request. The bill is generated from the stored answer, so later price changes do not
+    affect it.
     """
     body, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(id))
     settlement = asked.to_settlement()

@@ -40,10 +40,9 @@ HTML = {"text/html": {"schema": {"type": "string"}}}
 )
 async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
     """Opens a session if the shared secret matches the one set for the sender's identity. Returns a
-    PunchOutSetupResponse with
-    the session's start page, or a Status with the reason: 400 incomplete request, 401 wrong secret, 403 return
-    address not
-    allowed, 406 unsupported XML, 409 document already ordered, 450 operation not offered, 560 database unavailable.
+    PunchOutSetupResponse with the session's start page, or a Status with the reason: 400 incomplete request, 401 wrong
+    secret, 403 return address not allowed, 406 unsupported XML, 409 document already ordered, 450 operation not
+    offered, 560 database unavailable.
     """
     now = datetime.now(UTC)
     try:
@@ -63,7 +62,9 @@ async def post_punchout(request: Request, desk: OptionalDesk) -> Response:
 
 def _require_desk(desk: PunchoutService | None) -> PunchoutService:
     if desk is None:
-        raise PunchoutRefused(NOT_IMPLEMENTED, "Punch-out is not configured: the settings contain no buyer or no public URL.")
+        raise PunchoutRefused(
+            NOT_IMPLEMENTED, "Punch-out is not configured: the settings contain no buyer or no public URL."
+        )
     return desk
 
 
@@ -93,7 +94,10 @@ ENTRY: dict[str, Any] = {
     "status_code": 303,
     "responses": {
         303: {"description": "Redirect to the session's start page."},
-        **{status: {"description": "HTML page with the reason.", "content": HTML} for status in (400, 401, 403, 404, 503)},
+        **{
+            status: {"description": "HTML page with the reason.", "content": HTML}
+            for status in (400, 401, 403, 404, 503)
+        },
     },
 }
 

@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from app.api.answering import NOT_STORED, find_or_compute_answer, with_input_warnings
 from app.api.body import parse_body
-from app.api.deps import Answers, ShortSlot, RawBody, Snapshots, Today
+from app.api.deps import Answers, RawBody, ShortSlot, Snapshots, Today
 from app.api.openapi import body_schema, problem_responses
 from app.api.questions import build_estimate_question
 from app.api.schemas.answers import EstimateShown, RecommendResponse
@@ -33,12 +33,12 @@ router = APIRouter(tags=["sizing"])
     responses=problem_responses(400, 404, 413, 415, 422, 429, 503),
     summary="Recommend hardware for a workload",
 )
-async def post_recommend(raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: ShortSlot, today: Today) -> Response:
+async def post_recommend(
+    raw: RawBody, answers: Answers, catalog_store: Snapshots, turn: ShortSlot, today: Today
+) -> Response:
     """Returns ranked hardware options with quantity, layout, performance, cost and confidence, and the reasons for
-    every
-    rejected option. The answer is stored under its id. The same request on the same catalog version and day returns
-    the
-    same bytes.
+    every rejected option. The answer is stored under its id. The same request on the same catalog version and day
+    returns the same bytes.
     """
     return await turn.answer_shared(compute_recommendation, raw, answers, catalog_store, today)
 
@@ -72,7 +72,7 @@ def compute_estimate(raw: bytes, catalog_store: CatalogStore, today: date) -> Re
     question, deployment = build_estimate_question(request, directory, catalog_store, today)
 
     document = with_input_warnings(
-        estimate_json(estimate_deployment(question, deployment, directory.market), trace=request.trace), request
+        estimate_json(estimate_deployment(question, deployment, directory.catalog), trace=request.trace), request
     )
     return Response(json_bytes(document), media_type="application/json")
 

@@ -18,7 +18,7 @@ from app.api.schemas.repricing import RepriceQuery, RepriceResponse, repriced_js
 from app.api.sized import json_bytes
 from app.catalog.recommendations import AnswerStore
 from app.catalog.snapshot import CatalogStore
-from app.export.first_place import ranked_options, has_same_first, explain_first
+from app.export.first_place import explain_first, has_same_first, ranked_options
 from app.export.goods import build_bill
 from app.export.money import Settlement
 
@@ -42,14 +42,15 @@ async def post_reprice(
     today: Today,
 ) -> Response:
     """Returns today's price of the stored option, line by line with the reason for each change, and today's answer to
-    the same
-    request, which is stored. The old answer and its status do not change. Repeated calls on one day return the same
-    result. The call takes no body.
+    the same request, which is stored. The old answer and its status do not change. Repeated calls on one day return the
+    same result. The call takes no body.
     """
     return await turn.answer_shared(compute_repricing, id, asked.rank, answers, catalog_store, today)
 
 
-def compute_repricing(identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date) -> Response:
+def compute_repricing(
+    identity: str, rank: int, answers: AnswerStore, catalog_store: CatalogStore, today: date
+) -> Response:
     """Prices the machines of a stored answer again and answers its request again."""
     stored, supply = (orjson.loads(kept) for kept in answers.get_answer_and_supply(identity))
     directory = catalog_store.directory()
@@ -61,7 +62,7 @@ def compute_repricing(identity: str, rank: int, answers: AnswerStore, catalog_st
     kept = find_or_compute_answer(load_stored_request(stored, as_of=None), directory, catalog_store, answers, today)
 
     now = orjson.loads(kept.body)
-    names = {a.slug: a.name for a in directory.market.accelerators}
+    names = {a.slug: a.name for a in directory.catalog.accelerators}
     document = {
         "id": identity,
         "as_of": {"then": stored["as_of"], "now": today.isoformat()},

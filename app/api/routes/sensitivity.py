@@ -13,7 +13,7 @@ from app.api.answering import catalog_json, load_stored_request
 from app.api.deps import Answers, LongSlot, Snapshots
 from app.api.flips import RequestProbe, find_breakpoints
 from app.api.openapi import problem_responses
-from app.api.patterns import Saving, open_patterns, rank_savings, first_cost_usd
+from app.api.patterns import Saving, first_cost_usd, open_patterns, rank_savings
 from app.api.questions import build_recommend_question
 from app.api.schemas.flips import SensitivityShown, sensitivity_json
 from app.api.sized import json_bytes
@@ -37,10 +37,8 @@ async def get_sensitivity(
     turn: LongSlot,
 ) -> Response:
     """Varies load, lengths, limits, confidence, prices and formats one at a time and finds the smallest change that
-    makes
-    another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
-    seconds.
-    Uses today's prices; their age counts to the date of the answer.
+    makes another accelerator type rank first. Also tests cheaper patterns that the request left open. Takes several
+    seconds. Uses today's prices; their age counts to the date of the answer.
     """
     return await turn.answer_shared(compute_sensitivity, id, answers, catalog_store)
 
@@ -61,9 +59,9 @@ def compute_sensitivity(identity: str, answers: AnswerStore, catalog_store: Cata
     directory = catalog_store.directory()
     asker = RequestProbe(request, directory, catalog_store, date.fromisoformat(stored["as_of"]))
     behind = [r["deployment"]["accelerator"] for r in stored["recommendations"][1:]]
-    names = {a.slug: a.name for a in directory.market.accelerators}
+    names = {a.slug: a.name for a in directory.catalog.accelerators}
     first, flips, holds = find_breakpoints(asker, [(slug, names.get(slug, slug)) for slug in dict.fromkeys(behind)])
     savings, tried = cheaper_patterns(asker)
-    head = {"id": identity, "catalog": catalog_json(directory.market)}
+    head = {"id": identity, "catalog": catalog_json(directory.catalog)}
     shown = {**head, **sensitivity_json(first, flips, holds, savings), "asked": len(asker.results) + tried}
     return Response(json_bytes(shown), media_type="application/json")

@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, Response
 
 from app.api.body import read_form
-from app.api.deps import Answers, OptionalDesk, ShortSlot, Sessions, Snapshots, Today
+from app.api.deps import Answers, OptionalDesk, Sessions, ShortSlot, Snapshots, Today
 from app.api.kinds import problem_kinds
 from app.api.problems import InvalidBody, MalformedRequest, error_message
 from app.api.routes.recommendations import compute_recommendation
@@ -42,7 +42,9 @@ def private_page(text: str, *, status: int = 200, content_policy: str = CLOSED) 
 
 
 @router.get("/procurement/sessions/{token}", include_in_schema=False)
-async def get_session(request: Request, token: str, desk: OptionalDesk, answers: Answers, sessions: Sessions) -> Response:
+async def get_session(
+    request: Request, token: str, desk: OptionalDesk, answers: Answers, sessions: Sessions
+) -> Response:
     """Shows the stored answers, or the options of one answer."""
     try:
         return await run_in_threadpool(show_session, desk, token, answers, sessions, request.query_params)
@@ -65,7 +67,9 @@ async def post_session(
     try:
         fields = await read_form(request)
         if "model" in fields:
-            return await turn.answer_exclusively(answer_form, desk, token, fields, answers, catalog_store, sessions, today)
+            return await turn.answer_exclusively(
+                answer_form, desk, token, fields, answers, catalog_store, sessions, today
+            )
         if not {"recommendation", "leave"} & set(fields):
             return private_page(
                 refused_page("Invalid form", "The form contains no basket, no question and no leave field."), status=400
@@ -90,7 +94,9 @@ def _require_desk(desk: PunchoutService | None) -> PunchoutService:
     return desk
 
 
-def show_session(desk: PunchoutService | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields) -> Response:
+def show_session(
+    desk: PunchoutService | None, token: str, answers: AnswerStore, sessions: Sessions, fields: Fields
+) -> Response:
     """Returns the page with the stored answers, or with the options of the answer that is named or in the session's
     basket.
     """

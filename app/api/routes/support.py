@@ -27,16 +27,18 @@ router = APIRouter(prefix="/catalog", tags=["catalogue"])
 )
 def get_support(query: Annotated[SupportQuery, Query()], catalog_store: Snapshots) -> Response:
     """Returns whether the software runs: `documented` (a source says so), `expected` (derived from rules) or `refused`
-    (a rule
-    forbids it). Omitted filters (format, phase, method, kind of model) return every value.
+    (a rule forbids it). Omitted filters (format, phase, method, kind of model) return every value.
     """
     naming = NameResolver(catalog_store.directory())
-    engine, named = naming.resolve_engine(query.engine, "engine"), naming.resolve_accelerator(query.accelerator, "accelerator")
+    engine, named = (
+        naming.resolve_engine(query.engine, "engine"),
+        naming.resolve_accelerator(query.accelerator, "accelerator"),
+    )
     naming.raise_problems()
     assert named is not None
-    market, (slug,) = naming.market, named.accelerators
+    catalog, (slug,) = naming.catalog, named.accelerators
     task = None if query.kind is None else ModelTask(query.kind)
-    asked = PairQuery(market.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
-    items = [support_json(f) for f in answer_pair(asked, market.software)]
+    asked = PairQuery(catalog.accelerator_index[slug], engine, query.format, query.phase, query.method, task)
+    items = [support_json(f) for f in answer_pair(asked, catalog.software)]
     body = {"accelerator": slug, "engine": engine, "items": items}
     return Response(orjson.dumps(body), media_type="application/json")

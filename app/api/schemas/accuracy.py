@@ -193,5 +193,5 @@ def accuracy_json(snapshot: str, report: Report, notes: Mapping[str, Any]) -> di
         "runs": notes["runs"],
         "training_left_out": notes["training_left_out"],
         "reasons": dict(FAMILY_REASONS),
-        "excluded": notes["set_aside"],
+        "excluded": notes["excluded"],
     }

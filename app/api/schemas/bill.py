@@ -25,4 +25,6 @@ class PartShown(ResponseModel):
 
 
 def part_json(part: Part) -> dict[str, Any]:
-    return rounded_fields(what=part.what, quantity=part.quantity, unit_usd=part.unit_usd, usd_per_hour=part.usd_per_hour)
+    return rounded_fields(
+        what=part.what, quantity=part.quantity, unit_usd=part.unit_usd, usd_per_hour=part.usd_per_hour
+    )

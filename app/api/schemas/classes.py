@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from app.api.schemas.base import Name, ResponseModel, RequestModel, rounded_fields, round_value, with_examples
+from app.api.schemas.base import Name, RequestModel, ResponseModel, round_value, rounded_fields, with_examples
 from app.api.schemas.lengths import LengthSpec, PromptSpec
 from app.api.schemas.slo import SloSpec
 from app.sizing.values.classes import SharedFleet

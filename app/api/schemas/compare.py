@@ -7,7 +7,15 @@ from typing import Annotated, Any
 from pydantic import Field, model_validator
 
 from app.api.schemas.answers import AssumedShown, DeploymentShown
-from app.api.schemas.base import Name, ResponseModel, RequestModel, PrintableText, rounded_fields, round_value, with_examples
+from app.api.schemas.base import (
+    Name,
+    PrintableText,
+    RequestModel,
+    ResponseModel,
+    round_value,
+    rounded_fields,
+    with_examples,
+)
 from app.api.schemas.conversion import assumed_json, deployment_json
 from app.api.schemas.maps import WorkloadOfPhase
 from app.api.schemas.model import ModelReference
@@ -45,9 +53,7 @@ class OptionSpec(RequestModel):
     deployment: DeploymentSpec | None = Field(
         None, description="Evaluated as by /estimate. If omitted, the option is evaluated as by /recommend."
     )
-    workload: Part = Field(
-        {}, description="Changes to the shared workload: members replace, null removes."
-    )
+    workload: Part = Field({}, description="Changes to the shared workload: members replace, null removes.")
     constraints: Part = Field({}, description="Changes to the shared constraints. With a deployment, only confidence.")
     objective: ObjectiveName | None = None
 
@@ -248,13 +254,21 @@ def _outcome_json(o: Outcome, identity: str | None) -> Part:
         shown |= rounded_fields(accelerator=o.accelerator.slug, bottleneck=o.estimate.bottleneck)
         shown["deployment"] = deployment_json(o.estimate.deployment)
     if (more := o.level_with_reserve) is not None:
-        shown["with_reserve"] = rounded_fields(total_accelerators=more.total_accelerators, usd_per_hour=more.usd_per_hour)
+        shown["with_reserve"] = rounded_fields(
+            total_accelerators=more.total_accelerators, usd_per_hour=more.usd_per_hour
+        )
     return shown | rounded_fields(why_not=o.why_not)
 
 
 def _difference_json(d: Difference) -> Part:
     causes = [{"code": c.code, "ratio": round_value(c.ratio), "text": c.text} for c in d.causes]
-    return {"name": d.name, "compared_with": d.baseline, "quantity": d.quantity, "ratio": round_value(d.ratio), "causes": causes}
+    return {
+        "name": d.name,
+        "compared_with": d.baseline,
+        "quantity": d.quantity,
+        "ratio": round_value(d.ratio),
+        "causes": causes,
+    }
 
 
 def _spending_json(s: Spending) -> Part:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from app.api.schemas.answers import DeploymentShown
-from app.api.schemas.base import rounded_fields, round_value
+from app.api.schemas.base import round_value, rounded_fields
 from app.api.schemas.beside import ancillary_json
 from app.api.schemas.bill import part_json
 from app.api.schemas.day import day_json
@@ -39,7 +39,7 @@ from app.sizing.result import (
     Verification,
 )
 from app.sizing.units import GB, GIB, MB
-from app.sizing.values.runs import ScalingCurve, MaximumThatFits
+from app.sizing.values.runs import MaximumThatFits, ScalingCurve
 
 # Deployment fields with the same name in the API and in the engine, in API order.
 UNCHANGED_DEPLOYMENT_FIELDS = tuple(
@@ -162,7 +162,12 @@ def scaling_json(c: ScalingCurve) -> dict[str, Any]:
 
 
 def maximum_json(m: MaximumThatFits) -> dict[str, Any]:
-    return {"quantity": m.quantity, "value": round_value(m.value), "too_large": round_value(m.too_large), "unit": m.unit}
+    return {
+        "quantity": m.quantity,
+        "value": round_value(m.value),
+        "too_large": round_value(m.too_large),
+        "unit": m.unit,
+    }
 
 
 def performance_json(p: Performance, *, simulated: bool = True) -> dict[str, Any]:
@@ -364,7 +369,9 @@ def answer_json(
             "feasible_accelerators": answer.considered.feasible_accelerators,
         },
         "rejected_by_code": dict(answer.rejected_by_code),
-        "sensitivity": [rounded_fields(change=c.change, effect=c.effect, request=c.request) for c in answer.sensitivity],
+        "sensitivity": [
+            rounded_fields(change=c.change, effect=c.effect, request=c.request) for c in answer.sensitivity
+        ],
         **({} if answer.verification is None else {"verification": verification_json(answer.verification)}),
         **({"cheaper_if": [cheaper_json(c) for c in answer.cheaper_if]} if answer.cheaper_if else {}),
         **({} if answer.hosted_api is None else {"hosted_api": hosted_json(answer.hosted_api)}),

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import ResponseModel, rounded_fields, round_value
+from app.api.schemas.base import ResponseModel, round_value, rounded_fields
 from app.sizing.values.day import Day, Failure, FleetDay
 
 

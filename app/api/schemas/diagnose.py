@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from app.api.schemas.answers import AssumedShown
-from app.api.schemas.base import ResponseModel, RequestModel, rounded_fields, round_value, with_examples
+from app.api.schemas.base import RequestModel, ResponseModel, round_value, rounded_fields, with_examples
 from app.api.schemas.conversion import assumed_json, estimate_json
 from app.api.schemas.maps import DeploymentPatch
 from app.api.schemas.pasted import NotReadShown, PastedSpec, ReadShown
@@ -114,7 +114,9 @@ class TrainingObservedSpec(RequestModel):
 
     def to_observed(self) -> TrainingObservation:
         values = _in_base_units(self.model_dump(exclude={"scales"}))
-        return TrainingObservation(**values, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales))
+        return TrainingObservation(
+            **values, scales=tuple(ScalePoint(s.accelerators, s.tokens_per_s) for s in self.scales)
+        )
 
 
 class DevicesObservedSpec(RequestModel):
@@ -263,7 +265,12 @@ def _finding_json(f: Finding, rank: int, usd: float | None) -> dict[str, Any]:
         "text": f.text,
         "costs": costs_json(f, usd),
         "evidence": [
-            {"quantity": e.quantity, "observed": round_value(e.observed), "expected": round_value(e.expected), "unit": e.unit}
+            {
+                "quantity": e.quantity,
+                "observed": round_value(e.observed),
+                "expected": round_value(e.expected),
+                "unit": e.unit,
+            }
             for e in f.evidence
         ],
         "cause": f.cause,

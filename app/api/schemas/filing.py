@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from app.api.schemas.base import Component, ResponseModel, RequestModel, PrintableText, require_printable, with_examples
+from app.api.schemas.base import Component, PrintableText, RequestModel, ResponseModel, require_printable, with_examples
 from app.api.schemas.catalog import Page
-from app.catalog.filing import ALLOWED_TRANSITIONS, StatusUpdate, FilingRow, Status, StatusChangeRow, to_utc
+from app.catalog.filing import ALLOWED_TRANSITIONS, FilingRow, Status, StatusChangeRow, StatusUpdate, to_utc
 
 StatusName = Annotated[Literal["draft", "approved", "ordered", "superseded"], Component("Status")]
 Note = Annotated[str, Field(min_length=1, max_length=1000), AfterValidator(require_printable)]
@@ -49,7 +49,9 @@ class RecommendationFilter(Page):
     cost_centre: PrintableText | None = Field(None, description="Exact value from the request.")
     status: StatusName | None = None
     model: PrintableText | None = Field(None, description="Model name, alias or the name in the request.")
-    accelerator: PrintableText | None = Field(None, description="Accelerator of the first rank, by slug or common name.")
+    accelerator: PrintableText | None = Field(
+        None, description="Accelerator of the first rank, by slug or common name."
+    )
     created_after: Moment | None = Field(None, description="First stored at this time or later; a date or time in UTC.")
     created_before: Moment | None = Field(None, description="First stored before this date or time in UTC.")
 
@@ -96,7 +98,9 @@ class StatusChangeShown(ResponseModel):
 class StatusShown(FiledShown):
     """Approval status of a stored answer, the allowed next statuses and the history."""
 
-    model_config = with_examples({**FILED_EXAMPLE, "next": ["draft", "ordered", "superseded"], "history": [CHANGE_EXAMPLE]})
+    model_config = with_examples(
+        {**FILED_EXAMPLE, "next": ["draft", "ordered", "superseded"], "history": [CHANGE_EXAMPLE]}
+    )
 
     next: list[StatusName] = Field(description="Allowed next statuses.")
     history: list[StatusChangeShown] = Field(description="Every change, oldest first.")

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.flips import TopOption, Breakpoint, StableRange
+from app.api.flips import Breakpoint, StableRange, TopOption
 from app.api.patterns import Saving
 from app.api.schemas.base import ResponseModel, rounded_fields
 from app.sizing.words import percent
@@ -62,7 +62,9 @@ class SensitivityShown(ResponseModel):
     asked: int = Field(description="Number of requests that the service computed for this.")
 
 
-def sensitivity_json(first: TopOption, flips: list[Breakpoint], holds: list[StableRange], savings: list[Saving]) -> dict[str, Any]:
+def sensitivity_json(
+    first: TopOption, flips: list[Breakpoint], holds: list[StableRange], savings: list[Saving]
+) -> dict[str, Any]:
     """Changes that alter the first rank, ranges that do not, and savings, as JSON."""
     return {
         "first": first.type,

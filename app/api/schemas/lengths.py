@@ -98,7 +98,8 @@ def _length_kind(value: Any) -> str:
     if not isinstance(value, dict):
         return "number"
     return next(
-        (tag for tag, way in zip(("range", "histogram"), LENGTH_FORMS[1:], strict=True) if {*way} & {*value}), "distribution"
+        (tag for tag, way in zip(("range", "histogram"), LENGTH_FORMS[1:], strict=True) if {*way} & {*value}),
+        "distribution",
     )
 
 

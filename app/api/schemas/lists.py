@@ -82,11 +82,11 @@ Items = list[dict[str, Any]]
 
 def providers_json(catalog_index: CatalogIndex) -> Items:
     """Every provider as JSON, by name."""
-    market = catalog_index.market
+    catalog = catalog_index.catalog
     offers = defaultdict(list)
-    for offer in market.offers:
+    for offer in catalog.offers:
         offers[offer.provider].append(offer)
-    sells = {s.provider for s in market.systems.values() if s.environment is Environment.ON_PREM}
+    sells = {s.provider for s in catalog.systems.values() if s.environment is Environment.ON_PREM}
     aliases = _other_names(catalog_index.providers)
     return [
         {
@@ -100,14 +100,14 @@ def providers_json(catalog_index: CatalogIndex) -> Items:
             "accelerators": len({o.accelerator for o in offers[name]}),
             "offers": len(offers[name]),
         }
-        for name in market.providers
+        for name in catalog.providers
     ]
 
 
 def regions_json(catalog_index: CatalogIndex) -> Items:
     """Every region as JSON, by name."""
     offers = defaultdict(list)
-    for offer in catalog_index.market.offers:
+    for offer in catalog_index.catalog.offers:
         offers[offer.region].append(offer)
     return [
         {

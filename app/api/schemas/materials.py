@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema
 
-from app.api.schemas.base import Component, ResponseModel, rounded_fields, require_printable, with_examples
+from app.api.schemas.base import Component, ResponseModel, require_printable, rounded_fields, with_examples
 from app.api.schemas.names import TrustName
 from app.errors import Unanswerable
 from app.export.lines import Bill, Line

@@ -104,7 +104,10 @@ def memory_json(m: DeviceMemory) -> dict[str, Any]:
     counts = {"kv_cache_tokens": m.kv_cache_tokens, "max_concurrent_sequences": m.max_concurrent_sequences}
     values: dict[str, Any] = {"per_accelerator_gib": shown, **{k: int(v) for k, v in counts.items() if v is not None}}
     if m.prefix_cache_bytes is not None and m.idle_sessions is not None:
-        values |= {"prefix_cache_gib": round_value(m.prefix_cache_bytes / GIB), "idle_sessions": round_value(m.idle_sessions)}
+        values |= {
+            "prefix_cache_gib": round_value(m.prefix_cache_bytes / GIB),
+            "idle_sessions": round_value(m.idle_sessions),
+        }
     if m.moments_bytes is not None:
         values["peak_moment"] = max(m.moments_bytes, key=m.moments_bytes.__getitem__)
         for name, parts_of in (("moments", m.moments_bytes), ("activation_parts", m.activation_parts_bytes or {})):

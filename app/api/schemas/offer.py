@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.api.schemas.base import INTEGER_VALUED, Name, ResponseModel, RequestModel
+from app.api.schemas.base import INTEGER_VALUED, Name, RequestModel, ResponseModel
 from app.api.schemas.names import PricingName
 
 Degree = Annotated[int, Field(ge=1, le=1_000_000), INTEGER_VALUED]

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field
 
-from app.api.schemas.base import ResponseModel, rounded_fields, round_value, with_examples
+from app.api.schemas.base import ResponseModel, round_value, rounded_fields, with_examples
 from app.api.schemas.names import WeightFormatName
 from app.sizing.values.packing import Packing
 

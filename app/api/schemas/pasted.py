@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from app.api.schemas.base import Component, ResponseModel, RequestModel, rounded_fields, round_value
+from app.api.schemas.base import Component, RequestModel, ResponseModel, round_value, rounded_fields
 from app.observed.figures import MAX_UNREAD_SHOWN, Figure, Reading
 from app.sizing.units import GIB
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import ResponseModel, RequestModel, rounded_fields, with_examples
+from app.api.schemas.base import RequestModel, ResponseModel, rounded_fields, with_examples
 from app.api.schemas.names import KvFormatName
 from app.api.schemas.replica import ReplicaShown, ReplicaSpec
 from app.sizing.question import Deployment, Pools
@@ -63,7 +63,9 @@ class PoolShown(ReplicaShown):
 class PoolsShown(ResponseModel):
     """Both complete pools."""
 
-    model_config = with_examples({name: {**pool, "accelerator": "nvidia-h100-sxm5-80gb"} for name, pool in POOLS.items()})
+    model_config = with_examples(
+        {name: {**pool, "accelerator": "nvidia-h100-sxm5-80gb"} for name, pool in POOLS.items()}
+    )
 
     prefill: PoolShown
     decode: PoolShown

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import ResponseModel, RequestModel, with_examples
+from app.api.schemas.base import RequestModel, ResponseModel, with_examples
 from app.api.schemas.names import (
     AdapterPrecisionName,
     GradientsName,
@@ -61,9 +61,7 @@ class RecipeListed(ResponseModel):
     kernels: KernelsName
     weights: WeightsName
     gradients: GradientsName
-    selective: str = Field(
-        description="What activation_checkpointing selective recomputes; none: not supported."
-    )
+    selective: str = Field(description="What activation_checkpointing selective recomputes; none: not supported.")
     recomputation: RecomputationName = Field(description="What it recomputes by default.")
     optimizer_implementation: OptimizerImplementationName
     adapter_precision: AdapterPrecisionName

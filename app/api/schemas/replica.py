@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import INTEGER_VALUED, Name, ResponseModel, RequestModel
+from app.api.schemas.base import INTEGER_VALUED, Name, RequestModel, ResponseModel
 from app.api.schemas.names import KvFormatName, WeightFormatName
 from app.api.schemas.offer import MAX_COUNT, Count, Degree, OfferShown, OfferSpec
 from app.api.schemas.scheduler import SchedulerShown, SchedulerSpec

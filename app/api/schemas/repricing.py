@@ -12,7 +12,7 @@ from app.api.schemas.answers import CatalogShown
 from app.api.schemas.base import Component, ResponseModel, with_examples
 from app.api.schemas.materials import LINE, TOTALS, BillLineShown, MaterialsTotalsShown, line_json
 from app.export.lines import Bill, Line
-from app.export.repricing import Cause, LineChange, total_difference, match_lines
+from app.export.repricing import Cause, LineChange, match_lines, total_difference
 
 CAUSE = {
     "cause": "price",

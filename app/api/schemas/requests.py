@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from app.api.schemas.base import INTEGER_VALUED, Name, RequestModel, PrintableText, with_examples
+from app.api.schemas.base import INTEGER_VALUED, Name, PrintableText, RequestModel, with_examples
 from app.api.schemas.model import ImageSize, LoraSpec, ModelReference, SampleSpec
 from app.api.schemas.names import (
     ActivationCheckpointingName,
@@ -232,7 +232,10 @@ class SpeculativeSpec(RequestModel):
 
     def to_speculative(self) -> Speculative:
         return Speculative(
-            DraftMethod(self.method), self.draft_tokens, self.acceptance_rate, (self.draft_parameters_billion or 0.0) * 1e9
+            DraftMethod(self.method),
+            self.draft_tokens,
+            self.acceptance_rate,
+            (self.draft_parameters_billion or 0.0) * 1e9,
         )
 
 
@@ -348,7 +351,8 @@ class InspectRequest(RequestModel):
     model: ModelReference
     sample: SampleSpec | None = None
     context_tokens: (
-        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED]], Field(min_length=1, max_length=20)] | None
+        Annotated[list[Annotated[int, Field(ge=1, le=100_000_000), INTEGER_VALUED]], Field(min_length=1, max_length=20)]
+        | None
     ) = Field(
         None,
         description="Context lengths for which cache and FLOPs are shown. Default: 1024, 8192, 32768 and 131072, up to "

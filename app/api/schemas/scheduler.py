@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from app.api.schemas.base import INTEGER_VALUED, ResponseModel, RequestModel, rounded_fields, with_examples
+from app.api.schemas.base import INTEGER_VALUED, RequestModel, ResponseModel, rounded_fields, with_examples
 from app.api.schemas.names import PolicyName
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 

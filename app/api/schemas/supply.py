@@ -41,20 +41,23 @@ LAST_BILL_LINE = "horizon_hours"
 Document = dict[str, Any]
 
 
-def supply_json(question: Question, answer: Answer, market: Catalog, purchasing: Purchasing) -> Document:
+def supply_json(question: Question, answer: Answer, catalog: Catalog, purchasing: Purchasing) -> Document:
     """The lots and launch configurations of every rank in order, the sources of assumed prices, and the codes of the
     goods.
     """
     return {
-        "ranks": [lots_json(ranked.estimate, question, market, purchasing) for ranked in answer.recommendations],
+        "ranks": [lots_json(ranked.estimate, question, catalog, purchasing) for ranked in answer.recommendations],
         "starts": [[start_json(start) for start in launch_specs(question, r.estimate)] for r in answer.recommendations],
         **_shared_sources(answer.assumptions, purchasing),
     }
 
 
-def estimate_supply(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> Document:
+def estimate_supply(estimate: Estimate, question: Question, catalog: Catalog, purchasing: Purchasing) -> Document:
     """The export data of one deployment in the format of an answer with one rank, without launch configurations."""
-    return {"ranks": [lots_json(estimate, question, market, purchasing)], **_shared_sources(estimate.assumptions, purchasing)}
+    return {
+        "ranks": [lots_json(estimate, question, catalog, purchasing)],
+        **_shared_sources(estimate.assumptions, purchasing),
+    }
 
 
 def _shared_sources(assumptions: Sequence[Assumed], purchasing: Purchasing) -> Document:
@@ -80,27 +83,34 @@ def start_json(start: LaunchSpec) -> Document:
     }
 
 
-def lots_json(estimate: Estimate, question: Question, market: Catalog, purchasing: Purchasing) -> list[Document]:
+def lots_json(estimate: Estimate, question: Question, catalog: Catalog, purchasing: Purchasing) -> list[Document]:
     """The lots to buy: the whole deployment, or one lot per pool."""
     discounts = dict(question.economics.discounts)
     return [
-        {**sold, **rounded_fields(discount=discounts.get(d.accelerator), licence=engine_named(d.engine or "").licence or None)}
-        for d, sold in _lots_by_deployment(estimate, market, purchasing)
+        {
+            **sold,
+            **rounded_fields(
+                discount=discounts.get(d.accelerator), licence=engine_named(d.engine or "").licence or None
+            ),
+        }
+        for d, sold in _lots_by_deployment(estimate, catalog, purchasing)
     ]
 
 
-def _lots_by_deployment(estimate: Estimate, market: Catalog, purchasing: Purchasing) -> list[tuple[Deployment, Document]]:
+def _lots_by_deployment(
+    estimate: Estimate, catalog: Catalog, purchasing: Purchasing
+) -> list[tuple[Deployment, Document]]:
     """Each lot with the deployment or pool that it is for."""
     whole, cost = estimate.deployment, estimate.cost
     parts = split_bills(() if cost is None else cost.parts)
     if whole.pools is None:
         own = None if cost is None or cost.price is None else cost.price.terms
-        return [(whole, lot_json(whole, parts[0] if parts else (), market, purchasing, own))]
+        return [(whole, lot_json(whole, parts[0] if parts else (), catalog, purchasing, own))]
     pools = {"prefill": whole.pools.prefill, "decode": whole.pools.decode}
     return [
         (
             replace(pool, engine=whole.engine),
-            {"pool": name, **lot_json(pool, bill, market, purchasing, _price_terms(pool, market))},
+            {"pool": name, **lot_json(pool, bill, catalog, purchasing, _price_terms(pool, catalog))},
         )
         for (name, pool), bill in zip(pools.items(), parts or [(), ()], strict=False)
     ]
@@ -118,11 +128,11 @@ def split_bills(parts: tuple[Part, ...]) -> list[tuple[Part, ...]]:
 
 
 def lot_json(
-    d: Deployment, parts: tuple[Part, ...], market: Catalog, purchasing: Purchasing, terms: Terms | None
+    d: Deployment, parts: tuple[Part, ...], catalog: Catalog, purchasing: Purchasing, terms: Terms | None
 ) -> Document:
     """A number of identical machines, their components, and the amount of each bill line."""
-    accelerator = market.accelerators[market.accelerator_index[d.accelerator]]
-    system = market.systems.get(d.system or "")
+    accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]]
+    system = catalog.systems.get(d.system or "")
     return {
         "accelerator": _accelerator_json(accelerator, purchasing),
         **rounded_fields(accelerators=d.total_accelerators, machines=d.nodes),
@@ -164,7 +174,9 @@ def _machine_json(s: System, purchasing: Purchasing) -> Document:
     return {
         "sku": s.slug,
         "name": s.name,
-        **rounded_fields(maker=None if s.provider == GENERIC_PROVIDER else purchasing.names.get(s.provider, s.provider)),
+        **rounded_fields(
+            maker=None if s.provider == GENERIC_PROVIDER else purchasing.names.get(s.provider, s.provider)
+        ),
         **rounded_fields(part_number=purchasing.part_numbers.get(s.slug), processors=s.cpu_model),
         **rounded_fields(memory_gib=s.ram_bytes and s.ram_bytes / GIB, network_gbit_per_s=network and network / GBIT),
     }
@@ -180,15 +192,17 @@ def _price_json(t: Terms) -> Document:
     }
 
 
-def _price_terms(pool: Deployment, market: Catalog) -> Terms | None:
+def _price_terms(pool: Deployment, catalog: Catalog) -> Terms | None:
     """Price terms of a pool's machines, or None if the catalog has none."""
-    system = market.systems.get(pool.system or "")
+    system = catalog.systems.get(pool.system or "")
     if pool.instance_type is None:
-        part = market.accelerators[market.accelerator_index[pool.accelerator]]
+        part = catalog.accelerators[catalog.accelerator_index[pool.accelerator]]
         return None if system is None else purchase_terms(system, part)
     key = (pool.provider, pool.region, pool.pricing_model, pool.instance_type, pool.accelerator)
     matches = (
-        o.terms for o in market.offers if (o.provider, o.region, o.pricing_model, o.instance_type, o.accelerator) == key
+        o.terms
+        for o in catalog.offers
+        if (o.provider, o.region, o.pricing_model, o.instance_type, o.accelerator) == key
     )
     return next(matches, None)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.schemas.base import Component, ResponseModel, PrintableText, with_examples
+from app.api.schemas.base import Component, PrintableText, ResponseModel, with_examples
 from app.api.schemas.names import KvFormatName, MethodName, PhaseName
 from app.sizing.hardware.answered import PairVerdict
 from app.sizing.hardware.support.records import LEVELS

@@ -16,7 +16,17 @@ from app.api.schemas.model import Images
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import column
 from app.sizing.units import SECONDS_PER_HOUR
-from app.sizing.workload import HOURS, Arrivals, Load, Shares, Trace, arrivals_from_users, derive_peak_per_s, normalize_hours, smooth_day
+from app.sizing.workload import (
+    HOURS,
+    Arrivals,
+    Load,
+    Shares,
+    Trace,
+    arrivals_from_users,
+    derive_peak_per_s,
+    normalize_hours,
+    smooth_day,
+)
 
 
 class TracedRequest(RequestModel):
@@ -68,8 +78,7 @@ IN_TRACE = ("input_tokens", "output_tokens", "burstiness", "cached_prefix_fracti
 
 class Traffic(RequestModel):
     """How requests arrive: exactly one of peak_requests_per_s, concurrent_requests, users, batch, offline,
-    samples_per_s, trace
-    and classes. With a daily profile, average_requests_per_s may replace it.
+    samples_per_s, trace and classes. With a daily profile, average_requests_per_s may replace it.
     """
 
     peak_requests_per_s: Annotated[float, Field(gt=0, le=1e6)] | None = None
@@ -116,9 +125,7 @@ class Traffic(RequestModel):
     output_tokens: LengthSpec | None = Field(
         None, description=f"Output length. {LENGTHS} Default: the assumption default_output_tokens, 256."
     )
-    images: Images | None = Field(
-        None, description="Images in every request; their tokens are added to input_tokens."
-    )
+    images: Images | None = Field(None, description="Images in every request; their tokens are added to input_tokens.")
     cached_prefix_fraction: Annotated[float, Field(ge=0, le=0.99)] = Field(
         0.0,
         description="Share of a prompt found in the prefix cache: the common start of its session or of all requests.",

@@ -20,9 +20,9 @@ from app.sizing.units import GB, SECONDS_PER_DAY, SECONDS_PER_HOUR
 from app.sizing.workload import (
     Amount,
     GlobalBatch,
-    PrefixHits,
     InferenceWorkload,
     Method,
+    PrefixHits,
     Redundancy,
     TrainingWorkload,
     build_inference_workload,
@@ -135,7 +135,9 @@ class InferenceSpec(RequestModel):
 
     def for_class(self, traffic_class: TrafficClassSpec) -> InferenceSpec:
         """The workload with only one class of the traffic."""
-        return self.model_copy(update={"traffic": Traffic(**traffic_class.traffic_fields()), "sample": None, "slo": traffic_class.slo})
+        return self.model_copy(
+            update={"traffic": Traffic(**traffic_class.traffic_fields()), "sample": None, "slo": traffic_class.slo}
+        )
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> InferenceWorkload:
         """The workload in the engine's units. Raises Unanswerable if its parts contradict each other."""
@@ -255,7 +257,9 @@ class TrainingSpec(_RunSpec):
     phase: Literal["training"]
 
     def to_workload(self, model: ModelArchitecture, assumed: Assumptions) -> TrainingWorkload:
-        return self.to_training_workload(model, assumed, Amount(self.training_tokens, self.training_samples), phase="training")
+        return self.to_training_workload(
+            model, assumed, Amount(self.training_tokens, self.training_samples), phase="training"
+        )
 
 
 class FineTuningSpec(_RunSpec):

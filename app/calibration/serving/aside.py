@@ -71,4 +71,6 @@ EXCLUDED_RESULTS = (
 
 def find_exclusion_reason(source: str, stack: Stack, model: str, in_flight: float) -> str | None:
     """Why such a result is not fitted; None if it is fitted."""
-    return next((results.why for results in EXCLUDED_RESULTS if results.matches_result(source, stack, model, in_flight)), None)
+    return next(
+        (results.why for results in EXCLUDED_RESULTS if results.matches_result(source, stack, model, in_flight)), None
+    )

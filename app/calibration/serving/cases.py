@@ -1,7 +1,6 @@
 """Published serving results as cases: stack, work on one device, and measured figures.
 
-A row becomes a case if it names model, accelerator, count and lengths. Every other row is counted with the reason.
-The
+A row becomes a case if it names model, accelerator, count and lengths. Every other row is counted with the reason. The
 work is what the engine itself counts for /estimate.
 """
 
@@ -15,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, parse_number, collect_cases
+from app.calibration.case import NotCompared, Stack, collect_cases, parse_number
 from app.calibration.serving.aside import find_exclusion_reason
 from app.calibration.serving.measured import measured_figures
 from app.calibration.serving.published import engine_version, kv_format, weight_format
@@ -142,26 +141,26 @@ class RowQuestion:
 class ServingCases:
     """Builds cases from rows against one catalog."""
 
-    def __init__(self, market: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
-        self.market = market
+    def __init__(self, catalog: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
+        self.catalog = catalog
         self.model_named = cache(model_named)
         self.machines = cache(self._find_machines)
         self.replicas: dict[Any, ReplicaWork] = {}
 
     def _find_machines(self, accelerator: str) -> Candidates:
         return find_candidates(
-            self.market,
+            self.catalog,
             Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTIBLE, price_kinds=KINDS),
             Economics(),
             Assumptions(),
-            Rejections(self.market.accelerators),
+            Rejections(self.catalog.accelerators),
             fixed=Deployment(accelerator),
         )
 
     def read_deployment(self, row: Mapping[str, Any], model: ModelArchitecture) -> Deployment:
         """The deployment that the row describes, as /estimate takes it."""
         engine = engine_slug(row["engine"])
-        if engine not in self.market.engines:
+        if engine not in self.catalog.engines:
             raise NotCompared(f"engine {row['engine']} is not in the catalog")
         total = int(float(row["num_accelerators"]))
         split = engine_named(engine).splits_layers
@@ -191,13 +190,13 @@ class ServingCases:
         """KV format of a row that states none: FP8 if checkpoints of the stack usually carry an FP8 cache, else
         None.
         """
-        market, stacks = self.market, self.market.stacks
-        if accelerator not in market.accelerator_index or weights not in market.format_index:
+        catalog, stacks = self.catalog, self.catalog.stacks
+        if accelerator not in catalog.accelerator_index or weights not in catalog.format_index:
             return None
-        family = market.family_of[market.accelerator_index[accelerator]]
-        own = (stacks.family == family) & (stacks.engine == market.engines.index(engine))
-        own &= (stacks.weight_format == market.format_index[weights]) & (
-            stacks.phase == market.phases.index("inference")
+        family = catalog.family_of[catalog.accelerator_index[accelerator]]
+        own = (stacks.family == family) & (stacks.engine == catalog.engines.index(engine))
+        own &= (stacks.weight_format == catalog.format_index[weights]) & (
+            stacks.phase == catalog.phases.index("inference")
         )
         carried = own & stacks.fp8_cache & stacks.keeps_kv[:, KV_NAMES.index("fp8")]
         return "fp8" if carried.any() else None
@@ -207,11 +206,11 @@ class ServingCases:
 
         Data-parallel ranks that exchange tokens use as few machines as possible.
         """
-        found, rejections = self.machines(deployment.accelerator), Rejections(self.market.accelerators)
-        machines = found if len(found) else unpriced_machine(self.market, deployment, Assumptions())
+        found, rejections = self.machines(deployment.accelerator), Rejections(self.catalog.accelerators)
+        machines = found if len(found) else unpriced_machine(self.catalog, deployment, Assumptions())
         plans = fixed_deployment_plans(
             model,
-            self.market,
+            self.catalog,
             machines,
             Constraints(),
             rejections,
@@ -240,7 +239,13 @@ class ServingCases:
         deployment = self.read_deployment(row, model)
         said, replicas = (1.0 if alone else parse_number(row.get("load_value")) or 1.0), float(deployment.replicas or 1)
         at_a_rate = run.load_kind is Load.OPEN
-        wanted = UNLIMITED_IN_FLIGHT if run.load_kind is Load.OFFLINE else 1.0 if at_a_rate else float(np.ceil(said / replicas))
+        wanted = (
+            UNLIMITED_IN_FLIGHT
+            if run.load_kind is Load.OFFLINE
+            else 1.0
+            if at_a_rate
+            else float(np.ceil(said / replicas))
+        )
         rate, about = said / replicas if at_a_rate else 0.0, run.spread.lengths_around
         return RowQuestion(model, deployment, run, wanted, rate, about(inputs), about(outputs), measured)
 
@@ -256,13 +261,13 @@ class ServingCases:
 
     def read_stack(self, plans: Plans, deployment: Deployment, row: Mapping[str, Any]) -> Stack:
         """The engine, generation, family and format class of a row."""
-        stack, market = plans.stacks.materialize(), self.market
-        engine = market.engines[int(stack.engine[0])]
+        stack, catalog = plans.stacks.materialize(), self.catalog
+        engine = catalog.engines[int(stack.engine[0])]
         return Stack(
             engine,
             engine_named(engine).generation_at(deployment.engine_version, row.get("source_date") or ""),
-            market.families[int(stack.family[0])],
-            format_class(market.formats[int(stack.weight_format[0])], bool(stack.native[0])),
+            catalog.families[int(stack.family[0])],
+            format_class(catalog.formats[int(stack.weight_format[0])], bool(stack.native[0])),
         )
 
     def build_case(self, row: Mapping[str, Any]) -> ServingCase:
@@ -327,10 +332,10 @@ def ranks_of(row: Mapping[str, Any], model: ModelArchitecture, total: int, tenso
 
 
 def read_cases(
-    rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], catalog: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase], Counter[str]]:
     """Cases of all rows, and the number of other rows by reason."""
-    builder = ServingCases(market, model_named)
+    builder = ServingCases(catalog, model_named)
     return collect_cases(rows, lambda row: [builder.build_case(row)])
 
 

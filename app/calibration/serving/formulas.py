@@ -58,7 +58,11 @@ def column_of(cases: Sequence[ServingCase], name: str) -> Column:
 
 def burst_share(case: ServingCase) -> float:
     """Share of a run's requests that arrived all at once."""
-    return min(1.0, case.wanted / case.requests_per_replica) if case.run.start is Start.BURST and case.requests_per_replica else 0.0
+    return (
+        min(1.0, case.wanted / case.requests_per_replica)
+        if case.run.start is Start.BURST and case.requests_per_replica
+        else 0.0
+    )
 
 
 def table_of(cases: Sequence[ServingCase]) -> Table:
@@ -116,8 +120,7 @@ def continuous_batching_means(table: Table, step: StepTerms, prefill: PrefillTer
     """Means for continuous batching: prompts join the batch as other requests end.
 
     A prompt waits for prompts that arrived just before it, as in an M/D/1 queue. If all requests arrive at once, a
-    prompt
-    waits for half of them on average. Requests beyond the batch wait for a free slot.
+    prompt waits for half of them on average. Requests beyond the batch wait for a free slot.
     """
     later = later_tokens(table.output_tokens)
     occupied = occupancy_s(seconds_per_prompt(prefill, table.chunk_tokens, None), table.step.pipeline_parallel)

@@ -23,8 +23,7 @@ def measured_figures(row: Mapping[str, Any], *, alone: bool) -> Iterator[tuple[s
     """(metric, value) of a row, as load testers define them.
 
     `decode_tokens_per_s` is the rate of one stream after its first token. For a single stream this is the only
-    throughput
-    that is kept where the source gives it: the throughput column states the same figure.
+    throughput that is kept where the source gives it: the throughput column states the same figure.
     """
     decode = parse_number(row.get("decode_tok_s_per_user")) if alone else None
     output, total = parse_number(row.get("output_tok_s")), parse_number(row.get("total_tok_s"))

@@ -145,14 +145,14 @@ def drop_impossible_figures(cases: Sequence[ServingCase]) -> tuple[list[ServingC
 
 
 def read_published_cases(
-    rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], catalog: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[ServingCase | SplitCase], Counter[str]]:
     """Cases of all rows, with one pool or two, and the number of other rows by reason; impossible figures are left
     out.
     """
-    whole, left_out = read_cases([row for row in rows if pools_of(row) is None], market, model_named)
+    whole, left_out = read_cases([row for row in rows if pools_of(row) is None], catalog, model_named)
     whole, faster = drop_impossible_figures(whole)
-    split, split_left_out = read_split_cases([row for row in rows if pools_of(row) is not None], market, model_named)
+    split, split_left_out = read_split_cases([row for row in rows if pools_of(row) is not None], catalog, model_named)
     left_out += split_left_out
     left_out["figures faster than the device's rates allow"] = faster
     return [*whole, *split], left_out
@@ -169,5 +169,11 @@ def predict_group(table: Table | SplitTable, achieved: Achieved) -> dict[str, Co
 
 
 SERVING = Problem(
-    Achieved, LEVELS, BEFORE, table_of_group, predict_group, compared_only=frozenset(TAILS), add_run_ratios=add_run_ratios
+    Achieved,
+    LEVELS,
+    BEFORE,
+    table_of_group,
+    predict_group,
+    compared_only=frozenset(TAILS),
+    add_run_ratios=add_run_ratios,
 )

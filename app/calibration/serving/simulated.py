@@ -107,7 +107,9 @@ def add_run_ratios(cases: Sequence[Any], achieved: Achieved) -> list[Any]:
     found = list(cases)
     for start in OVERLAPPING_STARTS:
         rows = [i for i, case in enumerate(cases) if isinstance(case, ServingCase) and starts_as(case, start)]
-        formulas = closed_form_metrics(table_of([cases[i] for i in rows]), achieved.take(np.array(rows))) if rows else {}
+        formulas = (
+            closed_form_metrics(table_of([cases[i] for i in rows]), achieved.take(np.array(rows))) if rows else {}
+        )
         for place, i in enumerate(rows):
             values = simulate_case(cases[i], achieved.take(np.array([i])))
             taken = {m: values[m] / float(formulas[m][place]) for m in cases[i].measured}

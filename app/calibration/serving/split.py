@@ -1,9 +1,7 @@
 """Published runs with separate prefill and decode pools: each pool is one case, both in closed form.
 
-A row names its pools in its notes. The requests in flight are split between prefill pool, transfer and decode pool
-so
-that throughputs balance. All requests in flight are sent at once at the start, so the first requests of a run wait
-for
+A row names its pools in its notes. The requests in flight are split between prefill pool, transfer and decode pool so
+that throughputs balance. All requests in flight are sent at once at the start, so the first requests of a run wait for
 the prompts of all others.
 """
 
@@ -17,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, parse_number, collect_cases
+from app.calibration.case import NotCompared, Stack, collect_cases, parse_number
 from app.calibration.serving.cases import ServingCase, ServingCases
 from app.calibration.serving.formulas import Table, table_of
 from app.sizing.assumptions import Assumptions
@@ -26,7 +24,7 @@ from app.sizing.evidence import Setting
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.pools.parts import split_ttft_s
-from app.sizing.pools.transfer import shares_domain, pool_link_bytes_per_s, transfer_s
+from app.sizing.pools.transfer import pool_link_bytes_per_s, shares_domain, transfer_s
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.load import occupancy_s
 from app.sizing.serving.pace import idle_first_token_s, later_tokens
@@ -141,10 +139,10 @@ def cache_transfer_s(pools: tuple[Row, Row], prompt_tokens: float, builder: Serv
 
 
 def read_split_cases(
-    rows: Sequence[Row], market: Catalog, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Row], catalog: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[SplitCase], Counter[str]]:
     """Cases of all rows with two pools, and the number of other rows by reason."""
-    builder = ServingCases(market, model_named)
+    builder = ServingCases(catalog, model_named)
     return collect_cases(rows, lambda row: [build_split_case(row, builder)])
 
 

@@ -1,9 +1,7 @@
 """Model of PyTorch's caching allocator: the device memory that it reserves for a sequence of allocations.
 
-Sizes are rounded to 512 bytes. Up to 1 MiB comes from segments of 2 MiB, up to 10 MiB from segments of 20 MiB.
-Larger
-sizes get their own segment, rounded to 2 MiB. A free block is split if enough remains, and merges with free
-neighbors.
+Sizes are rounded to 512 bytes. Up to 1 MiB comes from segments of 2 MiB, up to 10 MiB from segments of 20 MiB. Larger
+sizes get their own segment, rounded to 2 MiB. A free block is split if enough remains, and merges with free neighbors.
 Source: PyTorch's notes on CUDA memory management and c10/cuda/CUDACachingAllocator.cpp, read 2026-11-22.
 """
 

@@ -38,7 +38,11 @@ class KnownOutputs:
         """The operator's output as a new tensor."""
         if not self._gives_one_fresh_tensor(func):
             return func(*args, **kwargs)
-        key = (func, tuple(map(_argument_key, args)), tuple((name, _argument_key(value)) for name, value in kwargs.items()))
+        key = (
+            func,
+            tuple(map(_argument_key, args)),
+            tuple((name, _argument_key(value)) for name, value in kwargs.items()),
+        )
         try:
             found = self._found.get(key)
         except TypeError:  # an argument that cannot be hashed, such as a list

@@ -77,7 +77,9 @@ class Decoder(nn.Module):
         self.setup = setup
         self.embedding = nn.Parameter(torch.empty(s.vocab, s.hidden, dtype=dtype), requires_grad=trained)
         if s.positions:
-            self.position_embedding = nn.Parameter(torch.empty(s.positions, s.hidden, dtype=dtype), requires_grad=trained)
+            self.position_embedding = nn.Parameter(
+                torch.empty(s.positions, s.hidden, dtype=dtype), requires_grad=trained
+            )
         self.layers = nn.ModuleList(Layer(setup, i) for i in range(s.layers))
         self.norm = Norm(s.hidden, setup, layer_norm=s.layer_norm)
         self.head = Linear(s.hidden, s.vocab, dtype, bias=s.head_bias, trained=trained)

@@ -29,9 +29,22 @@ OTHER_CONFIGS: Mapping[str, Mapping[str, Any]] = {
     }
 }
 SETUP_FIELDS = tuple(f.name for f in fields(Setup) if f.name != "shape")
-OTHER_TOOL_COLUMNS = ("elsewhere_peak_gib", "elsewhere_reserved_gib")  # same setup, traced by another tool, PyTorch 2.15
+OTHER_TOOL_COLUMNS = (
+    "elsewhere_peak_gib",
+    "elsewhere_reserved_gib",
+)  # same setup, traced by another tool, PyTorch 2.15
 COLUMNS = (
-    *("model", "layers", *SETUP_FIELDS, *OTHER_TOOL_COLUMNS, "peak_gib", "reserved_gib", "moment", "operator", "params"),
+    *(
+        "model",
+        "layers",
+        *SETUP_FIELDS,
+        *OTHER_TOOL_COLUMNS,
+        "peak_gib",
+        "reserved_gib",
+        "moment",
+        "operator",
+        "params",
+    ),
     *(f"{part}_gib" for part in PARTS),
     *(f"moment_{moment}_gib" for moment in MOMENTS),
 )
@@ -91,7 +104,10 @@ def row_of(case: Case, traced: Traced) -> dict[str, str]:
 def parse_row(row: Mapping[str, str]) -> tuple[Case, Traced]:
     """The case and the trace of a row."""
     said = {f.name: _parse_value(row[f.name], f.default) for f in fields(Setup) if f.name != "shape"}
-    case = replace(case_of(row["model"], int(row["layers"]), **said), elsewhere=(row[OTHER_TOOL_COLUMNS[0]], row[OTHER_TOOL_COLUMNS[1]]))
+    case = replace(
+        case_of(row["model"], int(row["layers"]), **said),
+        elsewhere=(row[OTHER_TOOL_COLUMNS[0]], row[OTHER_TOOL_COLUMNS[1]]),
+    )
     traced = Traced(
         peak_bytes=float(row["peak_gib"]) * GIB_BYTES,
         reserved_bytes=float(row["reserved_gib"]) * GIB_BYTES,

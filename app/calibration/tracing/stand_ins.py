@@ -1,8 +1,7 @@
 """Stand-ins for kernels that fake tensors run differently from an accelerator; they save the same tensors.
 
 Flash attention saves queries, keys, values, its output and four bytes per row and head. Dropout saves one byte per
-element. A fused norm saves its input and one factor per row. A fused gate saves its two inputs. A compiled loss
-saves
+element. A fused norm saves its input and one factor per row. A fused gate saves its two inputs. A compiled loss saves
 its logits.
 """
 

@@ -34,7 +34,7 @@ def answer_run(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answe
     """The answer for one published run; raises NotCompared if the row states too little or contradicts itself."""
     asked = builder.read_question(row)
     try:
-        found = judge_deployment(Question(asked.workload), asked.deployment, builder.market)
+        found = judge_deployment(Question(asked.workload), asked.deployment, builder.catalog)
     except AppError as error:
         raise NotCompared(f"declined: {error.code}") from None
     memory, sure = found.memory, found.assurance
@@ -52,7 +52,9 @@ def answer_run(row: Mapping[str, Any], builder: TrainingCases) -> Iterator[Answe
     )
 
 
-def answer_all_runs(rows: Iterable[Mapping[str, Any]], builder: TrainingCases) -> tuple[list[AnsweredRun], Counter[str]]:
+def answer_all_runs(
+    rows: Iterable[Mapping[str, Any]], builder: TrainingCases
+) -> tuple[list[AnsweredRun], Counter[str]]:
     """The answers for all complete rows, and the number of other rows by reason."""
     return collect_cases(rows, lambda row: answer_run(row, builder))
 

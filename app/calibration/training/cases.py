@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from app.calibration.case import NotCompared, Stack, parse_number, collect_cases
+from app.calibration.case import NotCompared, Stack, collect_cases, parse_number
 from app.calibration.training.networks import complete_row, kernels_of, sample_shape
 from app.calibration.training.published import (
     Run,
     coefficient_framework,
+    executed_precision,
     optimizer_of,
     precision_of,
-    executed_precision,
     shape_of,
     trainer_of,
 )
@@ -133,8 +133,8 @@ def complete_training_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
 class TrainingCases:
     """Builds cases from rows against one catalog."""
 
-    def __init__(self, market: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
-        self.market = market
+    def __init__(self, catalog: Catalog, model_named: Callable[[str], ModelArchitecture]) -> None:
+        self.catalog = catalog
         self._named = model_named
         self.model_named = cache(self._model_named)
         self.machines = cache(self._find_machines)
@@ -147,21 +147,21 @@ class TrainingCases:
 
     def _find_machines(self, accelerator: str) -> Candidates:
         found = find_candidates(
-            self.market,
+            self.catalog,
             Constraints(accelerators=(accelerator,), pricing_models=UNINTERRUPTIBLE, price_kinds=KINDS),
             Economics(),
             Assumptions(),
-            Rejections(self.market.accelerators),
+            Rejections(self.catalog.accelerators),
             fixed=Deployment(accelerator),
         )
-        return found if len(found) else unpriced_machine(self.market, Deployment(accelerator), Assumptions())
+        return found if len(found) else unpriced_machine(self.catalog, Deployment(accelerator), Assumptions())
 
     def choose_machine(self, run: Run) -> Candidates:
         """The machine of a row: accelerators per machine and network as published, else the best machine on sale."""
         found = self.machines(run.accelerator)
         m = found.node
         wanted = run.per_machine or min(
-            run.accelerators, float(self.market.accelerators[int(m.accelerator[0])].typical_node_size)
+            run.accelerators, float(self.catalog.accelerators[int(m.accelerator[0])].typical_node_size)
         )
         rack = m.scale_up_domain.max() > Assumptions().largest_host_accelerators
         beyond = np.where(rack, -m.scale_up_domain, np.abs(m.accelerators_per_node - wanted))
@@ -205,13 +205,15 @@ class TrainingCases:
         precision = precision_of(row)
         if precision is None:
             raise NotCompared("precision is not given")
-        precision = executed_precision(precision, self.market.accelerators[self.market.accelerator_index[row["accelerator"]]])
+        precision = executed_precision(
+            precision, self.catalog.accelerators[self.catalog.accelerator_index[row["accelerator"]]]
+        )
         samples = model.kind is ModelKind.SAMPLES
         length = 1.0 if samples else parse_number(row.get("seq_len"))
         if not length:
             raise NotCompared("sequence length is not given")
         known = recipe_of(row)
-        deployment, batch = run.read_layout(trainer_of(row, phase, method, precision, model.task, self.market), model)
+        deployment, batch = run.read_layout(trainer_of(row, phase, method, precision, model.task, self.catalog), model)
         deployment = replace(deployment, recipe=RecipeSettings(kernels=kernels_of(row))) if samples else deployment
         workload = TrainingWorkload(
             model,
@@ -240,7 +242,7 @@ class TrainingCases:
             run,
             workload,
             deployment,
-            run.units_per_s_per_accelerator(model, workload, self.market, precision),
+            run.units_per_s_per_accelerator(model, workload, self.catalog, precision),
             memory,
             known,
         )
@@ -250,8 +252,8 @@ class TrainingCases:
         asked = self.read_question(row)
         workload, run, counts = asked.workload, asked.run, counts_of(asked.workload)
         plans, degree = self.choose_layout(workload, asked.deployment, run)
-        accelerator = self.market.accelerators[int(plans.accelerator[0])]
-        framework = self.market.engines[int(plans.framework[0])]
+        accelerator = self.catalog.accelerators[int(plans.accelerator[0])]
+        framework = self.catalog.engines[int(plans.framework[0])]
         setting = training_setting(workload, accelerator, framework, run.accelerators)
         if not workload.in_samples:
             setting = replace(setting, engine=coefficient_framework(row, setting.engine))
@@ -267,20 +269,10 @@ class TrainingCases:
             excluded: str | None = None,
             counted_bytes: float = 0.0,
         ) -> TrainingCase:
-            return TrainingCase(
-                row["id"],
-                row["source_key"],
-                row["source_ref"],
-                stack,
-                group,
-                workload.model.name,
-                setting,
-                work,
-                {metric: measured},
-                excluded,
-                counted_bytes,
-                excluded is None,
-            )
+            at = row["id"], row["source_key"], row["source_ref"]
+            model, usable = workload.model.name, excluded is None
+            figures = {metric: measured}
+            return TrainingCase(*at, stack, group, model, setting, work, figures, excluded, counted_bytes, usable)
 
         found = []
         if asked.units_per_s is not None:
@@ -313,18 +305,22 @@ class TrainingCases:
         if (asked.units_per_s or 0.0) * counts.flops_per_unit > float(plans.machine.peak_flops_per_s[0]):
             raise NotCompared("figures faster than the device's rates allow")
 
-    def choose_layout(self, workload: TrainingWorkload, deployment: Deployment, run: Run) -> tuple[TrainingPlans, Column]:
+    def choose_layout(
+        self, workload: TrainingWorkload, deployment: Deployment, run: Run
+    ) -> tuple[TrainingPlans, Column]:
         """(layout, data-parallel degree) of the row; open parts are those of the fastest layout that fits."""
         machine = self.choose_machine(run)
-        rejections = Rejections(self.market.accelerators)
+        rejections = Rejections(self.catalog.accelerators)
         counts = counts_of(workload)
-        plans = training_layouts(workload, self.market, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
+        plans = training_layouts(workload, self.catalog, machine, Constraints(), rejections, ASSUMED, fixed=deployment)
         if deployment.zero_stage is None:
             plans = plans.take(~self.shards_some_states(plans))
         if deployment.activation_checkpointing is None:
             plans = plans.take(~self.recomputes_all_layers(plans))
         if not len(plans):
-            raise NotCompared(f"declined: {rejections.closest_first()[0].code if rejections.closest_first() else 'layout'}")
+            raise NotCompared(
+                f"declined: {rejections.closest_first()[0].code if rejections.closest_first() else 'layout'}"
+            )
         degree, even = degree_for_accelerators(counts, plans, np.full(len(plans), run.accelerators))
         each = workload.global_batch / (degree * plans.micro_batch_sequences)
         whole = even & (degree >= 1) & ((np.mod(each, 1) == 0) | workload.in_samples)
@@ -345,13 +341,13 @@ class TrainingCases:
 
         Tuned runs that do not mention recomputation found another way to fit.
         """
-        splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
+        splits = [engine_named(self.catalog.engines[code]).framework.splits for code in plans.framework.tolist()]
         found: Mask = np.array(splits, dtype=bool) & (plans.activation_checkpointing == FULL)
         return found
 
     def shards_some_states(self, plans: TrainingPlans) -> Mask:
         """Mask of plans that shard some states but not all; a run that does not mention sharding shards none or all."""
-        splits = [engine_named(self.market.engines[code]).framework.splits for code in plans.framework.tolist()]
+        splits = [engine_named(self.catalog.engines[code]).framework.splits for code in plans.framework.tolist()]
         found: Mask = ~np.array(splits, dtype=bool) & np.isin(plans.zero_stage, (1, 2))
         return found
 
@@ -368,7 +364,7 @@ def memory_table(asked: RowQuestion, counts: Counts, plans: TrainingPlans, degre
 
 
 def read_training_cases(
-    rows: Sequence[Mapping[str, Any]], market: Catalog, model_named: Callable[[str], ModelArchitecture]
+    rows: Sequence[Mapping[str, Any]], catalog: Catalog, model_named: Callable[[str], ModelArchitecture]
 ) -> tuple[list[TrainingCase], Counter[str]]:
     """Cases of all rows, and the number of other rows by reason."""
-    return collect_cases(rows, TrainingCases(market, model_named).build_cases)
+    return collect_cases(rows, TrainingCases(catalog, model_named).build_cases)

@@ -88,7 +88,7 @@ def complete_row(row: Mapping[str, Any]) -> Mapping[str, Any]:
     Check: a ResNet-50 of DeepLearningExamples on an A100 in mixed precision.
         >>> row = {"source_key": "nvidia_dle", "model": "resnet50 v1.5", "framework": "PyTorch"}
         >>> row |= {"accelerator": "nvidia-a100-sxm4-80gb", "precision": "fp16-mixed"}
-        >>> completed(row)["micro_batch"]
+        >>> complete_row(row)["micro_batch"]
         '256'
     """
     for words, why in _OTHER_WORK.items():
@@ -126,8 +126,7 @@ def kernels_of(row: Mapping[str, Any]) -> str:
     """How the kernels between convolutions are built: "fused" or "eager".
 
     MLPerf's submissions and NVIDIA's MXNet and Paddle examples fuse norm, activation and sum. The others use the
-    kernels
-    of their framework.
+    kernels of their framework.
     """
     fused = row["source_key"].startswith("mlperf") or row.get("framework") in ("MXNet", "PaddlePaddle")
     return "fused" if fused else "eager"

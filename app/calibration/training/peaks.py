@@ -25,8 +25,7 @@ class Peaks:
     """Peaks of one part of the published runs, predicted by a fit and a spread that never saw their source.
 
     `too_low` is the share predicted more than a tenth too low. `too_low_with_reserve` is the same share for the
-    prediction
-    plus the reserve that a recommended plan keeps free.
+    prediction plus the reserve that a recommended plan keeps free.
     """
 
     part: str

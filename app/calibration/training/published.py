@@ -103,7 +103,7 @@ def published_trainer(framework: str) -> str | None:
 
 
 def trainer_of(
-    row: Mapping[str, Any], phase: str, method: Method, precision: str, task: ModelTask, market: Catalog
+    row: Mapping[str, Any], phase: str, method: Method, precision: str, task: ModelTask, catalog: Catalog
 ) -> str | None:
     """The catalog's framework; None if open, or if it is not known to train this way on the family."""
     name = published_trainer(row.get("framework") or "")
@@ -117,9 +117,9 @@ def trainer_of(
         name = "megatron"  # DeepSpeed splits no layers; Megatron does
     if name in (None, "fsdp"):
         name = "fsdp" if method is Method.FULL else "peft+bitsandbytes"
-    accelerator = market.accelerators[market.accelerator_index[row["accelerator"]]]
+    accelerator = catalog.accelerators[catalog.accelerator_index[row["accelerator"]]]
     asked = training_work(phase, method.value, precision, task)
-    return name if verdict(accelerator, name, *asked, market.documents).is_supported else None
+    return name if verdict(accelerator, name, *asked, catalog.documents).is_supported else None
 
 
 def coefficient_framework(row: Mapping[str, Any], framework: str) -> str:
@@ -268,7 +268,12 @@ class Run:
     def read_layout(self, trainer: str | None, model: ModelArchitecture) -> tuple[Deployment, int]:
         """(deployment as /estimate takes it, global batch); raises NotCompared if the batch is not known."""
         row, notes = self.row, self.row.get("notes") or ""
-        tp, pp, cp, ep = self.parse_column("tp"), self.parse_column("pp"), self.parse_column("cp"), self.parse_column("ep")
+        tp, pp, cp, ep = (
+            self.parse_column("tp"),
+            self.parse_column("pp"),
+            self.parse_column("cp"),
+            self.parse_column("ep"),
+        )
         micro, batch = self.parse_column("micro_batch"), self.parse_column("global_batch")
         if trainer == "neuronx" and tp is not None and tp > 1:
             tp = max(1, tp // 2)  # published in cores; a chip has two
@@ -335,7 +340,7 @@ class Run:
         return said if said is not None or known.said is None else known.said.recomputation_layout
 
     def units_per_s_per_accelerator(
-        self, model: ModelArchitecture, workload: TrainingWorkload, market: Catalog, precision: str
+        self, model: ModelArchitecture, workload: TrainingWorkload, catalog: Catalog, precision: str
     ) -> float | None:
         """Tokens (or samples) per second of one accelerator, from any rate in the row; None if the row has none."""
         row = self.row
@@ -357,13 +362,13 @@ class Run:
         share, rate = parse_number(row.get("mfu")), parse_number(row.get("tflops_per_accelerator"))
         if share is None and rate is None:
             return None
-        peak = self._peak_flops_per_s(market, precision)
+        peak = self._peak_flops_per_s(catalog, precision)
         useful = share * peak if share is not None else (rate or 0.0) * 1e12
         wide = model.num_heads * model.head_dim
         return useful / (6 * model.matmul_params + 12 * model.num_layers * wide * workload.units_per_sequence)
 
-    def _peak_flops_per_s(self, market: Catalog, precision: str) -> float:
-        rates = market.accelerators[market.accelerator_index[self.accelerator]].flops_per_s
+    def _peak_flops_per_s(self, catalog: Catalog, precision: str) -> float:
+        rates = catalog.accelerators[catalog.accelerator_index[self.accelerator]].flops_per_s
         names = {"16bit": ("bf16", "fp16"), "fp8": ("fp8",), "fp4": ("fp4", "nvfp4"), "fp32": ("tf32", "fp32")}[
             PRECISIONS[precision].format_class
         ]

@@ -1,7 +1,6 @@
 """Memory recipes of published sources: one record per source or part of one, the most specific last.
 
-The records are read from the sources' own scripts and configurations at the version that was run. Fields that a
-record
+The records are read from the sources' own scripts and configurations at the version that was run. Fields that a record
 leaves out are those of the framework's own recipe.
 """
 
@@ -313,7 +312,12 @@ SOURCES: tuple[SourceRecipe, ...] = (
     SourceRecipe("ms_swift_tuners", Figure.RESERVED, SWIFT, "2024-05", open=LENGTHS),
     SourceRecipe("ms_swift_examples", Figure.DRIVER, SWIFT, "2026-08", open=LENGTHS),
     SourceRecipe(
-        "nemo_bridge_skills", Figure.ALLOCATED, MEGATRON, "2026-06", RecipeSettings(gradients="as_weights"), open=MODULES
+        "nemo_bridge_skills",
+        Figure.ALLOCATED,
+        MEGATRON,
+        "2026-06",
+        RecipeSettings(gradients="as_weights"),
+        open=MODULES,
     ),
     SourceRecipe("nemo_model_verification_cards", Figure.ALLOCATED, MEGATRON, "2026-06", open=RECIPE),
     SourceRecipe("nvidia_dgxc_benchmarking", Figure.ALLOCATED, "sample log lines", "2025-05", open=RECIPE),

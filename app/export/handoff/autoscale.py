@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from app.export.handoff.files import YAML, File, add_header, yaml_text
-from app.export.handoff.follow import WINDOW, ReplicaRange, scaling_notes, replica_range
+from app.export.handoff.follow import WINDOW, ReplicaRange, replica_range, scaling_notes
 from app.export.handoff.serving import ReplicaLaunch
 from app.sizing.product_names import product_name
 
@@ -40,7 +40,11 @@ def autoscaler_files(part: ReplicaLaunch, replicas: Manifest) -> tuple[File, ...
     target_ref = {"apiVersion": replicas["apiVersion"], "kind": replicas["kind"], "name": part.name}
     header = part.option.header_lines
     return (
-        File(f"{part.name}.hpa.yaml", YAML, add_header(header, yaml_text(horizontal_autoscaler(part, scaling, target_ref)))),
+        File(
+            f"{part.name}.hpa.yaml",
+            YAML,
+            add_header(header, yaml_text(horizontal_autoscaler(part, scaling, target_ref))),
+        ),
         File(f"{part.name}.keda.yaml", YAML, add_header(header, yaml_text(scaled_object(part, scaling, target_ref)))),
     )
 
@@ -111,7 +115,12 @@ def kserve_replicas(part: ReplicaLaunch) -> Manifest:
     if scaling is None or scaling.rate_with_spares < 1:
         return {"minReplicas": part.group.replicas, "maxReplicas": part.group.replicas}
     target = int(scaling.rate_with_spares)
-    return {"minReplicas": scaling.min_replicas, "maxReplicas": scaling.max_replicas, "scaleMetric": "rps", "scaleTarget": target}
+    return {
+        "minReplicas": scaling.min_replicas,
+        "maxReplicas": scaling.max_replicas,
+        "scaleMetric": "rps",
+        "scaleTarget": target,
+    }
 
 
 def autoscaler_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
@@ -128,7 +137,8 @@ def autoscaler_notes(groups: tuple[ReplicaLaunch, ...]) -> tuple[str, ...]:
         )
     return (
         *notes,
-        f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both. Without either, all {scaling.max_replicas} replicas "
+        f"Apply {part.name}.keda.yaml or {part.name}.hpa.yaml, not both. Without either, all {scaling.max_replicas} "
+        "replicas "
         f"run. The KEDA file queries Prometheus at {PROMETHEUS}: replace it with your address. The HPA file needs a "
         f"metrics adapter that serves {METRIC} as {requests_query(part, scaling)}.",
     )
@@ -138,7 +148,7 @@ def milli_quantity(rate: float) -> str:
     """A rate as a Kubernetes quantity.
 
     Check:
-        >>> milli(5.71), milli(12.0)
+        >>> milli_quantity(5.71), milli_quantity(12.0)
         ('5710m', '12000m')
     """
     return f"{round(rate * 1000)}m"

@@ -7,10 +7,10 @@ from typing import Any
 from app.errors import Unanswerable
 from app.export.handoff.cluster import port_and_probes
 from app.export.handoff.files import YAML, File, Handoff, add_header, yaml_text
-from app.export.handoff.follow import scaling_notes, replica_range
+from app.export.handoff.follow import replica_range, scaling_notes
 from app.export.handoff.load import benchmark_file
-from app.export.handoff.option import ReplicaGroup, Option
-from app.export.handoff.serving import NotServable, ReplicaLaunch, serving_notes, router_files, plan_launches
+from app.export.handoff.option import Option, ReplicaGroup
+from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, router_files, serving_notes
 from app.sizing.product_names import product_name
 
 Document = dict[str, Any]
@@ -71,7 +71,8 @@ def skypilot_files(option: Option, version: str | None, target: str) -> Handoff:
     """One SkyPilot service per group of replicas."""
     groups = plan_launches(option, version)
     files = [
-        File(f"{part.name}.sky.yaml", YAML, add_header(option.header_lines, yaml_text(sky_service(part)))) for part in groups
+        File(f"{part.name}.sky.yaml", YAML, add_header(option.header_lines, yaml_text(sky_service(part))))
+        for part in groups
     ]
     notes = (*serving_notes(groups), *scaling_notes(option))
     return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), notes)
@@ -127,7 +128,11 @@ def _dstack_replicas(part: ReplicaLaunch) -> Document:
         return {"replicas": part.group.replicas}
     return {
         "replicas": f"{scaling.min_replicas}..{scaling.max_replicas}",
-        "scaling": {"metric": "rps", "target": scaling.rate_with_spares, "scale_down_delay": scaling.scale_down_delay_s},
+        "scaling": {
+            "metric": "rps",
+            "target": scaling.rate_with_spares,
+            "scale_down_delay": scaling.scale_down_delay_s,
+        },
     }
 
 
@@ -176,7 +181,8 @@ def compose_files(option: Option, version: str | None, target: str) -> Handoff:
     if any(part.spans_machines for part in groups):
         raise NotServable("Docker Compose runs on one machine, but a replica of this layout spans several machines.")
     files = [
-        File(f"{part.name}.compose.yaml", YAML, add_header(option.header_lines, yaml_text(compose_project(part)))) for part in groups
+        File(f"{part.name}.compose.yaml", YAML, add_header(option.header_lines, yaml_text(compose_project(part))))
+        for part in groups
     ]
     notes = (
         *serving_notes(groups),

@@ -9,11 +9,11 @@ import math
 import re
 from typing import Any
 
-from app.export.handoff.autoscale import autoscaler_files, autoscaler_notes, kserve_replicas, pod_labels, build_metadata
+from app.export.handoff.autoscale import autoscaler_files, autoscaler_notes, build_metadata, kserve_replicas, pod_labels
 from app.export.handoff.files import YAML, File, Handoff, add_header, yaml_text
 from app.export.handoff.load import benchmark_file
 from app.export.handoff.option import Option
-from app.export.handoff.serving import NotServable, ReplicaLaunch, serving_notes, router_files, plan_launches
+from app.export.handoff.serving import NotServable, ReplicaLaunch, plan_launches, router_files, serving_notes
 from app.sizing.product_names import product_name
 
 Manifest = dict[str, Any]
@@ -33,7 +33,11 @@ def kubernetes_files(option: Option, version: str | None, target: str) -> Handof
     for part in groups:
         _check_startable(part)
         replicas = leader_worker_set(part) if part.spans_machines else deployment_manifest(part)
-        files.append(File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(replicas, service_manifest(part)))))
+        files.append(
+            File(
+                f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(replicas, service_manifest(part)))
+            )
+        )
         files += autoscaler_files(part, replicas)
     return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), _cluster_notes(groups))
 
@@ -56,7 +60,10 @@ def kserve_files(option: Option, version: str | None, target: str) -> Handoff:
             }
         },
     }
-    files = (File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(manifest))), benchmark_file(option))
+    files = (
+        File(f"{part.name}.yaml", YAML, add_header(option.header_lines, yaml_text(manifest))),
+        benchmark_file(option),
+    )
     return Handoff(target, option.rank, files, _cluster_notes(groups))
 
 
@@ -73,7 +80,10 @@ def deployment_manifest(part: ReplicaLaunch) -> Manifest:
             "replicas": part.group.replicas,
             "selector": {"matchLabels": pod_labels(part)},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-            "template": {"metadata": {"labels": pod_labels(part)}, "spec": pod_spec(part, part.launch.engine.replace(".", "-"))},
+            "template": {
+                "metadata": {"labels": pod_labels(part)},
+                "spec": pod_spec(part, part.launch.engine.replace(".", "-")),
+            },
         },
     }
 
@@ -82,7 +92,10 @@ def leader_worker_set(part: ReplicaLaunch) -> Manifest:
     """LeaderWorkerSet of replicas on several machines; the leader answers the requests."""
     name = part.launch.engine.replace(".", "-")
     leads = {"metadata": {"labels": {**pod_labels(part), "role": "leader"}}, "spec": pod_spec(part, name)}
-    follows = {"metadata": {"labels": {**pod_labels(part), "role": "worker"}}, "spec": pod_spec(part, name, answers=False)}
+    follows = {
+        "metadata": {"labels": {**pod_labels(part), "role": "worker"}},
+        "spec": pod_spec(part, name, answers=False),
+    }
     return {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
@@ -106,7 +119,10 @@ def service_manifest(part: ReplicaLaunch) -> Manifest:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": build_metadata(part),
-        "spec": {"selector": {**pod_labels(part), **leads}, "ports": [{"name": "http", "port": 80, "targetPort": "http"}]},
+        "spec": {
+            "selector": {**pod_labels(part), **leads},
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+        },
     }
 
 

@@ -224,7 +224,8 @@ LAUNCHES = (
         images={"NVIDIA": "ghcr.io/huggingface/text-embeddings-inference:cuda-{minor}"},
         single_machine=True,
         # The image for all GPU generations contains one router per generation; its entry point selects one.
-        container_setup="command -v text-embeddings-router || ln -s /entrypoint.sh /usr/local/bin/text-embeddings-router",
+        container_setup="command -v text-embeddings-router || ln -s /entrypoint.sh "
+        "/usr/local/bin/text-embeddings-router",
         own_images=(
             ("nvidia-gb10", "ghcr.io/huggingface/text-embeddings-inference:121-{minor}"),
             *((start, "") for start in ("nvidia-gh200", "nvidia-gb200", "nvidia-gb300", "nvidia-b300", "nvidia-v100")),
@@ -235,7 +236,12 @@ LAUNCHES = (
         benchmarks.MLX_SERVER,
         source_version=(0, 32, 0),
         source="mlx_lm/server.py of 0.32.0, read 2026-11-23",
-        flags={"--model": ANY_VERSION, "--port": ANY_VERSION, "--decode-concurrency": (0, 30, 6), "--host": ANY_VERSION},
+        flags={
+            "--model": ANY_VERSION,
+            "--port": ANY_VERSION,
+            "--decode-concurrency": (0, 30, 6),
+            "--host": ANY_VERSION,
+        },
         images={},
         network_flags=("--host", "0.0.0.0"),
         single_machine=True,
@@ -248,7 +254,7 @@ def parse_version(text: str | None, launch: Launch) -> Version:
     """Installed version; without one, the version whose sources were read.
 
     Check:
-        >>> version_of("0.11.2.dev3", LAUNCHES[0]), version_of(None, LAUNCHES[0])
+        >>> parse_version("0.11.2.dev3", LAUNCHES[0]), parse_version(None, LAUNCHES[0])
         ((0, 11, 2), (0, 33, 0))
     """
     numbers = tuple(int(number) for number in re.findall(r"\d+", (text or "").split("dev", maxsplit=1)[0])[:3])
@@ -288,7 +294,8 @@ def check_flags(tokens: Iterable[str], launch: Launch, version: Version) -> None
             raise UnknownFlag(f"This layout needs {flag}, which the documented sources do not list: {launch.source}.")
         if version and version < since:
             raise UnknownFlag(
-                f"{product_name(launch.engine)} {format_version(version)} has no {flag}, which this layout needs. The flag "
+                f"{product_name(launch.engine)} {format_version(version)} has no {flag}, which this layout needs. "
+                "The flag "
                 f"exists since version {format_version(since)}."
             )
 

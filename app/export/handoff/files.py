@@ -69,7 +69,7 @@ def dns_label(name: str, *behind: str) -> str:
     """A name as a DNS label, with suffixes that make it unique.
 
     Check:
-        >>> label("meta-llama/Llama-3.1-70B", "prefill"), label("1e3"), label("模型")
+        >>> dns_label("meta-llama/Llama-3.1-70B", "prefill"), dns_label("1e3"), dns_label("模型")
         ('llama-3-1-70b-prefill', 'm-1e3', 'model')
     """
     base = re.sub(r"[^a-z0-9]+", "-", name.rsplit("/", 1)[-1].lower()).strip("-") or "model"

@@ -68,7 +68,10 @@ def scaling_notes(option: Option) -> tuple[str, ...]:
         return ("Two pools scale on different metrics, so these files run all replicas that the peak needs.",)
     if scaling is None or day is None:
         return ()
-    notes = [f"Autoscaling runs {scaling.min_replicas} to {scaling.max_replicas} replicas, one per {scaling.rate_without_spares:g} requests/s."]
+    notes = [
+        f"Autoscaling runs {scaling.min_replicas} to {scaling.max_replicas} replicas, one per "
+        f"{scaling.rate_without_spares:g} requests/s."
+    ]
     if day["cheaper"] == "fixed":
         notes.append(f"A fixed fleet of {scaling.max_replicas} replicas costs no more than autoscaling.")
     if not day["scale_out"]["fast_enough"]:
@@ -83,7 +86,7 @@ def _round_down(rate: float) -> float:
     """A rate rounded down to three significant digits.
 
     Check:
-        >>> _down(5.7149), _down(0.0066666), _down(1234.5)
+        >>> _round_down(5.7149), _round_down(0.0066666), _round_down(1234.5)
         (5.71, 0.00666, 1230.0)
     """
     digits = 2 - math.floor(math.log10(rate))

@@ -10,7 +10,9 @@ from app.export.handoff.option import Option
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import LLAMA_SERVER, Places, fill_template, openai_load
 
-EMBEDDINGS_BACKEND = "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
+EMBEDDINGS_BACKEND = (
+    "openai-embeddings"  # backend of embedding loads, which aiperf and guidellm measure with other commands
+)
 
 
 def benchmark_file(option: Option) -> File:
@@ -24,9 +26,15 @@ def benchmark_file(option: Option) -> File:
     places = {**_with_deviations(group.places), "url": url}
     commands = {
         "own": group.load if group.server else openai_load(url=f" --base-url {url}"),
-        **({} if EMBEDDINGS_BACKEND in group.load else {"aiperf": benchmarks.AIPERF.load, "guidellm": benchmarks.GUIDELLM.load}),
+        **(
+            {}
+            if EMBEDDINGS_BACKEND in group.load
+            else {"aiperf": benchmarks.AIPERF.load, "guidellm": benchmarks.GUIDELLM.load}
+        ),
     }
-    cases = (f"  {name})\n    {_wrap_flags(fill_template(command, places))}\n    ;;" for name, command in commands.items())
+    cases = (
+        f"  {name})\n    {_wrap_flags(fill_template(command, places))}\n    ;;" for name, command in commands.items()
+    )
     return File(
         "benchmark.sh",
         SHELL,

@@ -14,14 +14,14 @@ from app.export.handoff.engines import (
     check_flags,
     config_text,
     container_image,
-    start_command,
     format_command,
     parse_version,
+    start_command,
 )
-from app.export.handoff.files import SHELL, YAML, File, Handoff, add_header, dns_label, build_script, yaml_text
+from app.export.handoff.files import SHELL, YAML, File, Handoff, add_header, build_script, dns_label, yaml_text
 from app.export.handoff.follow import replica_range
 from app.export.handoff.load import benchmark_file
-from app.export.handoff.option import ReplicaGroup, Option
+from app.export.handoff.option import Option, ReplicaGroup
 from app.sizing.hardware.pool_servers import BOOTSTRAP_PORT
 from app.sizing.product_names import product_name
 
@@ -126,7 +126,12 @@ def engine_files(option: Option, version: str | None, target: str) -> Handoff:
     """One script per group of replicas, the router between two pools, and the benchmark."""
     groups = plan_launches(option, version)
     files = [
-        File(f"{part.group.role}.sh", SHELL, build_script(option.header_lines, *script_comments(part), *part.script_lines())) for part in groups
+        File(
+            f"{part.group.role}.sh",
+            SHELL,
+            build_script(option.header_lines, *script_comments(part), *part.script_lines()),
+        )
+        for part in groups
     ]
     return Handoff(target, option.rank, (*files, *router_files(groups), benchmark_file(option)), serving_notes(groups))
 
@@ -134,7 +139,9 @@ def engine_files(option: Option, version: str | None, target: str) -> Handoff:
 def script_comments(part: ReplicaLaunch) -> tuple[str, ...]:
     """Comment lines that say how many replicas to start and what each needs."""
     group = part.group
-    each = f"on {group.machines} machines ({group.per_machine} per machine)" if part.spans_machines else "on one machine"
+    each = (
+        f"on {group.machines} machines ({group.per_machine} per machine)" if part.spans_machines else "on one machine"
+    )
     return (f"# Replicas to start: {group.replicas}. Each takes {group.accelerators} x {group.accelerator} {each}.",)
 
 

@@ -57,8 +57,12 @@ TARGETS: Mapping[str, Target] = {
     "docker-compose": _serving_target(clouds.compose_files),
     "torchrun": _training_target(training.torchrun_files, _supports_torchrun),
     "deepspeed": _training_target(training.deepspeed_files, lambda option: training.is_based_on(option, "deepspeed")),
-    "megatron": _training_target(training.megatron_files, lambda option: training.is_measured_by(option, benchmarks.MEGATRON)),
-    "accelerate": _training_target(training.accelerate_files, lambda option: training.is_measured_by(option, benchmarks.TRL)),
+    "megatron": _training_target(
+        training.megatron_files, lambda option: training.is_measured_by(option, benchmarks.MEGATRON)
+    ),
+    "accelerate": _training_target(
+        training.accelerate_files, lambda option: training.is_measured_by(option, benchmarks.TRL)
+    ),
     "slurm": _training_target(training.slurm_files, lambda _: True),
 }
 

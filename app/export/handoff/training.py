@@ -9,8 +9,8 @@ import json
 import re
 from typing import Any
 
-from app.export.handoff.files import JSON, SHELL, YAML, File, Handoff, add_header, dns_label, build_script, yaml_text
-from app.export.handoff.option import ReplicaGroup, Option
+from app.export.handoff.files import JSON, SHELL, YAML, File, Handoff, add_header, build_script, dns_label, yaml_text
+from app.export.handoff.option import Option, ReplicaGroup
 from app.sizing.hardware import benchmarks
 from app.sizing.hardware.benchmarks import Benchmark, Places, fill_template
 from app.sizing.hardware.engines import engine_named
@@ -49,10 +49,17 @@ def launch_files(option: Option, command: str, *before: str) -> tuple[File, ...]
     group = option.groups[0]
     many = (REQUIRE_RANK,) if group.machines > 1 else ()
     about = (
-        f"# Run on every machine: {group.accelerators} x {group.accelerator} on {format_count(group.machines, 'machine')}."
+        f"# Run on every machine: {group.accelerators} x {group.accelerator} on "
+        f"{format_count(group.machines, 'machine')}."
     )
     return tuple(
-        File(name, SHELL, build_script(option.header_lines, about, *many, *before, f"exec {wrap_flags(fill_template(command, places))}"))
+        File(
+            name,
+            SHELL,
+            build_script(
+                option.header_lines, about, *many, *before, f"exec {wrap_flags(fill_template(command, places))}"
+            ),
+        )
         for name, places in (
             ("train.sh", command_places(option, whole=True)),
             ("benchmark.sh", command_places(option, whole=False)),
@@ -89,7 +96,8 @@ def deepspeed_files(option: Option, _version: str | None, target: str) -> Handof
     needed = ': "${TRAIN_SCRIPT:?set it to your training script, which must read the DeepSpeed configuration}"'
     config = File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n")
     notes = (
-        f"One step of {group.int_place('global_batch')} sequences takes {group.int_place('accumulated')} micro-batches of "
+        f"One step of {group.int_place('global_batch')} sequences takes {group.int_place('accumulated')} "
+        "micro-batches of "
         f"{group.int_place('micro_batch')} on each of {data_ranks(option)} data-parallel ranks.",
     )
     train = launch_files(option, command, needed)[0]
@@ -127,7 +135,9 @@ def deepspeed_config(option: Option) -> dict[str, Any]:
 def accelerate_files(option: Option, _version: str | None, target: str) -> Handoff:
     """accelerate configuration, and TRL's trainer that uses it."""
     sharded = option.groups[0].accelerators > 1
-    files: tuple[File, ...] = (File(ACCELERATE, YAML, add_header(option.header_lines, yaml_text(accelerate_config(option)))),)
+    files: tuple[File, ...] = (
+        File(ACCELERATE, YAML, add_header(option.header_lines, yaml_text(accelerate_config(option)))),
+    )
     if sharded and is_based_on(option, "deepspeed"):
         files += (File(DEEPSPEED, JSON, json.dumps(deepspeed_config(option), indent=2) + "\n"),)
     command = benchmarks.TRL.load.replace("{sharding}", ACCELERATE)

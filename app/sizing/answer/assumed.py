@@ -22,7 +22,12 @@ def collect_assumptions(question: Question, deployment: Deployment | None = None
         Assumed("model_shape", text, "text", "the request gives only part of the model", "typical shapes")
         for text in workload.model.assumed
     )
-    return (*shape, *workload.derived, *considered_choices(question, deployment), *question.assumptions.with_recording().used_assumptions())
+    return (
+        *shape,
+        *workload.derived,
+        *considered_choices(question, deployment),
+        *question.assumptions.with_recording().used_assumptions(),
+    )
 
 
 def considered_choices(question: Question, deployment: Deployment | None) -> Iterable[Assumed]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from app.sizing.answer.certainty import Certainty, interval_ends, clip_interval
+from app.sizing.answer.certainty import Certainty, clip_interval, interval_ends
 from app.sizing.answer.money import finite_or_none
 from app.sizing.columns import at
 from app.sizing.result import Assurance, Interval, Level, Reason
 from app.sizing.training.doubt import memory_scale
 from app.sizing.training.finalists import Finalists
 from app.sizing.units import HOURS_PER_DAY, SECONDS_PER_DAY
-from app.sizing.words import format_number, format_quantity, percent, format_duration
+from app.sizing.words import format_duration, format_number, format_quantity, percent
 from app.sizing.workload import TrainingWorkload
 
 NEGLIGIBLE_INTERRUPTIONS = 0.01  # fewer expected interruptions are shown as none
@@ -88,7 +88,8 @@ def deadline_reason(workload: TrainingWorkload, finalists: Finalists, row: int) 
         broken = format_quantity(interruptions, "expected interruption")
     return Reason(
         "deadline",
-        f"The run is expected to take {expected} of {format_quantity(limit * each, unit)} ({surely} at {percent(asked)} "
+        f"The run is expected to take {expected} of {format_quantity(limit * each, unit)} ({surely} at "
+        f"{percent(asked)} "
         f"confidence), including {percent(workload.experiment_overhead)} for extra experiments and {broken}.",
         "days",
         days,

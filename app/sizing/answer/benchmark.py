@@ -31,8 +31,7 @@ class BenchmarkPlan:
     """Benchmark of one estimate.
 
     `usd` is the rent; it is None for owned hardware and where there is no price. `counts` says how to compute the
-    predicted
-    rate from the report, where the report does not print it.
+    predicted rate from the report, where the report does not print it.
     """
 
     command: str
@@ -166,9 +165,8 @@ def serving_places(
 def spread_places(d: Deployment, machines: int, used: Benchmark) -> Places:
     """Placeholders for attention data parallelism and for replicas on several machines.
 
-    Scheduler settings apply to each rank. The `all_` placeholders hold the sums over all ranks, for engines that
-    divide the
-    settings among their ranks.
+    Scheduler settings apply to each rank. The `all_` placeholders hold the sums over all ranks, for engines that divide
+    the settings among their ranks.
     """
     data = d.data_parallel or 1
     config = RANKS_CONFIG_FILE if data > 1 and used is benchmarks.TENSORRT_LLM else None

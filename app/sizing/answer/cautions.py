@@ -10,7 +10,7 @@ from app.sizing.product_names import product_name
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Interval, Level, Notice, Performance, Ranked
 from app.sizing.units import GIB, SECONDS_PER_DAY
-from app.sizing.words import format_count, format_number, percent, format_duration
+from app.sizing.words import format_count, format_duration, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 SLOW_CASE = "In a slow case (slow end of the 80 % interval),"
@@ -64,7 +64,8 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
     if after.total_accelerators is None:
         text = (
             f"{sure}. With this layout, no number of these accelerators reaches {percent(after.confidence)} "
-            f"({weakest_condition(assurance)}). Run the benchmark before buying, or set confidence to {after.confidence:g}."
+            f"({weakest_condition(assurance)}). Run the benchmark before buying, or set confidence to "
+            f"{after.confidence:g}."
         )
         return Notice("thin_margin", text)
     growth = level_cost(after) / max(level_cost(here), 1e-9)
@@ -72,7 +73,8 @@ def thin_margin(answer: FeasibleAnswer) -> Notice | None:
         return None
     return Notice(
         "thin_margin",
-        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}. Run the "
+        f"{sure} with {describe_level(here)}; {percent(after.confidence)} confidence needs {describe_level(after)}. "
+        "Run the "
         f"benchmark before buying, or set confidence to {after.confidence:g}.",
     )
 
@@ -133,7 +135,8 @@ def low_end_misses_load(answer: FeasibleAnswer) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_load",
-        f"{SLOW_CASE} this carries {format_number(carried)} of {format_number(workload.peak_per_s)} requests/s at peak. {REMEDY}",
+        f"{SLOW_CASE} this carries {format_number(carried)} of {format_number(workload.peak_per_s)} requests/s at "
+        f"peak. {REMEDY}",
     )
 
 
@@ -173,7 +176,8 @@ def low_end_misses_deadline(answer: FeasibleAnswer) -> Notice | None:
         return None
     return Notice(
         "low_end_misses_deadline",
-        f"{SLOW_CASE} the run takes {format_duration(slow)}, {percent(slow / limit)} of the {format_duration(limit)} allowed. {REMEDY}",
+        f"{SLOW_CASE} the run takes {format_duration(slow)}, {percent(slow / limit)} of the {format_duration(limit)} "
+        f"allowed. {REMEDY}",
     )
 
 
@@ -204,7 +208,8 @@ def memory_nearly_full(answer: FeasibleAnswer) -> Notice | None:
         return None
     return Notice(
         "memory_nearly_full",
-        f"Memory is {percent(share)} full ({needed_bytes / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). A longer "
+        f"Memory is {percent(share)} full ({needed_bytes / GIB:.1f} of {memory.usable_bytes / GIB:.1f} GiB usable). "
+        "A longer "
         "sequence or fragmentation can cause an out-of-memory error.",
     )
 
@@ -228,7 +233,9 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
     if workload is None or prefixes is None:
         return None
     gap, twice = format_number(prefixes.turn_gap_s), format_number(2 * prefixes.turn_gap_s)
-    sessions = f"{format_number(prefixes.sessions)} idle sessions ({format_number(prefixes.bytes_per_replica / GIB)} GiB)"
+    sessions = (
+        f"{format_number(prefixes.sessions)} idle sessions ({format_number(prefixes.bytes_per_replica / GIB)} GiB)"
+    )
     share = percent(workload.cached_prefix_fraction)
     if not prefixes.counted:
         return Notice(
@@ -237,10 +244,14 @@ def prefix_cache_must_survive(answer: FeasibleAnswer) -> Notice | None:
             f"turns, each replica would have to keep {sessions}; it serves more without them. "
             "A shorter gap or a prefix shared by all requests changes this.",
         )
-    bare, later = describe_replica_need(prefixes.times_without_hits), describe_replica_need(prefixes.times_at_twice_the_gap)
+    bare, later = (
+        describe_replica_need(prefixes.times_without_hits),
+        describe_replica_need(prefixes.times_at_twice_the_gap),
+    )
     return Notice(
         "prefix_cache_must_survive",
-        f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between turns. "
+        f"{share} of each prompt is counted as cached. Every replica must keep {sessions} for the {gap} s between "
+        "turns. "
         "Route all requests of a session to the same replica. "
         f"Without cache hits, the same load {bare}; with {twice} s between turns, it {later}.",
     )
@@ -250,7 +261,11 @@ def describe_replica_need(times: float | None) -> str:
     """Replicas that a load needs compared with the plan, as text; None means that it misses its limits."""
     if times is None:
         return "misses the limits"
-    return "may need no more replicas" if format_number(times) == "1" else f"needs at least {format_number(times)} times the replicas"
+    return (
+        "may need no more replicas"
+        if format_number(times) == "1"
+        else f"needs at least {format_number(times)} times the replicas"
+    )
 
 
 def roofline_above_calibrated(answer: FeasibleAnswer) -> Notice | None:

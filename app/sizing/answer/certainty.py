@@ -138,9 +138,14 @@ def build_certainty(
         neighbourhood: evidence by pool of results, if already computed.
     """
     evidence = catalog.evidence
-    near, neighbours = evidence.get_familiarity(setting, training=training), evidence.find_neighbors(setting, training=training)
+    near, neighbours = (
+        evidence.get_familiarity(setting, training=training),
+        evidence.find_neighbors(setting, training=training),
+    )
     key = StackKey(setting.engine, setting.family, setting.format_class)
     shape = Shape(setting.params, setting.input_tokens, setting.output_tokens)
     if neighbourhood is None:
-        neighbourhood = {pool: results.index_stacks([key]).neighborhood(shape) for pool, results in catalog.evidence_pools.items()}
+        neighbourhood = {
+            pool: results.index_stacks([key]).neighborhood(shape) for pool, results in catalog.evidence_pools.items()
+        }
     return Certainty(catalog.spreads, neighbourhood, setting, near, neighbours, assumed, training)

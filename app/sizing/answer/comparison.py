@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.answer.money import mean_usd_per_hour, describe_price, confident_usd
+from app.sizing.answer.money import confident_usd, describe_price, mean_usd_per_hour
 from app.sizing.answer.summary import OBJECTIVE_WORDS, describe_hardware
 from app.sizing.hardware.parts import SOCKET, Accelerator
 from app.sizing.product_names import format_name, product_name
@@ -57,7 +57,9 @@ def add_comparisons(ranked: tuple[Ranked, ...], question: Question, feasible: in
     share = question.assumptions.near_tie_share
     others = ((r, compare_with_best(r, best, lead="Compared with the best option, {name}")) for r in ranked[1:])
     return (
-        with_explanation(best, (*reasons, *find_near_ties(ranked, question.objective, share), *best.estimate.explanation)),
+        with_explanation(
+            best, (*reasons, *find_near_ties(ranked, question.objective, share), *best.estimate.explanation)
+        ),
         *(
             with_explanation(r, (*r.estimate.explanation, lacks, *find_near_ties((r,), question.objective, share)))
             for r, lacks in others
@@ -122,7 +124,11 @@ def compare_with_best(mine: Ranked, best: Ranked, *, lead: str) -> Reason:
         same = abs(time - 1) < ROUNDS_TO_ONE
         done = mine.estimate.performance
         per = "" if done is None or done.days is not None else " per request"
-        slower = f"takes {format_number(time)} times as long{per}" if time > 1 else f"takes {percent(1 - time)} less time{per}"
+        slower = (
+            f"takes {format_number(time)} times as long{per}"
+            if time > 1
+            else f"takes {percent(1 - time)} less time{per}"
+        )
         parts.append("is equally fast" if same else slower)
     limit = mine.estimate.bottleneck
     has, other = limiting_resource(limit, mine.accelerator), limiting_resource(limit, best.accelerator)

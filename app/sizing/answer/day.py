@@ -100,7 +100,9 @@ def ttft_curve(performance: Performance, replicas: float) -> tuple[tuple[float, 
     return () if curve is None else tuple((point.requests_per_s / replicas, point.ttft_p95_s) for point in curve.points)
 
 
-def replica_start(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, assumed: Assumptions) -> StartProfile:
+def replica_start(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, assumed: Assumptions
+) -> StartProfile:
     """What the start of a replica in a row loads, and the links it uses."""
     starts = startup_terms(workload, judged.plans.take(np.array([row])), assumed)
     return StartProfile(**{f.name: getattr(starts, f.name)[0].item() for f in fields(StartProfile)})

@@ -8,7 +8,7 @@ from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance, Ranked
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.values.latencies import Percentiles
-from app.sizing.words import format_distinct_numbers, format_number, percent, format_duration
+from app.sizing.words import format_distinct_numbers, format_duration, format_number, percent
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
 
 SMALLEST_SHOWN_PROBABILITY = 0.005  # probabilities closer to 0 or 1 are not shown as a number

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.sizing.answer.money import format_usd
-from app.sizing.decisions.hosted import hosted_costs, allows_hosted_api, break_even_rate_per_s
+from app.sizing.decisions.hosted import allows_hosted_api, break_even_rate_per_s, hosted_costs
 from app.sizing.product_names import provider_name
 from app.sizing.question import Question
 from app.sizing.result import Estimate
@@ -16,7 +16,7 @@ from app.sizing.workload import InferenceWorkload, Load
 HOST_CAVEAT = "Check the host's speed, rate limits and data location."
 
 
-def compare_hosted_api(question: Question, market: Catalog, estimate: Estimate | None) -> HostedApi | None:
+def compare_hosted_api(question: Question, catalog: Catalog, estimate: Estimate | None) -> HostedApi | None:
     """Prices of hosted APIs for the same traffic, compared with this deployment where there is one.
 
     None if no host offers the model or the question excludes hosts.
@@ -24,7 +24,7 @@ def compare_hosted_api(question: Question, market: Catalog, estimate: Estimate |
     workload = question.workload
     if not isinstance(workload, InferenceWorkload) or not allows_hosted_api(question.constraints):
         return None
-    prices = market.hosted.get(workload.model.name, ())
+    prices = catalog.hosted.get(workload.model.name, ())
     if not prices or workload.model.sample is not None:
         return None
     own = estimate if estimate is not None and estimate.fits else None
@@ -51,7 +51,9 @@ def _break_even_per_s(workload: InferenceWorkload, own: Estimate | None, host: H
     return needed if needed <= (own.performance.requests_per_s_capacity or 0.0) else None
 
 
-def _compare_prices(workload: InferenceWorkload, own: Estimate | None, host: HostedCost, pays_from: float | None) -> str:
+def _compare_prices(
+    workload: InferenceWorkload, own: Estimate | None, host: HostedCost, pays_from: float | None
+) -> str:
     """Price of the cheapest host and of own hardware, and which of the two costs less."""
     name, per = provider_name(host.price.provider), "" if host.usd_total is not None else " per month"
     theirs = host.usd_total if host.usd_total is not None else host.usd_per_month
@@ -65,7 +67,10 @@ def _compare_prices(workload: InferenceWorkload, own: Estimate | None, host: Hos
         below = ""
         if pays_from is not None:
             below = f" Break-even: below an average of {format_number(pays_from)} requests/s, the API costs less."
-        return f"Cheaper on own hardware: {format_usd(ours)}{per}. The cheapest API is {name} at {format_usd(theirs)}{per}.{below}"
+        return (
+            f"Cheaper on own hardware: {format_usd(ours)}{per}. The cheapest API is {name} at "
+            f"{format_usd(theirs)}{per}.{below}"
+        )
     later = "" if workload.load is not Load.OPEN else " Own hardware costs more even at full utilization."
     if pays_from is not None:
         later = f" Break-even: above an average of {format_number(pays_from)} requests/s, own hardware costs less."

@@ -52,7 +52,9 @@ def cost_summary(
     return CostSummary(
         usd_per_hour=finite_or_none(hourly),
         usd_per_month=hourly * HOURS_PER_MONTH if priced else None,
-        usd_per_million=one(usd_per_million(cost.usd_per_hour, units)) if priced and has_measurable_throughput(units_per_s) else None,
+        usd_per_million=one(usd_per_million(cost.usd_per_hour, units))
+        if priced and has_measurable_throughput(units_per_s)
+        else None,
         usd_total=usd_total,
         purchase_usd=finite_or_none(one(cost.purchase_usd)),
         power_w=one(cost.power_w),
@@ -71,7 +73,10 @@ def price_reason(summary: CostSummary, deployment: Deployment) -> tuple[Reason, 
         text = "The catalog has no price for this accelerator, so no cost is calculated."
         return (Reason("price", text, "usd_per_hour", 0.0, "USD/h"),)
     machines, terms = format_count(deployment.nodes or 0, "machine"), summary.price.terms
-    backing = f"Price basis: {PRICE_KIND_TEXTS[terms.kind]}, as of {terms.observed}{_describe_discount(summary.price.discount)}."
+    backing = (
+        f"Price basis: {PRICE_KIND_TEXTS[terms.kind]}, as of "
+        f"{terms.observed}{_describe_discount(summary.price.discount)}."
+    )
     if summary.purchase_usd is not None:
         text = (
             f"Purchase of {machines} for {summary.purchase_usd:,.0f} USD. This is {summary.usd_per_hour:,.2f} USD/h "

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from app.sizing.answer.money import mean_usd_per_hour, format_usd
+from app.sizing.answer.money import format_usd, mean_usd_per_hour
 from app.sizing.question import Question
-from app.sizing.result import Notice, Ranked, FilterStage, Reason, Rejection
+from app.sizing.result import FilterStage, Notice, Ranked, Reason, Rejection
 from app.sizing.words import format_number
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -51,7 +51,9 @@ def overkill_warning(question: Question, first: Ranked, cheapest: CheapestOption
     if not cheaper_is_enough(question, first, cheapest):
         return None
     count = cheapest.accelerators
-    less = f"{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for {format_usd(cheapest.usd_per_hour)}/h"
+    less = (
+        f"{count:,} × {cheapest.name} {'is' if count == 1 else 'are'} enough for {format_usd(cheapest.usd_per_hour)}/h"
+    )
     return Notice("training_class_overkill", f"{why}. {less}.")
 
 

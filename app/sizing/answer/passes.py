@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from app.sizing.answer.certainty import Certainty, clip_interval
-from app.sizing.answer.tokens import replica_utilization, latency_percentiles, weights_reason
+from app.sizing.answer.tokens import latency_percentiles, replica_utilization, weights_reason
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Mask, at
 from app.sizing.result import DeviceMemory, Performance, Reason
@@ -64,12 +64,16 @@ class PassAnswerWriter:
         most = at(judged.fleet.replicas * ideal.rate_per_s, row)
         shown = {s: at(getattr(operation, f"e2e_{s}_s"), row) for s in ("p50", "mean")}
         spent = tuple(
-            clip_interval(certainty.predict_interval("e2e_s", whole, "sample_latency", s), whole, least=at(ideal.tpot_s, row))
+            clip_interval(
+                certainty.predict_interval("e2e_s", whole, "sample_latency", s), whole, least=at(ideal.tpot_s, row)
+            )
             for s, whole in shown.items()
             if math.isfinite(whole)
         )
         return Performance(
-            interval=clip_interval(certainty.predict_interval("samples_per_s", requests, "samples"), requests, most=most),
+            interval=clip_interval(
+                certainty.predict_interval("samples_per_s", requests, "samples"), requests, most=most
+            ),
             intervals=spent,
             basis=certainty.evidence_basis,
             samples_per_s=requests,
@@ -85,7 +89,9 @@ class PassAnswerWriter:
             cold_start_s=cold_start_s,
         )
 
-    def prefix_caches(self, workload: InferenceWorkload, judged: JudgedPasses, assumed: Assumptions) -> tuple[None, ...]:
+    def prefix_caches(
+        self, workload: InferenceWorkload, judged: JudgedPasses, assumed: Assumptions
+    ) -> tuple[None, ...]:
         """No prefix caches: nothing of a request is kept after it is answered."""
         return (None,) * len(judged)
 
@@ -109,7 +115,9 @@ class PassAnswerWriter:
         """False: memory limits the batch of a pass, not the number of requests."""
         return False
 
-    def memory_reason(self, workload: InferenceWorkload, judged: JudgedPasses, row: int, location: str, stored_model: str) -> Reason:
+    def memory_reason(
+        self, workload: InferenceWorkload, judged: JudgedPasses, row: int, location: str, stored_model: str
+    ) -> Reason:
         """Sentence about the memory of an accelerator."""
         return weights_reason(
             stored_model, at(judged.memory.weights_bytes, row) / GIB, at(judged.memory.usable_bytes, row) / GIB
@@ -132,7 +140,8 @@ def host_reasons(judged: JudgedPasses, row: int) -> Iterator[Reason]:
     )
     if serial_s > each_s / cores:
         text = (
-            f"One server process dispatches at most {format_quantity(1 / serial_s, 'request')}/s. A faster accelerator does "
+            f"One server process dispatches at most {format_quantity(1 / serial_s, 'request')}/s. A faster "
+            "accelerator does "
             "not raise this limit."
         )
         yield Reason("host", text, "requests_per_s", 1 / serial_s, "requests/s")

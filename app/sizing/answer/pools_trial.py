@@ -97,13 +97,24 @@ def pools_command(used: Benchmark, server: Server, servers: PoolServers, places:
     Prefill and decode start their server. Any other role waits for both, starts the router and measures.
     """
     ready = WAIT_FOR_POOLS.format(port=server.port, path=server.path) + servers.router
-    measured = ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, places[DECODE]) + STOP
-    roles = " ".join(f"{role}) {pool_server_command(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE))
+    measured = (
+        ready + READY.format(port=server.port, path=server.path) + fill_template(used.load, places[DECODE]) + STOP
+    )
+    roles = " ".join(
+        f"{role}) {pool_server_command(server, servers, role, places[role])} ;;" for role in (PREFILL, DECODE)
+    )
     return f"case $ROLE in {roles} *) {measured} ;; esac"
 
 
 def pool_server_command(server: Server, servers: PoolServers, role: str, places: Places) -> str:
     """Command that starts the server of a pool's replica."""
-    written = f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
-    parts = (servers.environment.get(role, ""), fill_template(server.command, places), servers.flags[role], servers.listen_flags)
+    written = (
+        f"echo {shlex.quote(json.dumps(servers.config[role]))} > {CONFIG_FILE}; " if role in servers.config else ""
+    )
+    parts = (
+        servers.environment.get(role, ""),
+        fill_template(server.command, places),
+        servers.flags[role],
+        servers.listen_flags,
+    )
     return written + " ".join(part for part in parts if part)

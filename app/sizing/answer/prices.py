@@ -52,7 +52,9 @@ def quantity_warning(context: AnswerContext) -> Notice | None:
         return None
     terms = price.terms
     if d.nodes < terms.min_quantity:
-        text = f"The price requires at least {format_count(terms.min_quantity, 'machine')}; this option uses {d.nodes:,}."
+        text = (
+            f"The price requires at least {format_count(terms.min_quantity, 'machine')}; this option uses {d.nodes:,}."
+        )
         return Notice("below_minimum_quantity", text)
     if terms.max_quantity is not None and d.nodes > terms.max_quantity:
         text = f"The seller has at most {format_count(terms.max_quantity, 'machine')}; this option uses {d.nodes:,}."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from app.sizing.answer.money import priced_unit, format_usd
+from app.sizing.answer.money import format_usd, priced_unit
 from app.sizing.columns import Codes, Mask, at, one
 from app.sizing.decisions.cost import kwh_per_million, usd_per_million
 from app.sizing.decisions.placement import replicas_needed
@@ -19,8 +19,15 @@ from app.sizing.decisions.ranking import objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.question import Objective, Question
 from app.sizing.result import Change, Estimate
-from app.sizing.serving.finalists import SimulatedReplicas, with_expected_performance, select_finalists
-from app.sizing.serving.options import Options, within_constraints, measures, served_per_s, throughput_per_s, units_per_request
+from app.sizing.serving.finalists import SimulatedReplicas, select_finalists, with_expected_performance
+from app.sizing.serving.options import (
+    Options,
+    measures,
+    served_per_s,
+    throughput_per_s,
+    units_per_request,
+    within_constraints,
+)
 from app.sizing.serving.search import evaluate_plans, with_replica_count
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_DAY
@@ -60,7 +67,7 @@ def find_sensitivity(
     options: Options,
     row: int,
     first: Estimate,
-    market: Catalog,
+    catalog: Catalog,
     runs: SimulatedReplicas | None = None,
 ) -> tuple[Change, ...]:
     """Changes of the first recommendation with more load, other redundancy or more reserve, and renting or buying.
@@ -77,10 +84,10 @@ def find_sensitivity(
     def describe_case(case: Case, now: State) -> str:
         again = plans_in_case(question, case, options)
         then = state_in_case(question, case, now, options, again, row, runs)
-        kept = within_constraints(question, again, NullRejections(market.accelerators))
-        return describe_effect(question.objective, workload, now, then, within_limits=bool(kept[row])) + describe_cheaper_option(
-            question, case.workload, again, kept, row, market
-        )
+        kept = within_constraints(question, again, NullRejections(catalog.accelerators))
+        return describe_effect(
+            question.objective, workload, now, then, within_limits=bool(kept[row])
+        ) + describe_cheaper_option(question, case.workload, again, kept, row, catalog)
 
     changes = (Change(case.label, describe_case(case, now)) for case in list_cases(workload))
     return (*changes, *compare_rent_and_buy(workload, near_best_plans(question, workload, options)))
@@ -168,7 +175,7 @@ def state_in_case(
     return replace(
         state,
         e2e_s=one(judged.e2e_p50_s),
-        each_per_s=one(throughput_per_s(workload, judged)) / accelerators,
+        per_accelerator_per_s=one(throughput_per_s(workload, judged)) / accelerators,
         kwh_per_million=one(kwh_per_million(then.cost.power_w, served)),
     )
 
@@ -189,7 +196,9 @@ def ranking_figures(objective: Objective, workload: InferenceWorkload, state: St
     return [money, time]
 
 
-def describe_effect(objective: Objective, workload: InferenceWorkload, now: State, then: State, *, within_limits: bool) -> str:
+def describe_effect(
+    objective: Objective, workload: InferenceWorkload, now: State, then: State, *, within_limits: bool
+) -> str:
     """Effect of a case as text, compared with the first recommendation.
 
     Parameters:
@@ -216,7 +225,7 @@ def describe_effect(objective: Objective, workload: InferenceWorkload, now: Stat
 
 
 def describe_cheaper_option(
-    question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, market: Catalog
+    question: Question, workload: InferenceWorkload, again: Options, within_limits: Mask, row: int, catalog: Catalog
 ) -> str:
     """The option that is then cheaper than the first recommendation by more than a near tie, as text.
 
@@ -232,11 +241,11 @@ def describe_cheaper_option(
     if not len(cheaper):
         return ""
     case_question = replace(question, workload=workload, limit=1, trace=False, companions=())
-    finalists, _ = select_finalists(case_question, workload, cheaper, market, NullRejections(market.accelerators))
+    finalists, _ = select_finalists(case_question, workload, cheaper, catalog, NullRejections(catalog.accelerators))
     best = finalists.chosen_options
     if not len(best) or not one(best.daily_usd_per_hour) < most:
         return ""
-    count, name = one(best.fleet.accelerators), market.accelerators[int(best.accelerator[0])].name
+    count, name = one(best.fleet.accelerators), catalog.accelerators[int(best.accelerator[0])].name
     what = f"{count:,.0f} × {name}"
     if best.accelerator[0] == again.accelerator[row]:
         replicas = format_count(one(best.fleet.replicas + best.fleet.spare_replicas), "replica")

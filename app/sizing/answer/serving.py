@@ -13,7 +13,7 @@ from app.sizing.answer.adapters import adapter_reasons
 from app.sizing.answer.certainty import Certainty, build_certainty, serving_setting
 from app.sizing.answer.day import with_days
 from app.sizing.answer.host_weights import host_weight_reasons, out_of_host_memory
-from app.sizing.answer.money import cost_summary, priced_unit, price_reason
+from app.sizing.answer.money import cost_summary, price_reason, priced_unit
 from app.sizing.answer.passes import PassAnswerWriter, host_reasons
 from app.sizing.answer.simulated import simulation_reasons, with_simulation
 from app.sizing.answer.standing import placement_reasons
@@ -32,14 +32,19 @@ from app.sizing.product_names import format_name
 from app.sizing.question import Deployment, Question, Speculative
 from app.sizing.result import CostSummary, Estimate, Interval, Part, Performance, Reason
 from app.sizing.serving.assurance import build_margin_levels, measure_at_margins
-from app.sizing.serving.finalists import SimulatedReplicas, with_simulated_performance, assurance_from_simulation, replica_capacity_at_confidence
-from app.sizing.serving.kinds import SINGLE_FORWARD, AUTOREGRESSIVE, serving_backend
+from app.sizing.serving.finalists import (
+    SimulatedReplicas,
+    assurance_from_simulation,
+    replica_capacity_at_confidence,
+    with_simulated_performance,
+)
+from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD, serving_backend
 from app.sizing.serving.margins import plan_neighbourhoods
 from app.sizing.serving.measured import HardwareBound, Settings
 from app.sizing.serving.offload import note_host_assumptions
 from app.sizing.serving.options import PlanEvaluations, served_per_s, throughput_per_s, units_per_request
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import evaluate_measured_plans, required_replicas, apply_service_limits
+from app.sizing.serving.search import apply_service_limits, evaluate_measured_plans, required_replicas
 from app.sizing.snapshot import Catalog
 from app.sizing.surroundings import SERVING
 from app.sizing.uncertainty import Neighborhood
@@ -57,7 +62,10 @@ BOTTLENECKS = {
 }
 WEIGHTS_ON_HOST = "the host, which reads and multiplies the weights in its own memory"
 # The writer of answers for each serving mode.
-ANSWER_WRITERS: Mapping[str, TokenAnswerWriter | PassAnswerWriter] = {AUTOREGRESSIVE.phase: TokenAnswerWriter(), SINGLE_FORWARD.phase: PassAnswerWriter()}
+ANSWER_WRITERS: Mapping[str, TokenAnswerWriter | PassAnswerWriter] = {
+    AUTOREGRESSIVE.phase: TokenAnswerWriter(),
+    SINGLE_FORWARD.phase: PassAnswerWriter(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,11 @@ def answer_writer(workload: InferenceWorkload) -> TokenAnswerWriter | PassAnswer
 
 
 def build_deployment(
-    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: SoldMachine, catalog: Catalog
+    workload: InferenceWorkload,
+    judged: PlanEvaluations[Any, Any, Any],
+    row: int,
+    at_sale: SoldMachine,
+    catalog: Catalog,
 ) -> Deployment:
     """Complete deployment of a row, as the answer echoes it. A client can post it back unchanged."""
     plans, fleet, most = judged.plans, judged.fleet, judged.options.settings.max_sequences
@@ -120,8 +132,7 @@ def certainty_for_row(
 ) -> Certainty:
     """Evidence for the prediction of a row, and how far the prediction may be off.
 
-    Single-forward models have no published results to compare with, and `skip_evidence` ignores those of other
-    models
+    Single-forward models have no published results to compare with, and `skip_evidence` ignores those of other models
     (used for weights in host memory).
     """
     pools = {SERVING: neighbourhood}
@@ -208,14 +219,20 @@ def network_reasons(judged: PlanEvaluations[Any, Any, Any], row: int) -> Iterato
     apart = spanned > 1 and plans.accelerators_per_replica[row] > plans.scale_up_domain[row]
     if apart and np.isnan(plans.node.network_bytes_per_s[row]):
         text = (
-            f"Each replica spans {format_count(spanned, 'machine')}. The listing does not state the network between them, "
+            f"Each replica spans {format_count(spanned, 'machine')}. The listing does not state the network between "
+            "them, "
             "so a typical one is assumed. Measure yours."
         )
         yield Reason("network_assumed", text, "machines_per_replica", spanned, "machines")
 
 
 def fleet_reasons(
-    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, d: Deployment, name: str, confidence: float
+    workload: InferenceWorkload,
+    judged: PlanEvaluations[Any, Any, Any],
+    row: int,
+    d: Deployment,
+    name: str,
+    confidence: float,
 ) -> list[Reason]:
     """Sentences about a fleet: adapters, utilization, network, placement and idle accelerators."""
     reasons = [
@@ -229,7 +246,8 @@ def fleet_reasons(
     if idle > 0:
         stay = "stays" if idle == 1 else "stay"
         text = (
-            f"{idle:,} of the {format_count(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, because "
+            f"{idle:,} of the {format_count(d.total_accelerators or 0, 'accelerator')} you pay for {stay} idle, "
+            "because "
             f"{name} comes in machines of {at(judged.plans.accelerators_per_node, row):g}."
         )
         reasons.append(Reason("idle_accelerators", text, "idle_accelerators", float(idle), "accelerators"))
@@ -244,7 +262,11 @@ def out_of_memory_reason(judged: PlanEvaluations[Any, Any, Any], row: int) -> Re
 
 
 def cost_of_row(
-    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], row: int, at_sale: SoldMachine, context: ServingContext
+    workload: InferenceWorkload,
+    judged: PlanEvaluations[Any, Any, Any],
+    row: int,
+    at_sale: SoldMachine,
+    context: ServingContext,
 ) -> CostSummary:
     """Cost, energy and bill of a row."""
     return cost_summary(
@@ -272,7 +294,10 @@ def build_serving_estimate(
     """
     words, only = answer_writer(workload), np.array([row])
     catalog, shares = context.catalog, {name: at(share, row) for name, share in context.shares.items()}
-    deployment, memory = build_deployment(workload, judged, row, at_sale, catalog), words.device_memory(workload, judged, row)
+    deployment, memory = (
+        build_deployment(workload, judged, row, at_sale, catalog),
+        words.device_memory(workload, judged, row),
+    )
     if not judged.memory.fits[row]:
         reasons = (out_of_host_memory(judged, row) or out_of_memory_reason(judged, row),)
         return Estimate(deployment, False, memory, None, "memory_capacity", None, reasons)
@@ -334,7 +359,9 @@ def build_serving_context(
     best = serving_backend(workload).hardware_bound(workload, plans, *measured, question.assumptions, speculative)
     bought, host = (plans.offered, judged.fleet.nodes, plans.linked_nodes), plans.host_bytes
     billed = itemize_costs(*bought, question.assumptions, question.economics, host_bytes=host)
-    return ServingContext(catalog, neighbourhood, best, answer_writer(workload).step_seconds(workload, judged), billed, simulated_replicas)
+    return ServingContext(
+        catalog, neighbourhood, best, answer_writer(workload).step_seconds(workload, judged), billed, simulated_replicas
+    )
 
 
 def estimate_deployments(
@@ -361,11 +388,15 @@ def estimate_deployments(
     with record_trace(wanted=question.trace) as trace:
         memory, speed = measure_at_margins(question, workload, plans, settings, by, speculative=speculative)
         expected = memory.take(by.median_rows), speed.take(by.median_rows)
-        judged = evaluate_measured_plans(question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected))
+        judged = evaluate_measured_plans(
+            question, workload, plans, settings, expected[0], apply_service_limits(workload, *expected)
+        )
         prefixes = answer_writer(workload).prefix_caches(workload, judged, question.assumptions)
         if simulated_replicas is not None:
             judged = with_simulated_performance(workload, judged, simulated_replicas)
-        guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(workload, speed, by, question.constraints.confidence, simulated_replicas)
+        guaranteed_capacity, guaranteed_batch = replica_capacity_at_confidence(
+            workload, speed, by, question.constraints.confidence, simulated_replicas
+        )
         required_replicas(question, workload, plans, guaranteed_capacity, guaranteed_batch, Settings())
         served = served_per_s(workload, judged.options) * units_per_request(workload)
         usd_per_million(judged.cost.usd_per_hour, served)
@@ -373,7 +404,9 @@ def estimate_deployments(
     assurances = assurance_from_simulation(question, workload, judged, by, memory, speed, simulated_replicas)
     context = build_serving_context(question, workload, judged, catalog, neighbourhood, speculative, simulated_replicas)
     at_sale = describe_sold_machines(catalog, judged.plans.offered, question.today, question.economics.discounts)
-    estimates = [build_serving_estimate(question, workload, judged, row, at_sale[row], context) for row in range(len(plans))]
+    estimates = [
+        build_serving_estimate(question, workload, judged, row, at_sale[row], context) for row in range(len(plans))
+    ]
     if ends is not None:
         estimates = [with_volume_outcome(question, workload, each, ends, row) for row, each in enumerate(estimates)]
     estimates = with_days(question, workload, estimates, judged, guaranteed_capacity)

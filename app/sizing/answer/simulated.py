@@ -21,7 +21,7 @@ from app.sizing.serving.simulated import SEED
 from app.sizing.serving.step import step_s
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.values.latencies import ClassLatencies, LoadCurve, LoadPoint, Percentiles, Simulation
-from app.sizing.words import format_count, format_number, format_quantity, format_duration
+from app.sizing.words import format_count, format_duration, format_number, format_quantity
 from app.sizing.workload import InferenceWorkload, Load, Slo
 
 # Interpolated points of the curve: (index of the lower simulated load, share of the way to the next one).
@@ -70,7 +70,12 @@ def build_class_waits(part: ClassCurve, load: float) -> ClassLatencies:
     curve, most = part.curve, part.curve.load_within_limits(part.traffic_class.slo, Margins.without_margin(1), 0)
     first, token, whole = (wait_percentiles(curve, wait, load) for wait in LATENCIES)
     return ClassLatencies(
-        part.traffic_class.name, first, token, whole, limits_met=load <= most, within_per_s=min(most, curve.stable_below)
+        part.traffic_class.name,
+        first,
+        token,
+        whole,
+        limits_met=load <= most,
+        within_per_s=min(most, curve.stable_below),
     )
 
 
@@ -103,7 +108,11 @@ def build_load_point(workload: InferenceWorkload, curve: Curve, load: float, rep
 
 
 def with_simulation(
-    workload: InferenceWorkload, performance: Performance, judged: PlanEvaluations[Any, Any, Any], simulated_replicas: SimulatedReplicas, row: int
+    workload: InferenceWorkload,
+    performance: Performance,
+    judged: PlanEvaluations[Any, Any, Any],
+    simulated_replicas: SimulatedReplicas,
+    row: int,
 ) -> Performance:
     """Performance with the results of the simulation and, for a run that ends, its total duration."""
     curve, replicas = simulated_replicas.curves[row], at(judged.fleet.replicas, row)
@@ -137,7 +146,9 @@ def simulation_reasons(
         yield from knee_reasons(workload, curve, load)
         yield from scheduler_delay_reasons(judged, curve, load, row)
     if workload.requests is not None:
-        yield run_reason(workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered_rate_per_s(load)))
+        yield run_reason(
+            workload.requests, workload.requests / (at(judged.fleet.replicas, row) * curve.answered_rate_per_s(load))
+        )
 
 
 def run_reason(requests: float, seconds: float) -> Reason:
@@ -179,20 +190,26 @@ def knee_reasons(workload: InferenceWorkload, curve: Curve, load: float) -> Iter
         return
     knee = curve.knee_load()
     unit = "requests/s" if workload.load is Load.OPEN else "requests in flight"
-    where = f"{format_number(knee)} {unit}" if workload.load is Load.OPEN else f"{format_count(knee, 'request')} in flight"
+    where = (
+        f"{format_number(knee)} {unit}" if workload.load is Load.OPEN else f"{format_count(knee, 'request')} in flight"
+    )
     text = (
-        f"Waiting times start to climb above {where} per replica (planned: {format_number(load)}). Beyond that, p95 TTFT "
+        f"Waiting times start to climb above {where} per replica (planned: {format_number(load)}). Beyond that, p95 "
+        "TTFT "
         "grows faster than throughput."
     )
     yield Reason("knee", text, "knee", knee, unit)
 
 
-def scheduler_delay_reasons(judged: PlanEvaluations[Any, Any, Any], curve: Curve, load: float, row: int) -> Iterator[Reason]:
+def scheduler_delay_reasons(
+    judged: PlanEvaluations[Any, Any, Any], curve: Curve, load: float, row: int
+) -> Iterator[Reason]:
     """Sentences about preemptions, and about a server process that streams tokens more slowly than the device."""
     preempted = curve.interpolate_value(curve.preempted, load)
     if preempted >= MIN_REPORTED_PREEMPTIONS:
         text = (
-            f"The KV cache is full at times: the scheduler preempts and recomputes {format_number(preempted * 100)} of 100 "
+            f"The KV cache is full at times: the scheduler preempts and recomputes {format_number(preempted * 100)} "
+            "of 100 "
             "requests."
         )
         yield Reason("preemptions", text, "preemptions_per_request", preempted, "1/request")

@@ -34,7 +34,11 @@ class ReplicaPlacement:
 
     def replicas_after_loss(self, machines: int) -> int:
         """Replicas that remain after the loss of this many machines."""
-        return max(0, self.placed_replicas - int(max_items_in_groups(np.array([self.placed_replicas]), np.array([self.hosts]), machines)[0]))
+        return max(
+            0,
+            self.placed_replicas
+            - int(max_items_in_groups(np.array([self.placed_replicas]), np.array([self.hosts]), machines)[0]),
+        )
 
     @property
     def most_replicas_per_host(self) -> int:
@@ -90,7 +94,10 @@ def describe_survivors(placement: ReplicaPlacement, remaining: int) -> str:
     if remaining == placement.needed_replicas:
         return f"leaves the {format_count(placement.needed_replicas, 'replica')} needed {placement.needed_when}"
     are = "is" if placement.needed_replicas == 1 else "are"
-    return f"leaves {format_count(remaining, 'replica')}, but {placement.needed_replicas} {are} needed {placement.needed_when}"
+    return (
+        f"leaves {format_count(remaining, 'replica')}, but {placement.needed_replicas} {are} needed "
+        f"{placement.needed_when}"
+    )
 
 
 def placement_reasons(workload: InferenceWorkload, deployment: Deployment) -> list[Reason]:
@@ -98,7 +105,10 @@ def placement_reasons(workload: InferenceWorkload, deployment: Deployment) -> li
     placement = replica_placement(workload, deployment)
     if placement is None or (not workload.redundancy.domains_lost and workload.redundancy.zones == 1):
         return []
-    survived = f"Losing {describe_covered_failures(placement.redundancy)} {describe_survivors(placement, placement.surviving_replicas)}"
+    survived = (
+        f"Losing {describe_covered_failures(placement.redundancy)} "
+        f"{describe_survivors(placement, placement.surviving_replicas)}"
+    )
     if not workload.redundancy.domains_lost:
         survived = "No redundancy was requested, so no failure is covered"
     text = f"{describe_machines(placement)}. {survived}."
@@ -109,12 +119,18 @@ def machine_failure_exceeds_redundancy(context: AnswerContext) -> Notice | None:
     """Warn if losing one machine, or as many machines as failure domains covered, leaves too few replicas."""
     if context.serving_workload is None or not context.serving_workload.redundancy.domains_lost:
         return None
-    placement, redundancy = replica_placement(context.serving_workload, context.estimate.deployment), context.serving_workload.redundancy
+    placement, redundancy = (
+        replica_placement(context.serving_workload, context.estimate.deployment),
+        context.serving_workload.redundancy,
+    )
     machines = max(1, redundancy.machines_lost)
     if placement is None or (remaining := placement.replicas_after_loss(machines)) >= placement.needed_replicas:
         return None
     lost = "one machine" if machines == 1 else f"{machines} machines"
-    text = f"A machine runs up to {format_count(placement.most_replicas_per_host, 'replica')}. Losing {lost} {describe_survivors(placement, remaining)}."
+    text = (
+        f"A machine runs up to {format_count(placement.most_replicas_per_host, 'replica')}. Losing {lost} "
+        f"{describe_survivors(placement, remaining)}."
+    )
     if redundancy.domain is FailureDomain.ACCELERATOR:
         text += " Redundancy covers accelerators only: set failure_domain to machine to survive a machine failure."
     else:
@@ -129,7 +145,10 @@ def zone_failure_exceeds_redundancy(context: AnswerContext) -> Notice | None:
     placement = replica_placement(context.serving_workload, context.estimate.deployment)
     if placement is None or placement.surviving_replicas >= placement.needed_replicas:
         return None
-    text = f"{describe_machines(placement)}. Losing {describe_covered_failures(placement.redundancy)} {describe_survivors(placement, placement.surviving_replicas)}."
+    text = (
+        f"{describe_machines(placement)}. Losing {describe_covered_failures(placement.redundancy)} "
+        f"{describe_survivors(placement, placement.surviving_replicas)}."
+    )
     return Notice("zone_failure_exceeds_redundancy", f"{text} Omit nodes and spare_replicas to size enough of them.")
 
 

@@ -58,11 +58,15 @@ def launch_specs(question: Question, estimate: Estimate) -> tuple[LaunchSpec, ..
         return (build_launch_spec(question, workload, d, p, "serve"),)
     alone = load_places(workload, replace(d, replicas=1), p, question.assumptions)
     pools = {"prefill": d.pools.prefill, "decode": d.pools.decode}
-    starts = [build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()]
+    starts = [
+        build_launch_spec(question, workload, replace(pool, engine=d.engine), p, role) for role, pool in pools.items()
+    ]
     return tuple(replace(start, places={**start.places, **alone}) for start in starts)
 
 
-def build_launch_spec(question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str) -> LaunchSpec:
+def build_launch_spec(
+    question: Question, workload: InferenceWorkload, d: Deployment, p: Performance, role: str
+) -> LaunchSpec:
     """Launch specification for the replicas of one kind."""
     used = serving_benchmark(workload, d)
     places = serving_places(workload, d, p, used, question.assumptions)

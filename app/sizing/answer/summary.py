@@ -11,7 +11,7 @@ from app.sizing.product_names import format_name, product_name, provider_name
 from app.sizing.question import Deployment, Objective, Pools, Question
 from app.sizing.result import Estimate, Ranked, Reason, Rejection
 from app.sizing.units import SECONDS_PER_DAY
-from app.sizing.words import format_count, format_number, format_large_number, format_quantity, percent, format_duration
+from app.sizing.words import format_count, format_duration, format_large_number, format_number, format_quantity, percent
 from app.sizing.workload import InferenceWorkload, Load, Method, TrainingWorkload
 
 OBJECTIVE_WORDS = {
@@ -46,12 +46,16 @@ def describe_load(workload: InferenceWorkload) -> str:
             kinds = f" ({' and '.join(c.name for c in workload.classes)} together)"
         return f"at up to {format_quantity(workload.peak_per_s, unit)}/s{kinds}"
     if workload.volume_requests is not None:
-        within = "" if workload.deadline_s is None else f" within {format_duration(workload.deadline_s / SECONDS_PER_DAY)}"
+        within = (
+            "" if workload.deadline_s is None else f" within {format_duration(workload.deadline_s / SECONDS_PER_DAY)}"
+        )
         return f"for {format_count(workload.volume_requests, f'offline {unit}')}{within}"
     if workload.load is Load.OFFLINE:
         return "offline without latency limits"
     if workload.requests is not None:
-        return f"for a run of {format_count(workload.requests, unit)} with {format_number(workload.in_flight)} in flight"
+        return (
+            f"for a run of {format_count(workload.requests, unit)} with {format_number(workload.in_flight)} in flight"
+        )
     if workload.in_flight <= 1:
         return "to one user at a time"
     batch = f"{format_number(workload.in_flight)} {unit}s"
@@ -97,7 +101,8 @@ def describe_seller(d: Deployment) -> str:
 def describe_pools(pools: Pools, engine: str | None) -> str:
     """Both pools of a service that separates prefill from decode."""
     prefill, decode = (
-        f"{format_count(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × {pool.accelerator} each, "
+        f"{format_count(pool.replicas or 0, f'{name} replica')} ({pool.accelerators_per_replica} × "
+        f"{pool.accelerator} each, "
         f"{format_name(pool.weight_format or '')})"
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
     )

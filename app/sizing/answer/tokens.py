@@ -44,7 +44,7 @@ def latency_percentiles(operation: OperatingPoint, quantity: str, row: int) -> P
 
 def replica_utilization(judged: PlanEvaluations[Any, Any, Any], row: int) -> float | None:
     """Utilization of a replica at the load; None where it has no capacity within the limits."""
-    return at(judged.operation.utilization, row) if judged.speed.serves[row] else None
+    return at(judged.operation.utilization, row) if judged.speed.has_capacity[row] else None
 
 
 class TokenAnswerWriter:
@@ -138,7 +138,12 @@ class TokenAnswerWriter:
         )
 
     def latency_intervals(
-        self, workload: InferenceWorkload, operation: StreamOperatingPoint, row: int, certainty: Certainty, ideal: HardwareBound
+        self,
+        workload: InferenceWorkload,
+        operation: StreamOperatingPoint,
+        row: int,
+        certainty: Certainty,
+        ideal: HardwareBound,
     ) -> tuple[Interval, ...]:
         """Ranges of the latencies: at the median, and for the mean where it differs."""
         statistics = ("p50", "mean") if at(operation.e2e_mean_s, row) != at(operation.e2e_p50_s, row) else ("p50",)
@@ -206,7 +211,9 @@ class TokenAnswerWriter:
         batch = at(judged.operation.batch / judged.plans.data_parallel, row)
         return capped and batch > assumed.full_cache_share * fitting
 
-    def memory_reason(self, workload: InferenceWorkload, judged: JudgedStreams, row: int, location: str, stored_model: str) -> Reason:
+    def memory_reason(
+        self, workload: InferenceWorkload, judged: JudgedStreams, row: int, location: str, stored_model: str
+    ) -> Reason:
         """Sentence about the memory of an accelerator: weights, KV cache and prefixes of idle sessions."""
         memory = judged.memory
         weights, usable = at(memory.weights_bytes, row) / GIB, at(memory.usable_bytes, row) / GIB
@@ -224,7 +231,8 @@ class TokenAnswerWriter:
             batch = at(judged.operation.batch / judged.plans.data_parallel, row)
             run = at(memory.held_bytes_per_sequence, row) * batch
             text += (
-                f" At this load, {format_number(run / GIB)} GiB of it goes to {format_quantity(batch, 'running sequence')} and "
+                f" At this load, {format_number(run / GIB)} GiB of it goes to "
+                f"{format_quantity(batch, 'running sequence')} and "
                 f"{format_number(waiting / GIB)} GiB to the prefixes of {format_quantity(sessions, 'idle session')}."
             )
         return Reason("memory", text, "kv_cache_gib", pool / GIB, "GiB")

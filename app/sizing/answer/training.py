@@ -8,16 +8,16 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.answer.assured import (
-    run_assurance,
     deadline_reason,
     duration_intervals,
     fits_reason,
     memory_interval,
+    run_assurance,
     speed_interval,
 )
 from app.sizing.answer.certainty import Certainty, build_certainty, training_setting
-from app.sizing.answer.money import cost_summary, finite_or_none, price_reason, format_usd
-from app.sizing.answer.recipe import resolve_recipe, recipe_reason
+from app.sizing.answer.money import cost_summary, finite_or_none, format_usd, price_reason
+from app.sizing.answer.recipe import recipe_reason, resolve_recipe
 from app.sizing.answer.support import with_support
 from app.sizing.answer.training_memory import memory_parts, memory_reason
 from app.sizing.columns import Mask, at
@@ -38,7 +38,7 @@ from app.sizing.training.run import Run, deployed_machines
 from app.sizing.training.search import CostedRuns
 from app.sizing.units import GIB, SECONDS_PER_DAY
 from app.sizing.values.runs import ScalingCurve
-from app.sizing.words import format_count, format_number, format_large_number, percent, format_duration
+from app.sizing.words import format_count, format_duration, format_large_number, format_number, percent
 from app.sizing.workload import TrainingWorkload
 
 
@@ -99,7 +99,9 @@ STEP_PART_BY_BOTTLENECK = {
 
 def largest_bottleneck(run: Run, row: int) -> str:
     """Bottleneck of a row: the key of the largest part of its step."""
-    return max(STEP_PART_BY_BOTTLENECK, key=lambda k: (at(getattr(run.step, f"{STEP_PART_BY_BOTTLENECK[k][0]}_s"), row), k))
+    return max(
+        STEP_PART_BY_BOTTLENECK, key=lambda k: (at(getattr(run.step, f"{STEP_PART_BY_BOTTLENECK[k][0]}_s"), row), k)
+    )
 
 
 def parallelism_text(plans: TrainingPlans, run: Run, row: int) -> str:
@@ -146,7 +148,9 @@ def training_performance(
         tokens_per_s_per_accelerator=None if samples else units / accelerators,
         step_time_s=at(run.step.step_s, row),
         mfu=at(outcome.mfu, row),
-        step_breakdown_s={part: at(getattr(run.step, f"{part}_s"), row) for part, _ in STEP_PART_BY_BOTTLENECK.values()},
+        step_breakdown_s={
+            part: at(getattr(run.step, f"{part}_s"), row) for part, _ in STEP_PART_BY_BOTTLENECK.values()
+        },
         scaling_efficiency=at(outcome.scaling_efficiency, row),
         days=at(outcome.days, row),
         accelerator_hours=at(outcome.accelerator_hours, row),
@@ -165,7 +169,9 @@ def cluster_needs(finalists: Finalists, row: int) -> ClusterNeeds:
     plans, outcome, node = finalists.plans, finalists.outcome, finalists.plans.node
     beyond = at(finalists.run.accelerators, row) > at(plans.machine.scale_up_accelerators, row)
     return ClusterNeeds(
-        network_bytes_per_s_per_node=finite_or_none(at(plans.machine.network_bytes_per_s * node.accelerators_per_node, row))
+        network_bytes_per_s_per_node=finite_or_none(
+            at(plans.machine.network_bytes_per_s * node.accelerators_per_node, row)
+        )
         if beyond
         else None,
         checkpoint_capacity_bytes=outcome.checkpoint_capacity_bytes,
@@ -228,7 +234,9 @@ def alternative_text(other: Alternative) -> str:
     """A neighboring layout as text, and its disadvantage: slower, or out of memory."""
     share = percent(abs(other.slowdown))
     speed = "as fast" if share == percent(0.0) else f"{share} {'slower' if other.slowdown >= 0 else 'faster'}"
-    return f"{other.description} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
+    return (
+        f"{other.description} ({speed if other.fits else f'does not fit: {other.total_bytes / GIB:,.0f} GiB needed'})"
+    )
 
 
 def storage_reason(performance: Performance) -> Reason:
@@ -274,7 +282,13 @@ def build_training_estimates(
 
 
 def build_training_estimate(
-    workload: TrainingWorkload, finalists: Finalists, row: int, offer: SoldMachine, certainty: Certainty, *, framework: str
+    workload: TrainingWorkload,
+    finalists: Finalists,
+    row: int,
+    offer: SoldMachine,
+    certainty: Certainty,
+    *,
+    framework: str,
 ) -> Estimate:
     """Estimate of a row: deployment, memory, performance, bottleneck, cost and explanation."""
     run, cost = finalists.run, finalists.cost.take(np.array([row]))
@@ -284,7 +298,10 @@ def build_training_estimate(
     assurance = run_assurance(finalists, row)
     if not finalists.fits[row]:
         hosted = at(run.memory.host_bytes, row)
-        return replace(build_misfit_estimate(deployment, memory, performance, certainty, assurance.fits, host_bytes=hosted), assurance=assurance)
+        return replace(
+            build_misfit_estimate(deployment, memory, performance, certainty, assurance.fits, host_bytes=hosted),
+            assurance=assurance,
+        )
     bottleneck = largest_bottleneck(run, row)
     summary = cost_summary(
         offer,
@@ -366,7 +383,8 @@ def larger_batch_change(workload: TrainingWorkload, first: Estimate, larger: Cos
     usual = format_large_number(workload.global_batch * workload.units_per_sequence)
     size_words = format_count(at(larger.run.accelerators, 0), "accelerator")
     text = (
-        f"the run costs {format_usd(total)} and takes {format_duration(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} on {size_words}; "
+        f"the run costs {format_usd(total)} and takes {format_duration(at(larger.run.wall_s, 0) / SECONDS_PER_DAY)} "
+        f"on {size_words}; "
         f"with the default of {usual} it costs {format_usd(first.cost.usd_total)}"
     )
     return (Change(f"a batch of {size} {unit}", text),)

@@ -16,7 +16,11 @@ from app.sizing.words import join_words
 from app.sizing.workload import Method, TrainingWorkload
 
 # What can be offloaded to host memory, by the column of the plan that says so.
-OFFLOADED_PARTS = {"parameter_offload": "weights", "optimizer_offload": "optimizer states", "activation_offload": "activations"}
+OFFLOADED_PARTS = {
+    "parameter_offload": "weights",
+    "optimizer_offload": "optimizer states",
+    "activation_offload": "activations",
+}
 
 # The moments of a step in MOMENTS, as a sentence names them.
 PEAK_MOMENT_TEXTS = (
@@ -59,7 +63,10 @@ def memory_reason(workload: TrainingWorkload, plans: TrainingPlans, run: Run, ro
 def memory_parts(finalists: Finalists, row: int) -> DeviceMemory:
     """Memory of a row by part, at every moment of a step, and its activations at the peak."""
     memory, held = finalists.run.memory, finalists.memory_by_kind
-    moments, parts = total_bytes_at_moments(held, finalists.plans.stack.memory_factors), activation_parts_at(held, memory.moment)
+    moments, parts = (
+        total_bytes_at_moments(held, finalists.plans.stack.memory_factors),
+        activation_parts_at(held, memory.moment),
+    )
     return DeviceMemory(
         weights_bytes=at(memory.weights_bytes, row),
         kv_cache_bytes=0.0,

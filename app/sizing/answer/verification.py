@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.sizing.answer.benchmark import plan_benchmark
 from app.sizing.answer.money import format_usd
-from app.sizing.answer.pools_trial import pool_pair_share, plan_pools_benchmark
+from app.sizing.answer.pools_trial import plan_pools_benchmark, pool_pair_share
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Level, Ranked, Verification
 from app.sizing.units import HOURS_PER_MONTH
@@ -81,7 +81,9 @@ def decision_value(ranked: Ranked) -> DecisionValue | None:
     at_confidence, at_prediction = by_level.get(assurance.asked), by_level.get(MEDIAN_CONFIDENCE)
     if at_confidence is None or at_prediction is None:
         return None
-    priced = any(level.usd_per_hour is not None or level.usd_total is not None for level in (at_confidence, at_prediction))
+    priced = any(
+        level.usd_per_hour is not None or level.usd_total is not None for level in (at_confidence, at_prediction)
+    )
     return DecisionValue(ranked, at_confidence, at_prediction, priced)
 
 
@@ -98,7 +100,9 @@ def saving_over_first(stake: DecisionValue, first: DecisionValue) -> float:
     return max(0.0, paid - found)
 
 
-def decision_text(chosen: DecisionValue, first: DecisionValue, runner_up: DecisionValue | None, counts: str = "") -> str:
+def decision_text(
+    chosen: DecisionValue, first: DecisionValue, runner_up: DecisionValue | None, counts: str = ""
+) -> str:
     """Text that says which result changes the decision, and how much it saves."""
     speed = benchmark_speed(chosen.ranked.estimate)
     if speed is None:
@@ -110,7 +114,8 @@ def decision_text(chosen: DecisionValue, first: DecisionValue, runner_up: Decisi
     other, outcome = (runner_up, "is cheaper") if chosen is first else (first, "stays cheaper")
     if saving <= NEGLIGIBLE_SAVING_SHARE * paid:
         text = (
-            f"The benchmark checks the predicted {format_number(value)} {unit}{where}{read}. If it confirms this rate, the "
+            f"The benchmark checks the predicted {format_number(value)} {unit}{where}{read}. If it confirms this "
+            "rate, the "
             f"recommendation stays {hardware_text(first)} ({percent(first.at_confidence.confidence)} confidence)."
         )
     elif chosen is first:
@@ -121,7 +126,8 @@ def decision_text(chosen: DecisionValue, first: DecisionValue, runner_up: Decisi
         )
     else:
         text = (
-            f"{reached}, choose {hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. This saves "
+            f"{reached}, choose {hardware_text(chosen, chosen.at_prediction)} instead of {hardware_text(first)}. "
+            "This saves "
             f"{saving_text(saving, chosen)}."
         )
     least = break_even_speed(value, chosen, other)
@@ -135,7 +141,10 @@ def break_even_speed(value: float, chosen: DecisionValue, other: DecisionValue |
 
     None where that speed is not between the low end of the predicted range and the prediction.
     """
-    bound, found = None if other is None else other.cost_of_level(other.at_confidence), chosen.cost_of_level(chosen.at_prediction)
+    bound, found = (
+        None if other is None else other.cost_of_level(other.at_confidence),
+        chosen.cost_of_level(chosen.at_prediction),
+    )
     p, point = chosen.ranked.estimate.performance, predicted_value(chosen.ranked.estimate)
     if not bound or found is None or p is None or not point:
         return None

@@ -18,11 +18,11 @@ from app.sizing.question import Question
 from app.sizing.result import Change, CostSummary, Estimate, Interval, Performance, Reason
 from app.sizing.serving.assurance import duration_at_confidence_s
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.options import PlanEvaluations, Options, within_constraints, duration_s, measures
+from app.sizing.serving.options import Options, PlanEvaluations, duration_s, measures, within_constraints
 from app.sizing.serving.search import required_replicas, with_replica_count
 from app.sizing.uncertainty import Neighborhood, Spreads
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-from app.sizing.words import format_count, format_number, format_quantity, percent, format_duration
+from app.sizing.words import format_count, format_duration, format_number, format_quantity, percent
 from app.sizing.workload import InferenceWorkload
 
 # Longer durations are shown in days.
@@ -77,7 +77,9 @@ def with_volume_outcome(
     )
 
 
-def volume_intervals(outcome: VolumeOutcome, row: int, performance: Performance, cost: CostSummary) -> Iterator[Interval]:
+def volume_intervals(
+    outcome: VolumeOutcome, row: int, performance: Performance, cost: CostSummary
+) -> Iterator[Interval]:
     """Intervals of the duration and, where priced, of the cost, from the interval of the speed.
 
     The startup time has no uncertainty.
@@ -127,10 +129,14 @@ def volume_changes(question: Question, workload: InferenceWorkload, options: Opt
     if limit_s is None:
         limit_s, sooner = now[1], "half the time"
     cases = (("twice the volume", twice), (sooner, replace(workload, deadline_s=limit_s / 2)))
-    return tuple(Change(label, describe_plan_change(question, now, find_best_plan(question, w, options))) for label, w in cases)
+    return tuple(
+        Change(label, describe_plan_change(question, now, find_best_plan(question, w, options))) for label, w in cases
+    )
 
 
-def find_best_plan(question: Question, workload: InferenceWorkload, options: Options) -> tuple[float, float, float] | None:
+def find_best_plan(
+    question: Question, workload: InferenceWorkload, options: Options
+) -> tuple[float, float, float] | None:
     """(USD, seconds, accelerators) of the best plan for this workload, at the requested confidence.
 
     None if no plan finishes in time within the limits.
@@ -147,7 +153,9 @@ def find_best_plan(question: Question, workload: InferenceWorkload, options: Opt
     return at(figures_by_plan.usd, row), at(figures_by_plan.latency_s, row), at(sized.fleet.accelerators, row)
 
 
-def describe_plan_change(question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None) -> str:
+def describe_plan_change(
+    question: Question, now: tuple[float, float, float], then: tuple[float, float, float] | None
+) -> str:
     """How the best plan changes, as text."""
     if then is None:
         return "no plan finishes in time within the limits"

@@ -34,7 +34,9 @@ class TopAnswer(AnswerContext):
     accelerator: Accelerator
 
 
-def find_warnings(question: Question, ranked: Sequence[Ranked], cheapest: CheapestOption | None = None) -> tuple[Notice, ...]:
+def find_warnings(
+    question: Question, ranked: Sequence[Ranked], cheapest: CheapestOption | None = None
+) -> tuple[Notice, ...]:
     """Warnings about the request and its first recommendation.
 
     Parameters:
@@ -112,7 +114,11 @@ def purchase_outlasts_run(best: TopAnswer) -> Notice | None:
 
 
 def inference_hardware_for_training(best: TopAnswer) -> Notice | None:
-    if best.training_workload is None or best.accelerator.training_class or best.training_workload.method is not Method.FULL:
+    if (
+        best.training_workload is None
+        or best.accelerator.training_class
+        or best.training_workload.method is not Method.FULL
+    ):
         return None
     name = best.accelerator.name
     return Notice(

@@ -24,7 +24,7 @@ from app.sizing.assumptions.serving import ServingAssumptions
 from app.sizing.assumptions.training import TrainingAssumptions
 from app.sizing.assumptions.workload import WorkloadAssumptions
 
-__all__ = ["Assumed", "Assumptions", "Noted", "assumption"]
+__all__ = ["Assumed", "Assumptions", "RecordingAssumptions", "assumption"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class MachineAssumptions:
         high=64,
         unit="cores",
         reason="CPU cores bought per accelerator",
-        source="assumed: servers with eight accelerators ship with 48 to 128 cores",
+        source="assumed: eight-GPU servers ship with 48 to 128 CPU cores",
         as_of="2026-11",
     )
     desktop_core_usd: float = assumption(

@@ -256,23 +256,24 @@ class ServingAssumptions:
         source="assumed",
         as_of="2026-11",
     )
+    # Large messages: 43 of 50 and 158 of 160 GB/s; small messages: 39 and 98 to 127 GB/s.
     exchange_bandwidth_share: float = assumption(
         0.7,
         low=0.4,
         high=0.95,
         unit="1",
         reason="bandwidth share that expert all-to-all reaches",
-        source="DeepEP (deepseek-ai/DeepEP@dd758ca docs/legacy.md): large messages 43 of 50 and 158 of 160 "
-        "GB/s, small messages 39 and 98 to 127",
+        source="deepseek-ai/DeepEP@dd758ca docs/legacy.md",
         as_of="2026-11",
     )
+    # The ratio is 2.0 in both sources of the published results.
     split_first_token_factor: float = assumption(
         2.0,
         low=1,
         high=4,
         unit="1",
         reason="TTFT with split pools over TTFT of the prefill pool",
-        source="67 published results of prefill and decode pools: 2.0 in both sources",
+        source="67 published results of prefill and decode pools",
         as_of="2026-11",
     )
     max_nodes_per_replica: float = assumption(

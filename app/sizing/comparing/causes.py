@@ -40,9 +40,8 @@ class Difference:
 class CostFactors:
     """Factors of a cost: price x idle x room x work / speed.
 
-    For a service the cost is in USD/h and `work` in requests/s. For work with an end the cost is in USD and `work`
-    in units
-    of work; the product also contains the hours.
+    For a service the cost is in USD/h and `work` in requests/s. For work with an end the cost is in USD and `work` in
+    units of work; the product also contains the hours.
     """
 
     price: float  # price of one paid accelerator, USD/h
@@ -79,7 +78,9 @@ def cost_factors(o: Outcome) -> CostFactors | None:
     if o.peak_per_s is not None and capacity:
         return CostFactors(price, idle, capacity / o.peak_per_s, o.peak_per_s, capacity / busy)
     done = e.performance.total_tokens_per_s or e.performance.samples_per_s
-    return CostFactors(price, idle, 1.0, 1.0, 1.0 / busy) if not done else CostFactors(price, idle, 1.0, done, done / busy)
+    return (
+        CostFactors(price, idle, 1.0, 1.0, 1.0 / busy) if not done else CostFactors(price, idle, 1.0, done, done / busy)
+    )
 
 
 def _work_units(o: Outcome) -> float:
@@ -94,7 +95,13 @@ def _work_units(o: Outcome) -> float:
 def explain_difference(mine: Outcome, baseline: Outcome) -> Difference | None:
     """Why one outcome costs more or less than another; None where one has no cost or only one of them has an end."""
     first, second = cost_factors(mine), cost_factors(baseline)
-    if first is None or second is None or mine.has_an_end != baseline.has_an_end or mine.usd is None or baseline.usd is None:
+    if (
+        first is None
+        or second is None
+        or mine.has_an_end != baseline.has_an_end
+        or mine.usd is None
+        or baseline.usd is None
+    ):
         return None
     quantity = "usd_total" if mine.has_an_end else "usd_per_hour"
     causes = sorted(_cost_causes(mine, baseline, first, second), key=lambda c: -abs(math.log(c.ratio)))
@@ -111,7 +118,11 @@ def _cost_causes(mine: Outcome, baseline: Outcome, a: CostFactors, b: CostFactor
             f"an accelerator costs {format_number(a.price)} USD/h instead of {format_number(b.price)} USD/h",
         ),
         ("speed", b.speed / a.speed, _speed_text(mine, baseline, a, b, unit)),
-        ("room", a.headroom / b.headroom, f"its capacity is {format_number(a.headroom)} times the load instead of {format_number(b.headroom)}"),
+        (
+            "room",
+            a.headroom / b.headroom,
+            f"its capacity is {format_number(a.headroom)} times the load instead of {format_number(b.headroom)}",
+        ),
         (
             "idle",
             a.idle / b.idle,
@@ -129,6 +140,9 @@ def _speed_text(mine: Outcome, baseline: Outcome, a: CostFactors, b: CostFactors
     times = a.speed / b.speed
     text = f"an accelerator does {format_number(times)} times as much work per hour"
     if not mine.has_an_end and mine.peak_per_s is not None:
-        text = f"an accelerator carries {format_number(a.speed)} instead of {format_number(b.speed)} {unit} within the limits"
+        text = (
+            f"an accelerator carries {format_number(a.speed)} instead of {format_number(b.speed)} {unit} within the "
+            "limits"
+        )
     why = explain_speed(mine, baseline)
     return f"{text} ({why})" if why else text

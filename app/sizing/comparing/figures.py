@@ -80,8 +80,7 @@ def build_table(outcomes: Sequence[Outcome], *, judged: bool = True) -> tuple[Ta
     """Every quantity that at least one option has.
 
     With `judged`, each line names the best of the options that meet the requirements. Phases do different work, so
-    their
-    lines have no best option.
+    their lines have no best option.
     """
     lines = []
     for quantity, unit, sign, value in QUANTITIES:
@@ -94,7 +93,9 @@ def build_table(outcomes: Sequence[Outcome], *, judged: bool = True) -> tuple[Ta
 
 def _best_name(outcomes: Sequence[Outcome], values: Sequence[Value], sign: int) -> str | None:
     """Name of the best option that meets the requirements; None for a tie or fewer than two values."""
-    candidates = [(sign * v, o.name) for o, v in zip(outcomes, values, strict=True) if v is not None and o.meets_requirements]
+    candidates = [
+        (sign * v, o.name) for o, v in zip(outcomes, values, strict=True) if v is not None and o.meets_requirements
+    ]
     if not sign or len(candidates) < 2:
         return None
     least = min(candidates)[0]

@@ -72,7 +72,9 @@ def rent_usd(usd_per_month: float, month: Column, decline_per_year: float) -> Co
         194.39
     """
     falls = np.log1p(-decline_per_year) / MONTHS_PER_YEAR
-    months_paid: Column = np.where(falls < -MIN_DECLINE, np.expm1(falls * month) / np.minimum(np.expm1(falls), -MIN_DECLINE), month)
+    months_paid: Column = np.where(
+        falls < -MIN_DECLINE, np.expm1(falls * month) / np.minimum(np.expm1(falls), -MIN_DECLINE), month
+    )
     return usd_per_month * months_paid
 
 
@@ -124,7 +126,9 @@ def spending_by_month(outcome: Outcome) -> Spending | None:
     return Spending(outcome.name, tuple(paths), tuple(_find_crossovers(paths)))
 
 
-def _spending_paths(e: Estimate, question: Question, hosted: HostedApi | None, months: Column) -> Iterator[SpendingPath]:
+def _spending_paths(
+    e: Estimate, question: Question, hosted: HostedApi | None, months: Column
+) -> Iterator[SpendingPath]:
     """The option of the deployment itself, its alternatives, and the cheapest host of the model."""
     assert e.cost is not None and e.cost.usd_per_hour is not None
     d, within = e.deployment, (question.economics.horizon_months, question.assumptions, months)

@@ -101,17 +101,17 @@ class Outcome:
         return None
 
 
-def evaluate_option(option: Option, market: Catalog) -> Outcome:
+def evaluate_option(option: Option, catalog: Catalog) -> Outcome:
     """Evaluate the deployment of an option, or recommend one, as /estimate and /recommend do.
 
     Raises Conflict where /estimate does.
     """
     question = replace(option.question, assumptions=option.question.assumptions.with_recording())
     if option.deployment is not None:
-        found = estimate_deployment(question, option.deployment, market)
-        accelerator = market.accelerators[market.accelerator_index[found.deployment.accelerator]]
+        found = estimate_deployment(question, option.deployment, catalog)
+        accelerator = catalog.accelerators[catalog.accelerator_index[found.deployment.accelerator]]
         return Outcome(option.name, question, found, accelerator)
-    answer = recommend_hardware(question, market)
+    answer = recommend_hardware(question, catalog)
     if not answer.recommendations:
         return Outcome(option.name, question, None, None, answer)
     first = answer.recommendations[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from app.sizing.comparing.outcomes import Option, Outcome, evaluate_option
 from app.sizing.result import DeviceMemory
 from app.sizing.snapshot import Catalog
-from app.sizing.words import percent, join_words
+from app.sizing.words import join_words, percent
 
 # Resource that hardware should be chosen for, by bottleneck.
 PRIORITY_BY_BOTTLENECK = {
@@ -70,23 +70,23 @@ def memory_shares(m: DeviceMemory) -> Mapping[str, float]:
     return {name: held / m.total_bytes for name, held in ordered if held > 0}
 
 
-def compare_hardware(outcomes: Sequence[Outcome], market: Catalog) -> tuple[OtherHardware, ...]:
+def compare_hardware(outcomes: Sequence[Outcome], catalog: Catalog) -> tuple[OtherHardware, ...]:
     """Every phase on each accelerator that another phase chose."""
     return tuple(
-        _evaluate_on_hardware(mine, other, market)
+        _evaluate_on_hardware(mine, other, catalog)
         for mine in outcomes
         for other in outcomes
         if mine.accelerator is not None and other.accelerator is not None and mine.accelerator != other.accelerator
     )
 
 
-def _evaluate_on_hardware(mine: Outcome, other: Outcome, market: Catalog) -> OtherHardware:
+def _evaluate_on_hardware(mine: Outcome, other: Outcome, catalog: Catalog) -> OtherHardware:
     """One phase on the accelerator of another, with everything else as requested."""
     assert other.accelerator is not None and mine.accelerator is not None
     slug, name = other.accelerator.slug, other.accelerator.name
     limits = replace(mine.question.constraints, accelerators=(slug,), exclude_accelerators=(), by_pattern=())
     requested = replace(mine.question, constraints=limits, limit=1, trace=False)
-    found = evaluate_option(Option(mine.name, requested), market)
+    found = evaluate_option(Option(mine.name, requested), catalog)
     if found.usd is None or not mine.usd:
         rejected = () if found.answer is None else found.answer.rejected
         why = rejected[0].text if rejected else f"not feasible on {name}."

@@ -29,7 +29,9 @@ def cheapest_outcome(outcomes: Sequence[Outcome]) -> Outcome | None:
     return min(priced, key=lambda o: (o.level_with_reserve is not None, o.usd or 0.0), default=None)
 
 
-def summarize_comparison(outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: Sequence[Spending]) -> str:
+def summarize_comparison(
+    outcomes: Sequence[Outcome], differences: Sequence[Difference], spent: Sequence[Spending]
+) -> str:
     """Summary: the cheapest option, why others cost more, and which options miss the requirements."""
     best = cheapest_outcome(outcomes)
     if best is None:
@@ -62,7 +64,11 @@ def _difference_sentence(d: Difference, o: Outcome) -> str:
     if o.level_with_reserve is None:
         return f"{d.name} {times}{why}{unable}."
     sized = f"{o.level_with_reserve.total_accelerators:,} accelerators"
-    usd = "" if o.level_with_reserve.usd_per_hour is None else f" for {format_number(o.level_with_reserve.usd_per_hour)} USD/h"
+    usd = (
+        ""
+        if o.level_with_reserve.usd_per_hour is None
+        else f" for {format_number(o.level_with_reserve.usd_per_hour)} USD/h"
+    )
     return f"{d.name} {times} but has less headroom than planned. With the planned headroom it needs {sized}{usd}."
 
 

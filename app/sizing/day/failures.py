@@ -11,7 +11,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, column
 from app.sizing.day.start import StartProfile, restart_s, start_time_s
-from app.sizing.decisions.placement import replicas_lost_with_zones, max_items_in_groups
+from app.sizing.decisions.placement import max_items_in_groups, replicas_lost_with_zones
 from app.sizing.formula import formula
 from app.sizing.units import LEAST_PER_S
 from app.sizing.values.day import Failure, FailureMinute
@@ -83,14 +83,17 @@ def wait_s(backlog_requests: Column, until_restored_s: Column, remaining_per_s: 
 def simulate_failures(peak_fleet: PeakFleet, starting: StartProfile, assumed: Assumptions) -> tuple[Failure, ...]:
     """Every possible loss: of a replica, of the fullest machine, and of the fullest zone if there are several."""
     return tuple(
-        _failure_timeline(peak_fleet, what, min(lost, peak_fleet.placed_replicas), back_s) for what, lost, back_s in _possible_losses(peak_fleet, starting, assumed)
+        _failure_timeline(peak_fleet, what, min(lost, peak_fleet.placed_replicas), back_s)
+        for what, lost, back_s in _possible_losses(peak_fleet, starting, assumed)
     )
 
 
-def _possible_losses(peak_fleet: PeakFleet, starting: StartProfile, assumed: Assumptions) -> Iterator[tuple[str, float, float]]:
+def _possible_losses(
+    peak_fleet: PeakFleet, starting: StartProfile, assumed: Assumptions
+) -> Iterator[tuple[str, float, float]]:
     """Kind of loss, replicas lost, and seconds until they are restored; infinite if not automatically."""
     seen = assumed.failure_detection_s
-    fresh = replace(starting, stands=False)
+    fresh = replace(starting, machine_kept=False)
     placed, hosts = column([peak_fleet.placed_replicas]), column([peak_fleet.hosts])
 
     def replaced_s(lost: float) -> float:
@@ -106,7 +109,10 @@ def _possible_losses(peak_fleet: PeakFleet, starting: StartProfile, assumed: Ass
 
 def _failure_timeline(peak_fleet: PeakFleet, what: str, lost: float, back_s: float) -> Failure:
     """One loss, minute by minute until the queue is empty; minutes without a change are omitted."""
-    left, most = (peak_fleet.placed_replicas - lost) * peak_fleet.max_per_s, peak_fleet.placed_replicas * peak_fleet.max_per_s
+    left, most = (
+        (peak_fleet.placed_replicas - lost) * peak_fleet.max_per_s,
+        peak_fleet.placed_replicas * peak_fleet.max_per_s,
+    )
     drained = recovery_s(peak_fleet, left, back_s)
     whole = MAX_MINUTES if math.isinf(drained) else min(MAX_MINUTES, math.ceil(drained / SECONDS_PER_MINUTE))
     after = column(range(whole + 1)) * SECONDS_PER_MINUTE

@@ -41,7 +41,11 @@ def idle_shares(
         start_s=np.ravel(autoscaler.start_s),
         supply_per_s=np.reshape(autoscaler.supply_per_s, (-1, 1)),
     )
-    ordered = simulate_autoscaling(load, by_row, 1 if len(rows.replicas) <= MAX_FLEETS_EVERY_MINUTE else SAMPLING_MINUTES).ordered
-    _, nodes = fleet_per_minute(redundancy, rows, np.reshape(per_replica, (-1, 1)), np.reshape(per_node, (-1, 1)), ordered)
+    ordered = simulate_autoscaling(
+        load, by_row, 1 if len(rows.replicas) <= MAX_FLEETS_EVERY_MINUTE else SAMPLING_MINUTES
+    ).ordered
+    _, nodes = fleet_per_minute(
+        redundancy, rows, np.reshape(per_replica, (-1, 1)), np.reshape(per_node, (-1, 1)), ordered
+    )
     idle: Column = 1 - nodes.mean(axis=1) / peak.nodes
     return idle

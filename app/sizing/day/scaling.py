@@ -96,7 +96,9 @@ def replicas_ahead_of_load(load: Column, autoscaler: Autoscaler, every: int) -> 
 
     Replicas are ordered earlier where simultaneous starts share a registry and a weight store.
     """
-    wanted = min_replicas_for_load(max_load_ahead(load, whole_minutes(autoscaler.start_s))[..., ::every], autoscaler.capacity_per_s)
+    wanted = min_replicas_for_load(
+        max_load_ahead(load, whole_minutes(autoscaler.start_s))[..., ::every], autoscaler.capacity_per_s
+    )
     supply = np.minimum(autoscaler.supply_per_s * SECONDS_PER_MINUTE * every, autoscaler.most_replicas)
     count = wanted.shape[-1]
     twice = np.concatenate([wanted, wanted], axis=-1) - supply * np.arange(2 * count)
@@ -111,7 +113,10 @@ def simulate_autoscaling(load: Column, autoscaler: Autoscaler, every: int = 1) -
     The result has one value per `every` minutes.
     """
     recent = window_max(load, int(whole_minutes(autoscaler.keep_s)), 0)[::every]
-    kept = np.minimum(replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s), autoscaler.target_utilization), autoscaler.most_replicas)
+    kept = np.minimum(
+        replicas_for_rate(recent, np.asarray(autoscaler.capacity_per_s), autoscaler.target_utilization),
+        autoscaler.most_replicas,
+    )
     ordered = np.minimum(np.maximum(kept, replicas_ahead_of_load(load, autoscaler, every)), autoscaler.most_replicas)
     return ReplicaTimeline(kept, ordered)
 

@@ -32,7 +32,9 @@ class StartProfile:
 
 
 @formula(unit="machines")
-def machines_starting(replicas_starting: float, nodes_per_replica: Column | float, replicas_per_node: Column | float) -> Column:
+def machines_starting(
+    replicas_starting: float, nodes_per_replica: Column | float, replicas_per_node: Column | float
+) -> Column:
     """Machines on which replicas start at the same time.
 
     Parameters:

@@ -10,14 +10,14 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, one
 from app.sizing.day.failures import PeakFleet, simulate_failures
 from app.sizing.day.idle import fleet_per_minute
-from app.sizing.day.money import fixed_usd_per_day, savings_note, paid_usd_per_hour
+from app.sizing.day.money import fixed_usd_per_day, paid_usd_per_hour, savings_note
 from app.sizing.day.scaling import (
     MINUTES,
     SECONDS_PER_MINUTE,
     Autoscaler,
     ReplicaTimeline,
-    simulate_autoscaling,
     load_per_minute,
+    simulate_autoscaling,
     steepest_rise_per_s,
 )
 from app.sizing.day.start import BULK_START_REPLICAS, StartProfile, start_phases_s, start_time_s, supply_per_s
@@ -186,14 +186,19 @@ def assess_scale_out(service: Service, load: Column, autoscaler: Autoscaler, run
     each = max(service.capacity_per_s * service.target_utilization, LEAST_PER_S)
     minutes, warm = float(autoscaler.start_s) / SECONDS_PER_MINUTE, running.max_warm_replicas
     rise = (
-        f"The load rises by at most {format_number(steepest)} requests/s per minute, the load of {format_number(steepest / each)} "
+        f"The load rises by at most {format_number(steepest)} requests/s per minute, the load of "
+        f"{format_number(steepest / each)} "
         "replicas."
     )
     if warm == 0:
-        why = f"{rise} The running replicas meet the limits during the {format_number(minutes)} minutes that a start takes."
+        why = (
+            f"{rise} The running replicas meet the limits during the {format_number(minutes)} minutes that a start "
+            "takes."
+        )
     else:
         why = (
-            f"{rise} The load outgrows the running replicas during the {format_number(minutes)} minutes that a start takes. "
+            f"{rise} The load outgrows the running replicas during the {format_number(minutes)} minutes that a start "
+            "takes. "
             f"Therefore up to {format_count(warm, 'replica')} start ahead of the load."
         )
     fed = float(autoscaler.supply_per_s) * SECONDS_PER_MINUTE

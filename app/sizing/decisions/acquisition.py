@@ -26,14 +26,19 @@ from app.sizing.hardware.prices import FIRM, KINDS
 from app.sizing.question import Constraints, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH, LEAST_PER_S
-from app.sizing.values.ways import OPTION_OF_PRICING, Alternative, AcquisitionOption
+from app.sizing.values.ways import OPTION_OF_PRICING, AcquisitionOption, Alternative
 from app.sizing.workload import InferenceWorkload
 
 ACQUISITION_OPTIONS = tuple(AcquisitionOption)
-ON_DEMAND, OWNED = ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND), ACQUISITION_OPTIONS.index(AcquisitionOption.OWNED)
+ON_DEMAND, OWNED = (
+    ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND),
+    ACQUISITION_OPTIONS.index(AcquisitionOption.OWNED),
+)
 NOT_AN_OPTION = -1
 # Acquisition option of each pricing model, as indices: entry i is that of `PRICING[i]`.
-OPTION_CODES: Codes = np.array([ACQUISITION_OPTIONS.index(OPTION_OF_PRICING[p]) if p in OPTION_OF_PRICING else NOT_AN_OPTION for p in PRICING])
+OPTION_CODES: Codes = np.array(
+    [ACQUISITION_OPTIONS.index(OPTION_OF_PRICING[p]) if p in OPTION_OF_PRICING else NOT_AN_OPTION for p in PRICING]
+)
 FIRM_CODES: Mask = np.array([kind in FIRM for kind in KINDS])
 
 
@@ -83,25 +88,29 @@ class DeployedMachines(Columns):
     host_bytes: Column  # host memory used on each machine, bytes
 
 
-def find_alternatives(question: Question, market: Catalog, deployments: DeployedMachines) -> tuple[tuple[Alternative, ...], ...]:
+def find_alternatives(
+    question: Question, catalog: Catalog, deployments: DeployedMachines
+) -> tuple[tuple[Alternative, ...], ...]:
     """For each deployment, the cheapest equivalent listing of every other acquisition option.
 
     Listings with a firm price are preferred: a price without a seller is used only where the option has no firm one.
     """
     assumed, economics, offered = question.assumptions, question.economics, deployments.machines
     with suspend_recording():
-        on_sale = _listings_on_sale(question, market, offered)
-        prices = listing_prices(market, on_sale, assumed, economics)
-        rows = _sort_firm_then_cheap(market, np.flatnonzero(on_sale), prices.usd_per_hour)
-        of, way, row = _first_listing_per_option(market, deployments, rows)
-        found = candidates_from_listings(market, prices, row, market.listings.vcpus, assumed)
+        on_sale = _listings_on_sale(question, catalog, offered)
+        prices = listing_prices(catalog, on_sale, assumed, economics)
+        rows = _sort_firm_then_cheap(catalog, np.flatnonzero(on_sale), prices.usd_per_hour)
+        of, way, row = _first_listing_per_option(catalog, deployments, rows)
+        found = candidates_from_listings(catalog, prices, row, catalog.listings.vcpus, assumed)
         nodes, linked, host = deployments.nodes[of], deployments.linked_nodes[of], deployments.host_bytes[of]
         others = deployment_cost(found, nodes, linked, assumed, economics, host_bytes=host)
-        kept = _within_budget(question.constraints, others) & _cheaper_than_on_demand(market, deployments, others, of, way)
+        kept = _within_budget(question.constraints, others) & _cheaper_than_on_demand(
+            catalog, deployments, others, of, way
+        )
         found, others, of, way = found.take(kept), others.take(kept), of[kept], way[kept]
         months = _break_even_months(question, deployments.cost, others, of, way)
     by_deployment: list[list[Alternative]] = [[] for _ in range(len(offered))]
-    for i, at_sale in enumerate(describe_sold_machines(market, found, question.today, question.economics.discounts)):
+    for i, at_sale in enumerate(describe_sold_machines(catalog, found, question.today, question.economics.discounts)):
         assert at_sale.price is not None and at_sale.provider is not None and at_sale.region is not None
         by_deployment[of[i]].append(
             Alternative(
@@ -119,40 +128,43 @@ def find_alternatives(question: Question, market: Catalog, deployments: Deployed
     return tuple(map(tuple, by_deployment))
 
 
-def _listings_on_sale(question: Question, market: Catalog, offered: Candidates) -> Mask:
+def _listings_on_sale(question: Question, catalog: Catalog, offered: Candidates) -> Mask:
     """Listings of the given accelerators that the request's filters allow, with any kind of price."""
-    limits, workload, listings = question.constraints, question.workload, market.listings
+    limits, workload, listings = question.constraints, question.workload, catalog.listings
     keep: Mask = np.isin(listings.accelerator, offered.node.accelerator)
-    keep &= listings_allowed(market, limits, None) & no_older_than(listings, limits.max_price_age_days, question.today)
-    keep &= ~superseded_listings(market, keep)
+    keep &= listings_allowed(catalog, limits, None) & no_older_than(listings, limits.max_price_age_days, question.today)
+    keep &= ~superseded_listings(catalog, keep)
     if isinstance(workload, InferenceWorkload) and workload.redundancy.zones > 1:
-        keep &= in_named_regions(market)
+        keep &= in_named_regions(catalog)
     keep &= OPTION_CODES[listings.pricing] != NOT_AN_OPTION
     return keep
 
 
-def _sort_firm_then_cheap(market: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:
+def _sort_firm_then_cheap(catalog: Catalog, rows: Codes, usd_per_hour: Column) -> Codes:
     """The given listings, firm prices first, then by price."""
-    return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[market.listings.kind[rows]]))]
+    return rows[np.lexsort((usd_per_hour[rows], ~FIRM_CODES[catalog.listings.kind[rows]]))]
 
 
-def _first_listing_per_option(market: Catalog, deployed: DeployedMachines, rows: Codes) -> tuple[Codes, Codes, Codes]:
+def _first_listing_per_option(catalog: Catalog, deployed: DeployedMachines, rows: Codes) -> tuple[Codes, Codes, Codes]:
     """(deployment, option, listing) of the first equivalent listing of each option other than the deployment's own."""
-    listings, offered = market.listings, deployed.machines
+    listings, offered = catalog.listings, deployed.machines
     ways, own = OPTION_CODES[listings.pricing[rows]], OPTION_CODES[listings.pricing[offered.listing]]
-    good = equivalent_or_better(market, deployed, rows) & (ways != own[:, None]) & (offered.listing >= 0)[:, None]
+    good = equivalent_or_better(catalog, deployed, rows) & (ways != own[:, None]) & (offered.listing >= 0)[:, None]
     each = good[:, None, :] & (ways == np.arange(len(ACQUISITION_OPTIONS))[:, None])  # deployment x way x listing
     of, way = np.nonzero(each.any(axis=2))
     return of, way, rows[each[of, way].argmax(axis=1)] if len(of) else of
 
 
-def equivalent_or_better(market: Catalog, deployed: DeployedMachines, rows: Codes) -> Mask:
+def equivalent_or_better(catalog: Catalog, deployed: DeployedMachines, rows: Codes) -> Mask:
     """Which listings (columns) sell the same count of each deployment's accelerator (rows) in an equal or better
     machine.
     """
-    mine, theirs = market.machines.take(deployed.machines.machine), market.machines.take(market.listings.machine[rows])
+    mine, theirs = (
+        catalog.machines.take(deployed.machines.machine),
+        catalog.machines.take(catalog.listings.machine[rows]),
+    )
     network = np.where(deployed.spanning, np.nan_to_num(mine.network_bytes_per_s), 0.0)
-    rented = ~market.listings.is_owned[rows]  # an owned machine that lacks memory gets it as an ancillary purchase
+    rented = ~catalog.listings.is_owned[rows]  # an owned machine that lacks memory gets it as an ancillary purchase
     good: Mask = mine.accelerator[:, None] == theirs.accelerator
     good &= mine.accelerators_per_node[:, None] == theirs.accelerators_per_node
     for least, there in (
@@ -161,8 +173,8 @@ def equivalent_or_better(market: Catalog, deployed: DeployedMachines, rows: Code
         (mine.link_bytes_per_s, theirs.link_bytes_per_s),
         (mine.scale_up_domain, theirs.scale_up_domain),
         (network, np.nan_to_num(theirs.network_bytes_per_s)),
-        (np.nan_to_num(deployed.machines.vcpus), np.nan_to_num(market.listings.vcpus[rows], nan=np.inf)),
-        (deployed.host_bytes, np.where(rented, np.nan_to_num(market.listings.ram_bytes[rows], nan=np.inf), np.inf)),
+        (np.nan_to_num(deployed.machines.vcpus), np.nan_to_num(catalog.listings.vcpus[rows], nan=np.inf)),
+        (deployed.host_bytes, np.where(rented, np.nan_to_num(catalog.listings.ram_bytes[rows], nan=np.inf), np.inf)),
     ):
         good &= there >= least[:, None]
     return good
@@ -178,9 +190,9 @@ def _within_budget(limits: Constraints, cost: Cost) -> Mask:
     return kept
 
 
-def _cheaper_than_on_demand(market: Catalog, deployed: DeployedMachines, others: Cost, of: Codes, way: Codes) -> Mask:
+def _cheaper_than_on_demand(catalog: Catalog, deployed: DeployedMachines, others: Cost, of: Codes, way: Codes) -> Mask:
     """All rows except commitments and spot capacity that cost at least as much as the same machines on demand."""
-    own = OPTION_CODES[market.listings.pricing[deployed.machines.listing]]
+    own = OPTION_CODES[catalog.listings.pricing[deployed.machines.listing]]
     plain = np.where(own == ON_DEMAND, deployed.cost.usd_per_hour, np.inf)
     on_demand = way == ON_DEMAND
     plain[of[on_demand]] = others.usd_per_hour[on_demand]

@@ -56,7 +56,9 @@ def accelerator_unit_usd(price_low_usd: Column, price_high_usd: Column, assumed:
 
 
 @formula(unit="USD", source="definition; the prices are assumptions")
-def chassis_usd(accelerators_per_node: Column, accelerator_power_w: Column, is_desktop_card: Mask, assumed: Assumptions) -> Column:
+def chassis_usd(
+    accelerators_per_node: Column, accelerator_power_w: Column, is_desktop_card: Mask, assumed: Assumptions
+) -> Column:
     """Price of a machine's case, board, power supplies and cooling, by the number of accelerators.
 
     More than eight accelerators need several chassis. Desktop cards exhaust heat sideways: more than two hot ones
@@ -93,7 +95,9 @@ def processors_usd(accelerators_per_node: Column, is_desktop_card: Mask, assumed
         >>> float(processors_usd(8.0, False, Assumptions()))
         7680.0
     """
-    core_usd = np.where(is_desktop_card & (accelerators_per_node <= 4), assumed.desktop_core_usd, assumed.server_core_usd)
+    core_usd = np.where(
+        is_desktop_card & (accelerators_per_node <= 4), assumed.desktop_core_usd, assumed.server_core_usd
+    )
     return accelerators_per_node * assumed.cores_per_accelerator * core_usd
 
 
@@ -134,7 +138,9 @@ def memory_usd(memory_bytes: Column, memory_usd_per_gib: Column) -> Column:
 
 
 @formula(unit="USD")
-def assembled_machine_usd(accelerators_usd: Column, chassis_usd: Column, processors_usd: Column, memory_usd: Column) -> Column:
+def assembled_machine_usd(
+    accelerators_usd: Column, chassis_usd: Column, processors_usd: Column, memory_usd: Column
+) -> Column:
     """Price of a machine assembled from parts.
 
     Parameters:

@@ -8,7 +8,7 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
-from app.sizing.decisions.beside import estimate_ancillary_costs, ancillary_usd
+from app.sizing.decisions.beside import ancillary_usd, estimate_ancillary_costs
 from app.sizing.decisions.chassis import machine_parts_usd
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.ownership import horizon_hours, owned_usd_per_hour

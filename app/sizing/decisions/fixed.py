@@ -15,7 +15,7 @@ from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
 def find_machines(
-    question: Question, deployment: Deployment, market: Catalog, kinds: tuple[PriceKind, ...] = ()
+    question: Question, deployment: Deployment, catalog: Catalog, kinds: tuple[PriceKind, ...] = ()
 ) -> Candidates:
     """Listings that match the fields named in a deployment, or one unpriced machine if the catalog lists none.
 
@@ -26,14 +26,16 @@ def find_machines(
         pricing_models=(deployment.pricing_model,) if deployment.pricing_model else (),
         price_kinds=kinds,
     )
-    unread, workload = NullRejections(market.accelerators), question.workload
+    unread, workload = NullRejections(catalog.accelerators), question.workload
     zones = workload.redundancy.zones if isinstance(workload, InferenceWorkload) else 1
     ends = isinstance(workload, TrainingWorkload) or workload.is_finite
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
-    sought = (market, constraints, question.economics, question.assumptions, unread)
+    sought = (catalog, constraints, question.economics, question.assumptions, unread)
     machines = find_candidates(*sought, ends=ends, fixed=deployment, zones=zones, reads_host=reads_host)
     if not len(machines) and deployment.pricing_model is None:
-        machines = find_candidates(*sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host)
+        machines = find_candidates(
+            *sought, pricing=UNINTERRUPTIBLE, fixed=deployment, zones=zones, reads_host=reads_host
+        )
     if len(machines):
         return machines
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
@@ -43,7 +45,7 @@ def find_machines(
             "pricing model. Omit them, or choose values from GET /catalog/offers."
             + (" With several zones, rented machines must be in named regions." if zones > 1 else "")
         )
-    return unpriced_machine(market, deployment, question.assumptions)
+    return unpriced_machine(catalog, deployment, question.assumptions)
 
 
 def filter_by_size(machines: Candidates, question: Question, deployment: Deployment) -> Candidates:
@@ -55,7 +57,7 @@ def filter_by_size(machines: Candidates, question: Question, deployment: Deploym
     return machines.take(np.flatnonzero(held == deployment.total_accelerators))
 
 
-def unlisted_machine(market: Catalog, deployment: Deployment, question: Question) -> Candidates:
+def unlisted_machine(catalog: Catalog, deployment: Deployment, question: Question) -> Candidates:
     """An unpriced machine of the requested size; raises `Conflict` if no machine can have that size."""
     named = deployment.system or deployment.provider or deployment.region or deployment.instance_type
     total, nodes = deployment.total_accelerators or 0, deployment.nodes or 1
@@ -64,7 +66,7 @@ def unlisted_machine(market: Catalog, deployment: Deployment, question: Question
         raise Conflict(
             f"{nodes} nodes cannot hold exactly {total} accelerators: {reason}. Omit `nodes` or `total_accelerators`."
         )
-    return unpriced_machine(market, deployment, question.assumptions)
+    return unpriced_machine(catalog, deployment, question.assumptions)
 
 
 def min_accelerators_per_machine(question: Question, deployment: Deployment) -> int:

@@ -10,11 +10,11 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.decisions.chassis import Parts
 from app.sizing.decisions.ownership import (
+    derived_parts,
     draw_w,
     machine_purchase_usd,
     owned_usd_per_hour,
     rated_power_w,
-    derived_parts,
 )
 from app.sizing.question import Economics
 from app.sizing.snapshot import Catalog

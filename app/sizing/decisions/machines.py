@@ -12,12 +12,12 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, column
 from app.sizing.decisions.chassis import Parts
-from app.sizing.decisions.listed import ListingPrices, listing_prices, discounted_parts
+from app.sizing.decisions.listed import ListingPrices, discounted_parts, listing_prices
 from app.sizing.decisions.ownership import (
     draw_w,
     rated_power_w,
 )
-from app.sizing.decisions.prices import firm_listings, run_pricing, service_pricing, reject_unoffered
+from app.sizing.decisions.prices import firm_listings, reject_unoffered, run_pricing, service_pricing
 from app.sizing.decisions.rejections import Rejections, is_at_most
 from app.sizing.decisions.servers import usual_types
 from app.sizing.formula import suspend_recording
@@ -258,7 +258,9 @@ def cheapest_per_machine(machine: Codes, usd_per_hour: Column, rows: Codes) -> C
     return last[last >= 0]
 
 
-def candidates_from_listings(catalog: Catalog, priced: ListingPrices, rows: Codes, vcpus: Column, assumed: Assumptions) -> Candidates:
+def candidates_from_listings(
+    catalog: Catalog, priced: ListingPrices, rows: Codes, vcpus: Column, assumed: Assumptions
+) -> Candidates:
     """Candidates of the listings at the given rows."""
     listings = catalog.listings
     return Candidates(

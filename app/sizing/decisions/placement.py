@@ -29,7 +29,9 @@ class Fleet(Columns):
 
 
 @formula(unit="replicas")
-def replicas_for_rate(peak_per_s: Column | float, guaranteed_capacity_per_s: Column, target_utilization: float) -> Column:
+def replicas_for_rate(
+    peak_per_s: Column | float, guaranteed_capacity_per_s: Column, target_utilization: float
+) -> Column:
     """Replicas needed so that each carries at most the target share of its capacity within the SLO.
 
     Parameters:
@@ -206,7 +208,12 @@ def hosts_lost(hosts: Column, machines_lost: float, zones: float, zones_lost: fl
 
 @formula(unit="replicas")
 def spares_for_redundancy(
-    replicas: Column, hosts: Column, hosts_lost: Column, min_replicas_with_spares: Column, replicas_per_node: Column, zones: float
+    replicas: Column,
+    hosts: Column,
+    hosts_lost: Column,
+    min_replicas_with_spares: Column,
+    replicas_per_node: Column,
+    zones: float,
 ) -> Column:
     """Fewest spare replicas for the planned losses: as many as the lost hosts held, as far as the machines have room.
 
@@ -235,13 +242,17 @@ def replicas_lost_with_zones(placed: Column, hosts: Column, zones: float, zones_
     remainder.
     """
     each = np.floor(placed / hosts)
-    lost: Column = each * max_items_in_groups(hosts, zones, zones_lost) + max_items_in_groups(placed - hosts * each, zones, zones_lost)
+    lost: Column = each * max_items_in_groups(hosts, zones, zones_lost) + max_items_in_groups(
+        placed - hosts * each, zones, zones_lost
+    )
     return lost
 
 
 def surviving_replicas(redundancy: Redundancy, placed: Column, hosts: Column) -> Column:
     """Replicas that survive the worst of the planned losses."""
-    lost = np.maximum(float(redundancy.domains_lost), max_items_in_groups(placed, hosts, float(redundancy.machines_lost)))
+    lost = np.maximum(
+        float(redundancy.domains_lost), max_items_in_groups(placed, hosts, float(redundancy.machines_lost))
+    )
     if redundancy.zones_lost:
         gone = replicas_lost_with_zones(placed, hosts, float(redundancy.zones), float(redundancy.zones_lost))
         lost = np.maximum(lost, gone)
@@ -260,14 +271,14 @@ def dependable_replicas(redundancy: Redundancy, placed: Column, hosts: Column) -
 
 
 @formula(unit="machines")
-def node_count(hosts: Column, nodes_per_replica: Column) -> Column:
+def nodes(hosts: Column, nodes_per_replica: Column) -> Column:
     """Machines of all hosts: one each, or as many as a replica spans.
 
     Parameters:
         hosts: all hosts.
         nodes_per_replica: machines that one replica spans.
     Check:
-        >>> float(node_count(3.0, 2.0))
+        >>> float(nodes(3.0, 2.0))
         6.0
     """
     return hosts * nodes_per_replica
@@ -300,5 +311,5 @@ def plan_fleet(
         hosts = np.maximum(wanted, np.ceil(placed / inside))
     lost = hosts_lost(hosts, machines_lost, zones, zones_lost)
     chosen = spares_for_redundancy(replicas, hosts, lost, least, inside, zones)
-    bought = node_count(hosts, across)
+    bought = nodes(hosts, across)
     return Fleet(replicas, chosen if spares is None else spares, bought, bought * accelerators_per_node)

@@ -11,7 +11,7 @@ from app.sizing.columns import Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.listings import PRICING
 from app.sizing.hardware.parts import Environment, PricingModel
-from app.sizing.hardware.prices import FIRM, PRICE_KIND_TEXTS, KINDS, Commitment, PriceKind, day_numbers
+from app.sizing.hardware.prices import FIRM, KINDS, PRICE_KIND_TEXTS, Commitment, PriceKind, day_numbers
 from app.sizing.hardware.tables import Listings
 from app.sizing.question import Constraints
 from app.sizing.result import FilterStage
@@ -92,7 +92,9 @@ def firm_listings(
         without[listings.accelerator[kept]] = False
         kept |= allowed & without[listings.accelerator]
     if most_days is not None:
-        _reject_too_old(listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections)
+        _reject_too_old(
+            listings, among, allowed, age_days(listings.observed_days, today), most_days, TOO_OLD, rejections
+        )
     elif recent is not allowed:
         behind = age_days(listings.observed_days, catalog.prices_as_of)
         _reject_too_old(listings, allowed, recent | kept, behind, assumed.stale_price_days, RENT_TOO_OLD, rejections)
@@ -130,8 +132,12 @@ def reject_unoffered(
     rejections.reject(np.flatnonzero(unpriced), code, "The catalog has no price for {name}.", FilterStage.UNSOLD)
     among, kept = allowed[listings.accelerator] & placed, np.isin(listings.accelerator, remaining)
     counts = _is_price_kind(_counted_price_kinds(constraints))[listings.kind]
-    _reject_other_pricing(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections)
-    _reject_other_pricing(listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, firm=False)
+    _reject_other_pricing(
+        listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among & counts), rejections
+    )
+    _reject_other_pricing(
+        listings, rejections.rows_of_eliminated_types(listings.accelerator, kept, among), rejections, firm=False
+    )
     requested = "within the requested environments, providers, regions and pricing models"
     text = f"The catalog has no price for {{name}} {requested}."
     rejections.reject_if_none_left(np.flatnonzero(allowed), remaining, code, text, FilterStage.UNSOLD)
@@ -189,7 +195,9 @@ def _reject_too_old(
     )
 
 
-def _reject_without_firm_price(listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections) -> None:
+def _reject_without_firm_price(
+    listings: Listings, young: Mask, kept: Mask, kinds_requested: bool, rejections: Rejections
+) -> None:
     """Reject the types whose prices are all of kinds that do not count."""
     rows = rejections.rows_of_eliminated_types(listings.accelerator, kept, young)
     if not len(rows):

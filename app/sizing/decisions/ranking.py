@@ -104,7 +104,7 @@ def best_of_other_engines(accelerator: Codes, engine: Codes, score: Column, chos
 
 def find_runners_up(
     question: Question,
-    market: Catalog,
+    catalog: Catalog,
     accelerator: Codes,
     engine: Codes,
     score: Column,
@@ -116,8 +116,8 @@ def find_runners_up(
     near = (others >= 0) & (score[others] <= score[shown] * (1 + question.assumptions.near_tie_share))
     return tuple(
         RunnerUp(
-            market.engines[engine[other]],
-            None if stored is None else market.formats[stored[other]],
+            catalog.engines[engine[other]],
+            None if stored is None else catalog.formats[stored[other]],
             float(score[other] / score[row] - 1),
         )
         if tied

@@ -42,7 +42,9 @@ class Rejections:
                 a = self.accelerators[i]
                 self.by_accelerator[i] = Rejection(a.slug, a.name, code, text, rule=rule(i))
 
-    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS) -> None:
+    def reject_if_none_left(
+        self, before: Codes, after: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS
+    ) -> None:
         """Reject the types that have rows before a filter and none after it, for a reason without a number."""
         gone = np.zeros(len(self.accelerators), dtype=bool)
         gone[before] = True
@@ -130,7 +132,9 @@ class NullRejections(Rejections):
     def reject_by_rule(self, accelerators: Codes, code: str, text: str, rule: Callable[[int], str]) -> None:
         pass
 
-    def reject_if_none_left(self, before: Codes, after: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS) -> None:
+    def reject_if_none_left(
+        self, before: Codes, after: Codes, code: str, text: str, reached: FilterStage = FilterStage.OFFERS
+    ) -> None:
         pass
 
     def rows_of_eliminated_types(self, accelerator: Codes, kept: Mask, among: Mask) -> Codes:  # noqa: ARG002

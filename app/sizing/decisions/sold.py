@@ -34,7 +34,9 @@ def describe_sold_machines(
     off = dict(discounts)
     return tuple(
         apply_discount(
-            _describe_listing(catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)),
+            _describe_listing(
+                catalog, catalog.accelerators[accelerator], listing, today, priced=not math.isnan(usd_per_hour)
+            ),
             off,
         )
         for accelerator, listing, usd_per_hour in zip(
@@ -51,7 +53,9 @@ def apply_discount(at_sale: SoldMachine, discounts: Mapping[str, float]) -> Sold
     return replace(at_sale, price=replace(at_sale.price, discount=off))
 
 
-def _describe_listing(catalog: Catalog, accelerator: Accelerator, listing: int, today: str, *, priced: bool) -> SoldMachine:
+def _describe_listing(
+    catalog: Catalog, accelerator: Accelerator, listing: int, today: str, *, priced: bool
+) -> SoldMachine:
     if listing < 0:
         return SoldMachine(accelerator)
     row = catalog.listings

@@ -18,7 +18,7 @@ from app.sizing.snapshot import Catalog
 class SupportFilter:
     """The requested engines, weight formats and kind of work; without engines, any engine counts."""
 
-    market: Catalog
+    catalog: Catalog
     engines: tuple[str, ...]
     formats: frozenset[str]
     work: Work
@@ -36,4 +36,4 @@ class SupportFilter:
 
     def refusal_rule(self, accelerator: int) -> str:
         """The support rule that excludes a type; empty if the software runs there and something else is missing."""
-        return self.market.software.refusal_reason(accelerator, self.engines, self.formats, self.work)
+        return self.catalog.software.refusal_reason(accelerator, self.engines, self.formats, self.work)

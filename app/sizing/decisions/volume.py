@@ -65,7 +65,9 @@ def min_run_s(capacity_per_s: Column, slo_batch: Column, cold_start_s: Column) -
 
 
 @formula(unit="replicas")
-def replicas_for_deadline(volume_requests: float, deadline_s: float, capacity_per_s: Column, cold_start_s: Column) -> Column:
+def replicas_for_deadline(
+    volume_requests: float, deadline_s: float, capacity_per_s: Column, cold_start_s: Column
+) -> Column:
     """Replicas that process a job between their start and the deadline.
 
     Parameters:

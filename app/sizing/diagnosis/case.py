@@ -36,12 +36,10 @@ class Evidence:
 class Finding:
     """A problem, its cause, its cost and a change that fixes it.
 
-    `share`: share of time, requests or money that the problem costs. `gain`: share that the change recovers. None
-    means unknown.
-    `settings`: deployment fields after the change.
-    `explains`: codes of findings that follow from this one, or that cannot be separated from it, whatever their
-    size.
-    `accounts_for`: codes of findings that this one explains up to its own share.
+    `share`: share of time, requests or money that the problem costs. `gain`: share that the change recovers. None means
+    unknown. `settings`: deployment fields after the change. `explains`: codes of findings that follow from this one, or
+    that cannot be separated from it, whatever their size. `accounts_for`: codes of findings that this one explains up
+    to its own share.
     """
 
     code: str
@@ -83,7 +81,7 @@ class Case:
     planned_question: Question
     question: Question
     requested_deployment: Deployment
-    market: Catalog
+    catalog: Catalog
     observed: Observations
     expected_estimate: Estimate
 
@@ -179,7 +177,11 @@ class Case:
 
     def upper_bound(self, quantity: str, statistic: str) -> float | None:
         """Upper end of the interval of an expected value; None if there is no interval."""
-        intervals = () if self.expected_performance is None else (self.expected_performance.interval, *self.expected_performance.intervals)
+        intervals = (
+            ()
+            if self.expected_performance is None
+            else (self.expected_performance.interval, *self.expected_performance.intervals)
+        )
         return next((i.high for i in intervals if (i.quantity, i.statistic) == (quantity, statistic)), None)
 
     def upper_bound_ratio(self, quantity: str) -> float:
@@ -198,11 +200,11 @@ class Case:
         return self.current_deployment(max_batch=None, scheduler=scheduler and replace(scheduler, max_sequences=None))
 
     def estimate_variant(
-        self, deployment: Deployment, question: Question | None = None, market: Catalog | None = None
+        self, deployment: Deployment, question: Question | None = None, catalog: Catalog | None = None
     ) -> Estimate | None:
         """Estimate of a changed deployment, question or catalog; None if that deployment cannot run."""
         try:
-            variant = estimate_deployment(question or self.question, deployment, market or self.market)
+            variant = estimate_deployment(question or self.question, deployment, catalog or self.catalog)
         except Conflict:
             return None
         return variant if variant.fits and variant.performance is not None else None
@@ -215,8 +217,12 @@ class Case:
         """Share of the speed that is lost if compute or links run at the given share of their rate, from two
         estimates.
         """
-        slower = self.market.with_slower_type(self.expected_estimate.deployment.accelerator, compute=compute, link=link)
-        return speed_loss_share(self.expected_estimate, self.estimate_variant(self.current_deployment(), market=slower))
+        slower = self.catalog.with_slower_type(
+            self.expected_estimate.deployment.accelerator, compute=compute, link=link
+        )
+        return speed_loss_share(
+            self.expected_estimate, self.estimate_variant(self.current_deployment(), catalog=slower)
+        )
 
 
 def throughputs_of(result: Estimate | None) -> tuple[float | None, ...]:
@@ -234,7 +240,9 @@ def quantities_without_expectation(case: Case) -> tuple[str, ...]:
         return ()
     latency_names = tuple(name for name in LATENCY_FIELDS if name.split("_", maxsplit=1)[0] in ("ttft", "tpot"))
     missing_latencies = () if p.ttft is not None else latency_names
-    missing_simulated = () if p.simulation is not None else tuple(name for name in LATENCY_FIELDS if name not in latency_names)
+    missing_simulated = (
+        () if p.simulation is not None else tuple(name for name in LATENCY_FIELDS if name not in latency_names)
+    )
     return tuple(name for name in (*missing_latencies, *missing_simulated) if getattr(s, name) is not None)
 
 
@@ -246,7 +254,7 @@ def speed_loss_share(fast: Estimate | None, slow: Estimate | None) -> float:
     return next((excess_share(more, less) for more, less in both if more and less), 0.0)
 
 
-def build_case(question: Question, deployment: Deployment, market: Catalog, observed: Observations) -> Case:
+def build_case(question: Question, deployment: Deployment, catalog: Catalog, observed: Observations) -> Case:
     """Build a case: lay the deployment out for the planned load, then estimate it at the observed load."""
     assumed = question.assumptions.with_recording()
     question = replace(question, assumptions=assumed)
@@ -254,11 +262,11 @@ def build_case(question: Question, deployment: Deployment, market: Catalog, obse
     observed_question = question
     if isinstance(workload, InferenceWorkload):
         observed_question = replace(question, workload=with_observed_traffic(workload, observed.service))
-    planned = estimate_deployment(question, deployment, market)
+    planned = estimate_deployment(question, deployment, catalog)
     if not planned.fits:
-        return Case(question, observed_question, deployment, market, observed, planned)
-    expected = estimate_deployment(observed_question, restore_engine_defaults(planned.deployment, deployment), market)
-    return Case(question, observed_question, deployment, market, observed, expected)
+        return Case(question, observed_question, deployment, catalog, observed, planned)
+    expected = estimate_deployment(observed_question, restore_engine_defaults(planned.deployment, deployment), catalog)
+    return Case(question, observed_question, deployment, catalog, observed, expected)
 
 
 def restore_engine_defaults(laid_out: Deployment, requested: Deployment) -> Deployment:

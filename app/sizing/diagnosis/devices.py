@@ -8,7 +8,16 @@ from app.sizing.diagnosis.case import Case, Evidence, Finding
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import format_number
 
-WAITING_CODES = ("queueing", "early_knee", "low_throughput", "slow_tail", "cache_full", "overloaded", "saturated", "idle_fleet")
+WAITING_CODES = (
+    "queueing",
+    "early_knee",
+    "low_throughput",
+    "slow_tail",
+    "cache_full",
+    "overloaded",
+    "saturated",
+    "idle_fleet",
+)
 SLOWNESS_CODES = ("slow_decode", "late_first_token", "slow_at_light_load", "slow_kernels", "slow_step", "low_mfu")
 
 

@@ -39,22 +39,31 @@ class Diagnosis:
         return tuple(dict.fromkeys(f.do_not_buy for f in self.findings if f.do_not_buy))
 
 
-def diagnose(question: Question, deployment: Deployment, market: Catalog, observed: Observations) -> Diagnosis:
+def diagnose(question: Question, deployment: Deployment, catalog: Catalog, observed: Observations) -> Diagnosis:
     """Diagnose a running deployment.
 
     Raises Conflict if the deployment cannot run at all or cannot be diagnosed.
     """
     if deployment.pools is not None:
         raise Conflict("Pools for prefill and decode cannot be diagnosed together. Send the deployment of one pool.")
-    case = build_case(question, deployment, market, observed)
+    case = build_case(question, deployment, catalog, observed)
     if not case.expected_estimate.fits:
         raise Conflict(
-            f"The observations cannot come from this deployment: it does not run. {case.expected_estimate.explanation[0].text}"
+            "The observations cannot come from this deployment: it does not run. "
+            f"{case.expected_estimate.explanation[0].text}"
         )
     checks = SERVICE_CHECKS if isinstance(question.workload, InferenceWorkload) else TRAINING_CHECKS
     causes = rank_findings([found for look in (*checks, *COMMON_CHECKS) for found in look(case)], case.assumptions)
-    touched_assumptions = tuple(a for a in case.assumptions.with_recording().used_assumptions() if a.name.startswith("diagnosed_"))
-    return Diagnosis(summarize_findings(causes), causes, case.expected_estimate, touched_assumptions, quantities_without_expectation(case))
+    touched_assumptions = tuple(
+        a for a in case.assumptions.with_recording().used_assumptions() if a.name.startswith("diagnosed_")
+    )
+    return Diagnosis(
+        summarize_findings(causes),
+        causes,
+        case.expected_estimate,
+        touched_assumptions,
+        quantities_without_expectation(case),
+    )
 
 
 def rank_findings(findings: Sequence[Finding], assumed: Assumptions) -> tuple[Finding, ...]:
@@ -73,7 +82,9 @@ def remaining_finding(finding: Finding, findings: Sequence[Finding], assumed: As
     explain each other are both kept.
     """
     claimed = (*finding.explains, *finding.accounts_for)
-    causes = [other for other in findings if other is not finding and other.known_cost_share > 0 and other.code not in claimed]
+    causes = [
+        other for other in findings if other is not finding and other.known_cost_share > 0 and other.code not in claimed
+    ]
     if any(finding.code in other.explains for other in causes):
         return None
     accounted = sum(other.known_cost_share for other in causes if finding.code in other.accounts_for)
@@ -82,7 +93,9 @@ def remaining_finding(finding: Finding, findings: Sequence[Finding], assumed: As
     remaining_share, slower = finding.share - accounted, assumed.diagnosed_slower_share
     if remaining_share <= finding.share / 2 and remaining_share < slower / (1 + slower):
         return None
-    return replace(finding, share=remaining_share, gain=None if finding.gain is None else min(finding.gain, remaining_share))
+    return replace(
+        finding, share=remaining_share, gain=None if finding.gain is None else min(finding.gain, remaining_share)
+    )
 
 
 def summarize_findings(findings: Sequence[Finding]) -> str:

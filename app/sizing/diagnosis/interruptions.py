@@ -28,7 +28,9 @@ def find_checkpoint_stalls(case: Case) -> Iterator[Finding]:
         if slow
         else "Checkpoints are written more often than needed."
     )
-    change = "Write sharded checkpoints asynchronously." if slow else f"Write a checkpoint every {format_number(usual)} s."
+    change = (
+        "Write sharded checkpoints asynchronously." if slow else f"Write a checkpoint every {format_number(usual)} s."
+    )
     text = f"Checkpoints stop the run for {format_number(100 * share)} % of its time."
     evidence = (Evidence(what, seen, expected, "s"),)
     yield Finding(code, text, share, evidence, cause, change, gain, "accelerators", ("starved",))

@@ -86,14 +86,18 @@ def slow_at_light_load_finding(seen: LoadObservation, what: str, wait_ms: float,
 def find_early_knee(case: Case, seen: Sequence[LoadObservation], first: int, curve: LoadCurve) -> Iterator[Finding]:
     """Latency rises at a lower load than the load curve predicts. The cost is the difference between the two loads."""
     point = seen[first]
-    expected_rates = [rate_at_latency(curve, what, wait) for what in ("ttft", "tpot") if (wait := getattr(point, f"{what}_p95_s"))]
+    expected_rates = [
+        rate_at_latency(curve, what, wait) for what in ("ttft", "tpot") if (wait := getattr(point, f"{what}_p95_s"))
+    ]
     carried = max(expected_rates, default=curve.knee_per_s)
     share = excess_share(carried, point.requests_per_s)
     if share >= 2 * case.assumptions.diagnosed_least_share:
         yield Finding(
             "early_knee",
-            f"Latency is as expected up to {format_number(seen[first - 1].requests_per_s if first else 0.0)} requests/s. At "
-            f"{format_number(point.requests_per_s)} requests/s it matches the expectation for {format_number(carried)} requests/s.",
+            f"Latency is as expected up to {format_number(seen[first - 1].requests_per_s if first else 0.0)} "
+            "requests/s. At "
+            f"{format_number(point.requests_per_s)} requests/s it matches the expectation for "
+            f"{format_number(carried)} requests/s.",
             share,
             (Evidence("knee_requests_per_s", point.requests_per_s, carried, "requests/s"),),
             "Another limit is reached before the hardware limit: batch size, KV cache, router or host.",

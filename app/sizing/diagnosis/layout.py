@@ -70,7 +70,11 @@ def find_slow_settings(case: Case) -> Iterator[Finding]:
     """Cost of single settings, then of the whole layout as far as it exceeds them."""
     if not has_speed_observation(case):
         return
-    single_findings = [found for look in (find_checkpointing_mistake, find_slow_micro_batch, find_needless_offload) for found in look(case)]
+    single_findings = [
+        found
+        for look in (find_checkpointing_mistake, find_slow_micro_batch, find_needless_offload)
+        for found in look(case)
+    ]
     yield from single_findings
     yield from find_slow_layout(case, max((f.known_cost_share for f in single_findings), default=0.0))
 
@@ -115,14 +119,22 @@ def find_checkpointing_mistake(case: Case) -> Iterator[Finding]:
             yield needless_recomputation_finding(case, best)
         return
     more, fixed = (  # settings that the caller omitted are chosen again
-        [try_variant(case, TRAINING_LAYOUT_FIELDS, replace(case.requested_deployment, micro_batch_sequences=None, activation_checkpointing=w)) for w in ways]
+        [
+            try_variant(
+                case,
+                TRAINING_LAYOUT_FIELDS,
+                replace(case.requested_deployment, micro_batch_sequences=None, activation_checkpointing=w),
+            )
+            for w in ways
+        ]
         for ways in (("selective", "full"), ("none",))
     )
     best = max((way for way in more if way), key=lambda way: way.gain, default=None)
     if best is not None and best.gain - (fixed[0].gain if fixed[0] else 0.0) >= least:
         yield Finding(
             "missing_recomputation",
-            f"Activation checkpointing is off. With it the run would be {format_number(1 / (1 - best.gain))} times as fast.",
+            f"Activation checkpointing is off. With it the run would be {format_number(1 / (1 - best.gain))} times "
+            "as fast.",
             best.gain,
             memory_evidence(case),
             "Activations fill the memory that larger micro-batches or a lower model-parallel degree need.",
@@ -154,7 +166,8 @@ def needless_recomputation_finding(case: Case, best: Variant) -> Finding:
     """Activation checkpointing that the memory does not require."""
     return Finding(
         "needless_recomputation",
-        f"Activation checkpointing ({case.requested_deployment.activation_checkpointing}) is on, although activations fit in memory.",
+        f"Activation checkpointing ({case.requested_deployment.activation_checkpointing}) is on, although "
+        "activations fit in memory.",
         best.gain,
         memory_evidence(case),
         "The setting was made for a smaller accelerator or a larger batch.",
@@ -217,9 +230,15 @@ def find_slow_layout(case: Case, single_setting_gain: float) -> Iterator[Finding
     if all(getattr(case.requested_deployment, name) is None for name in names):
         return
     total = case.expected_estimate.deployment.total_accelerators
-    best = try_variant(case, names, case.current_deployment(**dict.fromkeys(names), nodes=None, total_accelerators=total))
+    best = try_variant(
+        case, names, case.current_deployment(**dict.fromkeys(names), nodes=None, total_accelerators=total)
+    )
     slower = case.assumptions.diagnosed_slower_share
-    if best is None or best.gain < slower / (1 + slower) or best.gain - single_setting_gain < 2 * case.assumptions.diagnosed_least_share:
+    if (
+        best is None
+        or best.gain < slower / (1 + slower)
+        or best.gain - single_setting_gain < 2 * case.assumptions.diagnosed_least_share
+    ):
         return
     yield Finding(
         "wrong_layout",
@@ -230,7 +249,9 @@ def find_slow_layout(case: Case, single_setting_gain: float) -> Iterator[Finding
             for name, value in best.settings.items()
             if isinstance(value, int) and isinstance(getattr(case.expected_estimate.deployment, name), int)
         ),
-        PARALLELISM_CAUSE if case.workload or any(name.endswith("_parallel") for name in best.settings) else MICRO_BATCH_CAUSE,
+        PARALLELISM_CAUSE
+        if case.workload or any(name.endswith("_parallel") for name in best.settings)
+        else MICRO_BATCH_CAUSE,
         f"Set {describe_settings(best.settings)}.",
         best.gain,
         "more accelerators before the layout is changed",
@@ -241,7 +262,11 @@ def find_slow_layout(case: Case, single_setting_gain: float) -> Iterator[Finding
 
 def describe_settings(settings: Mapping[str, Any]) -> str:
     """Settings in words: "tensor parallelism to 2 and replicas to 4"."""
-    phrases = [f"{SETTING_NAMES[name]} to {value}" for name, value in settings.items() if name in SETTING_NAMES and value is not None]
+    phrases = [
+        f"{SETTING_NAMES[name]} to {value}"
+        for name, value in settings.items()
+        if name in SETTING_NAMES and value is not None
+    ]
     return join_words(phrases) if phrases else "these settings to the engine defaults"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from app.sizing.diagnosis.case import Case, Evidence, Finding, speed_loss_share, excess_share
+from app.sizing.diagnosis.case import Case, Evidence, Finding, excess_share, speed_loss_share
 from app.sizing.question import Deployment, Question
 from app.sizing.units import SECONDS_PER_DAY
 from app.sizing.words import format_count, format_number
@@ -45,7 +45,8 @@ def find_overload(case: Case) -> Iterator[Finding]:
     carries = fleet is not None and fleet.performance is not None and not fleet.performance.overloaded
     yield Finding(
         "overloaded",
-        f"{format_number(rate)} requests/s arrive. The capacity within the limits is {format_number(p.requests_per_s_capacity)} "
+        f"{format_number(rate)} requests/s arrive. The capacity within the limits is "
+        f"{format_number(p.requests_per_s_capacity)} "
         "requests/s.",
         share,
         (Evidence("requests_per_s", rate, p.requests_per_s_capacity, "requests/s"),),
@@ -85,9 +86,18 @@ def find_bursts(case: Case) -> Iterator[Finding]:
     peak, rate = s.peak_requests_per_s, s.requests_per_s
     if p is None or peak is None or rate is None or not p.requests_per_s_capacity:
         return
-    usual = max(rate, case.planned_question.workload.peak_per_s if isinstance(case.planned_question.workload, InferenceWorkload) else 0.0)
+    usual = max(
+        rate,
+        case.planned_question.workload.peak_per_s
+        if isinstance(case.planned_question.workload, InferenceWorkload)
+        else 0.0,
+    )
     by_chance = usual + BURST_DEVIATIONS * math.sqrt(usual / PEAK_WINDOW_S)
-    if not case.exceeds_expected(peak, usual, by_chance) or peak <= p.requests_per_s_capacity or rate > p.requests_per_s_capacity:
+    if (
+        not case.exceeds_expected(peak, usual, by_chance)
+        or peak <= p.requests_per_s_capacity
+        or rate > p.requests_per_s_capacity
+    ):
         return
     medians = ((s.tpot_p50_s, p.tpot), (s.ttft_p50_s, p.ttft))
     if not any(seen and usual and usual.p50_s and case.exceeds_expected(seen, usual.p50_s) for seen, usual in medians):
@@ -95,7 +105,8 @@ def find_bursts(case: Case) -> Iterator[Finding]:
     share = excess_share(peak, p.requests_per_s_capacity)
     yield Finding(
         "bursts",
-        f"Bursts reach {format_number(peak)} requests/s. The capacity is {format_number(p.requests_per_s_capacity)} requests/s, the "
+        f"Bursts reach {format_number(peak)} requests/s. The capacity is {format_number(p.requests_per_s_capacity)} "
+        "requests/s, the "
         f"mean rate {format_number(rate)} requests/s.",
         share,
         (Evidence("peak_requests_per_s", peak, p.requests_per_s_capacity, "requests/s"),),
@@ -119,7 +130,8 @@ def find_saturation(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "saturated",
-        f"Each replica runs {format_number(s.running or 0.0)} requests and queues {format_number(s.waiting)}. Throughput is near "
+        f"Each replica runs {format_number(s.running or 0.0)} requests and queues {format_number(s.waiting)}. "
+        "Throughput is near "
         f"capacity.",
         share,
         (Evidence("requests_per_s", s.requests_per_s, carried, "requests/s"),),
@@ -133,7 +145,12 @@ def find_saturation(case: Case) -> Iterator[Finding]:
 
 def find_idle_fleet(case: Case) -> Iterator[Finding]:
     """The load needs fewer replicas than are running."""
-    p, rate, d, w = case.expected_performance, case.service.requests_per_s, case.expected_estimate.deployment, case.workload
+    p, rate, d, w = (
+        case.expected_performance,
+        case.service.requests_per_s,
+        case.expected_estimate.deployment,
+        case.workload,
+    )
     if p is None or rate is None or w is None or not p.requests_per_s_capacity or (d.replicas or 1) < 2:
         return
     each = p.requests_per_s_capacity / (d.replicas or 1) * w.target_utilization
@@ -170,12 +187,15 @@ def find_longer_requests(case: Case) -> Iterator[Finding]:
     )
     if not any(seen and case.exceeds_expected(seen, plan) for _, seen, plan in mean_lengths):
         return
-    share = speed_loss_share(case.estimate_variant(case.current_deployment(), with_planned_lengths(case, w)), case.expected_estimate)
+    share = speed_loss_share(
+        case.estimate_variant(case.current_deployment(), with_planned_lengths(case, w)), case.expected_estimate
+    )
     for what, seen, planned in mean_lengths:
         if seen and case.exceeds_expected(seen, planned) and share >= case.assumptions.diagnosed_least_share:
             yield Finding(
                 f"longer_{what}",
-                f"{what.capitalize()} have {format_number(seen)} tokens on average (planned: {format_number(planned)}).",
+                f"{what.capitalize()} have {format_number(seen)} tokens on average (planned: "
+                f"{format_number(planned)}).",
                 share,
                 (Evidence(f"{what}_tokens_mean", seen, planned, "tokens"),),
                 "The traffic differs from the plan.",
@@ -259,4 +279,13 @@ def find_start_problems(case: Case) -> Iterator[Finding]:
         )
 
 
-CHECKS = (find_overload, find_bursts, find_saturation, find_idle_fleet, find_longer_requests, find_request_errors, find_uneven_replicas, find_start_problems)
+CHECKS = (
+    find_overload,
+    find_bursts,
+    find_saturation,
+    find_idle_fleet,
+    find_longer_requests,
+    find_request_errors,
+    find_uneven_replicas,
+    find_start_problems,
+)

@@ -25,7 +25,8 @@ def find_batch_limit(case: Case) -> Iterator[Finding]:
     if gain >= case.assumptions.diagnosed_least_share:
         yield Finding(
             "batch_limit",
-            f"{format_number(s.running)} requests run and {format_number(s.waiting or 0.0)} wait, although the KV cache has room.",
+            f"{format_number(s.running)} requests run and {format_number(s.waiting or 0.0)} wait, although the KV "
+            "cache has room.",
             share,
             (Evidence("running", s.running, p.batch_at_peak, "requests"),),
             f"max_num_seqs is limited to {limit}.",
@@ -42,7 +43,9 @@ def find_full_cache(case: Case) -> Iterator[Finding]:
     s, p = case.service, case.expected_performance
     if s.cache_usage is None or not case.has_standing_queue or p is None:
         return
-    thrown_out = excess_preemptions(case) >= case.assumptions.diagnosed_least_share  # a preemption frees cache for a moment
+    thrown_out = (
+        excess_preemptions(case) >= case.assumptions.diagnosed_least_share
+    )  # a preemption frees cache for a moment
     if s.cache_usage < case.assumptions.diagnosed_full_share and not thrown_out:
         return
     usual = None if p.simulation is None else p.simulation.cache_occupancy
@@ -54,7 +57,8 @@ def find_full_cache(case: Case) -> Iterator[Finding]:
     gain, settings = max(gains, key=lambda pair: pair[0])
     yield Finding(
         "cache_full",
-        f"The KV cache is {format_number(100 * s.cache_usage)} % full and {format_number(s.waiting or 0.0)} requests wait.",
+        f"The KV cache is {format_number(100 * s.cache_usage)} % full and {format_number(s.waiting or 0.0)} requests "
+        "wait.",
         max(gain, share),
         (Evidence("cache_usage", s.cache_usage, usual, "1"),),
         "Contexts are long, or the engine may use too little memory.",
@@ -76,7 +80,11 @@ def excess_preemptions(case: Case) -> float:
 def find_preemptions(case: Case) -> Iterator[Finding]:
     """The engine evicts requests from the KV cache and computes them again."""
     seen, excess = case.service.preemptions_per_request, excess_preemptions(case)
-    if seen is None or excess < case.assumptions.diagnosed_least_share or not case.exceeds_expected(seen, seen - excess):
+    if (
+        seen is None
+        or excess < case.assumptions.diagnosed_least_share
+        or not case.exceeds_expected(seen, seen - excess)
+    ):
         return
     usual, share = seen - excess, excess / (1 + excess)
     yield Finding(
@@ -106,7 +114,8 @@ def find_prefix_misses(case: Case) -> Iterator[Finding]:
         return
     yield Finding(
         "prefix_misses",
-        f"The prefix cache hit rate is {format_number(100 * seen)} % (planned: {format_number(100 * share_planned)} %).",
+        f"The prefix cache hit rate is {format_number(100 * seen)} % (planned: {format_number(100 * share_planned)} "
+        "%).",
         miss.share,
         (Evidence("prefix_hit_share", seen, share_planned, "1"),),
         miss.cause,
@@ -135,11 +144,15 @@ def explain_prefix_misses(case: Case, planned: float, seen: float) -> PrefixMiss
     """
     if case.requested_deployment.scheduler is not None and case.requested_deployment.scheduler.prefix_cache is False:
         share = prefix_miss_loss(case, planned, seen)
-        return PrefixMiss(share, "The prefix cache is off.", "Enable the prefix cache.", {"scheduler.prefix_cache": True})
+        return PrefixMiss(
+            share, "The prefix cache is off.", "Enable the prefix cache.", {"scheduler.prefix_cache": True}
+        )
     share = prefix_miss_loss(case, planned, seen)
     if share >= case.assumptions.diagnosed_least_share:
         cause = "Sessions reach other replicas, prompts begin with variable text, or the prefix cache is off."
-        return PrefixMiss(share, cause, "Route each session to the replica that holds its prefix. Put variable text last.")
+        return PrefixMiss(
+            share, cause, "Route each session to the replica that holds its prefix. Put variable text last."
+        )
     cause = "The KV cache has no room to keep prefixes until the next turn."
     change = "Keep prefixes in host memory too, or send the next turn sooner."
     return PrefixMiss(prefix_miss_loss(case, planned, seen, turn_gap_s=0.0), cause, change)
@@ -160,11 +173,18 @@ def prefix_miss_loss(case: Case, planned: float, seen: float, turn_gap_s: float 
 def find_poor_drafts(case: Case) -> Iterator[Finding]:
     """The model accepts draft tokens less often than planned."""
     plan, seen = case.requested_deployment.speculative, case.service.acceptance_rate
-    if plan is None or seen is None or case.expected_performance is None or not case.exceeds_expected(plan.acceptance_rate, seen):
+    if (
+        plan is None
+        or seen is None
+        or case.expected_performance is None
+        or not case.exceeds_expected(plan.acceptance_rate, seen)
+    ):
         return
     share = 1 - replace(plan, acceptance_rate=seen).tokens_per_step / plan.tokens_per_step
     now = case.current_deployment(speculative=replace(plan, acceptance_rate=seen))
-    gain = speed_loss_share(case.estimate_variant(case.current_deployment(speculative=None)), case.estimate_variant(now))
+    gain = speed_loss_share(
+        case.estimate_variant(case.current_deployment(speculative=None)), case.estimate_variant(now)
+    )
     yield Finding(
         "poor_drafts",
         f"The acceptance rate of draft tokens is {format_number(100 * seen)} % "

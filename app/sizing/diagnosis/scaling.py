@@ -23,7 +23,8 @@ def find_poor_scaling(case: Case) -> Iterator[Finding]:
     share = 1 - seen / expected
     yield Finding(
         "poor_scaling",
-        f"Scaling efficiency from {format_number(first.accelerators)} to {format_number(last.accelerators)} accelerators is "
+        f"Scaling efficiency from {format_number(first.accelerators)} to {format_number(last.accelerators)} "
+        "accelerators is "
         f"{format_number(100 * seen)} % (expected: {format_number(100 * expected)} %).",
         share,
         (Evidence("scaling_efficiency", seen, expected, "1"),),

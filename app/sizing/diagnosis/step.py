@@ -111,13 +111,21 @@ def observed_step(case: Case) -> tuple[float, Evidence] | None:
 def find_miscounted_mfu(case: Case) -> Iterator[Finding]:
     """The reported MFU contradicts the measured step time."""
     p, t, step_observation = case.expected_performance, case.training, observed_step(case)
-    if p is None or step_observation is None or not t.mfu or not p.mfu or not p.step_time_s or step_observation[1].quantity == "mfu":
+    if (
+        p is None
+        or step_observation is None
+        or not t.mfu
+        or not p.mfu
+        or not p.step_time_s
+        or step_observation[1].quantity == "mfu"
+    ):
         return
     follows = p.mfu * p.step_time_s / step_observation[0]
     if case.exceeds_expected(t.mfu, follows) or case.exceeds_expected(follows, t.mfu):
         yield Finding(
             "miscounted_mfu",
-            f"The reported MFU is {format_number(100 * t.mfu)} %. The measured speed implies {format_number(100 * follows)} %.",
+            f"The reported MFU is {format_number(100 * t.mfu)} %. The measured speed implies "
+            f"{format_number(100 * follows)} %.",
             None,
             (Evidence("mfu", t.mfu, follows, "1"),),
             "The MFU uses the peak of another precision or a sparse peak, or it counts recomputed work.",
@@ -135,7 +143,8 @@ def find_slow_rank(case: Case) -> Iterator[Finding]:
     if share >= 3 * case.assumptions.diagnosed_least_share:
         yield Finding(
             "slow_rank",
-            f"The slowest rank takes {format_number(t.slowest_rank_s)} s per step, the median {format_number(t.median_rank_s)} s.",
+            f"The slowest rank takes {format_number(t.slowest_rank_s)} s per step, the median "
+            f"{format_number(t.median_rank_s)} s.",
             share,
             (Evidence("slowest_rank_s", t.slowest_rank_s, t.median_rank_s, "s"),),
             "One machine is hot, shares its host or has a slow link.",
@@ -180,7 +189,8 @@ def find_high_memory(case: Case) -> Iterator[Finding]:
     if case.exceeds_expected(seen, m.total_bytes, case.upper_bound("memory_total_bytes", "mean")):
         yield Finding(
             "much_memory",
-            f"The fullest accelerator uses {format_number(seen / GIB)} GiB (expected: {format_number(m.total_bytes / GIB)} GiB).",
+            f"The fullest accelerator uses {format_number(seen / GIB)} GiB (expected: "
+            f"{format_number(m.total_bytes / GIB)} GiB).",
             None,
             (Evidence("memory_peak_gib", seen / GIB, m.total_bytes / GIB, "GiB"),),
             "Memory is fragmented, tensors survive from step to step, or states are not sharded.",
@@ -190,4 +200,11 @@ def find_high_memory(case: Case) -> Iterator[Finding]:
         )
 
 
-CHECKS = (find_slow_parts, find_slow_step, find_miscounted_mfu, find_slow_rank, find_allocator_retries, find_high_memory)
+CHECKS = (
+    find_slow_parts,
+    find_slow_step,
+    find_miscounted_mfu,
+    find_slow_rank,
+    find_allocator_retries,
+    find_high_memory,
+)

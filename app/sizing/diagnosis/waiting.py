@@ -30,10 +30,14 @@ def find_queueing(case: Case) -> Iterator[Finding]:
         return
     excess_s = s.queue_p50_s - usual
     share = case.share_of_request(excess_s)
-    if excess_s > case.assumptions.diagnosed_idle_share * s.ttft_p50_s and share >= case.assumptions.diagnosed_least_share:
+    if (
+        excess_s > case.assumptions.diagnosed_idle_share * s.ttft_p50_s
+        and share >= case.assumptions.diagnosed_least_share
+    ):
         yield Finding(
             "queueing",
-            f"The median queue time is {format_number(s.queue_p50_s * 1e3)} ms (expected: {format_number(usual * 1e3)} ms).",
+            f"The median queue time is {format_number(s.queue_p50_s * 1e3)} ms (expected: "
+            f"{format_number(usual * 1e3)} ms).",
             share,
             (Evidence("queue_p50_ms", s.queue_p50_s * 1e3, usual * 1e3, "ms"),),
             "Requests arrive in bursts, or a component before the engine delays them.",
@@ -59,7 +63,8 @@ def find_late_first_token(case: Case) -> Iterator[Finding]:
             return
         yield Finding(
             "late_first_token",
-            f"The median TTFT without excess queueing is {format_number(seen * 1e3)} ms (expected: {format_number(usual * 1e3)} ms).",
+            f"The median TTFT without excess queueing is {format_number(seen * 1e3)} ms (expected: "
+            f"{format_number(usual * 1e3)} ms).",
             share,
             (Evidence("ttft_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
             "Prefill is slower than the hardware allows, because of kernels, small prefill chunks or tokenization.",
@@ -86,7 +91,8 @@ def find_slow_decode(case: Case) -> Iterator[Finding]:
         linked = (case.expected_estimate.deployment.accelerators_per_replica or 1) > 1
         yield Finding(
             "slow_decode",
-            f"The median TPOT is {format_number(seen * 1e3)} ms (expected at this batch size: {format_number(usual * 1e3)} ms).",
+            f"The median TPOT is {format_number(seen * 1e3)} ms (expected at this batch size: "
+            f"{format_number(usual * 1e3)} ms).",
             share,
             (Evidence("tpot_p50_ms", seen * 1e3, usual * 1e3, "ms"),),
             MULTI_ACCELERATOR_ADVICE[0] if linked else SINGLE_ACCELERATOR_ADVICE[0],
@@ -110,7 +116,9 @@ def find_slow_tail(case: Case) -> Iterator[Finding]:
         ("ttft", "p99", s.ttft_p50_s, s.ttft_p99_s, 0.01),
         ("tpot", "p95", s.tpot_p50_s, s.tpot_p95_s, 0.05),
     )
-    findings = [f for what, rank, half, tail, of in percentiles if (f := tail_finding(case, p, what, rank, half, tail, of))]
+    findings = [
+        f for what, rank, half, tail, of in percentiles if (f := tail_finding(case, p, what, rank, half, tail, of))
+    ]
     if findings:
         yield max(findings, key=lambda f: f.known_cost_share)
 
@@ -132,7 +140,8 @@ def tail_finding(
     name = {"ttft": "first token", "tpot": "output token"}[what]
     return Finding(
         "slow_tail",
-        f"One {name} in {format_number(1 / tail_share)} takes {format_number(tail_s * 1e3)} ms or more (expected: {format_number(expected * 1e3)} "
+        f"One {name} in {format_number(1 / tail_share)} takes {format_number(tail_s * 1e3)} ms or more (expected: "
+        f"{format_number(expected * 1e3)} "
         f"ms). The median is as expected.",
         share,
         (Evidence(f"{what}_{rank}_ms", tail_s * 1e3, expected * 1e3, "ms"),),
@@ -158,7 +167,8 @@ def find_stalled_tokens(case: Case) -> Iterator[Finding]:
     share = 0.01 * (ratio - expected) / (0.99 + 0.01 * ratio)
     yield Finding(
         "stalled_tokens",
-        f"The p99 inter-token latency is {format_number(ratio)} times the median (expected: {format_number(expected)} times).",
+        f"The p99 inter-token latency is {format_number(ratio)} times the median (expected: "
+        f"{format_number(expected)} times).",
         share,
         (Evidence("inter_token_p99_over_p50", ratio, expected, "1"),),
         "The prefill of long prompts delays the decode of other requests (head-of-line blocking).",
@@ -184,7 +194,8 @@ def find_low_throughput(case: Case) -> Iterator[Finding]:
         share = excess_share(possible, s.output_tokens_per_s)
         yield Finding(
             "low_throughput",
-            f"Output throughput is {format_number(s.output_tokens_per_s)} tokens/s while requests wait. The hardware allows "
+            f"Output throughput is {format_number(s.output_tokens_per_s)} tokens/s while requests wait. The hardware "
+            "allows "
             f"{format_number(possible)} tokens/s.",
             share,
             (Evidence("output_tokens_per_s", s.output_tokens_per_s, possible, "tokens/s"),),
@@ -196,4 +207,11 @@ def find_low_throughput(case: Case) -> Iterator[Finding]:
         )
 
 
-CHECKS = (find_queueing, find_late_first_token, find_slow_decode, find_slow_tail, find_stalled_tokens, find_low_throughput)
+CHECKS = (
+    find_queueing,
+    find_late_first_token,
+    find_slow_decode,
+    find_slow_tail,
+    find_stalled_tokens,
+    find_low_throughput,
+)

@@ -50,7 +50,9 @@ GENERATIONS = (
     ProcessorGeneration(("graviton4",), 537.6e9, "its catalog row", "2024-07"),
     ProcessorGeneration(("graviton3",), 307.2e9, "its catalog row", "2022-05"),
     ProcessorGeneration(("graviton2",), 204.8e9, "eight channels of DDR4-3200; AWS", "2020-05"),
-    ProcessorGeneration(("threadripper pro",), 332.8e9, "eight channels of DDR5-5200; AMD's data sheet of 7000 WX", "2023-10"),
+    ProcessorGeneration(
+        ("threadripper pro",), 332.8e9, "eight channels of DDR5-5200; AMD's data sheet of 7000 WX", "2023-10"
+    ),
     ProcessorGeneration(("threadripper",), 166.4e9, "four channels of DDR5-5200; AMD's data sheet of 7000", "2023-10"),
     ProcessorGeneration(("desktop",), 89.6e9, "two channels of DDR5-5600", "2023-10"),
 )

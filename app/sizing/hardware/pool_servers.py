@@ -33,7 +33,10 @@ VLLM = PoolServers(
     {PREFILL: NIXL, DECODE: NIXL},
     "vllm-router --policy round_robin --vllm-pd-disaggregation --prefill http://$PREFILL_HOST:8000 "
     "--decode http://$DECODE_HOST:8000 --port 8000",
-    environment={PREFILL: "VLLM_NIXL_SIDE_CHANNEL_HOST=$PREFILL_HOST", DECODE: "VLLM_NIXL_SIDE_CHANNEL_HOST=$DECODE_HOST"},
+    environment={
+        PREFILL: "VLLM_NIXL_SIDE_CHANNEL_HOST=$PREFILL_HOST",
+        DECODE: "VLLM_NIXL_SIDE_CHANNEL_HOST=$DECODE_HOST",
+    },
 )
 SGLANG = PoolServers(
     {

@@ -44,5 +44,7 @@ class Software:
         if asked not in self._refusals:
             a = self.accelerators[accelerator]
             found = find_refusal(a, engines, formats, work, self.documents)
-            self._refusals[asked] = no_engine_text(a, work) if found is None else "" if found.is_supported else found.rule
+            self._refusals[asked] = (
+                no_engine_text(a, work) if found is None else "" if found.is_supported else found.rule
+            )
         return self._refusals[asked]

@@ -10,7 +10,7 @@ import numpy as np
 from app.sizing.columns import Codes, Columns, Mask
 from app.sizing.hardware.engines import engine_named, engine_rank
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.stacks import known_engines, group_by_family
+from app.sizing.hardware.stacks import group_by_family, known_engines
 from app.sizing.hardware.support.formats import keeps_16_bit, stored_as
 from app.sizing.hardware.support.records import QLORA, Level, Work
 from app.sizing.hardware.support.verdicts import SupportEvidence, verdict
@@ -60,7 +60,11 @@ def find_trainers(
                     key = family, said.level is Level.EXPECTED, engine
                     found.setdefault(key, []).extend(a.slug for a in of_one)
     rows = sorted(found, key=lambda key: (key[0], key[1], engine_rank(key[2]), key[2]))
-    columns, of_family, of_engine = index_by_name([a.slug for a in accelerators]), index_by_name(families), index_by_name(engines)
+    columns, of_family, of_engine = (
+        index_by_name([a.slug for a in accelerators]),
+        index_by_name(families),
+        index_by_name(engines),
+    )
     on = np.zeros((len(rows), len(accelerators)), dtype=bool)
     for i, key in enumerate(rows):
         on[i, [columns[slug] for slug in found[key]]] = True

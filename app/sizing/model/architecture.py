@@ -208,14 +208,18 @@ class ModelArchitecture:
             4.294967296
         """
         return sum(
-            2 * g.layers * (g.decode_macs * g.tokens_read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
+            2
+            * g.layers
+            * (g.decode_macs * g.tokens_read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
             for g in self.attention
         )
 
     @property
     def routed_matmul_params(self) -> float:
         """Elements of routed experts that one token multiplies."""
-        return float(sum(t.multiplied_elements for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.per is Per.TOKEN))
+        return float(
+            sum(t.multiplied_elements for t in self.tensors if t.part is Part.ROUTED_EXPERTS and t.per is Per.TOKEN)
+        )
 
     @property
     def reads_source(self) -> bool:
@@ -267,7 +271,9 @@ class ModelArchitecture:
         if self.reads_source and self.encoder is not None:
             return self.encoder.attention_flops(prompt_tokens)
         if self.kind is ModelKind.ENCODER:
-            return sum(2 * g.layers * g.prefill_macs * g.cached_tokens(prompt_tokens) * prompt_tokens for g in self.attention)
+            return sum(
+                2 * g.layers * g.prefill_macs * g.cached_tokens(prompt_tokens) * prompt_tokens for g in self.attention
+            )
         scanned = (prompt_tokens + 1) / 2
         return sum(
             2 * g.layers * (g.prefill_macs * g.mean_tokens_read(prompt_tokens) + g.index_macs * scanned) * prompt_tokens
@@ -285,7 +291,9 @@ class ModelArchitecture:
             19.304
         """
         scores = sum(
-            2 * g.layers * (g.prefill_macs * g.tokens_read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
+            2
+            * g.layers
+            * (g.prefill_macs * g.tokens_read(context_tokens) + g.index_macs * g.cached_tokens(context_tokens))
             for g in self.attention
         )
         return 2 * self.matmul_params + scores + self.recurrent_flops_per_token

@@ -66,7 +66,9 @@ def sampled_logits_bytes(model: ModelArchitecture) -> float:
 
 def lora_params_by_target(model: ModelArchitecture, rank: int, targets: Targets) -> Mapping[str, int]:
     """Trainable elements of adapters at a rank, for each named choice of matrices or for the listed matrices."""
-    targets_by_name: Mapping[str, Targets] = {x: x for x in LORA_TARGET_NAMES} if isinstance(targets, str) else {"chosen": targets}
+    targets_by_name: Mapping[str, Targets] = (
+        {x: x for x in LORA_TARGET_NAMES} if isinstance(targets, str) else {"chosen": targets}
+    )
     return {name: int(model.lora_params(rank, chosen)) for name, chosen in targets_by_name.items()}
 
 

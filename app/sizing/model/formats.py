@@ -278,7 +278,9 @@ class NativeQuantization:
 
 def native_bits(native: NativeQuantization, tensor: Tensor, *, scales: bool = True) -> float:
     """Total bits of one tensor in the checkpoint. Block scales are a fraction of a percent."""
-    if not tensor.quantized or any(re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles):
+    if not tensor.quantized or any(
+        re.search(pattern, f"{tensor.part.value}.{tensor.role}") for pattern in native.unquantized_roles
+    ):
         return tensor.size * native.unquantized_bits
     blocks = (
         math.ceil(tensor.outputs / native.block) * math.ceil(tensor.inputs / native.block)

@@ -249,7 +249,9 @@ class SampleLaw:
             convolutional=self.network in (Network.CONVOLUTION, Network.DEPTHWISE),
             decodes=self.decodes,
             unit=self.unit,
-            footprint=self._training_footprint(shape, written_bytes, pass_flops * passes + extra if self.decodes else pass_flops),
+            footprint=self._training_footprint(
+                shape, written_bytes, pass_flops * passes + extra if self.decodes else pass_flops
+            ),
             pixels=pixels if self.cell_pixels else 0.0,
             audio_s=shape.audio_s or self.audio_s,
         )

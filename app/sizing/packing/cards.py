@@ -80,7 +80,9 @@ class CardSearch:
     def place_models(self, remaining: Sequence[int], cards: Cards) -> None:
         """Place the remaining models on cards, some of which already have models."""
         self.branches += 1
-        if self.best is not None and (self.branches > MAX_BRANCHES or self.min_cards(remaining, cards) >= self.best.count):
+        if self.best is not None and (
+            self.branches > MAX_BRANCHES or self.min_cards(remaining, cards) >= self.best.count
+        ):
             return
         if not remaining:
             chosen = tuple(self.models[i].index(self.placed_options[i]) for i in range(len(self.models)))

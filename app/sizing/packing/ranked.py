@@ -12,7 +12,7 @@ import numpy as np
 from app.sizing.columns import Codes, Column
 from app.sizing.formula import suspend_recording
 from app.sizing.packing.apart import companions_usd_per_hour
-from app.sizing.packing.together import separate_total_usd, pack_models, cheapest_total_usd
+from app.sizing.packing.together import cheapest_total_usd, pack_models, separate_total_usd
 from app.sizing.question import Objective, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.plans import Plans
@@ -40,7 +40,7 @@ def pack_finalists(
     estimates: Sequence[Estimate],
     plans: Plans,
     scores: Column,
-    market: Catalog,
+    catalog: Catalog,
 ) -> tuple[tuple[Estimate, ...], Codes, Column]:
     """Estimates with companions packed onto their cards, the order of the total cost, and the ranking values.
 
@@ -51,10 +51,10 @@ def pack_finalists(
     if not question.companions:
         return tuple(estimates), order, scores
     with suspend_recording():
-        companion_usd = companions_usd_per_hour(question, market)
+        companion_usd = companions_usd_per_hour(question, catalog)
         count = int(question.assumptions.packed_types) if ranks_by_total_cost(question) else 1
         packed = [
-            replace(e, packing=pack_models(question, workload, e, plans.take(order[i : i + 1]), market, companion_usd))
+            replace(e, packing=pack_models(question, workload, e, plans.take(order[i : i + 1]), catalog, companion_usd))
             for i, e in enumerate(estimates[:count])
         ]
     every = (*packed, *estimates[count:])

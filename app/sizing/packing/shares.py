@@ -12,12 +12,12 @@ from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import formula
 from app.sizing.packing.cards import Option
 from app.sizing.question import Deployment, Question
-from app.sizing.serving.finalists import simulate_replicas, has_capacity
+from app.sizing.serving.finalists import has_capacity, simulate_replicas
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import capacity_bytes
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import feasible_plans, complete_settings, confidence_margins, required_replicas
+from app.sizing.serving.search import complete_settings, confidence_margins, feasible_plans, required_replicas
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -106,15 +106,17 @@ def candidate_time_shares(question: Question, *, whole: bool) -> list[float]:
     return ([1.0] if whole else []) + [s for s in some if s <= question.assumptions.packed_time_share]
 
 
-def find_shares(question: Question, market: Catalog, member: Member) -> list[Share]:
+def find_shares(question: Question, catalog: Catalog, member: Member) -> list[Share]:
     """Pareto-optimal ways to run a model in shares, by cards, memory and time, according to the closed formulas."""
     if not len(member.plans):
         return []
     memory_taken, shares = memory_shares(question, member), list[Share]()
     whole = member.placed_replicas is None
-    candidates = candidate_time_shares(question, whole=whole) if leaves_time_to_others(member.workload) else [1.0] * whole
+    candidates = (
+        candidate_time_shares(question, whole=whole) if leaves_time_to_others(member.workload) else [1.0] * whole
+    )
     for time_share in candidates:
-        at_share = size_at_time_share(question, market, member, memory_taken, time_share)
+        at_share = size_at_time_share(question, catalog, member, memory_taken, time_share)
         if not at_share:
             break  # a smaller share of time is infeasible too
         shares += at_share
@@ -148,25 +150,30 @@ class FeasibleMemberPlans:
 
 
 def size_member_plans(
-    question: Question, market: Catalog, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
+    question: Question, catalog: Catalog, member: Member, plans: Plans, requested: Settings, workload: InferenceWorkload
 ) -> FeasibleMemberPlans:
     """Plans of a member that meet the limits of a workload at the requested confidence, by the closed formulas."""
-    margins = confidence_margins(question, workload, plans, market)
+    margins = confidence_margins(question, workload, plans, catalog)
     drafting = None if member.deployment is None else member.deployment.speculative
-    refused = NullRejections(market.accelerators)
+    refused = NullRejections(catalog.accelerators)
     rows, memory, speed = feasible_plans(question, workload, plans, margins, refused, requested, drafting)
     serving = np.flatnonzero(speed.has_capacity)
     rows, memory, speed = rows[serving], memory.take(serving), speed.take(serving)
     plans, requested = plans.take(rows), requested.take(rows)
     replicas = required_replicas(question, workload, plans, speed.capacity_per_s, speed.slo_batch, Settings())
-    settings, cards = complete_settings(memory, speed, replicas, requested), required_cards(member, plans, workload, replicas)
+    settings, cards = (
+        complete_settings(memory, speed, replicas, requested),
+        required_cards(member, plans, workload, replicas),
+    )
     return FeasibleMemberPlans(member, workload, rows, plans, settings, cards)
 
 
-def size_at_time_share(question: Question, market: Catalog, member: Member, taken: Column, time_share: float) -> list[Share]:
+def size_at_time_share(
+    question: Question, catalog: Catalog, member: Member, taken: Column, time_share: float
+) -> list[Share]:
     """At one share of time: for each number of cards the least memory, and on a whole card also the most."""
     workload = slow_down_workload(member.workload, time_share)
-    found = size_member_plans(question, market, member, member.plans, member.settings, workload)
+    found = size_member_plans(question, catalog, member, member.plans, member.settings, workload)
     memory = taken[found.rows]
     least: dict[int, int] = {}
     for row in np.argsort(memory, kind="stable").tolist():
@@ -189,12 +196,12 @@ def required_cards(member: Member, plans: Plans, workload: InferenceWorkload, re
     return np.where(needed <= settled, settled, np.inf)
 
 
-def with_simulated_cards(question: Question, market: Catalog, member: Member, share: Share) -> Share | None:
+def with_simulated_cards(question: Question, catalog: Catalog, member: Member, share: Share) -> Share | None:
     """The share with the cards that it needs in a simulation; None where the limits cannot be met."""
     plan, settings, share = share.plan, share.settings, replace(share, simulated=True)
     if plan is None or settings is None:
         return share
-    runs = simulate_replicas(question, share.workload, plan, settings, market, member.deployment)
+    runs = simulate_replicas(question, share.workload, plan, settings, catalog, member.deployment)
     if runs is None:
         return share
     capacity, batch = runs.capacity_at_confidence(share.workload)

@@ -74,13 +74,15 @@ def slice_plans(plans: Plans, slicing: Slicing, assumed: Assumptions) -> tuple[P
     return sliced, slice_of_row
 
 
-def find_slice_shares(question: Question, market: Catalog, member: Member, slicing: Slicing) -> list[Share]:
+def find_slice_shares(question: Question, catalog: Catalog, member: Member, slicing: Slicing) -> list[Share]:
     """For each slice, the plan that needs the fewest cards, by the closed formulas."""
-    single = np.flatnonzero((member.whole_card_plans.accelerators_per_replica == 1) & ~member.whole_card_plans.offloads_weights)
+    single = np.flatnonzero(
+        (member.whole_card_plans.accelerators_per_replica == 1) & ~member.whole_card_plans.offloads_weights
+    )
     if not len(single):
         return []
     plans, slice_of_row = slice_plans(member.whole_card_plans.take(single), slicing, question.assumptions)
-    found = size_member_plans(question, market, member, plans, Settings(), member.workload)
+    found = size_member_plans(question, catalog, member, plans, Settings(), member.workload)
     best: dict[Slice, tuple[int, int]] = {}
     for row, count in enumerate(found.cards.tolist()):
         slice_of = slice_of_row[found.rows[row]]

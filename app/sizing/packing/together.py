@@ -15,7 +15,7 @@ from app.sizing.formula import suspend_recording
 from app.sizing.hardware.slices import Slicing
 from app.sizing.packing.apart import companions_usd_per_hour
 from app.sizing.packing.cards import Arrangement, Option, Room, arrange_models
-from app.sizing.packing.shares import Member, Share, with_simulated_cards, find_shares
+from app.sizing.packing.shares import Member, Share, find_shares, with_simulated_cards
 from app.sizing.packing.slices import find_slice_shares
 from app.sizing.question import Question
 from app.sizing.result import Estimate
@@ -23,7 +23,7 @@ from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import STATIC_RULE
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import evaluate_plans, enumerate_plans
+from app.sizing.serving.search import enumerate_plans, evaluate_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.values.packing import PackedModel, Packing, Placement
 from app.sizing.words import format_count
@@ -32,7 +32,7 @@ from app.sizing.workload.companions import Companion
 
 
 def add_packing(
-    question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, market: Catalog
+    question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans, catalog: Catalog
 ) -> Estimate:
     """An estimate with its companions packed onto its cards; unchanged without companions or where it does not fit.
 
@@ -41,16 +41,16 @@ def add_packing(
     if not question.companions or not found.fits or found.cost is None:
         return found
     with suspend_recording():
-        companion_usd = companions_usd_per_hour(question, market)
-        return replace(found, packing=pack_models(question, workload, found, plan, market, companion_usd))
+        companion_usd = companions_usd_per_hour(question, catalog)
+        return replace(found, packing=pack_models(question, workload, found, plan, catalog, companion_usd))
 
 
-def add_separate_companions(question: Question, found: Estimate, market: Catalog) -> Estimate:
+def add_separate_companions(question: Question, found: Estimate, catalog: Catalog) -> Estimate:
     """A deployment in prefill and decode pools, with its companions on separate machines; pools share no cards."""
     if not question.companions or not found.fits or found.cost is None:
         return found
     with suspend_recording():
-        separate_usd = separate_total_usd(found, companions_usd_per_hour(question, market))
+        separate_usd = separate_total_usd(found, companions_usd_per_hour(question, catalog))
     text = "Prefill and decode pools share their cards with no other model; the companions need separate machines."
     cheaper = None if separate_usd is None else "apart"
     return replace(found, packing=Packing(None, None, None, (), (), separate_usd, cheaper, text))
@@ -74,25 +74,25 @@ def pack_models(
     workload: InferenceWorkload,
     found: Estimate,
     plan: Plans,
-    market: Catalog,
+    catalog: Catalog,
     companion_usd: float | None,
 ) -> Packing:
     """All models on cards of the deployment's type and machines, compared with separate deployments."""
     members = [requested_member(question, workload, found, plan)]
-    members += [companion_member(question, c, plan, market) for c in question.companions]
-    slicing = market.slicings.get(found.deployment.accelerator)
-    shares = [candidate_shares(question, market, m, slicing) for m in members]
+    members += [companion_member(question, c, plan, catalog) for c in question.companions]
+    slicing = catalog.slicings.get(found.deployment.accelerator)
+    shares = [candidate_shares(question, catalog, m, slicing) for m in members]
     shares[0] = [*shares[0], share_as_estimated(found, workload)]
     separate_usd = separate_total_usd(found, companion_usd)
     missing = [m.name for m, ways in zip(members, shares, strict=True) if not ways]
-    chosen = None if missing else arrange_simulated(question, market, members, shares, slicing)
+    chosen = None if missing else arrange_simulated(question, catalog, members, shares, slicing)
     if chosen is None:
         return infeasible_packing(found, missing, separate_usd)
     arrangement, ways = chosen
     nodes = max(found.deployment.nodes or 1, math.ceil(arrangement.count / at(plan.accelerators_per_node, 0) - 1e-9))
     cost = machines_cost(question, plan, nodes)
     paid, limits = nodes * plan.accelerators_per_node, question.constraints
-    if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(market.accelerators))[0]:
+    if not within_limits(plan.accelerator, paid, cost, limits, NullRejections(catalog.accelerators))[0]:
         return packing_over_limits(found, arrangement.count, len(members), separate_usd)
     usd = known_usd_per_hour(cost)
     return Packing(
@@ -100,19 +100,21 @@ def pack_models(
         machines=nodes,
         usd_per_hour=usd,
         on=list_placements(arrangement, members, ways, slicing),
-        models=tuple(describe_member(member, share, found, market) for member, share in zip(members, ways, strict=True)),
+        models=tuple(
+            describe_member(member, share, found, catalog) for member, share in zip(members, ways, strict=True)
+        ),
         apart_usd_per_hour=separate_usd,
         cheaper=cheaper_choice(usd, separate_usd),
         why=explain_packing(found, arrangement.count, len(members), usd, separate_usd),
     )
 
 
-def candidate_shares(question: Question, market: Catalog, member: Member, slicing: Slicing | None) -> list[Share]:
+def candidate_shares(question: Question, catalog: Catalog, member: Member, slicing: Slicing | None) -> list[Share]:
     """Candidate shares of a model on these cards: slices first, which isolate models from each other, then time
     shares.
     """
-    sliced = [] if slicing is None else find_slice_shares(question, market, member, slicing)
-    return [*sliced, *find_shares(question, market, member)]
+    sliced = [] if slicing is None else find_slice_shares(question, catalog, member, slicing)
+    return [*sliced, *find_shares(question, catalog, member)]
 
 
 def requested_member(question: Question, workload: InferenceWorkload, found: Estimate, plan: Plans) -> Member:
@@ -123,19 +125,21 @@ def requested_member(question: Question, workload: InferenceWorkload, found: Est
     )
     placed = (d.replicas or 1) + (d.spare_replicas or 0)
     fixed = bool(plan.offloads_weights[0]) or (plan.memory_rules.rule[0] >= STATIC_RULE and not plan.small_engine[0])
-    plans, settings = expand_memory_shares(question, workload, plan if not fixed else plan.take(np.zeros(0, np.int64)), shared)
+    plans, settings = expand_memory_shares(
+        question, workload, plan if not fixed else plan.take(np.zeros(0, np.int64)), shared
+    )
     return Member(workload.model.name, workload, plans, settings, plan, d, placed)
 
 
-def companion_member(question: Question, companion: Companion, plan: Plans, market: Catalog) -> Member:
+def companion_member(question: Question, companion: Companion, plan: Plans, catalog: Catalog) -> Member:
     """A companion on single cards of this type: for each weight format the fastest stack, at every share of memory."""
     workload = companion.workload
-    unread, constraints = NullRejections(market.accelerators), question.constraints
+    unread, constraints = NullRejections(catalog.accelerators), question.constraints
     anything = replace(constraints, accelerators=(), weight_formats=(), kv_formats=(), engines=())
     kind = serving_backend(workload)
     plans = enumerate_plans(
         workload.model,
-        market,
+        catalog,
         plan.offered,
         anything,
         unread,
@@ -186,12 +190,11 @@ def share_as_estimated(found: Estimate, workload: InferenceWorkload) -> Share:
 
 
 def arrange_simulated(
-    question: Question, market: Catalog, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
+    question: Question, catalog: Catalog, members: Sequence[Member], shares: list[list[Share]], slicing: Slicing | None
 ) -> tuple[Arrangement, list[Share]] | None:
     """The arrangement with the fewest cards in which every share meets its limits in a simulation.
 
-    Chosen shares are simulated; a share that needs more cards than the closed formulas gave is updated, and the
-    search
+    Chosen shares are simulated; a share that needs more cards than the closed formulas gave is updated, and the search
     repeats.
     """
     assumed = question.assumptions
@@ -206,7 +209,7 @@ def arrange_simulated(
         if not fresh:
             return arrangement, [ways[j] for ways, j in zip(shares, arrangement.option_indices, strict=True)]
         for i, j in fresh:
-            share = with_simulated_cards(question, market, members[i], shares[i][j])
+            share = with_simulated_cards(question, catalog, members[i], shares[i][j])
             shares[i] = [*shares[i][:j], *([] if share is None else [share]), *shares[i][j + 1 :]]
 
 
@@ -237,12 +240,12 @@ def list_placements(
     return tuple(found)
 
 
-def describe_member(member: Member, share: Share, found: Estimate, market: Catalog) -> PackedModel:
+def describe_member(member: Member, share: Share, found: Estimate, catalog: Catalog) -> PackedModel:
     """Engine, weight format and replicas of a packed model."""
     engine, stored = found.deployment.engine or "", found.deployment.weight_format or ""
     if member.deployment is None and share.plan is not None:
-        engine = market.engines[int(share.plan.engine[0])]
-        stored = market.formats[int(share.plan.weight_format[0])]
+        engine = catalog.engines[int(share.plan.engine[0])]
+        stored = catalog.formats[int(share.plan.weight_format[0])]
     return PackedModel(member.name, engine, stored, share.replicas)
 
 
@@ -262,7 +265,9 @@ def infeasible_packing(found: Estimate, missing: Sequence[str], separate_usd: fl
 
 def packing_over_limits(found: Estimate, cards: int, models: int, separate_usd: float | None) -> Packing:
     """Answer where all models together exceed a limit on accelerators, money or power."""
-    text = f"{format_count(models, 'model')} together need {format_count(cards, 'card')} of {found.deployment.accelerator}"
+    text = (
+        f"{format_count(models, 'model')} together need {format_count(cards, 'card')} of {found.deployment.accelerator}"
+    )
     text = f"{text}, which exceeds a limit on accelerators, cost or power."
     return Packing(None, None, None, (), (), separate_usd, None if separate_usd is None else "apart", text)
 

@@ -7,10 +7,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from app.sizing.answer.sensitivity import Case, State, list_cases, plan_cost_usd, plans_in_case, current_state, describe_effect
+from app.sizing.answer.sensitivity import (
+    Case,
+    State,
+    current_state,
+    describe_effect,
+    list_cases,
+    plan_cost_usd,
+    plans_in_case,
+)
 from app.sizing.columns import one
 from app.sizing.decisions.cost import kwh_per_million
-from app.sizing.pools.search import SimulatedPair, PoolPairs, SimulatedPool
+from app.sizing.pools.search import PoolPairs, SimulatedPair, SimulatedPool
 from app.sizing.question import Question
 from app.sizing.result import Change, Estimate
 from app.sizing.serving.finalists import with_expected_performance
@@ -22,7 +30,7 @@ NAMES = ("prefill", "decode")
 
 
 def split_changes(
-    question: Question, workload: InferenceWorkload, answer: Estimate, pair: SimulatedPair, market: Catalog
+    question: Question, workload: InferenceWorkload, answer: Estimate, pair: SimulatedPair, catalog: Catalog
 ) -> Iterator[Change]:
     """Effects of more load, other redundancy or more headroom on a split; `answer` is the estimate that the user
     sees.
@@ -34,7 +42,7 @@ def split_changes(
     for case, *of_pools in every:
         reads, writes = (pool_in_case(question, *each) for each in zip(of_pools, before, strict=True))
         then = scale_state(now, combined_state(workload, before), combined_state(case.workload, (reads, writes)))
-        kept = single_pair(reads, writes).within_constraints(question, market)
+        kept = single_pair(reads, writes).within_constraints(question, catalog)
         text = describe_effect(question.objective, workload, now, then, within_limits=bool(kept[0]))
         yield Change(case.label, f"{text}{describe_replicas(before, (reads, writes))}")
 
@@ -72,10 +80,10 @@ def scale_state(shown: State, now: State, then: State) -> State:
     """State of a changed case: the shown state, scaled by the change of the expected state."""
     return replace(
         then,
-        used=shown.utilization * then.utilization / now.utilization,
+        utilization=shown.utilization * then.utilization / now.utilization,
         usd=shown.usd * then.usd / now.usd,
         e2e_s=shown.e2e_s + then.e2e_s - now.e2e_s,
-        each_per_s=shown.per_accelerator_per_s * then.per_accelerator_per_s / now.per_accelerator_per_s,
+        per_accelerator_per_s=shown.per_accelerator_per_s * then.per_accelerator_per_s / now.per_accelerator_per_s,
         kwh_per_million=shown.kwh_per_million * then.kwh_per_million / now.kwh_per_million,
     )
 

@@ -97,6 +97,4 @@ def check_total(deployment: Deployment, pools: Pools) -> None:
     if total is None:
         return
     if None in counts or sum(count or 0 for count in counts) != total:
-        raise Conflict(
-            "total_accelerators must be the sum of both pools. Set it in prefill and in decode, or omit it."
-        )
+        raise Conflict("total_accelerators must be the sum of both pools. Set it in prefill and in decode, or omit it.")

@@ -24,7 +24,9 @@ QUANTILE_COUNT = 1000  # quantiles of each wait distribution, evenly spaced, fro
 
 
 @formula(unit="s", source="definition: first wave, then later requests at the joint throughput")
-def batch_waves_s(read_s: Column, transfer_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column) -> Column:
+def batch_waves_s(
+    read_s: Column, transfer_s: Column, written_s: Column, later_requests: Column, rate_per_s: Column
+) -> Column:
     """Duration of a finite run: prefill, transfer and decode of the first wave, then all later requests.
 
     The first wave is prefilled completely. Its last request is then transferred and decoded. Every later request
@@ -58,7 +60,9 @@ def single_row(value: float) -> Column:
     return np.array([value])
 
 
-def finite_rate_per_s(workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer) -> float | None:
+def finite_rate_per_s(
+    workload: InferenceWorkload, reads: Performance, writes: Performance, transfer: Transfer
+) -> float | None:
     """Throughput of offline and batch work, in requests/s; None for other work.
 
     Offline work runs at the rate of the slowest of prefill, transfer and decode. A batch completes all its requests
@@ -94,7 +98,11 @@ def finite_run(
     read = single_row(burst.days * SECONDS_PER_DAY)
     lasts = one(
         batch_waves_s(
-            read, single_row(transfer_s), single_row(queue + whole - first), single_row(workload.requests - count), single_row(rate_per_s)
+            read,
+            single_row(transfer_s),
+            single_row(queue + whole - first),
+            single_row(workload.requests - count),
+            single_row(rate_per_s),
         )
     )
     return FiniteRun(lasts, count / workload.requests, burst.ttft)
@@ -112,7 +120,10 @@ def with_first_wave(estimate: Estimate, run: FiniteRun) -> Estimate:
             return interval
         return replace(interval, low=interval.low * after / before, high=interval.high * after / before)
 
-    return replace(estimate, performance=replace(p, ttft=ttft, intervals=tuple(map(rescale_interval, p.intervals)), load_curve=None))
+    return replace(
+        estimate,
+        performance=replace(p, ttft=ttft, intervals=tuple(map(rescale_interval, p.intervals)), load_curve=None),
+    )
 
 
 def mix_waits(first: Percentiles, later: Percentiles, share: float) -> Percentiles:
@@ -138,7 +149,15 @@ def wait_distribution(waits: Percentiles) -> tuple[Column, Column]:
 
 def duration_s(workload: InferenceWorkload, capacity_per_s: float, batch: float, start_s: float) -> float:
     """Seconds to finish a volume of requests, including the cold start of both pools."""
-    return one(run_s(workload.volume_requests or 0.0, single_row(1), single_row(capacity_per_s), single_row(batch), single_row(start_s)))
+    return one(
+        run_s(
+            workload.volume_requests or 0.0,
+            single_row(1),
+            single_row(capacity_per_s),
+            single_row(batch),
+            single_row(start_s),
+        )
+    )
 
 
 def with_volume(

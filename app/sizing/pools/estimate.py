@@ -13,9 +13,15 @@ from app.sizing.hardware.engines import ENGINES, engine_named
 from app.sizing.hardware.engines.scheduling import Policy, SchedulerSettings
 from app.sizing.pools.balance import balance_pools
 from app.sizing.pools.checks import check_pools
-from app.sizing.pools.ends import first_wave, finite_rate_per_s, finite_run, with_first_wave, with_volume
+from app.sizing.pools.ends import finite_rate_per_s, finite_run, first_wave, with_first_wave, with_volume
 from app.sizing.pools.joined import PoolEstimates, combine_estimates, failed_estimate
-from app.sizing.pools.parts import ttft_at_limit_s, decode_workload, with_client_ttft, prefill_workload, decode_reserve_s
+from app.sizing.pools.parts import (
+    decode_reserve_s,
+    decode_workload,
+    prefill_workload,
+    ttft_at_limit_s,
+    with_client_ttft,
+)
 from app.sizing.pools.transfer import deployment_plan, estimate_transfer
 from app.sizing.question import Deployment, Pools, Question
 from app.sizing.result import Estimate
@@ -25,10 +31,14 @@ from app.sizing.workload import InferenceWorkload, Load
 
 Judge = Callable[[Question, Deployment, Catalog], Estimate]
 DISAGGREGATING_ENGINES = tuple(name for name, engine in ENGINES.items() if engine.splits_pools)
-MIXED_SCHEDULER = SchedulerSettings(policy=Policy.MIXED)  # for the decode pool: transferred prompts need no prefill step
+MIXED_SCHEDULER = SchedulerSettings(
+    policy=Policy.MIXED
+)  # for the decode pool: transferred prompts need no prefill step
 
 
-def estimate_pools(question: Question, deployment: Deployment, pools: Pools, market: Catalog, judge: Judge) -> Estimate:
+def estimate_pools(
+    question: Question, deployment: Deployment, pools: Pools, catalog: Catalog, judge: Judge
+) -> Estimate:
     """Estimate of both pools and the transfer between them; `judge` estimates one deployment.
 
     Raises Conflict for pools that contradict one another or the rest of the deployment.
@@ -37,19 +47,24 @@ def estimate_pools(question: Question, deployment: Deployment, pools: Pools, mar
 
     def estimate_pool(part: InferenceWorkload, pool: Deployment) -> Estimate:
         allowed = replace(question.constraints, engines=DISAGGREGATING_ENGINES)
-        return judge(replace(question, workload=part, constraints=allowed), pool, market)
+        return judge(replace(question, workload=part, constraints=allowed), pool, catalog)
 
     later = question.assumptions.split_first_token_factor
 
     def estimate_prefill(part: InferenceWorkload, reserved_s: float, pool: Deployment) -> Estimate:
         return with_client_ttft(estimate_pool(prefill_workload(part, reserved_s, later), pool), later)
 
-    requested, steady = inherit_deployment(deployment, pools), replace(workload, requests=None)  # most of a finite run is steady
-    first = choose_pools(steady, requested, estimate_pool, estimate_prefill, market)
+    requested, steady = (
+        inherit_deployment(deployment, pools),
+        replace(workload, requests=None),
+    )  # most of a finite run is steady
+    first = choose_pools(steady, requested, estimate_pool, estimate_prefill, catalog)
     if not (first.prefill.fits and first.decode.fits):
         return failed_estimate(deployment, first)
-    layouts = Pools(keep_open_counts(first.prefill, requested.prefill), keep_open_counts(first.decode, requested.decode))
-    transfer = pool_transfer(question, workload, first, market)
+    layouts = Pools(
+        keep_open_counts(first.prefill, requested.prefill), keep_open_counts(first.decode, requested.decode)
+    )
+    transfer = pool_transfer(question, workload, first, catalog)
     reading, writing, rate_per_s = workload, workload, None
     if workload.load is Load.CLOSED:
         reading, writing, rate_per_s = balance_pools(steady, first.prefill, first.decode, transfer.seconds)
@@ -57,16 +72,18 @@ def estimate_pools(question: Question, deployment: Deployment, pools: Pools, mar
     before_s = ttft_at_limit_s(prefill.performance, workload.slo.percentile) + transfer.seconds
     decode = estimate_pool(decode_workload(writing, before_s), layouts.decode)
     found = PoolEstimates(prefill, decode)
-    again = pool_transfer(question, workload, found, market)
+    again = pool_transfer(question, workload, found, catalog)
     if again.link != transfer.link:
         complete = Pools(prefill.deployment, decode.deployment)
-        return estimate_pools(question, replace(deployment, pools=complete), complete, market, judge)
+        return estimate_pools(question, replace(deployment, pools=complete), complete, catalog, judge)
     if workload.load in (Load.BATCH, Load.OFFLINE) and prefill.performance and decode.performance:
         rate_per_s = finite_rate_per_s(workload, prefill.performance, decode.performance, again)
     if workload.requests is not None and rate_per_s is not None:
         burst = estimate_prefill(first_wave(workload), decode_reserve_s(workload) + transfer.seconds, layouts.prefill)
         found, rate_per_s = apply_finite_run(workload, found, burst, again, rate_per_s)
-    return with_volume(question, workload, combine_estimates(workload, deployment, found, again, rate_per_s), found.in_order)
+    return with_volume(
+        question, workload, combine_estimates(workload, deployment, found, again, rate_per_s), found.in_order
+    )
 
 
 def apply_finite_run(
@@ -89,8 +106,13 @@ def inherit_deployment(deployment: Deployment, pools: Pools) -> Pools:
         return replace(pool, **inherited_values)
 
     kv_format = pools.prefill.kv_format or pools.decode.kv_format or deployment.kv_format
-    prefill, decode = with_inherited(replace(pools.prefill, kv_format=kv_format)), with_inherited(replace(pools.decode, kv_format=kv_format))
-    decode = replace(decode, speculative=deployment.speculative, scheduler=MIXED_SCHEDULER.with_settings(decode.scheduler))
+    prefill, decode = (
+        with_inherited(replace(pools.prefill, kv_format=kv_format)),
+        with_inherited(replace(pools.decode, kv_format=kv_format)),
+    )
+    decode = replace(
+        decode, speculative=deployment.speculative, scheduler=MIXED_SCHEDULER.with_settings(decode.scheduler)
+    )
     return Pools(prefill, decode)
 
 
@@ -99,14 +121,18 @@ def choose_pools(
     requested: Pools,
     estimate_pool: Callable[[InferenceWorkload, Deployment], Estimate],
     estimate_prefill: Callable[[InferenceWorkload, float, Deployment], Estimate],
-    market: Catalog,
+    catalog: Catalog,
 ) -> PoolEstimates:
     """Estimates of both pools, each chosen separately, on one engine and with one KV cache format.
 
     The engine is the decode pool's choice, or else the first engine that runs both pools.
     """
     decode = estimate_pool(decode_workload(workload, 0.0), requested.decode)
-    engines = (decode.deployment.engine, *DISAGGREGATING_ENGINES) if requested.prefill.engine is None else (requested.prefill.engine,)
+    engines = (
+        (decode.deployment.engine, *DISAGGREGATING_ENGINES)
+        if requested.prefill.engine is None
+        else (requested.prefill.engine,)
+    )
     found = None
     for engine in dict.fromkeys(engines):
         if engine is None:
@@ -114,7 +140,7 @@ def choose_pools(
         if found is not None:
             decode = estimate_pool(decode_workload(workload, 0.0), replace(requested.decode, engine=engine))
         reading = replace(requested.prefill, engine=engine, kv_format=decode.deployment.kv_format)
-        reading = replace(reading, max_batch=reading.max_batch or max_concurrent_prompts(reading, market))
+        reading = replace(reading, max_batch=reading.max_batch or max_concurrent_prompts(reading, catalog))
         found = PoolEstimates(estimate_prefill(workload, decode_reserve_s(workload), reading), decode)
         if found.prefill.fits and found.decode.fits:
             return found
@@ -122,9 +148,9 @@ def choose_pools(
     return found
 
 
-def max_concurrent_prompts(pool: Deployment, market: Catalog) -> int:
+def max_concurrent_prompts(pool: Deployment, catalog: Catalog) -> int:
     """Default limit of concurrent prompts in a prefill pool: the engine's `max_num_seqs`, because no prompt stays."""
-    accelerator = market.accelerators[market.accelerator_index[pool.accelerator]]
+    accelerator = catalog.accelerators[catalog.accelerator_index[pool.accelerator]]
     scheduling = engine_named(pool.engine or "").scheduling_at(pool.engine_version)
     return scheduling.for_device(accelerator.memory_bytes or 0.0, accelerator.family).max_sequences
 
@@ -136,10 +162,10 @@ def keep_open_counts(found: Estimate, requested: Deployment) -> Deployment:
     return found.deployment if requested.fixes_hardware else replace(found.deployment, **open_counts)
 
 
-def pool_transfer(question: Question, workload: InferenceWorkload, found: PoolEstimates, market: Catalog) -> Transfer:
+def pool_transfer(question: Question, workload: InferenceWorkload, found: PoolEstimates, catalog: Catalog) -> Transfer:
     """KV cache transfer between both pools with their current deployments."""
     prefill, decode = found.prefill.deployment, found.decode.deployment
-    plans = deployment_plan(question, workload, prefill, market), deployment_plan(question, workload, decode, market)
+    plans = deployment_plan(question, workload, prefill, catalog), deployment_plan(question, workload, decode, catalog)
     replicas = float(prefill.replicas or 1), float(decode.replicas or 1)
     total = float((prefill.total_accelerators or 0) + (decode.total_accelerators or 0))
     return estimate_transfer(workload, *plans, replicas, total, question.assumptions)

@@ -14,7 +14,7 @@ from app.sizing.day.pools import merge_days
 from app.sizing.decisions.cost import has_measurable_throughput, kwh_per_million, usd_per_million
 from app.sizing.formula import Step
 from app.sizing.pools.ends import duration_s
-from app.sizing.pools.loads import combined_load_curve, combined_simulation, add_waits
+from app.sizing.pools.loads import add_waits, combined_load_curve, combined_simulation
 from app.sizing.pools.told import explain_pools
 from app.sizing.question import Deployment, Pools
 from app.sizing.result import Assurance, CostSummary, DeviceMemory, Estimate, Interval, Level, Part, Performance
@@ -117,14 +117,18 @@ def pool_capacity_per_s(found: Estimate) -> float:
     return found.performance.requests_per_s_capacity or 0.0
 
 
-def pool_split(workload: InferenceWorkload, both: PoolEstimates, transfer: Transfer, rate_per_s: float | None) -> PoolSplit:
+def pool_split(
+    workload: InferenceWorkload, both: PoolEstimates, transfer: Transfer, rate_per_s: float | None
+) -> PoolSplit:
     """Capacity and utilization of each pool and of the transfer at the load."""
     load_per_s = workload.peak_per_s if rate_per_s is None else rate_per_s
 
     def utilization_of(capacity: float) -> float | None:
         return load_per_s / capacity if capacity > LEAST_PER_S else None
 
-    prefill, decode = (PoolLoad(utilization_of(pool_capacity_per_s(found)), pool_capacity_per_s(found)) for found in both.in_order)
+    prefill, decode = (
+        PoolLoad(utilization_of(pool_capacity_per_s(found)), pool_capacity_per_s(found)) for found in both.in_order
+    )
     return PoolSplit(prefill, decode, replace(transfer, utilization=utilization_of(transfer.requests_per_s_capacity)))
 
 
@@ -155,7 +159,9 @@ def subtract_wait(whole: Percentiles, part: Percentiles) -> Percentiles:
     return Percentiles(*(None if a is None or b is None else max(a - b, 0.0) for a, b in pairs))
 
 
-def combined_performance(workload: InferenceWorkload, both: PoolEstimates, split: PoolSplit, rate_per_s: float | None) -> Performance:
+def combined_performance(
+    workload: InferenceWorkload, both: PoolEstimates, split: PoolSplit, rate_per_s: float | None
+) -> Performance:
     """Performance of both pools together."""
     reads, writes = both.prefill.performance, both.decode.performance
     assert reads is not None and writes is not None
@@ -216,7 +222,9 @@ def duration_days(
     return duration_s(workload, capacity_per_s, writes.batch_at_peak or 1.0, start_s) / SECONDS_PER_DAY
 
 
-def combined_unstable_above(workload: InferenceWorkload, reads: Performance, writes: Performance, split: PoolSplit) -> float | None:
+def combined_unstable_above(
+    workload: InferenceWorkload, reads: Performance, writes: Performance, split: PoolSplit
+) -> float | None:
     """Request rate above which a queue grows without bound, in either pool or in the transfer."""
     if workload.load is not Load.OPEN:
         return None
@@ -296,7 +304,9 @@ def combined_cost(workload: InferenceWorkload, both: PoolEstimates, performance:
         usd_total=None,
         purchase_usd=None if hourly is None else total_purchase_usd(first.purchase_usd, second.purchase_usd),
         power_w=power,
-        kwh_per_million=one(kwh_per_million(np.array([power]), units)) if has_measurable_throughput(one(units)) else None,
+        kwh_per_million=one(kwh_per_million(np.array([power]), units))
+        if has_measurable_throughput(one(units))
+        else None,
         tco_usd=sum_known(first.tco_usd, second.tco_usd),
         price=dearer.price,
         per_million=second.per_million,

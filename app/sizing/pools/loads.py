@@ -10,7 +10,7 @@ import numpy as np
 
 from app.sizing.answer.simulated import arrival_process
 from app.sizing.columns import Column
-from app.sizing.pools.balance import throughput_curve, split_in_flight
+from app.sizing.pools.balance import split_in_flight, throughput_curve
 from app.sizing.result import Performance
 from app.sizing.values.latencies import LoadCurve, LoadPoint, Percentiles, Simulation
 from app.sizing.values.pools import Transfer

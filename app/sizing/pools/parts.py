@@ -115,6 +115,8 @@ def decode_workload(workload: InferenceWorkload, before_s: float) -> InferenceWo
         turn_gap_s=0.0,
         comes_read=True,
         encoder_flops_per_request=0.0,
-        slo=Slo(remaining_limit_s(slo.ttft_s, before_s), slo.tpot_s, remaining_limit_s(slo.e2e_s, before_s), slo.percentile),
+        slo=Slo(
+            remaining_limit_s(slo.ttft_s, before_s), slo.tpot_s, remaining_limit_s(slo.e2e_s, before_s), slo.percentile
+        ),
         trace=None if trace is None else replace(trace, prefix_tokens=np.maximum(trace.input_tokens - 1, 0)),
     )

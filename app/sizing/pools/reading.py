@@ -16,7 +16,7 @@ from app.sizing.question import Question
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Settings
 from app.sizing.serving.options import Options, within_constraints
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import confidence_margins, required_replicas, with_replica_count, search_plans
+from app.sizing.serving.search import confidence_margins, required_replicas, search_plans, with_replica_count
 from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
 from app.sizing.workload import InferenceWorkload, Slo
@@ -57,15 +57,15 @@ def max_load(wait_s: Column, service_s: Column, variation: float, share: float) 
 
 
 def prefill_options(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, rejections: Rejections
+    question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog, rejections: Rejections
 ) -> Options:
     """Options of a prefill pool, with enough replicas to keep its queue within the TTFT limit."""
     slo, prompt = workload.slo, workload.input_tokens
     unlimited = Slo(None, None, None, slo.percentile)
-    options = search_plans(question, replace(workload, slo=unlimited), plans, market, rejections)
+    options = search_plans(question, replace(workload, slo=unlimited), plans, catalog, rejections)
     if not len(options) or slo.ttft_s is None:
         return options
-    margins = confidence_margins(question, workload, options.plans, market)
+    margins = confidence_margins(question, workload, options.plans, catalog)
     tokenise_s = options.plans.achieved_rates.tokenise_token_s * prompt.mean  # the server tokenizes prompts one by one
     service_s = np.maximum(1 / np.maximum(options.capacity_per_s * margins.rate, LEAST_PER_S), tokenise_s)
     long_s = service_s * max(1.0, workload.long_prompt(slo.percentile) / prompt.mean)

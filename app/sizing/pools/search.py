@@ -17,15 +17,28 @@ from app.sizing.decisions.cost import Cost, within_limits
 from app.sizing.decisions.ranking import Measures, objective_score
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.formula import suspend_recording
-from app.sizing.pools.estimate import MIXED_SCHEDULER, DISAGGREGATING_ENGINES, max_concurrent_prompts
+from app.sizing.pools.estimate import DISAGGREGATING_ENGINES, MIXED_SCHEDULER, max_concurrent_prompts
 from app.sizing.pools.joined import PoolEstimates, combine_estimates
-from app.sizing.pools.parts import decode_workload, with_client_ttft, split_ttft_s, prefill_workload, decode_reserve_s, reported_percentile
+from app.sizing.pools.parts import (
+    decode_reserve_s,
+    decode_workload,
+    prefill_workload,
+    reported_percentile,
+    split_ttft_s,
+    with_client_ttft,
+)
 from app.sizing.pools.reading import prefill_options
 from app.sizing.pools.transfer import estimate_transfer
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Estimate
 from app.sizing.serving.curves import waits_at
-from app.sizing.serving.finalists import SimulatedReplicas, simulate_replicas, has_capacity, load_per_replica, size_fleet
+from app.sizing.serving.finalists import (
+    SimulatedReplicas,
+    has_capacity,
+    load_per_replica,
+    simulate_replicas,
+    size_fleet,
+)
 from app.sizing.serving.layouts import context_splits
 from app.sizing.serving.options import Options
 from app.sizing.serving.plans import Plans
@@ -39,7 +52,9 @@ DECODE_DEPLOYMENT = Deployment("", scheduler=MIXED_SCHEDULER)
 # Bounds of the search, not of hardware. On the catalog, six services with 8B and 70B models were tested. One simulated
 # pair instead of two cost 6 % more in one of them. Four pairs, pairs up to 1.3 times the best score, or ten types found
 # nothing better.
-MAX_SIMULATED_PAIRS = 2  # maximum number of simulated pairs: others follow if a pair cannot serve or another has a close score
+MAX_SIMULATED_PAIRS = (
+    2  # maximum number of simulated pairs: others follow if a pair cannot serve or another has a close score
+)
 MAX_CLOSE_RATIO = 1.1  # maximum ratio to the best score for simulating a pair of other accelerator types
 MAX_POOL_TYPES = 5  # accelerator types considered for pools: the best ones of single-pool serving
 
@@ -70,13 +85,15 @@ class PoolPairs:
             (reads.cost.power_w + writes.cost.power_w) / np.maximum(served, LEAST_PER_S),
         )
 
-    def within_constraints(self, question: Question, market: Catalog) -> Mask:
+    def within_constraints(self, question: Question, catalog: Catalog) -> Mask:
         """Mask of pairs within the limits on accelerators, cost and power."""
         reads, writes = self.reads, self.writes
         names = ("usd_per_hour", "purchase_usd", "power_w", "rated_w", "tco_usd")
         cost = Cost(*(getattr(reads.cost, name) + getattr(writes.cost, name) for name in names))
         total = reads.fleet.accelerators + writes.fleet.accelerators
-        return within_limits(writes.accelerator, total, cost, question.constraints, NullRejections(market.accelerators))
+        return within_limits(
+            writes.accelerator, total, cost, question.constraints, NullRejections(catalog.accelerators)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +111,12 @@ class SimulatedPool:
         wait_s = at(waits[f"ttft_{reported_percentile(percentile)}_s"], 0)
         return wait_s if np.isfinite(wait_s) else 0.0
 
-    def build_estimate(self, question: Question, market: Catalog, asked: Deployment | None = None) -> Estimate:
+    def build_estimate(self, question: Question, catalog: Catalog, asked: Deployment | None = None) -> Estimate:
         """Estimate of the pool for an answer; `asked` is the deployment that the request fixes."""
         plans, settings = self.options.plans, self.options.settings
-        (estimate,) = estimate_deployments(question, self.workload, plans, market, settings, asked, simulated_replicas=self.simulated)
+        (estimate,) = estimate_deployments(
+            question, self.workload, plans, catalog, settings, asked, simulated_replicas=self.simulated
+        )
         scheduler = estimate.deployment.scheduler
         if asked is not None and scheduler is not None:
             scheduler = scheduler.with_settings(asked.scheduler)
@@ -125,13 +144,13 @@ def may_split(question: Question, workload: InferenceWorkload) -> bool:
     return streams and workload.output_tokens.mean > 1 and not question.constraints.kv_formats
 
 
-def disaggregating_plans(plans: Plans, market: Catalog, types: Codes) -> Plans:
+def disaggregating_plans(plans: Plans, catalog: Catalog, types: Codes) -> Plans:
     """Plans of these types on engines with disaggregated serving and on machines with a known network bandwidth.
 
     Plans with weights in host memory are left out. An empty `types` allows all types. An unknown bandwidth for the
     KV cache transfer is not guessed.
     """
-    engines = [code for code, name in enumerate(market.engines) if name in DISAGGREGATING_ENGINES]
+    engines = [code for code, name in enumerate(catalog.engines) if name in DISAGGREGATING_ENGINES]
     rows = np.isin(plans.engine, engines) & ~plans.offloads_weights & np.isfinite(plans.node.network_bytes_per_s)
     if len(types):
         rows &= np.isin(plans.accelerator, types)
@@ -139,26 +158,30 @@ def disaggregating_plans(plans: Plans, market: Catalog, types: Codes) -> Plans:
 
 
 def rank_pairs(
-    question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog, types: Codes
+    question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog, types: Codes
 ) -> PoolPairs | None:
     """Pairs of pools, best first by formulas; None where no two pools can serve."""
-    able = disaggregating_plans(plans, market, types[:MAX_POOL_TYPES])
+    able = disaggregating_plans(plans, catalog, types[:MAX_POOL_TYPES])
     if not len(able):
         return None
     whole = able.take(able.context_parallel == 1)
     split = able if context_splits(workload.model).latent else whole  # only MLA latents may be transferred split
     prompts = prefill_workload(workload, decode_reserve_s(workload), question.assumptions.split_first_token_factor)
-    reads = prefill_options(question, prompts, whole, market, NullRejections(market.accelerators))
-    writes = search_plans(question, decode_workload(workload, 0.0), split, market, NullRejections(market.accelerators))
+    reads = prefill_options(question, prompts, whole, catalog, NullRejections(catalog.accelerators))
+    writes = search_plans(
+        question, decode_workload(workload, 0.0), split, catalog, NullRejections(catalog.accelerators)
+    )
     if not len(reads) or not len(writes):
         return None
-    reads, writes = leading_plans(reads, market), leading_plans(writes, market)
-    first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, market))
+    reads, writes = leading_plans(reads, catalog), leading_plans(writes, catalog)
+    first, second = np.nonzero(compatible_pairs(reads.plans, writes.plans, catalog))
     if not len(first):
         return None
     pairs = PoolPairs(reads.take(first), writes.take(second), (first, second))
     score = np.where(
-        pairs.within_constraints(question, market), objective_score(question.objective, pairs.ranking_measures(question, workload)), np.inf
+        pairs.within_constraints(question, catalog),
+        objective_score(question.objective, pairs.ranking_measures(question, workload)),
+        np.inf,
     )
     order = np.argsort(score, kind="stable")
     return pairs.take(order[np.isfinite(score[order])])
@@ -168,7 +191,7 @@ def better_split(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Catalog,
+    catalog: Catalog,
     types: Codes,
     *,
     simulated_score: float = np.inf,
@@ -181,18 +204,21 @@ def better_split(
         simulated_score: simulated score of the best single-pool plan.
         expected_score: score of that plan by formulas.
     """
-    pairs = rank_pairs(question, workload, plans, market, types) if may_split(question, workload) else None
+    pairs = rank_pairs(question, workload, plans, catalog, types) if may_split(question, workload) else None
     if pairs is None:
         return None
     score = objective_score(question.objective, pairs.ranking_measures(question, workload))
     open_pairs = score < expected_score  # compares formulas with formulas: a simulation shifts both in the same way
     types_of = pairs.reads.accelerator * (int(plans.accelerator.max()) + 1) + pairs.writes.accelerator
-    best, to_beat = None, simulated_score * (1 - question.assumptions.near_tie_share)  # of near ties one pool is simpler
+    best, to_beat = (
+        None,
+        simulated_score * (1 - question.assumptions.near_tie_share),
+    )  # of near ties one pool is simpler
     for _ in range(MAX_SIMULATED_PAIRS):
         row = next_row(question, workload, pairs, open_pairs)
         if row is None:
             break
-        simulated, fails = simulate_pair(question, workload, pairs.take(row), market)
+        simulated, fails = simulate_pair(question, workload, pairs.take(row), catalog)
         if simulated is None:
             failed_rows = pairs.plan_rows[fails]
             open_pairs &= failed_rows != failed_rows[row[0]]
@@ -200,7 +226,7 @@ def better_split(
         if simulated.score < to_beat:
             best, to_beat = simulated, simulated.score
         open_pairs &= (types_of != types_of[row[0]]) & (score <= MAX_CLOSE_RATIO * score[row[0]])
-    return None if best is None else (pair_estimate(question, workload, best, market), best)
+    return None if best is None else (pair_estimate(question, workload, best, catalog), best)
 
 
 def next_row(question: Question, workload: InferenceWorkload, pairs: PoolPairs, open_pairs: Mask) -> Codes | None:
@@ -219,33 +245,39 @@ def transfer_carries_load(workload: InferenceWorkload, transfer: Transfer) -> bo
 
 
 def simulate_pair(
-    question: Question, workload: InferenceWorkload, pair: PoolPairs, market: Catalog
+    question: Question, workload: InferenceWorkload, pair: PoolPairs, catalog: Catalog
 ) -> tuple[SimulatedPair | None, int]:
     """Simulated pair, sized by the simulation; or None and the index of the pool that cannot serve."""
     transfer = pair_transfer(workload, pair, question)
-    most = np.array([float(max_concurrent_prompts(deployment_of_plan(pair.reads.plans, market), market))])
+    most = np.array([float(max_concurrent_prompts(deployment_of_plan(pair.reads.plans, catalog), catalog))])
     reads = replace(pair.reads, settings=replace(pair.reads.settings, max_sequences=most))
     later = question.assumptions.split_first_token_factor
     prompts = prefill_workload(workload, decode_reserve_s(workload) + transfer.seconds, later)
-    first = simulate_pool(question, prompts, reads, market)
+    first = simulate_pool(question, prompts, reads, catalog)
     if first is None:
         return None, 0
     before_s = later * first.first_token_s(workload.slo.percentile) + transfer.seconds
-    second = simulate_pool(question, decode_workload(workload, before_s), pair.writes, market, DECODE_DEPLOYMENT)
+    second = simulate_pool(question, decode_workload(workload, before_s), pair.writes, catalog, DECODE_DEPLOYMENT)
     if second is None:
         return None, 1
     both = PoolPairs(first.options, second.options, pair.plan_rows)
     sized_transfer = pair_transfer(workload, both, question)
-    if not both.within_constraints(question, market)[0] or sized_transfer.link != transfer.link or not transfer_carries_load(workload, sized_transfer):
+    if (
+        not both.within_constraints(question, catalog)[0]
+        or sized_transfer.link != transfer.link
+        or not transfer_carries_load(workload, sized_transfer)
+    ):
         return None, 1
     score = objective_score(question.objective, both.ranking_measures(question, workload, sized_transfer.seconds))
     return SimulatedPair(first, second, sized_transfer, at(score, 0)), 1
 
 
-def pair_estimate(question: Question, workload: InferenceWorkload, pair: SimulatedPair, market: Catalog) -> Estimate:
+def pair_estimate(question: Question, workload: InferenceWorkload, pair: SimulatedPair, catalog: Catalog) -> Estimate:
     """Combined estimate of a simulated pair."""
-    reads = with_client_ttft(pair.reads.build_estimate(question, market), question.assumptions.split_first_token_factor)
-    both = PoolEstimates(reads, pair.writes.build_estimate(question, market, DECODE_DEPLOYMENT))
+    reads = with_client_ttft(
+        pair.reads.build_estimate(question, catalog), question.assumptions.split_first_token_factor
+    )
+    both = PoolEstimates(reads, pair.writes.build_estimate(question, catalog, DECODE_DEPLOYMENT))
     return combine_estimates(workload, Deployment(both.decode.deployment.accelerator), both, pair.transfer, None)
 
 
@@ -256,44 +288,46 @@ def pair_transfer(workload: InferenceWorkload, pair: PoolPairs, question: Questi
     return estimate_transfer(workload, pair.reads.plans, pair.writes.plans, replicas, total, question.assumptions)
 
 
-def deployment_of_plan(plan: Plans, market: Catalog) -> Deployment:
+def deployment_of_plan(plan: Plans, catalog: Catalog) -> Deployment:
     """Deployment with the accelerator and engine of a plan."""
     code, engine = int(plan.accelerator[0]), int(plan.engine[0])
-    return Deployment(market.accelerators[code].slug, engine=market.engines[engine])
+    return Deployment(catalog.accelerators[code].slug, engine=catalog.engines[engine])
 
 
 def simulate_pool(
-    question: Question, workload: InferenceWorkload, options: Options, market: Catalog, asked: Deployment | None = None
+    question: Question, workload: InferenceWorkload, options: Options, catalog: Catalog, asked: Deployment | None = None
 ) -> SimulatedPool | None:
     """Simulated pool of one plan with the replicas that it needs; None where no number can serve."""
-    runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked)
+    runs = simulate_replicas(question, workload, options.plans, options.settings, catalog, asked)
     if runs is None or not has_capacity(*runs.capacity_at_confidence(workload)).all():
         return None
     return SimulatedPool(workload, size_fleet(question, workload, options, runs), runs)
 
 
-def machine_locations(plans: Plans, market: Catalog) -> Codes:
+def machine_locations(plans: Plans, catalog: Catalog) -> Codes:
     """Location of each plan's machines: a code of provider and region, or -1 for the buyer's own site."""
-    table, sold = market.listings, plans.offered.listing
-    rented = table.provider[sold] * len(market.regions) + table.region[sold]
+    table, sold = catalog.listings, plans.offered.listing
+    rented = table.provider[sold] * len(catalog.regions) + table.region[sold]
     return np.where(table.offer[sold] < 0, -1, rented)
 
 
-def compatible_pairs(reads: Plans, writes: Plans, market: Catalog) -> Mask:
+def compatible_pairs(reads: Plans, writes: Plans, catalog: Catalog) -> Mask:
     """Mask of compatible pairs: the same engine, KV cache format and location.
 
     The location must be the same because network bandwidth between locations is not modeled.
     """
     same_engine_and_cache: Mask = (reads.engine[:, None] == writes.engine) & (reads.kv[:, None] == writes.kv)
-    compatible: Mask = same_engine_and_cache & (machine_locations(reads, market)[:, None] == machine_locations(writes, market))
+    compatible: Mask = same_engine_and_cache & (
+        machine_locations(reads, catalog)[:, None] == machine_locations(writes, catalog)
+    )
     return compatible
 
 
-def leading_plans(options: Options, market: Catalog) -> Options:
+def leading_plans(options: Options, catalog: Catalog) -> Options:
     """The best plans by each ranking measure, per accelerator type, engine, KV cache format and location."""
     plans, work = options.plans, options.fleet.replicas * options.capacity_per_s
     kinds = (plans.accelerator * (plans.engine.max() + 1) + plans.engine) * 16 + plans.kv
-    _, kinds = np.unique(np.stack([kinds, machine_locations(plans, market)]), axis=1, return_inverse=True)
+    _, kinds = np.unique(np.stack([kinds, machine_locations(plans, catalog)]), axis=1, return_inverse=True)
     measures: tuple[Column, ...] = (
         options.daily_usd_per_hour,
         options.cost.power_w,

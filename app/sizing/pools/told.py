@@ -18,7 +18,15 @@ from app.sizing.workload import InferenceWorkload
 
 NAMES = ("prefill", "decode")
 LABELS = (("ttft", "Time to first token"), ("tpot", "Time per output token"), ("e2e", "End-to-end latency"))
-PER_POOL_CODES = ("memory", "bottleneck", "price", "support_expected", "network_assumed", "idle_accelerators", "placement")
+PER_POOL_CODES = (
+    "memory",
+    "bottleneck",
+    "price",
+    "support_expected",
+    "network_assumed",
+    "idle_accelerators",
+    "placement",
+)
 
 
 def explain_pools(
@@ -83,7 +91,8 @@ def transfer_reason(transfer: Transfer) -> Reason:
     used = "" if transfer.utilization is None else f" ({percent(transfer.utilization)} utilized)"
     text = (
         f"Transferring the KV cache of a prompt ({format_number(transfer.request_bytes / MIB)} MiB) takes "
-        f"{format_number(transfer.seconds * 1e3)} ms over {link} at {format_number(transfer.bytes_per_s / GBIT)} Gbit/s{used}."
+        f"{format_number(transfer.seconds * 1e3)} ms over {link} at {format_number(transfer.bytes_per_s / GBIT)} "
+        f"Gbit/s{used}."
     )
     return Reason("pool_transfer", text, "transfer_ms", transfer.seconds * 1e3, "ms")
 
@@ -93,7 +102,8 @@ def separate_locations_reason(prefill: Deployment, decode: Deployment) -> Iterat
     if pool_location(prefill) == pool_location(decode):
         return
     text = (
-        f"The prefill pool is priced at {pool_location(prefill)}, the decode pool at {pool_location(decode)}. The transfer "
+        f"The prefill pool is priced at {pool_location(prefill)}, the decode pool at {pool_location(decode)}. The "
+        "transfer "
         "estimate assumes a single location. Set the same provider and region for both pools."
     )
     yield Reason("pools_apart", text, "places", 2, "1")

@@ -111,14 +111,14 @@ def estimate_transfer(
     )
 
 
-def deployment_plan(question: Question, workload: InferenceWorkload, deployment: Deployment, market: Catalog) -> Plans:
+def deployment_plan(question: Question, workload: InferenceWorkload, deployment: Deployment, catalog: Catalog) -> Plans:
     """The single plan of a complete deployment."""
     return fixed_deployment_plans(
         workload.model,
-        market,
-        find_machines(question, deployment, market, KINDS),
+        catalog,
+        find_machines(question, deployment, catalog, KINDS),
         Constraints(accelerators=(deployment.accelerator,)),
-        NullRejections(market.accelerators),
+        NullRejections(catalog.accelerators),
         deployment,
         question.assumptions,
         phase=AUTOREGRESSIVE.phase,

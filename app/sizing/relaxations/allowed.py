@@ -66,7 +66,10 @@ def list_alternatives(question: Question, judged: Sequence[Rejection]) -> Iterat
         yield from _format_alternatives(workload, limits, judged, make_alternative)
         if over_limits and workload.redundancy.label != "none":
             bare = replace(workload, redundancy=workload.redundancy.with_spare(0))
-            yield Alternative("no redundancy", replace(make_alternative("", of=restrict_to_types(limits, over_limits)).question, workload=bare))
+            yield Alternative(
+                "no redundancy",
+                replace(make_alternative("", of=restrict_to_types(limits, over_limits)).question, workload=bare),
+            )
     near = types_in_reach(judged, MAX_MISS)
     if limits.confidence > MEDIAN_CONFIDENCE and near:
         label = f"lower the confidence to {percent(MEDIAN_CONFIDENCE)}"
@@ -80,7 +83,10 @@ def types_in_reach(judged: Sequence[Rejection], most: float) -> tuple[str, ...]:
 
 
 def _format_alternatives(
-    workload: InferenceWorkload, limits: Constraints, judged: Sequence[Rejection], make_alternative: Callable[..., Alternative]
+    workload: InferenceWorkload,
+    limits: Constraints,
+    judged: Sequence[Rejection],
+    make_alternative: Callable[..., Alternative],
 ) -> Iterator[Alternative]:
     """Weight and cache formats with fewer bits where the request names none, else the formats that it does not name."""
     usual = default_weight_formats(workload.model, personal=workload.is_personal)
@@ -91,7 +97,9 @@ def _format_alternatives(
     if limits.weight_formats and rest:
         yield make_alternative("allow other weight formats", ACCURACY, weight_formats=rest)
     elif narrow and reached and not limits.weight_formats:
-        yield make_alternative("allow 4-bit weights", ACCURACY, of=restrict_to_types(limits, tuple(reached)), weight_formats=narrow)
+        yield make_alternative(
+            "allow 4-bit weights", ACCURACY, of=restrict_to_types(limits, tuple(reached)), weight_formats=narrow
+        )
     if narrow and not limits.weight_formats and not limits.price_kinds:
         label, owed = "allow 4-bit weights, broker and estimated prices", f"{ACCURACY}, and request a quote"
         yield make_alternative(label, owed, weight_formats=narrow, price_kinds=KINDS)
@@ -99,4 +107,6 @@ def _format_alternatives(
     if limits.kv_formats:
         yield make_alternative("allow other KV cache formats", kv_formats=())
     elif near and workload.model.attention and not workload.single_pass:
-        yield make_alternative("allow an 8-bit KV cache", ACCURACY, of=restrict_to_types(limits, near), kv_formats=EIGHT_BIT_CACHES)
+        yield make_alternative(
+            "allow an 8-bit KV cache", ACCURACY, of=restrict_to_types(limits, near), kv_formats=EIGHT_BIT_CACHES
+        )

@@ -1,8 +1,7 @@
 """Options that cost less than the first recommendation if the buyer accepts prices or terms that are excluded by
 default.
 
-Plans that were evaluated before are priced again; only machines of other kinds are searched. Options that the
-request
+Plans that were evaluated before are priced again; only machines of other kinds are searched. Options that the request
 itself settles are not suggested.
 """
 
@@ -13,20 +12,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from app.sizing.columns import Codes, Column, Columns, Mask, at, column_names, concat_tables
-from app.sizing.decisions.acquisition import FIRM_CODES, OWNED, OPTION_CODES, ACQUISITION_OPTIONS, equivalent_or_better
+from app.sizing.decisions.acquisition import ACQUISITION_OPTIONS, FIRM_CODES, OPTION_CODES, OWNED, equivalent_or_better
 from app.sizing.decisions.cost import deployment_cost, usd_total
 from app.sizing.decisions.listed import listing_prices
 from app.sizing.decisions.machines import (
     Candidates,
+    apply_oversubscription,
     candidates_from_listings,
     cheapest_per_machine,
+    eligible_types,
     in_named_regions,
     listings_allowed,
     machine_kinds,
     superseded_listings,
-    apply_oversubscription,
     types_allowed,
-    eligible_types,
     types_named,
 )
 from app.sizing.decisions.placement import plan_fleet
@@ -48,7 +47,7 @@ from app.sizing.training.margins import meets_deadline_at_confidence
 from app.sizing.training.plans import TrainingMachines
 from app.sizing.training.run import deployed_machines, run_at, run_cost, run_fits_at_confidence
 from app.sizing.training.search import CostedRuns, run_measures
-from app.sizing.values.ways import Cheaper, AcquisitionOption, describe_risk
+from app.sizing.values.ways import AcquisitionOption, Cheaper, describe_risk
 from app.sizing.workload import InferenceWorkload, Load
 
 # What a buyer may accept in addition to the defaults, as text of an answer. The codes below index this tuple.
@@ -65,7 +64,10 @@ MAX_SIMULATED_REQUESTS = 2000  # simulated requests per suggestion
 CONSUMER_RISK = "no data-center support, usually no ECC memory"
 NOT_ACCEPTABLE = -1  # code of a listing that no single acceptance makes available
 MAX_PER_MACHINE = 1 << 20  # more than the accelerators or processors of any machine
-COMMITTED = (ACQUISITION_OPTIONS.index(AcquisitionOption.ONE_YEAR), ACQUISITION_OPTIONS.index(AcquisitionOption.THREE_YEARS))
+COMMITTED = (
+    ACQUISITION_OPTIONS.index(AcquisitionOption.ONE_YEAR),
+    ACQUISITION_OPTIONS.index(AcquisitionOption.THREE_YEARS),
+)
 UNCOMMITTED = (ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND), OWNED)
 
 
@@ -81,30 +83,30 @@ class PricedDeployments(Columns):
     usd: Column  # cost that rows are compared by, USD or USD/h
 
 
-def acceptance_codes(question: Question, market: Catalog) -> Codes:
+def acceptance_codes(question: Question, catalog: Catalog) -> Codes:
     """Code of the one thing that a buyer must accept to use each listing; NOT_ACCEPTABLE where none or more than one is
     needed.
     """
-    way, firm = OPTION_CODES[market.listings.pricing], FIRM_CODES[market.listings.kind]
+    way, firm = OPTION_CODES[catalog.listings.pricing], FIRM_CODES[catalog.listings.kind]
     found = np.full(len(way), NOT_ACCEPTABLE)
     found[~firm & (way == OWNED)] = UNQUOTED
     found[~firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.ON_DEMAND))] = BROKERS
     found[firm & np.isin(way, COMMITTED)] = COMMITMENT
     found[firm & (way == ACQUISITION_OPTIONS.index(AcquisitionOption.SPOT))] = SPOT
-    old = outdated_rents(market, question.assumptions)
+    old = outdated_rents(catalog, question.assumptions)
     found[old] = np.where((firm & np.isin(way, UNCOMMITTED))[old], OLD, NOT_ACCEPTABLE)
-    consumer = _not_for_servers(question, market)[market.listings.accelerator]
+    consumer = _not_for_servers(question, catalog)[catalog.listings.accelerator]
     found[consumer] = np.where((firm & np.isin(way, UNCOMMITTED) & ~old)[consumer], CONSUMER, NOT_ACCEPTABLE)
     return found
 
 
-def _not_for_servers(question: Question, market: Catalog) -> Mask:
+def _not_for_servers(question: Question, catalog: Catalog) -> Mask:
     """Accelerator types that are allowed but that the workload does not use unless the request names them."""
-    limits, workload, unread = question.constraints, question.workload, NullRejections(market.accelerators)
+    limits, workload, unread = question.constraints, question.workload, NullRejections(catalog.accelerators)
     many = isinstance(workload, InferenceWorkload) and workload.serves_many
-    named = types_named(market, limits.named_accelerators)
-    left = eligible_types(market, limits, named, question.assumptions, unread, serves_many=many)
-    return types_allowed(market, limits) & ~left
+    named = types_named(catalog, limits.named_accelerators)
+    left = eligible_types(catalog, limits, named, question.assumptions, unread, serves_many=many)
+    return types_allowed(catalog, limits) & ~left
 
 
 def open_acceptance_codes(question: Question) -> tuple[int, ...]:
@@ -123,16 +125,18 @@ def open_acceptance_codes(question: Question) -> tuple[int, ...]:
 
 
 def excluded_machines(
-    question: Question, market: Catalog, accepting: Codes, zones: int, most_usd_per_hour: float
+    question: Question, catalog: Catalog, accepting: Codes, zones: int, most_usd_per_hour: float
 ) -> Candidates:
     """Excluded machines at their cheapest price for each acceptance code, below a price per machine."""
-    limits, workload, listings = question.constraints, question.workload, market.listings
-    available = types_allowed(market, limits)[listings.accelerator] & listings_allowed(market, limits, None)
+    limits, workload, listings = question.constraints, question.workload, catalog.listings
+    available = types_allowed(catalog, limits)[listings.accelerator] & listings_allowed(catalog, limits, None)
     keep = available & np.isin(accepting, open_acceptance_codes(question))
-    keep &= no_older_than(listings, limits.max_price_age_days, question.today) & ~superseded_listings(market, available)
+    keep &= no_older_than(listings, limits.max_price_age_days, question.today) & ~superseded_listings(
+        catalog, available
+    )
     if zones > 1:
-        keep &= in_named_regions(market)
-    prices = listing_prices(market, keep, question.assumptions, question.economics)
+        keep &= in_named_regions(catalog)
+    prices = listing_prices(catalog, keep, question.assumptions, question.economics)
     keep &= prices.usd_per_hour < most_usd_per_hour
     reads_host = isinstance(workload, InferenceWorkload) and workload.single_pass
     vcpus, rows = np.where(reads_host, listings.vcpus, np.nan), np.flatnonzero(keep)
@@ -140,11 +144,11 @@ def excluded_machines(
     kinds = machine_kinds(listings.machine[rows], listings.pricing[rows], vcpus[rows], gives_back=gives_back)
     each = kinds * len(ACCEPTING) + accepting[rows]
     first = rows[cheapest_per_machine(each, prices.usd_per_hour[rows], np.arange(len(rows)))]
-    return candidates_from_listings(market, prices, first, vcpus, question.assumptions)
+    return candidates_from_listings(catalog, prices, first, vcpus, question.assumptions)
 
 
 def find_cheaper_services(
-    question: Question, workload: InferenceWorkload, options: Options, best: int, market: Catalog
+    question: Question, workload: InferenceWorkload, options: Options, best: int, catalog: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest feasible service where it costs less than the best accepted one."""
     with suspend_recording():
@@ -152,20 +156,22 @@ def find_cheaper_services(
         steady = not workload.is_finite and workload.load is not Load.OFFLINE
         max_usd_per_hour = usd_per_hour * (1 - question.assumptions.near_tie_share)
         most = max_usd_per_hour / _min_machines(workload) if steady else np.inf
-        accepting = acceptance_codes(question, market)
-        machines = excluded_machines(question, market, accepting, workload.redundancy.zones, most)
-        kinds, judged = _machine_keys(market, machines), _machine_keys(market, options.plans.machines.table)
+        accepting = acceptance_codes(question, catalog)
+        machines = excluded_machines(question, catalog, accepting, workload.redundancy.zones, most)
+        kinds, judged = _machine_keys(catalog, machines), _machine_keys(catalog, options.plans.machines.table)
         known = np.isin(kinds, judged)
         movable = options.take(~options.plans.offloads_weights)  # weights in host memory bind a plan to its host
         found = (
-            [_reprice_plans(question, workload, movable, market, machines.take(known), accepting)] if len(movable) else []
+            [_reprice_plans(question, workload, movable, catalog, machines.take(known), accepting)]
+            if len(movable)
+            else []
         )
         proven = _best_stacks(workload, options)
         others = machines.take(~known)
         if len(others):
             limit = max_usd_per_hour if steady else None
-            found.append(_search_machines(question, workload, market, others, accepting, proven, limit))
-        return _cheaper_options(question, market, concat_tables(found), usd) if found else ()
+            found.append(_search_machines(question, workload, catalog, others, accepting, proven, limit))
+        return _cheaper_options(question, catalog, concat_tables(found), usd) if found else ()
 
 
 def _min_machines(workload: InferenceWorkload) -> float:
@@ -174,7 +180,7 @@ def _min_machines(workload: InferenceWorkload) -> float:
 
 
 def find_cheaper_runs(
-    question: Question, counts: Counts, deadline_s: float, chosen: CostedRuns, market: Catalog
+    question: Question, counts: Counts, deadline_s: float, chosen: CostedRuns, catalog: Catalog
 ) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest training run where it costs less than the best accepted one.
 
@@ -182,12 +188,12 @@ def find_cheaper_runs(
     good.
     """
     with suspend_recording():
-        accepting = acceptance_codes(question, market)
-        machines = excluded_machines(question, market, accepting, 1, np.inf)
+        accepting = acceptance_codes(question, catalog)
+        machines = excluded_machines(question, catalog, accepting, 1, np.inf)
         if not len(machines):
             return ()
         machines = machines.take(np.argsort(machines.usd_per_hour, kind="stable"))
-        good = equivalent_or_better(market, deployed_machines(chosen.plans, chosen.run, chosen.cost), machines.listing)
+        good = equivalent_or_better(catalog, deployed_machines(chosen.plans, chosen.run, chosen.cost), machines.listing)
         accepted = accepting[machines.listing] == np.arange(len(ACCEPTING))[:, None]
         each = good[:, None, :] & accepted  # axes: run, acceptance code, machine
         of, code = np.nonzero(each.any(axis=2))
@@ -199,7 +205,7 @@ def find_cheaper_runs(
         usd = run_measures(counts, runs).usd
         total = usd_total(runs.cost.usd_per_hour, runs.run.wall_s)
         found = PricedDeployments(runs.plans.offered, code, paid, runs.cost.usd_per_hour, total, usd)
-        return _cheaper_options(question, market, found, at(run_measures(counts, chosen).usd, 0))
+        return _cheaper_options(question, catalog, found, at(run_measures(counts, chosen).usd, 0))
 
 
 def _move_runs(machines: Candidates, runs: CostedRuns, counts: Counts, question: Question) -> CostedRuns:
@@ -211,10 +217,12 @@ def _move_runs(machines: Candidates, runs: CostedRuns, counts: Counts, question:
     return CostedRuns(runs.row, plans, run, run_cost(plans, run, question.assumptions, question.economics))
 
 
-def _machine_keys(market: Catalog, machines: Candidates) -> Codes:
+def _machine_keys(catalog: Catalog, machines: Candidates) -> Codes:
     """Key of each machine; replicas and their number per machine are the same for equal keys."""
     count, vcpus = machines.node.accelerators_per_node, np.nan_to_num(machines.vcpus)
-    kind: Codes = (market.alike[1][machines.machine] * MAX_PER_MACHINE + count.astype(np.int64)) * MAX_PER_MACHINE + vcpus.astype(np.int64)
+    kind: Codes = (
+        catalog.alike[1][machines.machine] * MAX_PER_MACHINE + count.astype(np.int64)
+    ) * MAX_PER_MACHINE + vcpus.astype(np.int64)
     return kind
 
 
@@ -222,17 +230,17 @@ def _reprice_plans(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    market: Catalog,
+    catalog: Catalog,
     machines: Candidates,
     accepting: Codes,
 ) -> PricedDeployments:
     """For each acceptance code, the cheapest of the evaluated plans at the price of an equivalent machine."""
-    kinds, accepting = _machine_keys(market, machines), accepting[machines.listing]
+    kinds, accepting = _machine_keys(catalog, machines), accepting[machines.listing]
     known, kind = np.unique(kinds, return_inverse=True)
     price, which = np.full((2, len(ACCEPTING), len(known) + 1), np.inf)
     order = np.argsort(machines.usd_per_hour, kind="stable")[::-1]
     price[accepting[order], kind[order]], which[accepting[order], kind[order]] = machines.usd_per_hour[order], order
-    own = _machine_keys(market, options.plans.offered)
+    own = _machine_keys(catalog, options.plans.offered)
     place = np.searchsorted(known, own)
     place[~np.isin(own, known)] = len(known)
     each = measures(workload, options).usd / options.cost.usd_per_hour
@@ -259,7 +267,7 @@ def _best_stacks(workload: InferenceWorkload, options: Options) -> Codes:
 def _search_machines(
     question: Question,
     workload: InferenceWorkload,
-    market: Catalog,
+    catalog: Catalog,
     machines: Candidates,
     accepting: Codes,
     proven: Codes,
@@ -272,13 +280,15 @@ def _search_machines(
     if most_usd is not None:
         limits = replace(limits, max_usd_per_hour=most_usd)
     question = replace(question, constraints=limits, objective=Objective.COST, limit=1, trace=False)
-    unread, assumed, kind = NullRejections(market.accelerators), question.assumptions, serving_backend(workload)
+    unread, assumed, kind = NullRejections(catalog.accelerators), question.assumptions, serving_backend(workload)
     personal = workload.is_personal
-    plans = enumerate_plans(workload.model, market, machines, limits, unread, assumed, phase=kind.phase, personal=personal)
+    plans = enumerate_plans(
+        workload.model, catalog, machines, limits, unread, assumed, phase=kind.phase, personal=personal
+    )
     families = plans.stacks.table.family
     worth = np.isin(plans.stacks.rows, proven) | ~np.isin(families, families[proven])[plans.stacks.rows]
-    options = search_plans(question, workload, plans.take(worth), market, unread)
-    options = _keep_simulated(question, workload, options, market, accepting[options.plans.offered.listing], unread)
+    options = search_plans(question, workload, plans.take(worth), catalog, unread)
+    options = _keep_simulated(question, workload, options, catalog, accepting[options.plans.offered.listing], unread)
     offered = options.plans.offered
     accelerators, usd = options.fleet.accelerators, measures(workload, options).usd
     total = usd if workload.is_finite else np.full(len(usd), np.nan)
@@ -286,7 +296,12 @@ def _search_machines(
 
 
 def _keep_simulated(
-    question: Question, workload: InferenceWorkload, options: Options, market: Catalog, accepted: Codes, unread: NullRejections
+    question: Question,
+    workload: InferenceWorkload,
+    options: Options,
+    catalog: Catalog,
+    accepted: Codes,
+    unread: NullRejections,
 ) -> Options:
     """The cheapest option of each acceptance code with its simulated performance, without those that fail in
     simulation.
@@ -294,20 +309,27 @@ def _keep_simulated(
     if not len(options) or not is_simulated(workload):
         return options
     first = cheapest_per_machine(accepted, measures(workload, options).usd, np.arange(len(options)))
-    _, _, found = simulate_candidates(question, workload, options.take(first), market, unread, most_requests=MAX_SIMULATED_REQUESTS)
+    _, _, found = simulate_candidates(
+        question, workload, options.take(first), catalog, unread, most_requests=MAX_SIMULATED_REQUESTS
+    )
     return found
 
 
-def _cheaper_options(question: Question, market: Catalog, found: PricedDeployments, usd: float) -> tuple[Cheaper, ...]:
+def _cheaper_options(question: Question, catalog: Catalog, found: PricedDeployments, usd: float) -> tuple[Cheaper, ...]:
     """For each acceptance code, the cheapest option where it saves more than a near tie. `usd` is the cost to beat."""
     found = found.take(found.usd < usd * (1 - question.assumptions.near_tie_share))
     order = np.lexsort((found.accelerators, found.usd, found.accepting))
     found = found.take(order[np.unique(found.accepting[order], return_index=True)[1]])
     cheaper = []
-    for row, at_sale in enumerate(describe_sold_machines(market, found.offered, question.today, question.economics.discounts)):
+    for row, at_sale in enumerate(
+        describe_sold_machines(catalog, found.offered, question.today, question.economics.discounts)
+    ):
         assert at_sale.price is not None and at_sale.pricing_model is not None and at_sale.provider is not None
         total, accepted = at(found.usd_total, row), int(found.accepting[row])
-        way, terms = ACQUISITION_OPTIONS[OPTION_CODES[market.listings.pricing[found.offered.listing[row]]]], at_sale.price.terms
+        way, terms = (
+            ACQUISITION_OPTIONS[OPTION_CODES[catalog.listings.pricing[found.offered.listing[row]]]],
+            at_sale.price.terms,
+        )
         cheaper.append(
             Cheaper(
                 accepting=ACCEPTING[accepted],

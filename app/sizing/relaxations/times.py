@@ -9,11 +9,19 @@ from functools import partial
 
 from app.sizing.question import Question
 from app.sizing.relaxations.tried import min_confirmed_value
-from app.sizing.relaxations.ways import ResourceLimit, FeasiblePlans, cheapest_plan, meets_resource_limits, describe_cheapest, accelerator_types, find_feasible_plans
+from app.sizing.relaxations.ways import (
+    FeasiblePlans,
+    ResourceLimit,
+    accelerator_types,
+    cheapest_plan,
+    describe_cheapest,
+    find_feasible_plans,
+    meets_resource_limits,
+)
 from app.sizing.result import Change, FilterStage, Rejection
 from app.sizing.snapshot import Catalog
 from app.sizing.units import SECONDS_PER_DAY, SECONDS_PER_HOUR
-from app.sizing.words import round_up_to_digits, format_number, format_duration
+from app.sizing.words import format_duration, format_number, round_up_to_digits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload, with_class_limit
 
 # The search for a feasible limit goes up to MAX_LIMIT_FACTOR times the requested one. It then bisects up to HALVINGS
@@ -65,7 +73,9 @@ def requested_time_limits(question: Question, judged: Sequence[Rejection]) -> It
         for name, (shown, code, others) in LATENCIES.items():
             requested_s = getattr(slo, name)
             if requested_s is not None:
-                label = f"raise {whose} {name.removesuffix('_s')}_ms (now {format_number(requested_s * 1e3)})".replace("  ", " ")
+                label = f"raise {whose} {name.removesuffix('_s')}_ms (now {format_number(requested_s * 1e3)})".replace(
+                    "  ", " "
+                )
                 allowing, words = partial(_with_latency, name, whose), partial(_format_milliseconds, shown)
                 least_s = math.inf if whose else known_need(code, 1e-3)  # rejections do not name the traffic class
                 yield TimeLimit(label, requested_s, least_s, helped_types(code, *others), allowing, words)
@@ -100,7 +110,9 @@ def without_latencies(question: Question) -> Question:
     return question
 
 
-def relax_time_limits(question: Question, market: Catalog, judged: Sequence[Rejection], sizes: Sequence[ResourceLimit]) -> list[Change]:
+def relax_time_limits(
+    question: Question, catalog: Catalog, judged: Sequence[Rejection], sizes: Sequence[ResourceLimit]
+) -> list[Change]:
     """Latency limits and deadlines that are enough to relax alone, each with its smallest feasible value.
 
     With resource limits in the request, only types that meet them under much wider time limits are searched.
@@ -111,20 +123,25 @@ def relax_time_limits(question: Question, market: Catalog, judged: Sequence[Reje
         wide = question
         for time in times:
             wide = time.apply_value(wide, time.requested_s * MAX_LIMIT_FACTOR)
-        ways = find_feasible_plans(wide, market, types)
-        types = accelerator_types(ways.take(meets_resource_limits(sizes, ways)), market)
+        ways = find_feasible_plans(wide, catalog, types)
+        types = accelerator_types(ways.take(meets_resource_limits(sizes, ways)), catalog)
     found = []
     for time in times:
-        enough = min_feasible_time(question, time, tuple(t for t in time.types if t in types), market, sizes)
+        enough = min_feasible_time(question, time, tuple(t for t in time.types if t in types), catalog, sizes)
         if enough is not None:
-            confirmed = min_confirmed_value(question, market, time.apply_value, enough[0], cheapest_plan(enough[1]))
+            confirmed = min_confirmed_value(question, catalog, time.apply_value, enough[0], cheapest_plan(enough[1]))
             if confirmed is not None:
-                found.append(Change(time.label, f"feasible at {time.format_value(confirmed[0])}: {describe_cheapest(confirmed[1], market)}"))
+                found.append(
+                    Change(
+                        time.label,
+                        f"feasible at {time.format_value(confirmed[0])}: {describe_cheapest(confirmed[1], catalog)}",
+                    )
+                )
     return found
 
 
 def min_feasible_time(
-    question: Question, time: TimeLimit, types: tuple[str, ...], market: Catalog, sizes: Sequence[ResourceLimit]
+    question: Question, time: TimeLimit, types: tuple[str, ...], catalog: Catalog, sizes: Sequence[ResourceLimit]
 ) -> tuple[float, FeasiblePlans] | None:
     """Smallest feasible value of a time limit in seconds, and the plans that meet it.
 
@@ -132,7 +149,7 @@ def min_feasible_time(
     """
 
     def feasible_within(seconds: float, among: tuple[str, ...]) -> FeasiblePlans:
-        found = find_feasible_plans(time.apply_value(question, seconds), market, among)
+        found = find_feasible_plans(time.apply_value(question, seconds), catalog, among)
         return found.take(meets_resource_limits(sizes, found))
 
     low = time.requested_s
@@ -149,7 +166,7 @@ def min_feasible_time(
         middle = round_up_to_digits(math.sqrt(low * high))
         if high <= low * CLOSE_FACTOR or middle >= high:
             break
-        nearer = feasible_within(middle, accelerator_types(found, market))
+        nearer = feasible_within(middle, accelerator_types(found, catalog))
         if len(nearer):
             high, found = middle, nearer
         else:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from app.sizing.question import Objective, Question
-from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, restrict_to_types, plans_from_options
+from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, plans_from_options, restrict_to_types
 from app.sizing.serving.alone import best_single_service
 from app.sizing.serving.simulated import is_simulated
 from app.sizing.snapshot import Catalog
@@ -21,11 +21,13 @@ TRIAL_FACTORS = (1.0, 1.03, 1.1, 1.2, 1.4, 2.0, 4.0)
 MAX_TYPES_TRIED = 3  # accelerator types tried per alternative
 
 
-def decide_for_type(question: Question, market: Catalog, slug: str) -> FeasiblePlans:
+def decide_for_type(question: Question, catalog: Catalog, slug: str) -> FeasiblePlans:
     """The recommendation for one accelerator type; an empty table where it is infeasible."""
-    requested = replace(question, constraints=restrict_to_types(question.constraints, (slug,)), objective=Objective.COST)
+    requested = replace(
+        question, constraints=restrict_to_types(question.constraints, (slug,)), objective=Objective.COST
+    )
     assert isinstance(requested.workload, InferenceWorkload)
-    best = best_single_service(requested, requested.workload, market)
+    best = best_single_service(requested, requested.workload, catalog)
     return empty_plans() if best is None else plans_from_options(requested.workload, best)
 
 
@@ -36,7 +38,7 @@ def needs_simulation(question: Question) -> bool:
 
 def min_confirmed_value(
     question: Question,
-    market: Catalog,
+    catalog: Catalog,
     allowing: Callable[[Question, float], Question],
     value: float,
     ways: FeasiblePlans,
@@ -49,23 +51,23 @@ def min_confirmed_value(
     """
     if not needs_simulation(question):
         return value, ways
-    slug, whole = market.accelerators[int(ways.accelerator[0])].slug, float(value).is_integer()
+    slug, whole = catalog.accelerators[int(ways.accelerator[0])].slug, float(value).is_integer()
     candidates = [math.ceil(value * step) if whole else round_up_to_digits(value * step) for step in TRIAL_FACTORS]
     for least in dict.fromkeys(candidates):
-        found = decide_for_type(allowing(question, least), market, slug)
+        found = decide_for_type(allowing(question, least), catalog, slug)
         if len(found):
             return least, found
     return None
 
 
-def cheapest_confirmed(question: Question, market: Catalog, ways: FeasiblePlans) -> FeasiblePlans | None:
+def cheapest_confirmed(question: Question, catalog: Catalog, ways: FeasiblePlans) -> FeasiblePlans | None:
     """The cheapest plan that is confirmed feasible, trying the cheapest accelerator types in turn."""
     if not needs_simulation(question):
         return cheapest_plan(ways)
     order = np.lexsort((ways.accelerators, ways.price))
     _, first = np.unique(ways.accelerator[order], return_index=True)
     for row in order[np.sort(first)[:MAX_TYPES_TRIED]].tolist():
-        found = decide_for_type(question, market, market.accelerators[int(ways.accelerator[row])].slug)
+        found = decide_for_type(question, catalog, catalog.accelerators[int(ways.accelerator[row])].slug)
         if len(found):
             return found
     return None

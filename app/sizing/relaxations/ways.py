@@ -23,7 +23,7 @@ from app.sizing.serving.search import search_plans
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
 from app.sizing.training.search import all_smallest_runs, search_layouts
-from app.sizing.words import round_up_to_digits, format_count, format_number
+from app.sizing.words import format_count, format_number, round_up_to_digits
 from app.sizing.workload import InferenceWorkload, TrainingWorkload
 
 
@@ -80,8 +80,14 @@ def requested_limits(limits: Constraints) -> list[ResourceLimit]:
     found: list[ResourceLimit] = []
     if limits.max_accelerators is not None:
         number, name = float(limits.max_accelerators), "max_accelerators"
-        found.append(ResourceLimit(name, number, lambda w: w.accelerators, lambda v: format_count(v, "accelerator"), name))
-    found += [ResourceLimit(n, of, needed, partial(_format_amount, unit), n) for n, of, needed, unit in kinds if of is not None]
+        found.append(
+            ResourceLimit(name, number, lambda w: w.accelerators, lambda v: format_count(v, "accelerator"), name)
+        )
+    found += [
+        ResourceLimit(n, of, needed, partial(_format_amount, unit), n)
+        for n, of, needed, unit in kinds
+        if of is not None
+    ]
     if power_kw is not None:
         kw = partial(_format_amount, "kW")
         found.append(ResourceLimit("max_power_kw", power_kw, lambda w: w.rated_w / 1e3, kw, "max_power_w", 1e3))
@@ -105,7 +111,7 @@ def without_resource_limits(question: Question) -> Question:
     return replace(question, constraints=free, objective=Objective.COST, trace=False)
 
 
-def find_feasible_plans(question: Question, market: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
+def find_feasible_plans(question: Question, catalog: Catalog, types: tuple[str, ...] | None = None) -> FeasiblePlans:
     """Every plan that fits and meets the time limits, optionally only of some accelerator types."""
     question = without_resource_limits(question)
     if types is not None:
@@ -113,8 +119,8 @@ def find_feasible_plans(question: Question, market: Catalog, types: tuple[str, .
             return empty_plans()
         question = replace(question, constraints=restrict_to_types(question.constraints, types))
     if isinstance(question.workload, TrainingWorkload):
-        return _feasible_runs(question, question.workload, market)
-    return _feasible_services(question, question.workload, market)
+        return _feasible_runs(question, question.workload, catalog)
+    return _feasible_services(question, question.workload, catalog)
 
 
 def empty_plans() -> FeasiblePlans:
@@ -129,11 +135,11 @@ def restrict_to_types(limits: Constraints, types: tuple[str, ...]) -> Constraint
     return replace(limits, accelerators=types, by_pattern=unnamed, vendors=(), exclude_accelerators=())
 
 
-def _feasible_services(question: Question, workload: InferenceWorkload, market: Catalog) -> FeasiblePlans:
+def _feasible_services(question: Question, workload: InferenceWorkload, catalog: Catalog) -> FeasiblePlans:
     """Every serving plan that meets the latency limits."""
-    unread = NullRejections(market.accelerators)
-    plans = plans_to_serve(question, workload, market, unread)
-    return plans_from_options(workload, search_plans(question, workload, plans, market, unread))
+    unread = NullRejections(catalog.accelerators)
+    plans = plans_to_serve(question, workload, catalog, unread)
+    return plans_from_options(workload, search_plans(question, workload, plans, catalog, unread))
 
 
 def plans_from_options(workload: InferenceWorkload, options: Options) -> FeasiblePlans:
@@ -145,9 +151,9 @@ def plans_from_options(workload: InferenceWorkload, options: Options) -> Feasibl
     return FeasiblePlans(options.accelerator, fleet, cost.usd_per_hour, cost.purchase_usd, cost.rated_w, total)
 
 
-def _feasible_runs(question: Question, workload: TrainingWorkload, market: Catalog) -> FeasiblePlans:
+def _feasible_runs(question: Question, workload: TrainingWorkload, catalog: Catalog) -> FeasiblePlans:
     """Every training layout at the smallest size that meets the deadline."""
-    layouts = search_layouts(question, workload, market, NullRejections(market.accelerators))
+    layouts = search_layouts(question, workload, catalog, NullRejections(catalog.accelerators))
     runs = all_smallest_runs(workload, counts_of(workload), layouts, question)
     cost, plans = runs.cost, runs.plans
     total = usd_total(cost.usd_per_hour, runs.run.wall_s * plans.stack.margins.time_factor)
@@ -168,16 +174,16 @@ def cheapest_plan(ways: FeasiblePlans) -> FeasiblePlans:
     return ways.take(np.lexsort((ways.accelerators, ways.price))[:1])
 
 
-def describe_cheapest(ways: FeasiblePlans, market: Catalog) -> str:
+def describe_cheapest(ways: FeasiblePlans, catalog: Catalog) -> str:
     """The cheapest plan as text: "8 x NVIDIA H100 SXM5 80GB (15.7 USD/h)"."""
     best = cheapest_plan(ways)
-    name = market.accelerators[int(best.accelerator[0])].name
+    name = catalog.accelerators[int(best.accelerator[0])].name
     total, bought = one(best.usd_total), one(best.purchase_usd)
     price = f"{format_usd(one(best.usd_per_hour))}/h" if math.isnan(total) else f"{format_usd(total)} in total"
     upfront = "" if math.isnan(bought) else f", {format_usd(bought)} purchase price"
     return f"{one(best.accelerators):,.0f} x {name} ({price}{upfront})"
 
 
-def accelerator_types(ways: FeasiblePlans, market: Catalog) -> tuple[str, ...]:
+def accelerator_types(ways: FeasiblePlans, catalog: Catalog) -> tuple[str, ...]:
     """Slugs of the accelerator types in a table of plans."""
-    return tuple(market.accelerators[i].slug for i in np.unique(ways.accelerator).tolist())
+    return tuple(catalog.accelerators[i].slug for i in np.unique(ways.accelerator).tolist())

@@ -14,12 +14,12 @@ from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload
 
 
-def best_single_service(question: Question, workload: InferenceWorkload, market: Catalog) -> Options | None:
+def best_single_service(question: Question, workload: InferenceWorkload, catalog: Catalog) -> Options | None:
     """The option that ranks first for this workload without other services; None if no option is feasible."""
     single = replace(question, workload=workload, limit=1, trace=False, companions=())
-    unread = NullRejections(market.accelerators)
-    options = search_plans(single, workload, plans_to_serve(single, workload, market, unread), market, unread)
+    unread = NullRejections(catalog.accelerators)
+    options = search_plans(single, workload, plans_to_serve(single, workload, catalog, unread), catalog, unread)
     if not len(options):
         return None
-    finalists, _ = select_finalists(single, workload, options, market, unread)
+    finalists, _ = select_finalists(single, workload, options, catalog, unread)
     return finalists.chosen_options if len(finalists.rows) else None

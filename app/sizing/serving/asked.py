@@ -6,7 +6,7 @@ import numpy as np
 
 from app.errors import Conflict
 from app.sizing.columns import Column, Mask
-from app.sizing.decisions.placement import hosts_needed, dependable_replicas, replicas_per_node
+from app.sizing.decisions.placement import dependable_replicas, hosts_needed, replicas_per_node
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.product_names import product_name
 from app.sizing.question import Deployment, DraftMethod
@@ -75,7 +75,9 @@ def check_context(d: Deployment, workload: InferenceWorkload) -> None:
             "No engine splits sliding windows or recurrent states."
         )
     able = [
-        name for name, engine in ENGINES.items() if engine.context_parallel and splits.supports_engine(engine.context_parallel)
+        name
+        for name, engine in ENGINES.items()
+        if engine.context_parallel and splits.supports_engine(engine.context_parallel)
     ]
     if d.engine is not None and d.engine not in able:
         raise Conflict(

@@ -19,7 +19,7 @@ from app.sizing.result import Assurance, Level
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
 from app.sizing.serving.margins import Margins, margins_at
 from app.sizing.serving.measured import Memory, Settings, Speed
-from app.sizing.serving.options import PlanEvaluations, Options
+from app.sizing.serving.options import Options, PlanEvaluations
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import required_replicas
 from app.sizing.uncertainty import MAX_Z_SCORE, NORMAL, Neighborhood, Spreads
@@ -64,7 +64,9 @@ class MarginLevels:
         return slice(self.count, self.count * (1 + len(self.levels)))
 
 
-def build_margin_levels(question: Question, workload: InferenceWorkload, around: Neighborhood, spreads: Spreads) -> MarginLevels:
+def build_margin_levels(
+    question: Question, workload: InferenceWorkload, around: Neighborhood, spreads: Spreads
+) -> MarginLevels:
     """Margins for all confidence levels and the confidence grid, from the evidence around each deployment."""
     asked, count = question.constraints.confidence, len(around)
     levels, tried = sorted({*CONFIDENCE_LEVELS, asked}), sorted({*CONFIDENCE_GRID, asked})
@@ -96,7 +98,9 @@ def measure_at_margins(
         workload, plans.take(rows), assumed, replace(settings.take(rows), max_sequences=most), by.margins
     )
     alone = kind.unloaded_latency(workload, plans, memory.take(by.median_rows), assumed, speculative)
-    return memory, kind.estimate_speed(workload, memory, kind.with_margins(workload, alone.take(rows), by.margins), assumed)
+    return memory, kind.estimate_speed(
+        workload, memory, kind.with_margins(workload, alone.take(rows), by.margins), assumed
+    )
 
 
 def estimate_assurance(
@@ -123,7 +127,9 @@ def estimate_assurance(
     by_level = resources_by_level(question, workload, by.levels, judged.options, needed, of_levels)
     room = (memory.usable_bytes - memory.needed_bytes) / memory.capacity_bytes
     slack = np.minimum(log_slack(workload, speed, judged.fleet.replicas[rows], start, within), room)
-    fits, meets = (success_probability(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack))
+    fits, meets = (
+        success_probability(by.grid_z_scores, left[at_level.stop :].reshape(-1, count)) for left in (room, slack)
+    )
     bounded, in_time = has_speed_limits(workload), workload.deadline_s is not None
     return tuple(
         Assurance(
@@ -217,7 +223,9 @@ def log_slack(
     if within is not None:
         shares.append(within)
     else:
-        shares += [limit.available_s / np.maximum(limit.needed_s, MIN_RATIO) for limit in kind.latency_limits(speed.alone)]
+        shares += [
+            limit.available_s / np.maximum(limit.needed_s, MIN_RATIO) for limit in kind.latency_limits(speed.unloaded)
+        ]
     slack: Column = np.log(np.maximum(np.min(shares, axis=0), MIN_RATIO))
     return slack
 

@@ -46,7 +46,7 @@ class BatchTerms(Columns):
     @property
     def without_host_work(self) -> BatchTerms:
         """The same terms without host work."""
-        return replace(self, hosting=HostWork.without_host_work(len(self)))
+        return replace(self, host_work=HostWork.without_host_work(len(self)))
 
 
 def request_sample_work(workload: InferenceWorkload) -> SampleWork:
@@ -66,7 +66,9 @@ def request_sample_work(workload: InferenceWorkload) -> SampleWork:
 
 
 @formula(unit="s/sample", source="roofline model (Williams et al. 2009)")
-def flops_slope_s(work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column, padding_factor: Column) -> Column:
+def flops_slope_s(
+    work: SampleWork, linear_flops_per_s: Column, achieved_fraction: Column, padding_factor: Column
+) -> Column:
     """Time to multiply one sample in one pass.
 
     Parameters:

@@ -146,7 +146,11 @@ def sequence_cache_bytes(
     with trace_label("longest context"):
         longest = cache_bytes(model, longest_tokens, plans)
     rules = plans.scheduling_rules
-    return final, mean_cache_bytes(half, whole, np.where(rules.reserves_whole_request, 1.0, rules.output_reserve_share)), longest
+    return (
+        final,
+        mean_cache_bytes(half, whole, np.where(rules.reserves_whole_request, 1.0, rules.output_reserve_share)),
+        longest,
+    )
 
 
 def idle_session_prefixes(workload: InferenceWorkload, plans: Plans) -> Prefixes | None:

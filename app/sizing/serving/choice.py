@@ -15,8 +15,14 @@ from app.sizing.columns import Codes, Column, Mask, distinct_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.machines import Candidates, unpriced_machine
 from app.sizing.decisions.placement import plan_fleet
-from app.sizing.decisions.ranking import best_per_accelerator, best_by_score, find_runners_up, ranking_key, objective_score
-from app.sizing.decisions.rejections import Rejections, NullRejections
+from app.sizing.decisions.ranking import (
+    best_by_score,
+    best_per_accelerator,
+    find_runners_up,
+    objective_score,
+    ranking_key,
+)
+from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.result import RunnerUp
@@ -27,15 +33,15 @@ from app.sizing.serving.measured import Memory, Settings, Speed
 from app.sizing.serving.options import Options, measures, stable_key, throughput_per_s
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.search import (
-    replica_equivalence_key,
-    complete_settings,
-    evaluate_plans,
-    confidence_margins,
     build_options,
+    complete_settings,
+    confidence_margins,
     enumerate_plans,
+    evaluate_plans,
+    replica_equivalence_key,
     required_replicas,
-    with_replica_count,
     search_plans,
+    with_replica_count,
 )
 from app.sizing.snapshot import Catalog
 from app.sizing.units import LEAST_PER_S
@@ -54,7 +60,7 @@ class ChosenPlan:
 
 def fixed_deployment_plans(
     model: ModelArchitecture,
-    market: Catalog,
+    catalog: Catalog,
     machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
@@ -71,17 +77,17 @@ def fixed_deployment_plans(
 
     def plans_on(hosts: Candidates, rejections: Rejections) -> Plans:
         return enumerate_plans(
-            model, market, hosts, constraints, rejections, assumed, phase=phase, personal=personal, fixed=deployment
+            model, catalog, hosts, constraints, rejections, assumed, phase=phase, personal=personal, fixed=deployment
         )
 
     plans = plans_on(machines, rejections)
     if len(plans) or deployment.system or deployment.provider or deployment.pricing_model:
         return plans
-    return plans_on(unpriced_machine(market, deployment, assumed), NullRejections(market.accelerators))
+    return plans_on(unpriced_machine(catalog, deployment, assumed), NullRejections(catalog.accelerators))
 
 
 def choose_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
 ) -> ChosenPlan:
     """The plan that the search ranks first if the size is open; otherwise, or if the search finds none, the most
     capable.
@@ -91,8 +97,10 @@ def choose_plan(
     requested = requested_settings(deployment, plans, workload.redundancy)
     if len(plans) == 1 and is_complete(workload, requested):
         return ChosenPlan(plans, requested)
-    recommended = None if deployment.fixes_hardware else search_best_plan(question, workload, plans, deployment, market)
-    return most_capable_plan(question, workload, plans, deployment, market) if recommended is None else recommended
+    recommended = (
+        None if deployment.fixes_hardware else search_best_plan(question, workload, plans, deployment, catalog)
+    )
+    return most_capable_plan(question, workload, plans, deployment, catalog) if recommended is None else recommended
 
 
 def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
@@ -102,11 +110,11 @@ def is_complete(workload: InferenceWorkload, asked: Settings) -> bool:
 
 
 def search_best_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
 ) -> ChosenPlan | None:
     """The recommended plan among these; None if the search finds none."""
-    no_rejections = NullRejections(market.accelerators)
-    options, runs = search_plans(question, workload, plans, market, no_rejections, deployment), None
+    no_rejections = NullRejections(catalog.accelerators)
+    options, runs = search_plans(question, workload, plans, catalog, no_rejections, deployment), None
     if deployment.replicas is not None:
         options = with_fixed_replicas(question, workload, options, deployment)
     if not len(options):
@@ -115,14 +123,20 @@ def search_best_plan(
         options.accelerator, question.objective, measures(workload, options), stable_key(options)
     )[:1]
     if deployment.replicas is None:
-        finalists, _ = select_finalists(replace(question, limit=1), workload, options, market, no_rejections, deployment)
+        finalists, _ = select_finalists(
+            replace(question, limit=1), workload, options, catalog, no_rejections, deployment
+        )
         if len(finalists.rows):
             options, row, runs = finalists.options, finalists.rows, finalists.runs
-    near = runner_up_engine(question, market, options.plans, objective_score(question.objective, measures(workload, options)), row)
+    near = runner_up_engine(
+        question, catalog, options.plans, objective_score(question.objective, measures(workload, options)), row
+    )
     return ChosenPlan(options.plans.take(row), options.settings.take(row), near, runs)
 
 
-def with_fixed_replicas(question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment) -> Options:
+def with_fixed_replicas(
+    question: Question, workload: InferenceWorkload, options: Options, deployment: Deployment
+) -> Options:
     """Plans for which the fixed number of replicas is enough, with that number of replicas."""
     enough = options.take(options.fleet.replicas <= float(deployment.replicas or 1))
     asked = requested_settings(deployment, enough.plans, workload.redundancy)
@@ -130,13 +144,13 @@ def with_fixed_replicas(question: Question, workload: InferenceWorkload, options
     return with_replica_count(question, workload, enough, asked.replicas, asked.spare_replicas)
 
 
-def runner_up_engine(question: Question, market: Catalog, plans: Plans, score: Column, row: Codes) -> RunnerUp | None:
+def runner_up_engine(question: Question, catalog: Catalog, plans: Plans, score: Column, row: Codes) -> RunnerUp | None:
     """Runner-up: another engine whose best plan has a similar score."""
-    return find_runners_up(question, market, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
+    return find_runners_up(question, catalog, plans.accelerator, plans.engine, score, row, plans.weight_format)[0]
 
 
 def most_capable_plan(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
 ) -> ChosenPlan:
     """The plan with the highest throughput within the limits at the requested confidence.
 
@@ -144,8 +158,8 @@ def most_capable_plan(
     not used. Where no plan meets the limits, the plans with the smallest shortfall compete.
     """
     count = plans.accelerators_per_node.astype(np.int64)
-    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, market) * (count.max() + 1) + count)
-    kinds, settings, rows = least_short_plans(question, workload, plans.take(first), deployment, market)
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, catalog) * (count.max() + 1) + count)
+    kinds, settings, rows = least_short_plans(question, workload, plans.take(first), deployment, catalog)
     idle = workload if workload.load is not Load.OPEN else replace(workload, peak_per_s=LEAST_PER_S)
     evaluated = evaluate_plans(question, idle, kinds, settings, speculative=deployment.speculative).options
     score = 1.0 / np.maximum(throughput_per_s(workload, evaluated), LEAST_PER_S)
@@ -165,12 +179,12 @@ def most_capable_plan(
     )
     usd = np.nan_to_num(options.cost.usd_per_hour, nan=np.inf)
     best = np.lexsort((stable_key(options), ranking_key(options.e2e_p50_s), ranking_key(usd)))[:1]
-    rival = runner_up_engine(question, market, kinds, score, of_kind[best])
+    rival = runner_up_engine(question, catalog, kinds, score, of_kind[best])
     return ChosenPlan(plans.take(best), settings.take(of_kind[best]), rival)
 
 
 def least_short_plans(
-    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, market: Catalog
+    question: Question, workload: InferenceWorkload, plans: Plans, deployment: Deployment, catalog: Catalog
 ) -> tuple[Plans, Settings, Codes]:
     """Plans with the smallest shortfall, their settings and their row indices.
 
@@ -182,7 +196,7 @@ def least_short_plans(
         question.assumptions,
         requested_settings(deployment, plans, workload.redundancy),
     )
-    margins = confidence_margins(question, workload, plans, market)
+    margins = confidence_margins(question, workload, plans, catalog)
 
     def measure_remaining() -> tuple[Memory, Speed, Mask]:
         memory = kind.estimate_memory(workload, plans, assumed, requested, margins)
@@ -215,7 +229,9 @@ def exceeds_accelerators(workload: InferenceWorkload, deployment: Deployment, pl
 def slowdown_ratio(workload: InferenceWorkload, speed: Speed, asked: Settings) -> Column:
     """Ratio of latency to limit, for the limit that is missed most."""
     with np.errstate(invalid="ignore"):
-        missed = [limit.needed_s / limit.available_s for limit in serving_backend(workload).latency_limits(speed.alone)]
+        missed = [
+            limit.needed_s / limit.available_s for limit in serving_backend(workload).latency_limits(speed.unloaded)
+        ]
     slo = workload.slo
     limited = any(limit is not None for limit in (slo.ttft_s, slo.tpot_s, slo.e2e_s))
     if limited and asked.replicas is not None and workload.load in (Load.CLOSED, Load.BATCH):

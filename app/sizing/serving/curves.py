@@ -58,7 +58,9 @@ def expected_capacity_per_s(load_within_limits_per_s: Column, stable_below_per_s
 
 
 @formula(unit="requests/s", source="simulation, with waits and rates worsened by the margins of the confidence")
-def capacity_at_confidence_per_s(confident_load_per_s: Column, stable_below_per_s: Column, rate_margin: Column) -> Column:
+def capacity_at_confidence_per_s(
+    confident_load_per_s: Column, stable_below_per_s: Column, rate_margin: Column
+) -> Column:
     """Request rate of a replica within the latency limits at the requested confidence.
 
     Parameters:
@@ -184,7 +186,10 @@ class Curve:
 
     def load_within_limits(self, slo: Slo, margins: Margins, row: int) -> float:
         """Largest load that meets every limit after the margins of a row; 0 if none does."""
-        return min((self.load_at_limit(*limit) for limit in self.waits_and_limits(slo, margins, row)), default=float(self.loads[-1]))
+        return min(
+            (self.load_at_limit(*limit) for limit in self.waits_and_limits(slo, margins, row)),
+            default=float(self.loads[-1]),
+        )
 
     def worst_wait_at_lightest(self, slo: Slo, margins: Margins, row: int) -> tuple[float, float]:
         """At the lightest load, the wait that exceeds its limit by the largest factor, s, and that limit, s."""

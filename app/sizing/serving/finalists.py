@@ -11,26 +11,32 @@ from app.sizing.columns import Codes, Column, Mask, concat_tables, with_rows
 from app.sizing.decisions.cost import MAX_ACCELERATORS
 from app.sizing.decisions.ranking import best_per_accelerator, objective_score
 from app.sizing.decisions.rejections import Rejections
-from app.sizing.formula import trace_label, suspend_recording
+from app.sizing.formula import suspend_recording, trace_label
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, FilterStage
 from app.sizing.serving.assurance import MarginLevels, estimate_assurance
 from app.sizing.serving.curves import (
     Curve,
+    capacity_at_confidence_per_s,
     expected_capacity_per_s,
     in_flight_within,
     loads_within_limits,
     stability_limits,
-    capacity_at_confidence_per_s,
     waits_at,
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import LEAST_CAPACITY_PER_S, Memory, Settings, Speed
 from app.sizing.serving.operation import replica_rate_per_s, utilization
-from app.sizing.serving.options import PlanEvaluations, Options, within_constraints, measures, stable_key
+from app.sizing.serving.options import Options, PlanEvaluations, measures, stable_key, within_constraints
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import confidence_margins, measure_plans, required_replicas, with_replica_count, reject_plans
-from app.sizing.serving.simulated import simulate_curves, is_simulated
+from app.sizing.serving.search import (
+    confidence_margins,
+    measure_plans,
+    reject_plans,
+    required_replicas,
+    with_replica_count,
+)
+from app.sizing.serving.simulated import is_simulated, simulate_curves
 from app.sizing.serving.trial import SimulationQueue
 from app.sizing.snapshot import Catalog
 from app.sizing.workload import InferenceWorkload, Load
@@ -86,7 +92,7 @@ def simulate_replicas(
     workload: InferenceWorkload,
     plans: Plans,
     settings: Settings,
-    market: Catalog,
+    catalog: Catalog,
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
@@ -102,7 +108,7 @@ def simulate_replicas(
         memory, speed = measure_plans(question, workload, plans, settings, speculative=drafting)
         curves = simulate_curves(workload, plans, memory, speed, question.assumptions, asked, most_requests)
         together = memory.sequences * plans.data_parallel
-        return SimulatedReplicas(curves, together, confidence_margins(question, workload, plans, market))
+        return SimulatedReplicas(curves, together, confidence_margins(question, workload, plans, catalog))
 
 
 def has_capacity(capacity_per_s: Column, held: Column) -> Mask:
@@ -162,7 +168,7 @@ def select_finalists(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    market: Catalog,
+    catalog: Catalog,
     rejections: Rejections,
     requested: Deployment | None = None,
 ) -> tuple[Finalists, int]:
@@ -177,13 +183,17 @@ def select_finalists(
         return Finalists(options, shown, objective_score(question.objective, ranking)[shown], None), len(best)
     # Formulas are accurate for open-loop load. With a fixed number of requests in flight they miss waves of requests,
     # so they cannot show that another layout is better.
-    trial = SimulationQueue(options, objective_score(question.objective, ranking), best, try_extra_layouts=workload.load is Load.OPEN)
+    trial = SimulationQueue(
+        options, objective_score(question.objective, ranking), best, try_extra_layouts=workload.load is Load.OPEN
+    )
     tables: list[Options] = []
     simulations: list[SimulatedReplicas] = []
     kept_rows: list[Codes] = []
     wanted = max(question.limit, MIN_SIMULATED_TYPES)
     while len(rows := trial.next_rows(max(wanted - len(trial.best_scores), int(trial.may_beat())))):
-        passes, runs, again = simulate_candidates(question, workload, options.take(rows), market, rejections, requested)
+        passes, runs, again = simulate_candidates(
+            question, workload, options.take(rows), catalog, rejections, requested
+        )
         scores = np.full(len(rows), np.inf)
         if passes.any():
             within = within_constraints(question, again, rejections)
@@ -201,14 +211,16 @@ def simulate_candidates(
     question: Question,
     workload: InferenceWorkload,
     options: Options,
-    market: Catalog,
+    catalog: Catalog,
     rejections: Rejections,
     asked: Deployment | None = None,
     *,
     most_requests: int | None = None,
 ) -> tuple[Mask, SimulatedReplicas, Options]:
     """Simulate options: mask of those that meet the limits, and their simulation and sized options."""
-    runs = simulate_replicas(question, workload, options.plans, options.settings, market, asked, most_requests=most_requests)
+    runs = simulate_replicas(
+        question, workload, options.plans, options.settings, catalog, asked, most_requests=most_requests
+    )
     assert runs is not None
     passes = meets_limits(question, workload, options, runs, rejections)
     runs, options = runs.take(np.flatnonzero(passes)), options.take(passes)
@@ -304,7 +316,12 @@ def write_back(options: Options, rows: Codes, tables: list[Options]) -> Options:
 
 
 def with_carrying_replicas(
-    question: Question, workload: InferenceWorkload, plans: Plans, settings: Settings, asked: Settings, runs: SimulatedReplicas
+    question: Question,
+    workload: InferenceWorkload,
+    plans: Plans,
+    settings: Settings,
+    asked: Settings,
+    runs: SimulatedReplicas,
 ) -> Settings:
     """Settings with enough replicas to carry the load.
 
@@ -326,7 +343,9 @@ def with_carrying_replicas(
     return replace(settings, replicas=enough, spare_replicas=asked.spare_replicas, nodes=asked.nodes)
 
 
-def with_simulated_performance(workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas) -> PlanEvaluations[Any, Any, Any]:
+def with_simulated_performance(
+    workload: InferenceWorkload, judged: PlanEvaluations[Any, Any, Any], runs: SimulatedReplicas
+) -> PlanEvaluations[Any, Any, Any]:
     """Evaluated deployments with simulated capacity, latencies, rates and batches at their load."""
     replicas, speed = judged.fleet.replicas, judged.speed
     loads = load_per_replica(workload, replicas)
@@ -340,7 +359,9 @@ def with_simulated_performance(workload: InferenceWorkload, judged: PlanEvaluati
             rate, used = runs.completed_per_s(loads), loads / np.maximum(held, 1.0)
             speed = replace(speed, capacity_per_s=capacity, slo_batch=held)
         waits = waits_at(runs.curves, loads)
-    batch = np.array([c.interpolate_proportional(c.running, load) for c, load in zip(runs.curves, loads.tolist(), strict=True)])
+    batch = np.array(
+        [c.interpolate_proportional(c.running, load) for c, load in zip(runs.curves, loads.tolist(), strict=True)]
+    )
     operation = replace(judged.operation, batch=batch, rate_per_s=rate, utilization=used, **waits)
     options = replace(
         judged.options,
@@ -357,7 +378,9 @@ def with_expected_performance(workload: InferenceWorkload, options: Options, run
     loads = load_per_replica(workload, options.fleet.replicas)
     with suspend_recording():
         waits, (capacity, _) = waits_at(runs.curves, loads), runs.expected_capacity(workload)
-    return replace(options, capacity_per_s=capacity, rate_per_s=runs.completed_per_s(loads), e2e_p50_s=waits["e2e_p50_s"])
+    return replace(
+        options, capacity_per_s=capacity, rate_per_s=runs.completed_per_s(loads), e2e_p50_s=waits["e2e_p50_s"]
+    )
 
 
 def first_replica(runs: SimulatedReplicas | None) -> SimulatedReplicas | None:
@@ -365,7 +388,9 @@ def first_replica(runs: SimulatedReplicas | None) -> SimulatedReplicas | None:
     return None if runs is None else runs.take(np.zeros(1, np.int64))
 
 
-def speed_from_curves(workload: InferenceWorkload, speed: Speed, by: MarginLevels, runs: SimulatedReplicas) -> tuple[Speed, Column]:
+def speed_from_curves(
+    workload: InferenceWorkload, speed: Speed, by: MarginLevels, runs: SimulatedReplicas
+) -> tuple[Speed, Column]:
     """Speed at all margins with simulated capacity, and the ratio of limit to worst latency at the lightest load."""
     every = runs.take(by.deployment_rows, by.margins)
     with suspend_recording():

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, trace_label, suspend_recording
+from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.serving.measured import bisect_largest
 from app.sizing.serving.pace import DecodeCadence, SchedulingTerms, Stream, decode_cadence
 from app.sizing.serving.prefill import seconds_per_prompt
@@ -149,7 +149,12 @@ def queue_free_ttft_s(unloaded_ttft_s: Column, entry_s: Column, prefill_own_s: C
 
 @formula(unit="s", source="Little's law (Little 1961) with the arrival theorem (Reiser and Lavenberg 1980)")
 def decoding_s(
-    later_tokens: Column, streamed_step_s: Column, batch: Column, added_prompt_s: Column, first_token_s: Column, prompt_service_s: Column
+    later_tokens: Column,
+    streamed_step_s: Column,
+    batch: Column,
+    added_prompt_s: Column,
+    first_token_s: Column,
+    prompt_service_s: Column,
 ) -> Column:
     """Time from a request's first token to its last: D = later * step + (B - 1) * prompt * D / (D + first - service).
 
@@ -190,7 +195,9 @@ def mva_wait_s(batch: Column, prompt_service_s: Column, think_s: Column) -> Colu
 
 
 @formula(unit="s", source="M/G/1 (Kingman 1961), extended to M/G/c by Sakasegawa 1977 (Ann. Inst. Stat. Math. 29)")
-def shared_server_wait_s(load: Column, busy_share: Column, prompt_service_s: Column, prompts_at_once: Column, variation: Column) -> Column:
+def shared_server_wait_s(
+    load: Column, busy_share: Column, prompt_service_s: Column, prompts_at_once: Column, variation: Column
+) -> Column:
     """Mean wait for a server that takes several prompts at a time, as in M/G/1 with a rarer queue; infinite at
     saturation.
 
@@ -227,7 +234,9 @@ def burst_wait_s(arriving_prompts: Column, prompts_per_full_step: Column, prompt
 
 
 @formula(unit="s", source="minimum of the closed-loop and open-queue waits")
-def closed_wait_s(prefill_first: Mask, burst_wait_s: Column, mva_wait_s: Column, shared_server_wait_s: Column) -> Column:
+def closed_wait_s(
+    prefill_first: Mask, burst_wait_s: Column, mva_wait_s: Column, shared_server_wait_s: Column
+) -> Column:
     """Mean wait behind other prompts in a closed loop.
 
     Where prompts have steps of their own, no answer is sent while they are computed, so only bursts queue.
@@ -376,7 +385,9 @@ def closed_loop(
     )
 
 
-def closed_loop_iteration(stream: Stream, batch: Column, first: Column, cadence: DecodeCadence, *, queued: bool) -> tuple[Column, Column, Column]:
+def closed_loop_iteration(
+    stream: Stream, batch: Column, first: Column, cadence: DecodeCadence, *, queued: bool
+) -> tuple[Column, Column, Column]:
     """One iteration of the closed loop: seconds to the first token, seconds of the later tokens, and the prompt queue
     wait.
     """
@@ -385,7 +396,12 @@ def closed_loop_iteration(stream: Stream, batch: Column, first: Column, cadence:
         entry = closed_entry_s(stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
         base = queue_free_ttft_s(stream.unloaded_ttft_s, entry, cadence.prefill_own_s, closed_overlap_share(batch))
     tokens = decoding_s(
-        stream.later_tokens, cadence.streamed_step_s, batch, cadence.added_prompt_s, np.maximum(first, base), cadence.prompt_service_s
+        stream.later_tokens,
+        cadence.streamed_step_s,
+        batch,
+        cadence.added_prompt_s,
+        np.maximum(first, base),
+        cadence.prompt_service_s,
     )
     load = loop_server_load(batch, base, tokens, cadence.prompt_service_s)
     wait = closed_wait_s(
@@ -406,7 +422,7 @@ class OpenLoopBatch(Columns):
     sequences: Column
 
     def holds(self, batch: Column) -> Mask:
-        """Whether the batch finishes at most `rate_per_s` requests/s."""
+        """Whether the batch finishes at most `batch_rate_per_s` requests/s."""
         below_rate: Mask = open_rate_per_s(self.stream, batch, self.sequences) <= self.rate_per_s
         return below_rate
 
@@ -446,7 +462,9 @@ def open_rate_per_s(stream: Stream, batch: Column, sequences: Column) -> Column:
     time.
     """
     max_sequences = np.minimum(sequences, stream_sequence_budget(stream))
-    return batch_rate_per_s(batch, stream.later_tokens, decode_cadence(stream, sequences_seen(batch, max_sequences)).tpot_s)
+    return batch_rate_per_s(
+        batch, stream.later_tokens, decode_cadence(stream, sequences_seen(batch, max_sequences)).tpot_s
+    )
 
 
 @formula(unit="1", source="Poisson arrivals see time averages (Wolff 1982)")
@@ -521,7 +539,9 @@ def open_loop(stream: Stream, rate: Column, sequences: Column, saturation: Colum
     entry = open_entry_s(stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
     base = queue_free_ttft_s(stream.unloaded_ttft_s, entry, cadence.prefill_own_s, overlap)
     load = server_load(rate, cadence.prompt_service_s)
-    queue_wait = shared_server_wait_s(load, load, cadence.prompt_service_s, cadence.prompts_per_full_step, stream.variation)
+    queue_wait = shared_server_wait_s(
+        load, load, cadence.prompt_service_s, cadence.prompts_per_full_step, stream.variation
+    )
     full = slots_full_share(batch, sequences)
     slot_wait = open_slot_wait_s(full, rate, saturation, stream.output_variation)
     return SteadyState(

@@ -302,7 +302,9 @@ def host_step(model: ModelArchitecture, on: HostOffload, cache_read_bytes: Colum
     """Host times for its part of a step; `cache_read_bytes` is what all layers read per sequence."""
     share = host_flops_share(model, on.experts_share, on.layers_share)
     return HostStep(
-        host_multiply_slope_s=traced_host_work_s("matrices, per token", 2 * model.matmul_params * share, on.flops_per_s),
+        host_multiply_slope_s=traced_host_work_s(
+            "matrices, per token", 2 * model.matmul_params * share, on.flops_per_s
+        ),
         host_dense_s=traced_host_work_s("reading layers", on.dense_bytes, on.bytes_per_s),
         host_experts_s=traced_host_work_s("reading experts", on.routed_bytes, on.bytes_per_s),
         host_cache_slope_s=traced_host_work_s("reading the cache", cache_read_bytes * on.layers_share, on.bytes_per_s),

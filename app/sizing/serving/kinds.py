@@ -13,15 +13,23 @@ from app.sizing.columns import Column, Mask
 from app.sizing.formula import trace_label
 from app.sizing.hardware.achieved import Achieved, ideal_coefficients
 from app.sizing.question import Speculative
-from app.sizing.serving.batch import batch_terms, batch_cycle_s, request_sample_work
-from app.sizing.serving.cache import length_biased_output_tokens, idle_session_prefixes
+from app.sizing.serving.batch import batch_cycle_s, batch_terms, request_sample_work
+from app.sizing.serving.cache import idle_session_prefixes, length_biased_output_tokens
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, link_use
 from app.sizing.serving.flow import SteadyState, steady_state
-from app.sizing.serving.load import UnloadedStream, StreamSpeed, unloaded_stream, with_stream_margins, stream_speed
+from app.sizing.serving.load import StreamSpeed, UnloadedStream, stream_speed, unloaded_stream, with_stream_margins
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import UnloadedLatency, HardwareBound, LatencyLimit, Memory, OperatingPoint, Settings, Speed
+from app.sizing.serving.measured import (
+    HardwareBound,
+    LatencyLimit,
+    Memory,
+    OperatingPoint,
+    Settings,
+    Speed,
+    UnloadedLatency,
+)
 from app.sizing.serving.memory import ServingMemory, serving_memory
-from app.sizing.serving.operation import StreamOperatingPoint, stream_operating_point, running_sequences
+from app.sizing.serving.operation import StreamOperatingPoint, running_sequences, stream_operating_point
 from app.sizing.serving.pace import SchedulingTerms, Stream, build_stream
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
@@ -30,18 +38,18 @@ from app.sizing.serving.prefill import (
     prefill_terms,
     prefill_work,
 )
-from app.sizing.serving.prefixes import limit_sequences, speed_with_prefixes, add_idle_sessions
+from app.sizing.serving.prefixes import add_idle_sessions, limit_sequences, speed_with_prefixes
 from app.sizing.serving.single_pass import (
-    UnloadedBatch,
     BatchSpeed,
+    UnloadedBatch,
     batch_memory,
     batches_per_s,
     e2e_limit_s,
     single_pass_operating_point,
-    unloaded_single_pass,
     single_pass_speed,
+    unloaded_single_pass,
 )
-from app.sizing.serving.step import StepTerms, with_speculative_decoding, step_terms, step_work
+from app.sizing.serving.step import StepTerms, step_terms, step_work, with_speculative_decoding
 from app.sizing.serving.streaming import uses_server
 from app.sizing.workload import InferenceWorkload, Load
 
@@ -164,7 +172,7 @@ class AutoregressiveServing:
         with trace_label("no hits"):
             cold = unloaded_with(workload.without_hits)
         with trace_label("hits"):
-            return replace(unloaded_with(workload), cold=cold)
+            return replace(unloaded_with(workload), without_hits=cold)
 
     def with_margins(self, workload: InferenceWorkload, alone: UnloadedStream, margins: Margins) -> UnloadedStream:
         """The same unloaded latency with other margins."""
@@ -209,9 +217,13 @@ class AutoregressiveServing:
         tail = workload.long_prompt(workload.slo.percentile)
         if tail <= prompt.mean and not workload.classes:
             return prefill, [prefill]
-        longest = [part.long_prompt(part.slo.percentile) for part in map(workload.single_class_workload, workload.classes)] or [tail]
+        longest = [
+            part.long_prompt(part.slo.percentile) for part in map(workload.single_class_workload, workload.classes)
+        ] or [tail]
         with trace_label("long prompt"):
-            return prefill, [self.prefill_of_length(workload, plans, achieved, link, links, tokens) for tokens in longest]
+            return prefill, [
+                self.prefill_of_length(workload, plans, achieved, link, links, tokens) for tokens in longest
+            ]
 
     def prefill_of_length(
         self,
@@ -334,7 +346,9 @@ class SingleForwardServing:
         """The same unloaded latency with other margins."""
         return replace(alone, margins=margins, e2e_limit_s=e2e_limit_s(workload, margins))
 
-    def estimate_speed(self, workload: InferenceWorkload, memory: Memory, alone: UnloadedBatch, assumed: Assumptions) -> BatchSpeed:
+    def estimate_speed(
+        self, workload: InferenceWorkload, memory: Memory, alone: UnloadedBatch, assumed: Assumptions
+    ) -> BatchSpeed:
         """Capacity of one replica of every plan."""
         return single_pass_speed(workload, memory, alone)
 
@@ -344,8 +358,7 @@ class SingleForwardServing:
         return (
             LatencyLimit(
                 "too_slow",
-                "{name} needs {needed} ms for a request and the batch before it on {on}. "
-                "The limit is {available} ms.",
+                "{name} needs {needed} ms for a request and the batch before it on {on}. The limit is {available} ms.",
                 needed * margin,
                 alone.e2e_limit_s * margin,
                 needed <= alone.e2e_limit_s,
@@ -373,7 +386,9 @@ class SingleForwardServing:
         whole = batch_cycle_s(terms, operation.batch)
         return HardwareBound(batches_per_s(most, batch_cycle_s(terms, most)), whole, whole)
 
-    def operating_point(self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> OperatingPoint:
+    def operating_point(
+        self, workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column
+    ) -> OperatingPoint:
         """Operating point of one replica at its share of the load."""
         return single_pass_operating_point(workload, memory, speed, replicas)
 
@@ -389,6 +404,6 @@ def serving_backend(workload: InferenceWorkload) -> ServingBackend[Any, Any, Any
 def meets_unloaded_limits(workload: InferenceWorkload, memory: Memory, speed: Speed) -> Mask:
     """Mask of plans that fit in memory and meet the latency limits without load, with their margins."""
     met: Mask = memory.fits & speed.has_capacity
-    for limit in serving_backend(workload).latency_limits(speed.alone):
+    for limit in serving_backend(workload).latency_limits(speed.unloaded):
         met = met & limit.met
     return met

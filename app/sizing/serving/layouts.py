@@ -123,7 +123,9 @@ class Layouts(Columns):
         return self.tensor_parallel * self.pipeline_parallel * self.data_parallel
 
 
-def candidate_layouts(model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None) -> Layouts:
+def candidate_layouts(
+    model: ModelArchitecture, node: Machines, assumed: Assumptions, fixed: Deployment | None
+) -> Layouts:
     """Layouts that the model's layers and heads allow.
 
     The standard layouts apply where the request leaves layout and hardware open. Otherwise the result is every
@@ -137,7 +139,9 @@ def candidate_layouts(model: ModelArchitecture, node: Machines, assumed: Assumpt
         return standard_layouts.take(standard_layouts.divides)
     most = max_replica_accelerators(node, assumed, fixed)
     extra = [] if _layout_is_fixed(fixed) else [w for w in _extra_layouts(model) if w[0] * w[1] * w[2] <= most]
-    return _layout_table(model, [degrees for degrees in [*_all_layouts(model, most, fixed), *extra] if _matches_request(fixed, *degrees)])
+    return _layout_table(
+        model, [degrees for degrees in [*_all_layouts(model, most, fixed), *extra] if _matches_request(fixed, *degrees)]
+    )
 
 
 def _extra_layouts(model: ModelArchitecture) -> list[Degrees]:
@@ -198,7 +202,9 @@ def _matches_request(fixed: Deployment, tensor: int, pipeline: int, data: int, c
     Experts are placed whole on the ranks that share a layer. If the request fixes only tensor parallelism, pipeline
     parallelism is 1, as in the engines.
     """
-    only_tensor = fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware_is_fixed(fixed)
+    only_tensor = (
+        fixed.tensor_parallel is not None and fixed.accelerators_per_replica is None and not _hardware_is_fixed(fixed)
+    )
     experts = fixed.expert_parallel or (1 if data == 1 else tensor * data)
     stages = 1 if only_tensor and fixed.pipeline_parallel is None else fixed.pipeline_parallel
     return (
@@ -243,8 +249,14 @@ def legal_layouts(
     if across.any():
         allowed_across = ~stacks.small_engine[stack]
         if not layout_is_fixed:
-            allowed_across &= _accelerators_needed(weights[stack], node.memory_bytes[machine], assumed) * MIN_SIZE_FACTOR > largest
-        more = across[machine] & allowed_across[:, None] & (layout_is_fixed | (layouts.accelerator_count > largest[:, None]))
+            allowed_across &= (
+                _accelerators_needed(weights[stack], node.memory_bytes[machine], assumed) * MIN_SIZE_FACTOR > largest
+            )
+        more = (
+            across[machine]
+            & allowed_across[:, None]
+            & (layout_is_fixed | (layouts.accelerator_count > largest[:, None]))
+        )
         legal, largest = legal | more, np.maximum(largest, _largest_layout(layouts, more))
     legal &= layouts.divides | stacks.pads_heads[stack][:, None]
     if wide.any():
@@ -288,9 +300,13 @@ def _wired_layouts(
     network_allowed = (network_known & ((pp >= nodes) | (layouts.data_parallel > 1))) | (domain >= size)
     whole_machines = (np.mod(size, count) == 0) & (nodes <= assumed.max_nodes_per_replica)
     pcie = (node.link == LINKS.index(Link.PCIE))[:, None]
-    wired: Mask = ((size <= count) | (whole_machines & network_allowed)) & ((tp == 1) | (tp <= domain) | (pcie & (tp <= count)))
+    wired: Mask = ((size <= count) | (whole_machines & network_allowed)) & (
+        (tp == 1) | (tp <= domain) | (pcie & (tp <= count))
+    )
     linked, reach = pcie | (domain >= count), np.maximum(count, domain)
-    across: Mask = whole_machines & network_known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
+    across: Mask = (
+        whole_machines & network_known & linked & (tp > reach) & (np.mod(tp, reach) == 0) & (layouts.data_parallel == 1)
+    )
     allowed = np.ones_like(wired)
     if max_accelerators is not None:
         allowed &= nodes * count <= max_accelerators
@@ -312,5 +328,7 @@ def _worthwhile_layouts(layouts: Layouts, need: Column, largest: Column) -> Mask
     high = np.maximum(enough * MAX_SIZE_FACTOR, low)
     worthwhile: Mask = (size >= low[:, None]) & (size <= high[:, None])
     worthwhile &= (layouts.pipeline_parallel == 1) | (size <= staged[:, None])
-    worthwhile &= (layouts.data_parallel == 1) | ((need[:, None] > 1) & (size <= MAX_DATA_PARALLEL_SIZE_FACTOR * need[:, None]))
+    worthwhile &= (layouts.data_parallel == 1) | (
+        (need[:, None] > 1) & (size <= MAX_DATA_PARALLEL_SIZE_FACTOR * need[:, None])
+    )
     return worthwhile

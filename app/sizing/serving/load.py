@@ -14,21 +14,29 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, trace_label, suspend_recording
+from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.serving.flow import (
-    closed_overlap_share,
-    queue_free_ttft_s,
     closed_loop,
-    server_load,
+    closed_overlap_share,
     open_entry_s,
     open_rate_per_s,
+    queue_free_ttft_s,
+    server_load,
     shared_server_wait_s,
     steady_state,
 )
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import BATCH_BISECTIONS, UnloadedLatency, Speed, bisect_largest
+from app.sizing.serving.measured import BATCH_BISECTIONS, Speed, UnloadedLatency, bisect_largest
 from app.sizing.serving.memory import ServingMemory
-from app.sizing.serving.pace import DecodeCadence, SchedulingTerms, Stream, idle_first_token_s, decode_cadence, prompts_per_step, build_stream
+from app.sizing.serving.pace import (
+    DecodeCadence,
+    SchedulingTerms,
+    Stream,
+    build_stream,
+    decode_cadence,
+    idle_first_token_s,
+    prompts_per_step,
+)
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, seconds_per_prompt
 from app.sizing.serving.step import StepTerms
@@ -84,7 +92,9 @@ def queue_tail_s(queue_wait_s: Column, queued_share: Column, percentile: float) 
 
 
 @formula(unit="s", source="variances of independent parts add")
-def tail_ttft_s(ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s: Column, mean_step_s: Column, percentile: float) -> Column:
+def tail_ttft_s(
+    ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s: Column, mean_step_s: Column, percentile: float
+) -> Column:
     """TTFT at a percentile above the median: a longer prompt, a longer queue, and a step that has just begun.
 
     Parameters:
@@ -99,7 +109,9 @@ def tail_ttft_s(ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s:
         0.25
     """
     stepping = (percentile / 100 - 0.5) * mean_step_s
-    late: Column = ttft_s + np.sqrt(np.maximum(long_prompt_extra_s, 0.0) ** 2 + np.maximum(long_queue_extra_s, 0.0) ** 2 + stepping**2)
+    late: Column = ttft_s + np.sqrt(
+        np.maximum(long_prompt_extra_s, 0.0) ** 2 + np.maximum(long_queue_extra_s, 0.0) ** 2 + stepping**2
+    )
     return late
 
 
@@ -121,7 +133,12 @@ def median_ttft_s(ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_
 
 @formula(unit="s/token", source="variance of a compound Poisson count")
 def tail_tpot_s(
-    crowded_tpot_s: Column, z: float, added_prompt_s: Column, prompts_per_token: Column, later_tokens: Column, variation: Column
+    crowded_tpot_s: Column,
+    z: float,
+    added_prompt_s: Column,
+    prompts_per_token: Column,
+    later_tokens: Column,
+    variation: Column,
 ) -> Column:
     """TPOT at a percentile: more and longer prompts of other requests than in the mean.
 
@@ -140,7 +157,9 @@ def tail_tpot_s(
     return crowded_tpot_s + z * added_prompt_s * np.sqrt(2 * variation * prompts_per_token / later_tokens)
 
 
-def ttft_percentile_s(ttft: Column, prompt_extra: Column, queue_extra: Column, mean_step: Column, percentile: float) -> Column:
+def ttft_percentile_s(
+    ttft: Column, prompt_extra: Column, queue_extra: Column, mean_step: Column, percentile: float
+) -> Column:
     """TTFT at a percentile, s.
 
     Parameters:
@@ -216,7 +235,9 @@ class WithinLimits(Columns):
                 steady.added_prompt_s,
                 queue_tail_s(steady.queue_wait_s, steady.queued_share, self.percentile) - steady.queue_wait_s,
             )
-            first = ttft_percentile_s(steady.ttft_s, self.long_prompt_extra_s, later, steady.mean_step_s, self.percentile)
+            first = ttft_percentile_s(
+                steady.ttft_s, self.long_prompt_extra_s, later, steady.mean_step_s, self.percentile
+            )
         else:
             cadence = decode_cadence(self.stream, batch)
             tpot, added, first = cadence.tpot_s, cadence.added_prompt_s, self.long_prompt_ttft_s(cadence, batch)
@@ -228,7 +249,10 @@ class WithinLimits(Columns):
     def long_prompt_ttft_s(self, cadence: DecodeCadence, batch: Column) -> Column:
         """TTFT of the long prompt at this batch without queueing, s."""
         entry = open_entry_s(self.stream.entry_s, cadence.mean_step_s, cadence.scheduler_delay_s)
-        return queue_free_ttft_s(self.stream.unloaded_ttft_s, entry, cadence.prefill_own_s, closed_overlap_share(batch)) + self.long_prompt_extra_s
+        return (
+            queue_free_ttft_s(self.stream.unloaded_ttft_s, entry, cadence.prefill_own_s, closed_overlap_share(batch))
+            + self.long_prompt_extra_s
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +340,9 @@ class QueueWithinLimit(Columns):
         """Whether TTFT meets its limit at this rate."""
         load = server_load(rate, self.prompt_service_s)
         wait = shared_server_wait_s(load, load, self.prompt_service_s, self.prompts_per_full_step, self.variation)
-        met: Mask = self.long_prompt_ttft_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
+        met: Mask = (
+            self.long_prompt_ttft_s + queue_tail_s(wait, np.minimum(load, 1.0), self.percentile) <= self.ttft_limit_s
+        )
         return met
 
 
@@ -371,7 +397,7 @@ def with_stream_margins(workload: InferenceWorkload, unloaded: UnloadedStream, m
     tpot_limit, ttft_limit = limits_with_margins(workload, unloaded.tightest, unloaded.fastest_ttft_s, margins)
     within = replace(unloaded.within, tpot_limit_s=tpot_limit, ttft_limit_s=ttft_limit)
     cold = None if unloaded.without_hits is None else with_stream_margins(workload, unloaded.without_hits, margins)
-    return replace(unloaded, margins=margins, within=within, cold=cold)
+    return replace(unloaded, margins=margins, within=within, without_hits=cold)
 
 
 def stream_speed(
@@ -392,7 +418,9 @@ def stream_speed(
     )
 
 
-def capacity_within_limits(workload: InferenceWorkload, within: WithinLimits, peak: Column, assumed: Assumptions) -> Column:
+def capacity_within_limits(
+    workload: InferenceWorkload, within: WithinLimits, peak: Column, assumed: Assumptions
+) -> Column:
     """Request rate of a replica whose limits allow `peak` sequences at a time, requests/s."""
     percentile, stream = workload.slo.percentile, within.stream
     if workload.load is not Load.OPEN:
@@ -403,7 +431,9 @@ def capacity_within_limits(workload: InferenceWorkload, within: WithinLimits, pe
     with trace_label("at the limits"):
         at = decode_cadence(stream, peak)
         first = within.long_prompt_ttft_s(at, peak)
-    waits = QueueWithinLimit(first, at.prompt_service_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile)
+    waits = QueueWithinLimit(
+        first, at.prompt_service_s, at.prompts_per_full_step, stream.variation, within.ttft_limit_s, percentile
+    )
     most = np.minimum(by_batch, assumed.prefill_share_limit / within.occupancy_s)
     with suspend_recording():
         by_queue = bisect_largest(np.zeros(len(peak)), most, waits)

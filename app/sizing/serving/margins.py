@@ -41,20 +41,30 @@ class Margins(Columns):
         return Margins(rate, tpot, ttft, np.where(rows, self.memory_share, 0.0))
 
 
-def plan_neighbourhoods(workload: InferenceWorkload, plans: Plans, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
+def plan_neighbourhoods(
+    workload: InferenceWorkload, plans: Plans, evidence_index: EvidenceIndex, assumed: Assumptions
+) -> Neighborhood:
     """Published evidence near every plan; none is known for weights in host memory."""
     neighbourhood = stack_neighbourhoods(workload, plans.stacks.table, evidence_index, assumed).take(plans.stacks.rows)
     if plans.on_host is None:
         return neighbourhood
-    widened = np.where(plans.offloads_weights, np.maximum(neighbourhood.prior_width, assumed.expected_support_widening), neighbourhood.prior_width)
-    return replace(neighbourhood, sources=np.where(plans.offloads_weights, 0.0, neighbourhood.sources), widened=widened)
+    widened = np.where(
+        plans.offloads_weights,
+        np.maximum(neighbourhood.prior_width, assumed.expected_support_widening),
+        neighbourhood.prior_width,
+    )
+    return replace(
+        neighbourhood, sources=np.where(plans.offloads_weights, 0.0, neighbourhood.sources), prior_width=widened
+    )
 
 
-def stack_neighbourhoods(workload: InferenceWorkload, stacks: Stacks, evidence_index: EvidenceIndex, assumed: Assumptions) -> Neighborhood:
+def stack_neighbourhoods(
+    workload: InferenceWorkload, stacks: Stacks, evidence_index: EvidenceIndex, assumed: Assumptions
+) -> Neighborhood:
     """Published evidence near every software stack."""
     shape = Shape(float(workload.model.total_params), workload.input_tokens.mean, workload.output_tokens.mean)
     neighbourhood = evidence_index.neighborhood(shape).take(stacks.evidence_stack)
-    return replace(neighbourhood, widened=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
+    return replace(neighbourhood, prior_width=np.where(stacks.expected, assumed.expected_support_widening, 1.0))
 
 
 def spread_names(workload: InferenceWorkload) -> tuple[str, str, str]:
@@ -72,6 +82,9 @@ def margins_at(
     """Multipliers at a z-score; z = 0 is the median prediction."""
     names = spread_names(workload)
     chosen = {name: spreads.get_spread(name) for name in names}
-    factors = {name: np.exp(spread.relative_spread(neighbourhood) * spread.error_quantile(z)) for name, spread in chosen.items()}
+    factors = {
+        name: np.exp(spread.relative_spread(neighbourhood) * spread.error_quantile(z))
+        for name, spread in chosen.items()
+    }
     rate, tpot, ttft = (factors[name] for name in names)
     return Margins(rate, tpot, ttft, np.full(len(neighbourhood), assumed.memory_deviation) * z)

@@ -370,7 +370,9 @@ def serving_memory(
         fixed = fixed + unforeseen_share * capacity
     usable = usable_bytes(np.where(small, 0, rules.rule), capacity, share, activations, overhead, fixed)
     pool = kv_pool_bytes(usable, fixed)
-    final, mean, longest = sequence_cache_bytes(model, plans, final_tokens, output_tokens, output_variation, longest_tokens)
+    final, mean, longest = sequence_cache_bytes(
+        model, plans, final_tokens, output_tokens, output_variation, longest_tokens
+    )
     memory = ServingMemory(
         weights_bytes=weights,
         activation_bytes=activations,

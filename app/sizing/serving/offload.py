@@ -27,7 +27,7 @@ from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.search import replica_equivalence_key, confidence_margins, enumerate_allowed_plans
+from app.sizing.serving.search import confidence_margins, enumerate_allowed_plans, replica_equivalence_key
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GB, GIB
 from app.sizing.workload import InferenceWorkload
@@ -39,16 +39,18 @@ EXPERTS_FIRST, LAYERS, EXPERTS = 1, 2, 3
 ROUNDING = 1e-9
 
 
-def plans_to_serve(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
+def plans_to_serve(question: Question, workload: InferenceWorkload, catalog: Catalog, rejections: Rejections) -> Plans:
     """All plans that the search evaluates, including those with weights in host memory."""
-    return with_host_weights(question, workload, enumerate_allowed_plans(question, workload, market, rejections), market)
+    return with_host_weights(
+        question, workload, enumerate_allowed_plans(question, workload, catalog, rejections), catalog
+    )
 
 
 def with_host_weights(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Catalog,
+    catalog: Catalog,
     fixed: Deployment | None = None,
 ) -> Plans:
     """The plans, with part of the weights in host memory where needed or requested.
@@ -64,14 +66,14 @@ def with_host_weights(
         if share:
             raise Conflict("weights_on_host is supported only for models that generate tokens. Omit it or set it to 0.")
         return plans
-    place = offload_targets(plans, market)
+    place = offload_targets(plans, catalog)
     able = (place > 0) & can_offload(plans)
     if share is not None:
-        return with_requested_share(plans, place, able, share, market, question.assumptions.without_recording)
+        return with_requested_share(plans, place, able, share, catalog, question.assumptions.without_recording)
     named = fixed is not None and fixed.engine is not None
     if not (workload.is_personal or named) or not able.any():
         return plans
-    return with_least_share(question, workload, plans, place, able, market, fixed)
+    return with_least_share(question, workload, plans, place, able, catalog, fixed)
 
 
 def note_host_assumptions(plans: Plans, assumed: Assumptions) -> None:
@@ -81,9 +83,9 @@ def note_host_assumptions(plans: Plans, assumed: Assumptions) -> None:
             getattr(assumed, name)
 
 
-def offload_targets(plans: Plans, market: Catalog) -> Codes:
+def offload_targets(plans: Plans, catalog: Catalog) -> Codes:
     """What each plan's engine computes from host memory: an index into OFFLOAD_TARGETS."""
-    return np.array([OFFLOAD_TARGETS.index(engine_named(name).on_host) for name in market.engines])[plans.engine]
+    return np.array([OFFLOAD_TARGETS.index(engine_named(name).on_host) for name in catalog.engines])[plans.engine]
 
 
 def can_offload(plans: Plans) -> Mask:
@@ -96,10 +98,12 @@ def can_offload(plans: Plans) -> Mask:
     return able
 
 
-def with_requested_share(plans: Plans, place: Codes, able: Mask, share: float, market: Catalog, assumed: Assumptions) -> Plans:
+def with_requested_share(
+    plans: Plans, place: Codes, able: Mask, share: float, catalog: Catalog, assumed: Assumptions
+) -> Plans:
     """Plans with the requested share in host memory, for the engines and accelerators that support it."""
     if not able.any():
-        able_engines = ", ".join(product_name(name) for name in market.engines if engine_named(name).on_host)
+        able_engines = ", ".join(product_name(name) for name in catalog.engines if engine_named(name).on_host)
         raise Conflict(
             "weights_on_host: none of these engines can compute weights from host memory with this accelerator. "
             f"These engines can: {able_engines}. "
@@ -114,7 +118,7 @@ def with_requested_share(plans: Plans, place: Codes, able: Mask, share: float, m
         )
     plans, place = plans.take(whole), place[whole]
     with suspend_recording():
-        on = build_host_offload(plans, place, np.full(len(plans), share), market, assumed)
+        on = build_host_offload(plans, place, np.full(len(plans), share), catalog, assumed)
     return split_weights(plans, np.arange(len(plans)), on)
 
 
@@ -124,7 +128,7 @@ def with_least_share(
     plans: Plans,
     place: Codes,
     able: Mask,
-    market: Catalog,
+    catalog: Catalog,
     fixed: Deployment | None,
 ) -> Plans:
     """Plans with the least share in host memory that makes them fit, on accelerators where nothing else fits.
@@ -132,20 +136,22 @@ def with_least_share(
     Something else fits if a plan without offloading fits and stays within the limits.
     """
     kind, assumed = serving_backend(workload), question.assumptions.without_recording
-    first, index = distinct_rows(replica_equivalence_key(plans, market))
+    first, index = distinct_rows(replica_equivalence_key(plans, catalog))
     unique = plans.take(first)
     settings = Settings() if fixed is None else requested_settings(fixed, unique, workload.redundancy)
     with suspend_recording():
-        memory = kind.estimate_memory(workload, unique, assumed, settings, confidence_margins(question, workload, unique, market))
+        memory = kind.estimate_memory(
+            workload, unique, assumed, settings, confidence_margins(question, workload, unique, catalog)
+        )
     fits = memory.fits[index]
-    fits_without = np.zeros(len(market.accelerators), dtype=bool)
+    fits_without = np.zeros(len(catalog.accelerators), dtype=bool)
     fits_without[plans.accelerator[fits & replica_within_constraints(question, plans)]] = True
     rows = np.flatnonzero(able & ~fits & ~fits_without[plans.accelerator])
     wanted = max(1.0, workload.in_flight) if workload.is_personal else 1.0
     with suspend_recording():
         lacking, place = plans.take(rows), place[rows]
         share = least_host_weight_share(workload, lacking, memory.take(index[rows]), place, wanted, assumed)
-        on = build_host_offload(lacking, place, share, market, assumed)
+        on = build_host_offload(lacking, place, share, catalog, assumed)
     if fixed is None:
         roomy = np.flatnonzero(on.weights_bytes <= on.room_bytes)
         rows, on = rows[roomy], on.take(roomy)
@@ -196,12 +202,14 @@ def least_host_weight_share(
     return np.clip(share, 0.0, 1.0)
 
 
-def build_host_offload(plans: Plans, place: Codes, share: Column, market: Catalog, assumed: Assumptions) -> HostOffload:
+def build_host_offload(
+    plans: Plans, place: Codes, share: Column, catalog: Catalog, assumed: Assumptions
+) -> HostOffload:
     """Placement in host memory for a share of the weights."""
     weights, experts, first = plans.weights_bytes, plans.expert_bytes, place != LAYERS
     of_experts = expert_share_on_host(share, weights, experts, first)
     of_layers = np.where(place == EXPERTS, 0.0, layer_share_on_host(share, weights, experts, first))
-    room, socket, flops, link = host_resources(plans, market, assumed)
+    room, socket, flops, link = host_resources(plans, catalog, assumed)
     return HostOffload(
         weights_share=share,
         layers_share=of_layers,
@@ -229,7 +237,7 @@ def split_weights(plans: Plans, rows: Codes, on: HostOffload) -> Plans:
     )
 
 
-def host_resources(plans: Plans, market: Catalog, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
+def host_resources(plans: Plans, catalog: Catalog, assumed: Assumptions) -> tuple[Column, Column, Column, Column]:
     """Host resources of a replica: memory, B; its data-sheet bandwidth, B/s; compute, FLOP/s; bandwidth to the
     accelerators, B/s.
 
@@ -239,8 +247,8 @@ def host_resources(plans: Plans, market: Catalog, assumed: Assumptions) -> tuple
     offered, node, count = plans.machines, plans.node, plans.accelerators_per_node
     part = plans.accelerators_per_replica / count
     listing = offered.table.listing[offered.rows]
-    system = np.where(listing < 0, -1, market.listings.system[listing])
-    named = np.where(system < 0, np.nan, market.socket_bytes_per_s[system])
+    system = np.where(listing < 0, -1, catalog.listings.system[listing])
+    named = np.where(system < 0, np.nan, catalog.socket_bytes_per_s[system])
     desk = node.workstation & plans.types.table.desktop[plans.accelerator]
     usual = np.where(desk, assumed.desktop_host_gb_per_s, assumed.server_host_gb_per_s) * GB
     has = np.where(node.on_prem, part, np.minimum(1.0, assumed.rented_host_share * count) * part)

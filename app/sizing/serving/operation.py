@@ -11,7 +11,7 @@ import numpy as np
 from app.sizing.columns import Column, Mask
 from app.sizing.formula import formula, trace_label
 from app.sizing.serving.flow import SteadyState, open_loop, steady_state
-from app.sizing.serving.load import StreamSpeed, tail_tpot_s, queue_tail_s, ttft_percentile_s
+from app.sizing.serving.load import StreamSpeed, queue_tail_s, tail_tpot_s, ttft_percentile_s
 from app.sizing.serving.measured import QUANTILES, OperatingPoint
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.pace import decode_cadence
@@ -204,7 +204,12 @@ def mean_latencies(workload: InferenceWorkload, steady: SteadyState, overloaded:
 
 
 def percentile_latencies(
-    workload: InferenceWorkload, memory: ServingMemory, speed: StreamSpeed, steady: SteadyState, overloaded: Mask, q: float
+    workload: InferenceWorkload,
+    memory: ServingMemory,
+    speed: StreamSpeed,
+    steady: SteadyState,
+    overloaded: Mask,
+    q: float,
 ) -> dict[str, Column]:
     """Latencies at percentile `q` by field name of the operating point, s."""
     prompt, output, stream = workload.input_tokens, workload.output_tokens, speed.stream
@@ -223,7 +228,9 @@ def percentile_latencies(
     if workload.load is Load.OPEN:
         tpot = decode_cadence(stream, sequences_met(steady.batch, z, memory.sequences)).tpot_s
     if workload.load is not Load.BATCH:
-        tpot = tail_tpot_s(tpot, z, steady.added_prompt_s, steady.prompts_per_token, stream.later_tokens, stream.variation)
+        tpot = tail_tpot_s(
+            tpot, z, steady.added_prompt_s, steady.prompts_per_token, stream.later_tokens, stream.variation
+        )
     ttft, tpot = ttft_s(ttft, overloaded), tpot_s(tpot, overloaded)
     whole = e2e_s(ttft, max(0.0, (workload.long_answer(q) if q > 50 else output.mean) - 1), tpot)
     return {f"ttft_p{q:.0f}_s": ttft, f"tpot_p{q:.0f}_s": tpot, f"e2e_p{q:.0f}_s": whole}

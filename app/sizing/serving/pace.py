@@ -23,9 +23,9 @@ from app.sizing.hardware.tables import POLICIES, SchedulingColumns
 from app.sizing.serving.prefill import (
     PrefillTerms,
     busy_prompts_per_step,
-    step_linear_s,
     isolated_prompt_terms,
     seconds_per_prompt,
+    step_linear_s,
 )
 from app.sizing.serving.step import StepTerms, linear_s, multiply_and_read_s, step_s
 
@@ -159,7 +159,9 @@ def prompts_per_full_step(max_batched_tokens: Column, prefill_first: Mask, batch
 
 
 @formula(unit="steps", source="TensorRT-LLM documentation: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
-def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, prompts_per_step: Column) -> Column:
+def mean_batch_wait_steps(
+    batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, prompts_per_step: Column
+) -> Column:
     """Steps for which a scheduler delays the first prompt to batch it with later ones.
 
     Parameters:
@@ -176,7 +178,9 @@ def mean_batch_wait_steps(batch_wait_steps: Column, batch_wait_share: Column, pr
 
 
 @formula(unit="prompts", source="arrivals between two polls and during batching delays")
-def arriving_prompts(prompts_per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float) -> Column:
+def arriving_prompts(
+    prompts_per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float
+) -> Column:
     """Other prompts that are queued when the scheduler starts on one.
 
     Parameters:
@@ -230,7 +234,11 @@ def equivalent_tokens(
 
 @formula(unit="s", source="sum of linear layers, attention and communication")
 def prompts_extra_s(
-    prompts_linear_s: Column, prompts_in_step: Column, prefill: PrefillTerms, prefill_first: Mask, streamed_step_s: Column
+    prompts_linear_s: Column,
+    prompts_in_step: Column,
+    prefill: PrefillTerms,
+    prefill_first: Mask,
+    streamed_step_s: Column,
 ) -> Column:
     """Time that the prompts of a step add to the decodes of the same step.
 
@@ -257,7 +265,12 @@ def prompts_extra_s(
 
 @formula(unit="stages", source="Pollaczek 1930 for the queue of a pipeline; at most its stages")
 def busy_stages(
-    prompts_extra_s: Column, prompts_in_step: Column, arriving_prompts: Column, streamed_step_s: Column, variation: Column, step: StepTerms
+    prompts_extra_s: Column,
+    prompts_in_step: Column,
+    arriving_prompts: Column,
+    streamed_step_s: Column,
+    variation: Column,
+    step: StepTerms,
 ) -> Column:
     """Pipeline stages that compute prompts at the same time.
 
@@ -314,7 +327,11 @@ def gathered_share(prompts_per_step: Column, mean_batch_wait_steps: Column | flo
 
 @formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
 def dp_straggler_factor(
-    prompts_per_step: Column, prompts_in_step: Column, pooled_share: Column, data_parallel: Column, gathered_share: Column | float
+    prompts_per_step: Column,
+    prompts_in_step: Column,
+    pooled_share: Column,
+    data_parallel: Column,
+    gathered_share: Column | float,
 ) -> Column:
     """Factor by which prompts of all data-parallel ranks slow down one rank, compared with its own prompts alone.
 
@@ -410,7 +427,9 @@ def prefill_own_s(
         0.14
     """
     chunks = np.ceil(prefill.new_tokens / max_batched_tokens)
-    return prompts_extra_s / np.minimum(prompts_in_step, 1.0) * pipelined_share + np.where(prefill_first, 0.0, chunks * streamed_step_s)
+    return prompts_extra_s / np.minimum(prompts_in_step, 1.0) * pipelined_share + np.where(
+        prefill_first, 0.0, chunks * streamed_step_s
+    )
 
 
 @formula(unit="s", source="steps filled with prompts")
@@ -442,14 +461,20 @@ def prompt_service_s(
     """
     each = prefill.prompt_attention_s + prefill.prompt_links_s
     stages = np.maximum(step.pipeline_parallel, 1.0)
-    prompts = np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / prompts_per_full_step + each
+    prompts = (
+        np.maximum(full_linear_s - np.where(prefill_first, 0.0, decode_linear_s), 0.0) / prompts_per_full_step + each
+    )
     rest = np.where(prefill_first, prefill.prefill_links_s / stages, streamed_step_s)
     return prompts / stages + rest / prompts_per_full_step
 
 
 @formula(unit="s", source="engine documentation: steps planned ahead, polling interval, batching delay")
 def scheduler_delay_s(
-    mean_step_s: Column, mean_tpot_s: Column, mean_batch_wait_steps: Column | float, prompts_per_step: Column, scheduling: SchedulingTerms
+    mean_step_s: Column,
+    mean_tpot_s: Column,
+    mean_batch_wait_steps: Column | float,
+    prompts_per_step: Column,
+    scheduling: SchedulingTerms,
 ) -> Column:
     """Delay that the scheduler's own rules add before the first step of a prompt.
 
@@ -489,7 +514,11 @@ def pipelined_share(new_tokens: Column, max_batched_tokens: Column, overlapped_s
 
 def idle_first_token_s(prefill: PrefillTerms, max_batched_tokens: Column) -> Column:
     """TTFT of a prompt on an idle replica, s."""
-    return unloaded_ttft_s(prefill.request_s, prefill.tokenise_s, seconds_per_prompt(isolated_prompt_terms(prefill), max_batched_tokens, 1.0))
+    return unloaded_ttft_s(
+        prefill.request_s,
+        prefill.tokenise_s,
+        seconds_per_prompt(isolated_prompt_terms(prefill), max_batched_tokens, 1.0),
+    )
 
 
 def build_stream(
@@ -571,7 +600,9 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     prompt_limit = prompts_per_full_step(budget, first, batch, prefill.new_tokens)
     wait_steps: Column | float = 0.0
     if scheduling.batch_wait_steps.any():
-        wait_steps = mean_batch_wait_steps(scheduling.batch_wait_steps, scheduling.batch_wait_share, prompt_limit, arriving_per_step)
+        wait_steps = mean_batch_wait_steps(
+            scheduling.batch_wait_steps, scheduling.batch_wait_share, prompt_limit, arriving_per_step
+        )
     queued_prompts = arriving_prompts(arriving_per_step, scheduling.receive_interval_steps, wait_steps)
     prompts = prompts_in_step(queued_prompts, prompt_limit)
     on_host = np.zeros(len(batch), dtype=bool) if prefill.host is None else prefill.host.has_host_part

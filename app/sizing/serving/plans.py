@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.columns import Codes, Column, Columns, Mask, Indexed, lazy_rows
+from app.sizing.columns import Codes, Column, Columns, Indexed, Mask, lazy_rows
 from app.sizing.decisions.machines import Candidates
 from app.sizing.decisions.placement import nodes_per_replica
 from app.sizing.decisions.rejections import Rejections
@@ -258,7 +258,12 @@ def build_plans(
     Types without a stack, a layout, a cache format or a required specification are rejected with that reason.
     """
     pairs = pair_machines_with_stacks(
-        machines, stacks, accelerators, rejections, unsupported, formats_are_requested=bool(constraints.weight_formats or fixed)
+        machines,
+        stacks,
+        accelerators,
+        rejections,
+        unsupported,
+        formats_are_requested=bool(constraints.weight_formats or fixed),
     )
     weights, experts, idle = stored_bytes(model, stacks.weight_format)
     layouts = candidate_layouts(model, machines.node, assumed, fixed)
@@ -311,7 +316,9 @@ def pair_machines_with_stacks(
     machine, stack = np.divmod(np.flatnonzero(compatible), max(1, len(stacks)))
     unsupported.reject_unsupported(rejections, of_machine, of_machine[machine])
     engine_on = machine * (stacks.engine.max(initial=0) + 1) + stacks.engine[stack]
-    keep = _drop_redundant_fp16(engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], formats_are_requested)
+    keep = _drop_redundant_fp16(
+        engine_on, stacks.weight_format[stack], accelerators.has_bf16[of_machine[machine]], formats_are_requested
+    )
     machine, stack = machine[keep], stack[keep]
     accelerator = of_machine[machine]
     rejections.reject_if_none_left(
@@ -365,7 +372,9 @@ def _drop_redundant_fp16(engine_on: Codes, weight_format: Codes, has_bf16: Mask,
     return keep
 
 
-def _matrix_rates(accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks, stack: Codes) -> tuple[Column, Column]:
+def _matrix_rates(
+    accelerators: AcceleratorColumns, accelerator: Codes, stacks: Stacks, stack: Codes
+) -> tuple[Column, Column]:
     """Matrix rate of the linear layers of each pair, and its 16-bit rate, in FLOP/s; NaN where unknown.
 
     llama.cpp multiplies quantized blocks as INT8. It multiplies F16 with half-precision accumulation, at half that

@@ -11,19 +11,19 @@ from app.sizing.formula import formula, trace_label
 from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, transfer_and_latency_s
-from app.sizing.serving.exchange import ExpertExchange, exchange_fixed_s, build_expert_exchange, exchange_slope_s
+from app.sizing.serving.exchange import ExpertExchange, build_expert_exchange, exchange_fixed_s, exchange_slope_s
 from app.sizing.serving.host_weights import (
-    HostPrompt,
     HostOffload,
-    with_host_part_s,
+    HostPrompt,
     host_flops_share,
+    host_part_label,
     host_prompt,
     host_prompt_s,
     remaining_on_accelerators,
-    host_part_label,
+    with_host_part_s,
 )
 from app.sizing.serving.plans import Plans
-from app.sizing.serving.roofline import smooth_maximum, active_expert_share
+from app.sizing.serving.roofline import active_expert_share, smooth_maximum
 from app.sizing.serving.step import (
     DeviceRates,
     dense_bytes,
@@ -451,7 +451,9 @@ def isolated_prompt_terms(prefill: PrefillTerms) -> PrefillTerms:
     return replace(prefill, prompt_linear_s=own)
 
 
-def seconds_per_prompt(prefill: PrefillTerms, max_batched_tokens: Column, waiting_prompts: Column | float | None) -> Column:
+def seconds_per_prompt(
+    prefill: PrefillTerms, max_batched_tokens: Column, waiting_prompts: Column | float | None
+) -> Column:
     """Replica time per prompt while `waiting_prompts` wait. None: as many wait as a step holds."""
     if waiting_prompts is None:
         per_step = busy_prompts_per_step(max_batched_tokens, prefill.new_tokens)

@@ -18,7 +18,7 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask, at, choose_rows
 from app.sizing.decisions.placement import replicas_for_requests
-from app.sizing.formula import formula, trace_label, suspend_recording
+from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.result import PrefixCache
 from app.sizing.serving.cache import Prefixes
 from app.sizing.serving.flow import closed_loop, open_rate_per_s
@@ -189,8 +189,10 @@ def speed_with_hits(
         slo_batch=np.maximum(peak, 1.0),
         capacity_per_s=capacity,
         saturation_per_s=np.where(always, speed.saturation_per_s, np.minimum(speed.saturation_per_s, rate)),
-        beside=PrefixReservation(
-            hits_counted=np.ones(len(memory), bool), limits_capacity=capacity < speed.capacity_per_s, sequences=sequences
+        prefix_reservation=PrefixReservation(
+            hits_counted=np.ones(len(memory), bool),
+            limits_capacity=capacity < speed.capacity_per_s,
+            sequences=sequences,
         ),
     )
 
@@ -226,7 +228,11 @@ def speed_with_prefixes(
     if counted.all():
         return hits
     reservation = PrefixReservation(counted, counted, memory.sequences)
-    return choose_rows(counted, hits, replace(cold, alone=replace(cold_unloaded, cold=cold_unloaded), beside=reservation))
+    return choose_rows(
+        counted,
+        hits,
+        replace(cold, unloaded=replace(cold_unloaded, without_hits=cold_unloaded), prefix_reservation=reservation),
+    )
 
 
 def add_idle_sessions(memory: ServingMemory, operation: StreamOperatingPoint) -> StreamOperatingPoint:

@@ -9,7 +9,9 @@ from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.plans import Plans
 
 
-def deployed_scheduler(plans: Plans, memory: ServingMemory, row: int, overrides: SchedulerSettings | None = None) -> Scheduler:
+def deployed_scheduler(
+    plans: Plans, memory: ServingMemory, row: int, overrides: SchedulerSettings | None = None
+) -> Scheduler:
     """Scheduler of the plan in row `row`.
 
     Parameters:

@@ -20,7 +20,7 @@ from app.sizing.decisions.placement import plan_fleet, replicas_needed, replicas
 from app.sizing.decisions.ranking import best_by_score, objective_score
 from app.sizing.decisions.rejections import Rejections
 from app.sizing.decisions.unsupported import SupportFilter
-from app.sizing.decisions.volume import min_run_s, can_meet_deadline, replicas_for_volume
+from app.sizing.decisions.volume import can_meet_deadline, min_run_s, replicas_for_volume
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Constraints, Deployment, Objective, Question, Speculative
@@ -28,11 +28,11 @@ from app.sizing.result import FilterStage
 from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.daily import daily_usd_per_hour
 from app.sizing.serving.kinds import meets_unloaded_limits, serving_backend
-from app.sizing.serving.margins import Margins, plan_neighbourhoods, stack_neighbourhoods, margins_at
+from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods, stack_neighbourhoods
 from app.sizing.serving.measured import LatencyLimit, Memory, Settings, Speed
-from app.sizing.serving.options import PlanEvaluations, Options, within_constraints, measures, startup_s
+from app.sizing.serving.options import Options, PlanEvaluations, measures, startup_s, within_constraints
 from app.sizing.serving.plans import Plans, build_plans, requested_formats
-from app.sizing.serving.stacks import requested_engines, select_stacks, filter_by_adapter_support
+from app.sizing.serving.stacks import filter_by_adapter_support, requested_engines, select_stacks
 from app.sizing.snapshot import Catalog
 from app.sizing.uncertainty import NORMAL
 from app.sizing.units import GIB, SECONDS_PER_HOUR
@@ -45,7 +45,7 @@ HOST_WEIGHTS_NOTE = "Part of the weights is in host memory, because they do not 
 
 def enumerate_plans(
     model: ModelArchitecture,
-    market: Catalog,
+    catalog: Catalog,
     machines: Candidates,
     constraints: Constraints,
     rejections: Rejections,
@@ -58,23 +58,27 @@ def enumerate_plans(
     """All plans of a model on the given machines."""
     formats = requested_formats(model, constraints, fixed, personal=personal)
     engines, work = requested_engines(constraints, fixed), Work(phase, task=model.task)
-    stacks = select_stacks(market, work, formats, engines, fixed)
-    without = SupportFilter(market, engines, formats, work)
-    on = model, machines, stacks, market.columns, constraints, rejections, assumed, without
-    return filter_by_adapter_support(model, build_plans(*on, fixed=fixed), market, rejections)
+    stacks = select_stacks(catalog, work, formats, engines, fixed)
+    without = SupportFilter(catalog, engines, formats, work)
+    on = model, machines, stacks, catalog.columns, constraints, rejections, assumed, without
+    return filter_by_adapter_support(model, build_plans(*on, fixed=fixed), catalog, rejections)
 
 
-def enumerate_allowed_plans(question: Question, workload: InferenceWorkload, market: Catalog, rejections: Rejections) -> Plans:
+def enumerate_allowed_plans(
+    question: Question, workload: InferenceWorkload, catalog: Catalog, rejections: Rejections
+) -> Plans:
     """All plans that a request allows, on the machines whose prices it accepts."""
     constraints, assumed, zones = question.constraints, question.assumptions, workload.redundancy.zones
-    sought, host = (market, constraints, question.economics, assumed, rejections), workload.single_pass
+    sought, host = (catalog, constraints, question.economics, assumed, rejections), workload.single_pass
     many, ends, today = workload.serves_many, workload.is_finite, question.today
     gives_back = bool(workload.hourly_shares)
     machines = find_candidates(
         *sought, ends=ends, zones=zones, serves_many=many, reads_host=host, gives_back=gives_back, today=today
     )
     phase, personal = serving_backend(workload).phase, workload.is_personal
-    return enumerate_plans(workload.model, market, machines, constraints, rejections, assumed, phase=phase, personal=personal)
+    return enumerate_plans(
+        workload.model, catalog, machines, constraints, rejections, assumed, phase=phase, personal=personal
+    )
 
 
 def measure_plans(
@@ -88,7 +92,9 @@ def measure_plans(
     """Median prediction of memory and speed of every plan."""
     kind, assumed = serving_backend(workload), question.assumptions
     memory = kind.estimate_memory(workload, plans, assumed, settings)
-    speed = kind.estimate_speed(workload, memory, kind.unloaded_latency(workload, plans, memory, assumed, speculative), assumed)
+    speed = kind.estimate_speed(
+        workload, memory, kind.unloaded_latency(workload, plans, memory, assumed, speculative), assumed
+    )
     return memory, apply_service_limits(workload, memory, speed)
 
 
@@ -99,7 +105,9 @@ def apply_service_limits(workload: InferenceWorkload, memory: Memory, speed: Any
 
 def zero_capacity_beyond_limits(workload: InferenceWorkload, memory: Memory, speed: Any) -> Any:
     """Speed with zero capacity where an unloaded request misses a limit, both with and without prefix-cache hits."""
-    return replace(speed, capacity_per_s=np.where(meets_unloaded_limits(workload, memory, speed), speed.capacity_per_s, 0.0))
+    return replace(
+        speed, capacity_per_s=np.where(meets_unloaded_limits(workload, memory, speed), speed.capacity_per_s, 0.0)
+    )
 
 
 def evaluate_plans(
@@ -213,7 +221,7 @@ def search_plans(
     question: Question,
     workload: InferenceWorkload,
     plans: Plans,
-    market: Catalog,
+    catalog: Catalog,
     rejections: Rejections,
     fixed: Deployment | None = None,
 ) -> Options:
@@ -222,9 +230,9 @@ def search_plans(
     The other types are rejected with their shortfall. `fixed` holds the engine settings and spares that the request
     fixes.
     """
-    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, market))
+    first, group_of_plan = distinct_rows(replica_equivalence_key(plans, catalog))
     distinct_plans = plans.take(first)
-    margins = confidence_margins(question, workload, distinct_plans, market)
+    margins = confidence_margins(question, workload, distinct_plans, catalog)
     asked = Settings() if fixed is None else requested_settings(fixed, distinct_plans, workload.redundancy)
     drafting = None if fixed is None else fixed.speculative
     able, memory, speed = feasible_plans(question, workload, distinct_plans, margins, rejections, asked, drafting)
@@ -258,16 +266,20 @@ def search_plans(
     return with_operating_points(workload, options, rows, decisive, memory, speed)
 
 
-def confidence_margins(question: Question, workload: InferenceWorkload, plans: Plans, market: Catalog) -> Margins:
+def confidence_margins(question: Question, workload: InferenceWorkload, plans: Plans, catalog: Catalog) -> Margins:
     """Margins of every plan at the requested confidence, taken from the evidence for its stack."""
-    around = stack_neighbourhoods(workload, plans.stacks.table, market.stack_evidence, question.assumptions)
-    standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), market.spreads
+    around = stack_neighbourhoods(workload, plans.stacks.table, catalog.stack_evidence, question.assumptions)
+    standing, spreads = NORMAL.inv_cdf(question.constraints.confidence), catalog.spreads
     margins = margins_at(standing, workload, around, spreads, question.assumptions).take(plans.stacks.rows)
     if plans.on_host is None:
         return margins
     away = np.flatnonzero(plans.offloads_weights)
-    offload_margins_around = plan_neighbourhoods(workload, plans.take(away), market.stack_evidence, question.assumptions)
-    return with_rows(margins, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions))
+    offload_margins_around = plan_neighbourhoods(
+        workload, plans.take(away), catalog.stack_evidence, question.assumptions
+    )
+    return with_rows(
+        margins, away, margins_at(standing, workload, offload_margins_around, spreads, question.assumptions)
+    )
 
 
 def feasible_plans(
@@ -306,9 +318,11 @@ def feasible_plans(
     limits = kind.latency_limits(alone)
     quick: Mask = np.logical_and.reduce([limit.met for limit in limits])
     rows, memory = rows[quick], memory.take(quick)
-    speed = zero_capacity_beyond_limits(workload, memory, kind.estimate_speed(workload, memory, alone.take(quick), assumed))
+    speed = zero_capacity_beyond_limits(
+        workload, memory, kind.estimate_speed(workload, memory, alone.take(quick), assumed)
+    )
     still = ~quick
-    still[quick] = speed.serves
+    still[quick] = speed.has_capacity
     reject_slow_plans(rejections, confidence, plans, limits, still)
     return rows, memory, speed
 
@@ -325,7 +339,10 @@ def reject_slow_plans(
         met = left & limit.met & serve if limit is limits[-1] else left & limit.met
         rejected_rows = rejections.rows_of_eliminated_types(plans.accelerator, met, left)
         with_host = plans.offloads_weights[rejected_rows]
-        for rows, text in ((rejected_rows[~with_host], limit.text), (rejected_rows[with_host], f"{limit.text} {HOST_WEIGHTS_NOTE}")):
+        for rows, text in (
+            (rejected_rows[~with_host], limit.text),
+            (rejected_rows[with_host], f"{limit.text} {HOST_WEIGHTS_NOTE}"),
+        ):
             reject_plans(
                 rejections,
                 confidence,
@@ -342,7 +359,9 @@ def reject_slow_plans(
         left = met
 
 
-def reject_late_plans(question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections) -> Mask:
+def reject_late_plans(
+    question: Question, workload: InferenceWorkload, options: Options, rejections: Rejections
+) -> Mask:
     """Mask of plans that can meet the deadline with some number of replicas; types without one are rejected."""
     capacity, batch, start = options.capacity_per_s, options.slo_batch, options.cold_start_s
     in_time = can_meet_deadline(workload, capacity, batch, start)
@@ -371,7 +390,9 @@ def reject_plans(
     rejections.reject_with_shortfall(accelerator, expected, text=text, **why)
     of_expected: dict[str, Any] = {k: v[expected] if isinstance(v, np.ndarray) else v for k, v in why.items()}
     accelerator, none = accelerator[expected], np.zeros(int(expected.sum()), bool)
-    rejections.reject_with_shortfall(accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected)
+    rejections.reject_with_shortfall(
+        accelerator, none, text=f"{text} The median prediction meets the limit.", **of_expected
+    )
 
 
 def with_operating_points(
@@ -392,10 +413,10 @@ def with_operating_points(
     return replace(options, rate_per_s=rate, e2e_p50_s=latency)
 
 
-def replica_equivalence_key(plans: Plans, market: Catalog) -> Codes:
+def replica_equivalence_key(plans: Plans, catalog: Catalog) -> Codes:
     """Key that is equal for plans with equal replicas; their machines may differ in price, power and size."""
     machines = plans.machines.table
-    inside, between = market.alike
+    inside, between = catalog.alike
     machine = machines.machine[plans.machines.rows]
     across = (plans.nodes_per_replica > 1) & (plans.accelerators_per_replica > plans.scale_up_domain)
     hosts, host = plans.hosts

@@ -42,7 +42,10 @@ SATURATION_ROUNDS = 8  # requests simulated to measure saturation, as a multiple
 WARMUP_SHARE = 0.2  # share of the requests that warm up the replica and are not measured
 WARMUP_ROUNDS = 4  # unmeasured rounds of a closed loop, until requests that started together are out of step
 MEASURED_ROUNDS = 2  # least measured rounds of a closed loop
-MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = 2, 4  # most requests in flight: multiples of the sequence limit and of the workload's
+MAX_TIMES_SEQUENCES, MAX_TIMES_REQUESTED = (
+    2,
+    4,
+)  # most requests in flight: multiples of the sequence limit and of the workload's
 MAX_TIMES_COUNT = 4  # most requests simulated of a run that ends, as a multiple of `count`; the rest is extrapolated
 MAX_EXACT_REPLICAS = 16  # most replicas for which the exact split of a run that ends is simulated
 MIN_RATE_PER_S = 1e-9
@@ -141,7 +144,9 @@ def replica_at(
 
 def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     """`count` random requests of a workload, the same for every replica and load."""
-    prompts, answers = workload.draw_lengths(*(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES)))
+    prompts, answers = workload.draw_lengths(
+        *(draw_uniforms(SEED, stream, count) for stream in (PROMPTS, OUTPUTS, CLASSES))
+    )
     return DrawnRequests(
         unit_gaps(SEED, count, workload.burstiness),
         prompts,
@@ -152,13 +157,20 @@ def draw_requests(workload: InferenceWorkload, count: int) -> DrawnRequests:
     )
 
 
-def simulate_rates(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> Curve:
+def simulate_rates(
+    workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests
+) -> Curve:
     """Curve of a replica at request rates up to slightly above saturation."""
     count, most = len(sent.input_tokens), saturation_rate_per_s(replica, saturation_per_s, sent)
     warm, rates = int(WARMUP_SHARE * count), most * np.array(RATE_SHARES)
     stretches = (RequestWindow(sent.at_rate(rate), warm, count) for rate in rates.tolist())
     return build_curve(
-        workload, replica, rates, [simulate_load(workload, replica, s) for s in stretches], stable_below=most, closed=False
+        workload,
+        replica,
+        rates,
+        [simulate_load(workload, replica, s) for s in stretches],
+        stable_below=most,
+        closed=False,
     )
 
 
@@ -168,13 +180,17 @@ def saturation_rate_per_s(replica: Replica, saturation_per_s: float, sent: Drawn
         (sent.input_tokens + sent.output_tokens).mean()
     )
     fitting = replica.cache_bytes / sequence_bytes if sequence_bytes > 0 else np.inf
-    count = int(min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES)))
+    count = int(
+        min(len(sent.input_tokens), SATURATION_ROUNDS * max(min(replica.max_sequences, fitting), MIN_SEQUENCES))
+    )
     requests = sent.first_requests(count).at_rate(SATURATING_FACTOR * saturation_per_s)
     result = simulate_replica(replica, requests, warm=int(FILLED_SHARE * count), wanted=int((1 - WARMUP_SHARE) * count))
     return max(result.finished / max(result.lasts_s, MIN_RATE_PER_S), MIN_RATE_PER_S)
 
 
-def simulate_trace(workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests) -> Curve:
+def simulate_trace(
+    workload: InferenceWorkload, replica: Replica, saturation_per_s: float, sent: DrawnRequests
+) -> Curve:
     """Curve of a replica that receives every n-th request of a trace.
 
     The trace is sped up or slowed down slightly to reach each rate; rates are those of its busiest interval.

@@ -11,12 +11,20 @@ import numpy as np
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Column, Columns, Mask
-from app.sizing.formula import formula, trace_label, suspend_recording
+from app.sizing.formula import formula, suspend_recording, trace_label
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.batch import BatchTerms, batch_terms, batch_cycle_s, plan_padding_factors
+from app.sizing.serving.batch import BatchTerms, batch_cycle_s, batch_terms, plan_padding_factors
 from app.sizing.serving.host import estimate_host_work
 from app.sizing.serving.margins import Margins
-from app.sizing.serving.measured import QUANTILES, UnloadedLatency, Memory, OperatingPoint, Settings, Speed, bisect_largest
+from app.sizing.serving.measured import (
+    QUANTILES,
+    Memory,
+    OperatingPoint,
+    Settings,
+    Speed,
+    UnloadedLatency,
+    bisect_largest,
+)
 from app.sizing.serving.plans import Plans
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Load, z_score
@@ -156,7 +164,10 @@ def batch_memory(
         most = max_batch_samples(usable, weights, runtime, activations, assumed)
     else:
         unforeseen = unforeseen_share * plans.memory_bytes
-        most, needed = max_batch_samples(usable - unforeseen, weights, runtime, activations, assumed), needed + unforeseen
+        most, needed = (
+            max_batch_samples(usable - unforeseen, weights, runtime, activations, assumed),
+            needed + unforeseen,
+        )
     return Memory(
         weights_bytes=weights,
         activation_bytes=activations,
@@ -317,7 +328,9 @@ def sample_e2e_s(cycle_s: Column, waiting_share: Column | float, host_s: Column,
     return np.where(overloaded, np.inf, host_s + cycle_s * (1 + waiting_share))
 
 
-def single_pass_operating_point(workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column) -> OperatingPoint:
+def single_pass_operating_point(
+    workload: InferenceWorkload, memory: Memory, speed: BatchSpeed, replicas: Column
+) -> OperatingPoint:
     """Batch and latencies of a device if `replicas` devices share the load.
 
     A request waits for the rest of the running batch, then runs: the q-quantile is (1 + q) batch times. Burstiness
@@ -348,6 +361,8 @@ def single_pass_operating_point(workload: InferenceWorkload, memory: Memory, spe
             if is_open:
                 filled = batch_at_percentile(batch, max(0.0, z_score(q)), workload.burstiness, most)
                 waits = waiting_share(q, rate, speed.saturation_per_s)
-            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(batch_cycle_s(terms, filled), waits, terms.host_work.host_s, overloaded)
+            values[f"e2e_p{q:.0f}_s"] = sample_e2e_s(
+                batch_cycle_s(terms, filled), waits, terms.host_work.host_s, overloaded
+            )
     mean = values["e2e_p50_s"]  # the rest of a batch is uniformly distributed: its mean is its median
     return OperatingPoint(batch=np.maximum(batch, 1.0), rate_per_s=rate, utilization=used, e2e_mean_s=mean, **values)

@@ -27,13 +27,15 @@ def requested_engines(constraints: Constraints, fixed: Deployment | None) -> tup
     return (fixed.engine,) if fixed is not None and fixed.engine else constraints.engines
 
 
-def filter_by_adapter_support(model: ModelArchitecture, plans: Plans, market: Catalog, rejections: Rejections) -> Plans:
+def filter_by_adapter_support(
+    model: ModelArchitecture, plans: Plans, catalog: Catalog, rejections: Rejections
+) -> Plans:
     """Drop plans whose engine cannot serve adapters, if the model has adapters loaded separately; otherwise keep
     all.
     """
     if loaded_adapters(model) is None:
         return plans
-    serving = np.array([bool(engine_named(name).serves_adapters) for name in market.engines])
+    serving = np.array([bool(engine_named(name).serves_adapters) for name in catalog.engines])
     kept = plans.take(np.flatnonzero(serving[plans.engine]))
     text = "No engine that runs this model on {name} is known to serve its adapters."
     rejections.reject_if_none_left(plans.accelerator, kept.accelerator, "no_engine", text)
@@ -41,31 +43,31 @@ def filter_by_adapter_support(model: ModelArchitecture, plans: Plans, market: Ca
 
 
 def select_stacks(
-    market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
+    catalog: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...], fixed: Deployment | None
 ) -> Stacks:
     """Software stacks that support the work and that the request allows, on the accelerators where they compete."""
     key = work, formats, engines
-    selected = market.stacks_cache.get(key)
+    selected = catalog.stacks_cache.get(key)
     if selected is None:
-        if len(market.stacks_cache) >= MAX_CACHED_SELECTIONS:
-            market.stacks_cache.clear()
-        selected = market.stacks_cache[key] = _filter_stacks(market, work, formats, engines)
+        if len(catalog.stacks_cache) >= MAX_CACHED_SELECTIONS:
+            catalog.stacks_cache.clear()
+        selected = catalog.stacks_cache[key] = _filter_stacks(catalog, work, formats, engines)
     if fixed is not None and fixed.engine is not None:
-        return market.stacks_of_version(selected, fixed.engine_version)
+        return catalog.stacks_of_version(selected, fixed.engine_version)
     return selected
 
 
-def _filter_stacks(market: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
+def _filter_stacks(catalog: Catalog, work: Work, formats: frozenset[str], engines: tuple[str, ...]) -> Stacks:
     """Filter the catalog's stacks by work, weight format and engine; without named engines, keep only those that
     compete.
     """
-    stacks, level = market.stacks, market.stacks.levels[:, TASKS.index(work.task)]
-    wanted = np.zeros(len(market.formats), bool)
-    wanted[[market.format_index[f] for f in formats if f in market.format_index]] = True
-    keep = (stacks.phase == market.phases.index(work.phase)) & wanted[stacks.weight_format]
+    stacks, level = catalog.stacks, catalog.stacks.levels[:, TASKS.index(work.task)]
+    wanted = np.zeros(len(catalog.formats), bool)
+    wanted[[catalog.format_index[f] for f in formats if f in catalog.format_index]] = True
+    keep = (stacks.phase == catalog.phases.index(work.phase)) & wanted[stacks.weight_format]
     keep &= level > LEVELS.index(Level.REFUSED)
     if engines:
-        keep &= np.array([name in engines for name in market.engines])[stacks.engine]
+        keep &= np.array([name in engines for name in catalog.engines])[stacks.engine]
     selected = stacks.take(np.flatnonzero(keep))
     selected = replace(selected, expected=level[keep] == LEVELS.index(Level.EXPECTED))
     if not engines:

@@ -23,20 +23,20 @@ from app.sizing.hardware.achieved import Achieved
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.question import Speculative
 from app.sizing.serving.communication import LinkSpeed, LinkUse, link_speed, transfer_and_latency_s
-from app.sizing.serving.context import ContextExchange, context_fixed_s, build_context_exchange, context_slope_s
-from app.sizing.serving.exchange import ExpertExchange, exchange_fixed_s, build_expert_exchange, exchange_slope_s
+from app.sizing.serving.context import ContextExchange, build_context_exchange, context_fixed_s, context_slope_s
+from app.sizing.serving.exchange import ExpertExchange, build_expert_exchange, exchange_fixed_s, exchange_slope_s
 from app.sizing.serving.host_weights import (
-    HostStep,
     HostOffload,
-    with_host_part_s,
+    HostStep,
     host_flops_share,
+    host_part_label,
     host_pass_s,
     host_step,
     remaining_on_accelerators,
-    host_part_label,
+    with_host_part_s,
 )
 from app.sizing.serving.plans import Plans, layer_groups
-from app.sizing.serving.roofline import smooth_maximum, active_expert_share
+from app.sizing.serving.roofline import active_expert_share, smooth_maximum
 from app.sizing.serving.streaming import decode_step_s
 
 
@@ -255,7 +255,9 @@ def split_step_with_host(model: ModelArchitecture, work: StepWork, on: HostOfflo
     """The step's work without the part that the host computes, which goes to the `host` field."""
     with trace_label("accelerator part"):
         with trace_label("matrices"):
-            flops = remaining_on_accelerators(work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share))
+            flops = remaining_on_accelerators(
+                work.linear_flops, host_flops_share(model, on.experts_share, on.layers_share)
+            )
         with trace_label("cache reads"):
             read = remaining_on_accelerators(work.cache_read_bytes, on.layers_share)
         with trace_label("attention"):
@@ -269,7 +271,10 @@ def with_speculative_decoding(terms: StepTerms, model: ModelArchitecture, option
     if option is None:
         return terms
     return replace(
-        terms, drafted=float(option.draft_tokens), draft_share=option.draft_share(model), gained=option.tokens_per_step
+        terms,
+        drafted_tokens=float(option.draft_tokens),
+        draft_share=option.draft_share(model),
+        accepted_tokens_per_step=option.tokens_per_step,
     )
 
 

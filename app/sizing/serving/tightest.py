@@ -49,7 +49,8 @@ def tightest_limits(workload: InferenceWorkload, unloaded_ttft_s: Sequence[Colum
         return None
     none = Margins.without_margin(len(unloaded_ttft_s[0]))
     limits = [
-        prediction_limits(workload.single_class_workload(c), alone_s, none) for c, alone_s in zip(workload.classes, unloaded_ttft_s, strict=True)
+        prediction_limits(workload.single_class_workload(c), alone_s, none)
+        for c, alone_s in zip(workload.classes, unloaded_ttft_s, strict=True)
     ]
     tpot, ttft = (np.stack(found) for found in zip(*limits, strict=True))
     unloaded = np.stack(unloaded_ttft_s)

@@ -26,7 +26,9 @@ class SimulationQueue:
     def __init__(self, options: Options, score: Column, best: Codes, *, try_extra_layouts: bool = True) -> None:
         self.options, self.score = options, score
         self.waiting: list[int] = best.tolist()
-        self.alternatives: list[tuple[float, int]] = []  # alternatives for types with a simulated layout, most likely first
+        self.alternatives: list[
+            tuple[float, int]
+        ] = []  # alternatives for types with a simulated layout, most likely first
         self.best_scores: dict[int, float] = {}  # best simulated score by type
         plans = options.plans  # rows with equal engine, format and replica size share a key
         self.layouts: Codes = (

@@ -19,8 +19,8 @@ from app.sizing.decisions.cost import usd_total
 from app.sizing.question import CONFIDENCE_LEVELS, Question
 from app.sizing.training.counts import Counts
 from app.sizing.training.degrees import legal_degrees
-from app.sizing.training.doubt import memory_factor, fit_probability
-from app.sizing.training.layouts import FULL, ZERO_STAGES
+from app.sizing.training.doubt import fit_probability, memory_factor
+from app.sizing.training.layouts import COMPILER_ZERO_STAGES, FULL, ZERO_STAGES
 from app.sizing.training.margins import deadline_probability
 from app.sizing.training.plans import TrainingPlans
 from app.sizing.training.run import Run, fits_memory, host_fits_memory, run_at, run_cost
@@ -69,7 +69,10 @@ def _lower_memory_variants(counts: Counts, plans: TrainingPlans, row: int) -> It
     """
     own, stage = int(plans.activation_checkpointing[row]), at(plans.zero_stage, row)
     modes = (own,) if counts.in_samples else range(own, FULL + 1)
-    stages = ZERO_STAGES if stage == 0 else (stage,)
+    offered = (
+        COMPILER_ZERO_STAGES if plans.interleaved_pipeline[row] else ZERO_STAGES
+    )  # the stages that a search offers
+    stages = offered if stage == 0 else (stage,)
     yield from product(modes, stages, {at(plans.micro_batch_sequences, row), 1.0})
 
 

@@ -27,7 +27,13 @@ def best_run_with_larger_batch(
     """
     larger = replace(workload, global_batch=BATCH_FACTOR * workload.global_batch)
     counts = counts_of(larger)
-    runs = smallest_runs(larger, counts, same_machine_and_framework(layouts, chosen.plans), replace(question, workload=larger), NullRejections(()))
+    runs = smallest_runs(
+        larger,
+        counts,
+        same_machine_and_framework(layouts, chosen.plans),
+        replace(question, workload=larger),
+        NullRejections(()),
+    )
     if not len(runs):
         return None
     best, _ = best_runs(counts, runs, question)

@@ -162,7 +162,9 @@ def counts_of(workload: TrainingWorkload) -> Counts:
         score_flops_per_token=attention_flops_per_token(workload),
         recurrent_flops_per_token=model.recurrent_flops_per_token,
         adapter_flops_per_token=adapter_flops_per_token(model, adapters),
-        flops_per_unit=flops_per_unit(workload, attention_flops_per_token(workload), adapter_flops_per_token(model, adapters)),
+        flops_per_unit=flops_per_unit(
+            workload, attention_flops_per_token(workload), adapter_flops_per_token(model, adapters)
+        ),
         attention_activation_bytes=model.attention_activation_bytes,
         layer=mean_layer(workload),
         **sample_counts(sample, recipe_of(workload).weight_bytes_per_param / BYTES_16_BIT),
@@ -266,8 +268,7 @@ def score_flops_per_token(model: ModelArchitecture, units_per_sequence: float) -
 def adapter_flops_per_token(model: ModelArchitecture, adapter_params: float) -> float:
     """Forward and backward FLOPs of adapters per token.
 
-    A token passes only the adapters of the experts that it is routed to.
-    Source: Hu et al. 2021 (arXiv:2106.09685).
+    A token passes only the adapters of the experts that it is routed to. Source: Hu et al. 2021 (arXiv:2106.09685).
     """
     sharing = max(1, model.num_experts) / max(1, model.experts_per_token)
     return 6 * adapter_params / sharing
@@ -276,8 +277,8 @@ def adapter_flops_per_token(model: ModelArchitecture, adapter_params: float) -> 
 def flops_per_unit(workload: TrainingWorkload, score_flops: float, adapter_flops: float) -> float:
     """Model FLOPs per token or sample, forward and backward, without recomputation.
 
-    A frozen matrix needs one backward product instead of two.
-    Source: Chowdhery et al. 2022 (arXiv:2204.02311), appendix B.
+    A frozen matrix needs one backward product instead of two. Source: Chowdhery et al. 2022 (arXiv:2204.02311),
+    appendix B.
     Check: Llama-3.1-8B at 4,096 tokens multiplies 7.50e9 parameters: 6 * 7.50e9 FLOPs plus 3 * 1.07e9 of attention.
         >>> counts = PRETRAIN_COUNTS
         >>> round(counts.flops_per_unit / 1e9, 2), round(counts.score_flops_per_token / 1e9, 3)

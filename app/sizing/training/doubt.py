@@ -17,7 +17,9 @@ def memory_scale(plans: TrainingPlans, memory: TrainingMemory) -> Column:
     """Return how much wider the uncertainty of each plan's memory is than that of memory counted to the byte."""
     margins = plans.stack.margins
     counted = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
-    return margins.memory.relative_spread(memory_neighbourhood(counted, memory.total_bytes, margins.recipe_known, margins.widened))
+    return margins.memory.relative_spread(
+        memory_neighbourhood(counted, memory.total_bytes, margins.recipe_known, margins.widened)
+    )
 
 
 def memory_factor(plans: TrainingPlans, memory: TrainingMemory, confidence: float) -> Column:

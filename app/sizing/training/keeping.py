@@ -13,7 +13,7 @@ from app.sizing.columns import Codes, Column, Columns, Mask
 from app.sizing.formula import suspend_recording
 from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.counts import Counts
-from app.sizing.training.layer import LayerBytes, layer_kinds, layer_bytes
+from app.sizing.training.layer import LayerBytes, layer_bytes, layer_kinds
 from app.sizing.training.layouts import ACTIVATION_CHECKPOINTING, FULL, SELECTIVE
 from app.sizing.training.widths import ParamBytes, param_bytes, param_kinds
 
@@ -46,10 +46,20 @@ def build_framework_bytes_table(counts: Counts, recipe: Recipes, *, flash: bool)
     rows = np.arange(len(recipe) * 2 * CHECKPOINTING_MODE_COUNT)
     sharded = (rows // CHECKPOINTING_MODE_COUNT) % 2 == 1
     with suspend_recording():
-        return FrameworkBytesTable(framework_bytes(counts, recipe.take(rows // (2 * CHECKPOINTING_MODE_COUNT)), sharded, rows % CHECKPOINTING_MODE_COUNT, flash=flash))
+        return FrameworkBytesTable(
+            framework_bytes(
+                counts,
+                recipe.take(rows // (2 * CHECKPOINTING_MODE_COUNT)),
+                sharded,
+                rows % CHECKPOINTING_MODE_COUNT,
+                flash=flash,
+            )
+        )
 
 
-def framework_bytes(counts: Counts, recipe: Recipes, sharded: Mask, checkpointing: Codes, *, flash: bool) -> FrameworkBytes:
+def framework_bytes(
+    counts: Counts, recipe: Recipes, sharded: Mask, checkpointing: Codes, *, flash: bool
+) -> FrameworkBytes:
     """Return the bytes that each recipe keeps in the checkpointing mode of its row."""
     params = param_kinds(counts.recipe, recipe, sharded)
     some = np.where(checkpointing == SELECTIVE, recipe.selective, RECOMPUTES_NONE)

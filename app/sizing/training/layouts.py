@@ -32,7 +32,13 @@ LAYOUT_COLUMNS = (
 )
 # Combinations of parts (of OFFLOADS) that may be in host memory together.
 OFFLOADED_STATES, OFFLOADED_ACTIVATIONS = frozenset({"optimizer"}), frozenset({"activations"})
-TRAINED_OFFLOAD_SETS = (OFFLOADED_STATES, OFFLOADED_ACTIVATIONS, OFFLOADED_STATES | OFFLOADED_ACTIVATIONS, OFFLOADED_STATES | {"parameters"}, frozenset(OFFLOADS))
+TRAINED_OFFLOAD_SETS = (
+    OFFLOADED_STATES,
+    OFFLOADED_ACTIVATIONS,
+    OFFLOADED_STATES | OFFLOADED_ACTIVATIONS,
+    OFFLOADED_STATES | {"parameters"},
+    frozenset(OFFLOADS),
+)
 FROZEN_OFFLOAD_SETS = (OFFLOADED_ACTIVATIONS, frozenset({"parameters"}), OFFLOADED_ACTIVATIONS | {"parameters"})
 _MICRO_BATCH = LAYOUT_COLUMNS.index("micro_batch_sequences")
 
@@ -111,11 +117,18 @@ def _divides_batch(workload: TrainingWorkload, micro_batch_sequences: Column) ->
 
 def _can_replicate(framework: Framework, requested: Deployment) -> bool:
     """Whether every accelerator may hold whole layers, with states that may be sharded."""
-    degrees = (requested.tensor_parallel, requested.pipeline_parallel, requested.context_parallel, requested.expert_parallel)
+    degrees = (
+        requested.tensor_parallel,
+        requested.pipeline_parallel,
+        requested.context_parallel,
+        requested.expert_parallel,
+    )
     return all((d or 1) == 1 for d in degrees) and (framework.shards or not framework.splits)
 
 
-def _replicated_layouts(framework: Framework, requested: Deployment, checkpointing: DegreeChoices, sizes: DegreeChoices) -> Column:
+def _replicated_layouts(
+    framework: Framework, requested: Deployment, checkpointing: DegreeChoices, sizes: DegreeChoices
+) -> Column:
     """Layouts that replicate layers on every accelerator, with or without ZeRO sharding."""
     if _requests_offload(requested) or not _can_replicate(framework, requested):
         return _NO_ROWS
@@ -130,7 +143,11 @@ def _requests_offload(requested: Deployment) -> bool:
 
 
 def _offloaded_layouts(
-    workload: TrainingWorkload, framework: Framework, requested: Deployment, checkpointing: DegreeChoices, sizes: DegreeChoices
+    workload: TrainingWorkload,
+    framework: Framework,
+    requested: Deployment,
+    checkpointing: DegreeChoices,
+    sizes: DegreeChoices,
 ) -> Column:
     """Layouts that keep optimizer states, parameters or activations in host memory."""
     if workload.in_samples or not _can_replicate(framework, requested):
@@ -142,7 +159,11 @@ def _offloaded_layouts(
         most = MAX_SEQUENCES_OFFLOADED if moved == OFFLOADED_STATES else MAX_SEQUENCES_LAST_RESORT
         small = tuple(s for s in sizes if s <= most or requested.micro_batch_sequences)
         parts = [(float(part in moved),) for part in OFFLOADS]
-        rows.append(_combine_choices((1,), (1,), (1,), (1,), _offload_zero_stages(moved, requested), checkpointing[-1:], small, *parts))
+        rows.append(
+            _combine_choices(
+                (1,), (1,), (1,), (1,), _offload_zero_stages(moved, requested), checkpointing[-1:], small, *parts
+            )
+        )
     return np.concatenate(rows)
 
 
@@ -225,7 +246,9 @@ def _expert_degrees(workload: TrainingWorkload, requested: Deployment) -> Degree
     return tuple(e for e in EXPERT_DEGREES if e == 1 or model.num_experts % e == 0)
 
 
-def _split_micro_batches(workload: TrainingWorkload, requested: Deployment, sizes: DegreeChoices, *, long: bool) -> DegreeChoices:
+def _split_micro_batches(
+    workload: TrainingWorkload, requested: Deployment, sizes: DegreeChoices, *, long: bool
+) -> DegreeChoices:
     """Micro-batch sizes of layouts that split the model; large matrices do not benefit from larger micro-batches."""
     if requested.micro_batch_sequences:
         return sizes

@@ -38,7 +38,9 @@ def build_margins(confidence: float, time: tuple[Spread, Neighborhood], memory: 
     )
 
 
-def memory_neighbourhood(counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column) -> Neighborhood:
+def memory_neighbourhood(
+    counted_bytes: Column, total_bytes: Column, recipe_known: Mask, widened: Column
+) -> Neighborhood:
     """Evidence neighbourhood of a memory prediction.
 
     Weights, gradients and optimizer states are exact to the byte. Only the remaining share is uncertain, and the

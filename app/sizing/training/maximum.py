@@ -21,7 +21,9 @@ RELATIVE_TOLERANCE = 1.002  # relative precision of the parameter count: 0.2 %
 SizingCase = tuple[TrainingWorkload, Deployment]
 
 
-def with_quantity(workload: TrainingWorkload, deployment: Deployment, quantity: str, value: float, devices: int) -> SizingCase:
+def with_quantity(
+    workload: TrainingWorkload, deployment: Deployment, quantity: str, value: float, devices: int
+) -> SizingCase:
     """Return the same case with another model size, sequence length or micro-batch, on the same number of devices."""
     if quantity == "parameters":
         return replace(workload, model=assumed_architecture(value)), deployment

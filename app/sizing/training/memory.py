@@ -29,7 +29,7 @@ from app.sizing.training.moments import MemoryParts, find_peak
 from app.sizing.training.offload import HostBytes, host_bytes_per_machine, offloaded_bytes
 from app.sizing.training.pipeline import micro_batches_in_flight
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, RankGroups, held_params, rank_params, rank_groups
+from app.sizing.training.ranks import RankGroups, RankParams, held_params, rank_groups, rank_params
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 from app.sizing.training.widths import ParamBytes
 
@@ -365,7 +365,9 @@ class _ResidentStates(Columns):
     host: HostBytes  # part of the share in host memory
 
 
-def _resident_states(counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups, params: ParamBytes) -> _ResidentStates:
+def _resident_states(
+    counts: Counts, plans: TrainingPlans, rank: RankParams, groups: RankGroups, params: ParamBytes
+) -> _ResidentStates:
     """Return weights, gradients and optimizer states of an accelerator's share."""
     recipe, dense, routed = counts.recipe, groups.data_group, groups.expert_group
     trained_dense, trained_routed = rank.trained_dense, rank.trained_routed
@@ -382,7 +384,9 @@ def _resident_states(counts: Counts, plans: TrainingPlans, rank: RankParams, gro
     gradients = formed_gradient_bytes(trained, params)
     host = offloaded_bytes(plans, weights - adapters * params.adapters, gradients, states, groups)
     host = replace(host, state_bytes=np.where(params.on_host, states, host.state_bytes))
-    return _ResidentStates(weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host)
+    return _ResidentStates(
+        weights - host.host_weights_bytes, gradients - host.gradient_bytes, states - host.state_bytes, host
+    )
 
 
 @formula(unit="B", source="definition; the share is an assumption")

@@ -11,7 +11,7 @@ from app.sizing.columns import Column, Columns, Mask
 from app.sizing.formula import formula
 from app.sizing.hardware.links import PCIE_BYTES_PER_S
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, RankGroups, held_params
+from app.sizing.training.ranks import RankGroups, RankParams, held_params
 from app.sizing.training.recipes import BYTES_32_BIT, Recipe
 
 
@@ -25,7 +25,9 @@ class HostBytes(Columns):
     stepped_bytes: Column  # 32-bit gradients that the host's optimizer step reads, bytes
 
 
-def offloaded_bytes(plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: RankGroups) -> HostBytes:
+def offloaded_bytes(
+    plans: TrainingPlans, weights: Column, gradients: Column, states: Column, spread: RankGroups
+) -> HostBytes:
     """Return the bytes that one accelerator keeps in host memory.
 
     Weights are offloaded in shards and gathered from the host layer by layer. If optimizer states are offloaded,

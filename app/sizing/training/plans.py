@@ -19,13 +19,22 @@ from app.sizing.hardware.tables import Machines
 from app.sizing.product_names import format_name
 from app.sizing.question import Deployment
 from app.sizing.training.counts import Counts, counts_of
-from app.sizing.training.keeping import FrameworkBytes, FrameworkBytesTable, framework_bytes, build_framework_bytes_table
+from app.sizing.training.keeping import (
+    FrameworkBytes,
+    FrameworkBytesTable,
+    build_framework_bytes_table,
+    framework_bytes,
+)
 from app.sizing.training.layouts import FULL, LAYOUT_COLUMNS, SELECTIVE, candidate_layouts
 from app.sizing.training.margins import Margins
 from app.sizing.workload import TrainingWorkload
 
 OPERATORS, EVERY_SECOND = vocabulary_code("selective", "operators"), vocabulary_code("selective", "every_second_layer")
-EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = vocabulary_code("kernels", "eager"), vocabulary_code("gradients", "32bit"), vocabulary_code("selective", "none")
+EAGER, GRADIENTS_32_BIT, NO_SELECTIVE = (
+    vocabulary_code("kernels", "eager"),
+    vocabulary_code("gradients", "32bit"),
+    vocabulary_code("selective", "none"),
+)
 WEIGHT_SHARDING_STAGE = 3  # lowest ZeRO stage that shards weights
 
 
@@ -100,7 +109,10 @@ class TrainingPlans(Columns):
             return framework_bytes(
                 counts, recipe, self.zero_stage >= WEIGHT_SHARDING_STAGE, self.activation_checkpointing, flash=flash
             )
-        return lazy_rows(self.keeping_rows.rows, self.keeping_rows.row_indices(self.stack_row, self.zero_stage, self.activation_checkpointing))
+        return lazy_rows(
+            self.keeping_rows.rows,
+            self.keeping_rows.row_indices(self.stack_row, self.zero_stage, self.activation_checkpointing),
+        )
 
     @property
     def offered(self) -> Candidates:
@@ -209,7 +221,9 @@ def build_training_plans(
     )
 
 
-def _offloads_activations(stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], requested: Deployment) -> Mask:
+def _offloads_activations(
+    stacks: TrainingStacks, stack: Codes, columns: Mapping[str, Column], requested: Deployment
+) -> Mask:
     """Whether each plan keeps activations in host memory.
 
     A layout may offload them, and some frameworks always offload the inputs of recomputation.

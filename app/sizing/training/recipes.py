@@ -197,8 +197,7 @@ def recipe_of(workload: TrainingWorkload) -> Recipe:
 def nf4_bytes(model: ModelArchitecture) -> float:
     """Average bytes per parameter of an NF4 base model with double quantization.
 
-    Parameters that quantizers do not convert stay in 16 bit.
-    Source: Dettmers et al. 2023 (arXiv:2305.14314).
+    Parameters that quantizers do not convert stay in 16 bit. Source: Dettmers et al. 2023 (arXiv:2305.14314).
     """
     quantized = model.linear_params / max(1, model.total_params)
     return quantized * (NF4_DOUBLE_QUANTIZED_BITS / 8) + (1 - quantized) * BYTES_16_BIT

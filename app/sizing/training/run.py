@@ -17,7 +17,7 @@ from app.sizing.training.counts import Counts
 from app.sizing.training.doubt import fits_at_confidence
 from app.sizing.training.memory import TrainingMemory, training_memory
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, RankGroups, rank_params, rank_groups
+from app.sizing.training.ranks import RankGroups, RankParams, rank_groups, rank_params
 from app.sizing.training.recipes import CHECKPOINT_BYTES_PER_PARAM
 from app.sizing.training.step import (
     MicroBatchTime,
@@ -83,7 +83,9 @@ def build_run_parts(counts: Counts, plans: TrainingPlans, assumed: Assumptions) 
     )
 
 
-def time_step(counts: Counts, plans: TrainingPlans, spread: RankGroups, parts: RunParts, assumed: Assumptions) -> StepTime:
+def time_step(
+    counts: Counts, plans: TrainingPlans, spread: RankGroups, parts: RunParts, assumed: Assumptions
+) -> StepTime:
     """Time of one optimizer step at a data-parallel degree."""
     state = state_work(counts, plans, parts.rank, spread)
     if counts.in_samples:

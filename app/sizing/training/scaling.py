@@ -51,7 +51,9 @@ def same_machine_and_framework(layouts: TrainingPlans, chosen: TrainingPlans) ->
     return layouts.take(np.flatnonzero(same))
 
 
-def scaling_curve(counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, question: Question) -> ScalingCurve | None:
+def scaling_curve(
+    counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, question: Question
+) -> ScalingCurve | None:
     """Return the scaling curve of the first chosen run, or None if no size is feasible.
 
     The curve holds the fastest layout at each size that fits at the requested confidence, with the same machine and
@@ -63,7 +65,9 @@ def scaling_curve(counts: Counts, layouts: TrainingPlans, chosen: CostedRuns, qu
     sizes_judged = curve_sizes(layouts, own)
     sizes = np.broadcast_to(sizes_judged, (len(layouts), len(sizes_judged)))
     degrees, possible = degree_for_accelerators(counts, layouts, sizes)
-    possible &= forms_cluster(layouts, sizes) & is_legal_degree(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
+    possible &= (
+        forms_cluster(layouts, sizes) & is_legal_degree(counts, layouts, np.maximum(1.0, degrees)) & (sizes != own)
+    )
     rows, at = np.nonzero(possible)
     plans = layouts.take(rows)
     with suspend_recording():

@@ -12,9 +12,9 @@ import numpy as np
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Columns, Mask, Table, column, column_names, concat_tables
 from app.sizing.decisions.cost import Cost, usd_total, within_limits
-from app.sizing.decisions.machines import Candidates, find_candidates, apply_oversubscription, drop_dominated
+from app.sizing.decisions.machines import Candidates, apply_oversubscription, drop_dominated, find_candidates
 from app.sizing.decisions.ranking import Measures, best_per_accelerator, objective_score
-from app.sizing.decisions.rejections import Rejections, NullRejections
+from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.decisions.unsupported import SupportFilter
 from app.sizing.hardware.achieved import SampleTrainingAchieved, TrainingAchieved, TrainingMemoryFactors
 from app.sizing.hardware.engines import engine_named
@@ -34,7 +34,7 @@ from app.sizing.training.least import lower_bound_measures, lowest_bounds_per_ty
 from app.sizing.training.margins import Margins, build_margins, meets_deadline_at_confidence
 from app.sizing.training.outcome import units_per_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans, TrainingStacks, build_training_plans
-from app.sizing.training.preference import pipeline_handicap, best_row_per_type
+from app.sizing.training.preference import best_row_per_type, pipeline_handicap
 from app.sizing.training.reach import machines_able_to_hold
 from app.sizing.training.recipes import BYTES_32_BIT, PRECISIONS
 from app.sizing.training.run import Run, run_at, run_cost, run_fits_at_confidence
@@ -48,14 +48,14 @@ NO_LINK_BYTES_PER_S = 1e15
 
 
 def search_layouts(
-    question: Question, workload: TrainingWorkload, market: Catalog, rejections: Rejections
+    question: Question, workload: TrainingWorkload, catalog: Catalog, rejections: Rejections
 ) -> TrainingPlans:
     """Return the layouts that a question allows, on affordable machines that no other machine dominates."""
     constraints, assumed = question.constraints, question.assumptions
-    candidate_query = (market, constraints, question.economics, assumed, rejections)
+    candidate_query = (catalog, constraints, question.economics, assumed, rejections)
     machines = find_candidates(*candidate_query, ends=True, today=question.today)
     machines = apply_oversubscription(drop_dominated(machines), assumed)
-    return training_layouts(workload, market, machines, constraints, rejections, assumed)
+    return training_layouts(workload, catalog, machines, constraints, rejections, assumed)
 
 
 def training_layouts(
@@ -109,7 +109,10 @@ def _training_machines(
     """Return the machines on sale with the properties that training needs; BF16 requires hardware support."""
     precision, columns = PRECISIONS[workload.precision], catalog.columns
     node, accelerator = offered_machines.node, offered_machines.node.accelerator
-    peak, wide = columns.matrix_rate(precision.format_class)[accelerator] * node.share, columns.bit16[accelerator] * node.share
+    peak, wide = (
+        columns.matrix_rate(precision.format_class)[accelerator] * node.share,
+        columns.bit16[accelerator] * node.share,
+    )
     if precision.needs_bf16:
         peak = np.where(columns.has_bf16[accelerator], peak, np.nan)
     whole = precision.weight_bytes == BYTES_32_BIT
@@ -164,7 +167,9 @@ def _training_stacks(
     )
 
 
-def _framework_recipes(workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, fixed: Deployment | None) -> Recipes:
+def _framework_recipes(
+    workload: TrainingWorkload, catalog: Catalog, trainers: Trainers, fixed: Deployment | None
+) -> Recipes:
     """Return the memory recipe of each framework, with a deployment's version, overrides and precision."""
     method = workload.method.value
     if fixed is None or (fixed.recipe is None and fixed.framework_version is None):
@@ -176,7 +181,9 @@ def _framework_recipes(workload: TrainingWorkload, catalog: Catalog, trainers: T
     return in_16_bit(recipes) if PRECISIONS[workload.precision].only_16_bit else recipes
 
 
-def _coefficient_keys(workload: TrainingWorkload, catalog: Catalog, pairs: list[tuple[int, int]]) -> list[tuple[str, str]]:
+def _coefficient_keys(
+    workload: TrainingWorkload, catalog: Catalog, pairs: list[tuple[int, int]]
+) -> list[tuple[str, str]]:
     """Return (framework whose coefficients apply, accelerator family) of each stack."""
     adapts = workload.method is not Method.FULL
     return [(engine_named(catalog.engines[e]).base_engine(adapts=adapts), catalog.families[f]) for f, e in pairs]
@@ -202,9 +209,11 @@ def _stack_margins(
 
     time = "training_samples" if workload.in_samples else "training"
     neighbourhood = catalog.evidence_pools[evidence_pool(time)].index_stacks(keys).neighborhood(shape)
-    neighbourhood = replace(neighbourhood, widened=np.where(expected, assumed.expected_support_widening, 1.0))
+    neighbourhood = replace(neighbourhood, prior_width=np.where(expected, assumed.expected_support_widening, 1.0))
     spreads = catalog.spreads
-    return build_margins(confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known)
+    return build_margins(
+        confidence, (spreads.get_spread(time), neighbourhood), spreads.get_spread("training_memory"), recipe_known
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +248,12 @@ def smallest_runs(
     if not len(last_resort_runs):
         return usual
     row = np.concatenate([usual.row, remaining[last_resort_runs.row]])
-    return CostedRuns(row, layouts.take(row), concat_tables([usual.run, last_resort_runs.run]), concat_tables([usual.cost, last_resort_runs.cost]))
+    return CostedRuns(
+        row,
+        layouts.take(row),
+        concat_tables([usual.run, last_resort_runs.run]),
+        concat_tables([usual.cost, last_resort_runs.cost]),
+    )
 
 
 def _last_resort_runs(
@@ -252,7 +266,9 @@ def _last_resort_runs(
     """Return the smallest runs of all given layouts; the rest are rejected with their shortfall."""
     assumed = question.assumptions
     attempts = attempt_layouts(counts, layouts, workload.deadline_s, assumed)
-    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.feasible_rows)), assumed)
+    sized_layouts, run, fitting = _sized_runs(
+        workload, counts, attempts, np.arange(len(attempts.feasible_rows)), assumed
+    )
     reject_untrainable(workload, layouts.accelerator, attempts, sized_layouts.rows, run, fitting, assumed, rejections)
     costed = _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), question, rejections)
     return replace(costed, row=attempts.rows[costed.row])
@@ -284,10 +300,14 @@ def _find_smallest_runs(
 
 
 @stage("search")
-def all_smallest_runs(workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question) -> CostedRuns:
+def all_smallest_runs(
+    workload: TrainingWorkload, counts: Counts, layouts: TrainingPlans, question: Question
+) -> CostedRuns:
     """Return every layout at the smallest sizes that fit and meet the deadline at confidence, without cost limits."""
     attempts = attempt_layouts(counts, layouts, workload.deadline_s, question.assumptions)
-    sized_layouts, run, fitting = _sized_runs(workload, counts, attempts, np.arange(len(attempts.feasible_rows)), question.assumptions)
+    sized_layouts, run, fitting = _sized_runs(
+        workload, counts, attempts, np.arange(len(attempts.feasible_rows)), question.assumptions
+    )
     unlimited = replace(question, constraints=Constraints())
     return _with_cost(attempts, sized_layouts.rows[fitting], run.take(fitting), unlimited, NullRejections(()))
 
@@ -314,12 +334,21 @@ def _with_sizes_around(
     run = run_at(counts, plans, degrees, question.assumptions, parts)
     good = run_fits_at_confidence(plans, run, question.assumptions)
     good &= meets_deadline_at_confidence(plans.stack.margins, run.wall_s, workload.deadline_s)
-    nearby_runs = _with_cost(attempts, attempts.feasible_rows[near[rows[good]]], run.take(good), question, NullRejections(()))
+    nearby_runs = _with_cost(
+        attempts, attempts.feasible_rows[near[rows[good]]], run.take(good), question, NullRejections(())
+    )
     row = np.concatenate([costed.row, nearby_runs.row])
-    return CostedRuns(row, attempts.layouts.take(row), concat_tables([costed.run, nearby_runs.run]), concat_tables([costed.cost, nearby_runs.cost]))
+    return CostedRuns(
+        row,
+        attempts.layouts.take(row),
+        concat_tables([costed.run, nearby_runs.run]),
+        concat_tables([costed.cost, nearby_runs.cost]),
+    )
 
 
-def _select_promising(workload: TrainingWorkload, counts: Counts, attempts: Attempts, question: Question) -> tuple[Codes, Column]:
+def _select_promising(
+    workload: TrainingWorkload, counts: Counts, attempts: Attempts, question: Question
+) -> tuple[Codes, Column]:
     """Return (feasible attempts that may be best of their type or tie with it, lower bounds of all feasible attempts).
 
     A layout is dropped if its lower bound is worse than the best of a few sized layouts of its type by more than a
@@ -368,7 +397,9 @@ def best_runs(counts: Counts, costed: CostedRuns, question: Question) -> tuple[C
     scores, tie = comparison_score(counts, costed, question), stable_run_key(costed)
     first = best_row_per_type(costed.plans.accelerator, scores, costed.cost.usd_per_hour, tie)
     measures = run_measures(counts, costed.take(first))
-    return first[best_per_accelerator(costed.plans.accelerator[first], question.objective, measures, tie[first])], scores
+    return first[
+        best_per_accelerator(costed.plans.accelerator[first], question.objective, measures, tie[first])
+    ], scores
 
 
 def run_measures(counts: Counts, costed: CostedRuns) -> Measures:

@@ -45,7 +45,9 @@ def reject_untrainable(
     _reject_too_slow(attempts, fitting, workload.deadline_s, rejections)
 
 
-def _reject_too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections) -> None:
+def _reject_too_large(
+    attempts: Attempts, needed_bytes: Column, fitting: Mask, likely: Mask, rejections: Rejections
+) -> None:
     """Reject types that do not fit; types that fit by the median prediction (`likely`) get a text of their own."""
     accelerator, margins, memory = attempts.layouts.accelerator, attempts.layouts.stack.margins, attempts.memory
     unexplained = rejections.rows_of_eliminated_types(accelerator, likely & fitting, likely)
@@ -55,7 +57,9 @@ def _reject_too_large(attempts: Attempts, needed_bytes: Column, fitting: Mask, l
         code="out_of_memory",
         text=f"{{name}} needs {{needed}} of {{available}} GiB on {{each}} ({percent(margins.asked)} confidence). "
         "The median prediction fits.",
-        needed=needed_bytes[unexplained] * memory_factor(attempts.layouts.take(unexplained), memory.take(unexplained), margins.asked) / GIB,
+        needed=needed_bytes[unexplained]
+        * memory_factor(attempts.layouts.take(unexplained), memory.take(unexplained), margins.asked)
+        / GIB,
         available=memory.capacity_bytes[unexplained] / GIB,
         unit="gib",
         count=attempts.largest_accelerators[unexplained],

@@ -11,14 +11,14 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Codes, Column, Mask, lazy_rows, with_rows
 from app.sizing.training.activations import MicroBatchMemory, micro_batch_memory
 from app.sizing.training.counts import Counts
-from app.sizing.training.degrees import LegalDegrees, legal_degrees, group_rows
+from app.sizing.training.degrees import LegalDegrees, group_rows, legal_degrees
 from app.sizing.training.doubt import fits_at_confidence
 from app.sizing.training.least import least_accelerator_s
 from app.sizing.training.margins import meets_deadline_at_confidence
 from app.sizing.training.memory import TrainingMemory, training_memory, usable_bytes, usable_share
 from app.sizing.training.plans import TrainingPlans
-from app.sizing.training.ranks import RankParams, rank_params, rank_groups
-from app.sizing.training.run import RunParts, time_micro_batch, run_at
+from app.sizing.training.ranks import RankParams, rank_groups, rank_params
+from app.sizing.training.run import Run, RunParts, run_at, time_micro_batch
 
 MIN_BATCH_RATIO = 1.5  # micro-batches per step; rounded up to two
 EVALUATED_TOGETHER = 2000  # number of runs that one call evaluates in hardly more time than a few
@@ -73,11 +73,27 @@ def attempt_layouts(
     degree = degrees.degree_at(rows, places)
     fitting = np.flatnonzero(at_largest.fits_at_confidence)
     fitting_plans, group = plans.take(fitting), at_largest.group_of_row[fitting]
-    parts = RunParts(lazy_rows(at_largest.rank, group), lazy_rows(at_largest.micro, group), time_micro_batch(counts, fitting_plans, assumed))
+    parts = RunParts(
+        lazy_rows(at_largest.rank, group),
+        lazy_rows(at_largest.micro, group),
+        time_micro_batch(counts, fitting_plans, assumed),
+    )
     largest = run_at(counts, fitting_plans, degree[fitting], assumed, parts, memory.take(fitting))
     wall = np.full(len(plans), np.inf)
     wall[fitting] = largest.wall_s
     timely = meets_deadline_at_confidence(fitting_plans.stack.margins, largest.wall_s, deadline_s)
+    next_smaller = degrees.degree_at(rows[fitting], np.maximum(places[fitting] - 1, 0))
+    least = _least_degree(counts, fitting_plans, parts, deadline_s)
+    late = np.flatnonzero(~timely & (least <= next_smaller))
+    if len(late):
+        judge = _DegreeJudge(
+            counts, fitting_plans.take(late), parts.take(late), degrees, rows[fitting[late]], deadline_s, assumed
+        )
+        in_time, place, run = judge.find_timely_degrees(places[fitting[late]])
+        timely[late[in_time]] = True
+        changed = fitting[late[in_time]]
+        wall[changed], places[changed], degree[changed] = run.wall_s, place, run.data_parallel
+        memory = with_rows(memory, changed, run.memory)
     return Attempts(
         layouts=plans,
         degrees=degrees,
@@ -94,6 +110,62 @@ def attempt_layouts(
 
 
 @dataclass(frozen=True, slots=True)
+class _DegreeJudge:
+    """Evaluates layouts at some of their data-parallel degrees."""
+
+    counts: Counts
+    plans: TrainingPlans
+    parts: RunParts
+    degrees: LegalDegrees
+    rows: Codes  # row of each layout in `degrees`
+    deadline_s: float
+    assumed: Assumptions
+
+    def run_rows(self, which: Codes, places: Codes) -> Run:
+        """Runs of some rows, each at a position of its degrees."""
+        degree = self.degrees.degree_at(self.rows[which], places)
+        return run_at(self.counts, self.plans.take(which), degree, self.assumed, self.parts.take(which))
+
+    def meets_limits(self, which: Codes, places: Codes, run: Run | None = None) -> Mask:
+        """Whether each row fits and meets the deadline at the requested confidence."""
+        near, run = self.plans.take(which), self.run_rows(which, places) if run is None else run
+        in_time = meets_deadline_at_confidence(near.stack.margins, run.wall_s, self.deadline_s)
+        return fits_at_confidence(near, run.memory) & in_time
+
+    def least_places(self) -> Codes:
+        """Position of each row's smallest degree that may meet the deadline; past its last one if none may."""
+        least = _least_degree(self.counts, self.plans, self.parts, self.deadline_s)
+        places: Codes = (self.degrees.options[self.degrees.row_lists[self.rows]] < least[:, None]).sum(axis=1)
+        return places
+
+    def find_timely_degrees(self, largest: Codes) -> tuple[Codes, Codes, Run]:
+        """Return (rows that meet the deadline below `largest`, position of the largest such degree, the run there).
+
+        Wall time is not monotone in the degree: batches are rounded, and more accelerators fail more often.
+        """
+        which, places = _places_between(np.minimum(self.least_places(), largest), largest)
+        run = self.run_rows(which, places)
+        good = np.flatnonzero(self.meets_limits(which, places, run))
+        last = good[np.flatnonzero(np.diff(which[good], append=-1))]
+        return which[last], places[last], run.take(last)
+
+
+def _least_degree(counts: Counts, plans: TrainingPlans, parts: RunParts, deadline_s: float) -> Column:
+    """Lower bound of the data-parallel degree at which each row may meet the deadline; not rounded."""
+    time = parts.time
+    busy_s = least_accelerator_s(counts, plans.micro_batch_sequences, plans.ranks, time.compute_s + time.exposed_s)
+    least: Column = busy_s * plans.stack.margins.time_factor / (plans.ranks * deadline_s)
+    return least
+
+
+def _places_between(low: Codes, high: Codes) -> tuple[Codes, Codes]:
+    """Return (row, position) of every position of each row from `low` up to, not including, `high`."""
+    count = high - low
+    which = np.repeat(np.arange(len(low)), count)
+    return which, np.arange(len(which)) - (np.cumsum(count) - count - low)[which]
+
+
+@dataclass(frozen=True, slots=True)
 class _LargestMemory:
     """Memory of layouts at their largest degree; equal layouts of one framework and machine shape are computed once."""
 
@@ -105,7 +177,9 @@ class _LargestMemory:
     micro: MicroBatchMemory  # activations per micro-batch of each group
 
 
-def _memory_at_largest(counts: Counts, plans: TrainingPlans, degrees: LegalDegrees, rows: Codes, assumed: Assumptions) -> _LargestMemory:
+def _memory_at_largest(
+    counts: Counts, plans: TrainingPlans, degrees: LegalDegrees, rows: Codes, assumed: Assumptions
+) -> _LargestMemory:
     """Evaluate the memory of each row at its largest degree.
 
     A pipeline with a single micro-batch keeps the loss and the activations at the same time. Rows that do not fit
@@ -122,7 +196,9 @@ def _memory_at_largest(counts: Counts, plans: TrainingPlans, degrees: LegalDegre
         )
 
     largest = degrees.degrees_per_row()[lists] - 1
-    memory = _on_own_accelerator(plans, memory_at(np.arange(len(examples)), degrees.degree_at(lists, largest)).take(group_of_row), assumed)
+    memory = _on_own_accelerator(
+        plans, memory_at(np.arange(len(examples)), degrees.degree_at(lists, largest)).take(group_of_row), assumed
+    )
     states = memory.weights_bytes + memory.gradient_bytes + memory.optimizer_bytes
     surely = fits_at_confidence(plans, memory)
     retried = np.flatnonzero(~surely & (states <= memory.usable_bytes))
@@ -138,12 +214,16 @@ def _memory_at_largest(counts: Counts, plans: TrainingPlans, degrees: LegalDegre
     if not len(retried):
         return _LargestMemory(places, memory, surely, group_of_row, rank, micro)
     retried_plans = plans.take(retried)
-    retried_memory = _on_own_accelerator(retried_plans, memory_at(kind, degrees.degree_at(lists[kind], smaller)).take(tried), assumed)
+    retried_memory = _on_own_accelerator(
+        retried_plans, memory_at(kind, degrees.degree_at(lists[kind], smaller)).take(tried), assumed
+    )
     fitting = np.flatnonzero(fits_at_confidence(retried_plans, retried_memory))
     more = retried[fitting]
     places[more] = smaller[tried[fitting]]
     surely[more] = True
-    return _LargestMemory(places, with_rows(memory, more, retried_memory.take(fitting)), surely, group_of_row, rank, micro)
+    return _LargestMemory(
+        places, with_rows(memory, more, retried_memory.take(fitting)), surely, group_of_row, rank, micro
+    )
 
 
 def _on_own_accelerator(plans: TrainingPlans, memory: TrainingMemory, assumed: Assumptions) -> TrainingMemory:
@@ -152,9 +232,16 @@ def _on_own_accelerator(plans: TrainingPlans, memory: TrainingMemory, assumed: A
     return replace(memory, capacity_bytes=capacity, usable_bytes=usable_bytes(capacity, usable_share(plans, assumed)))
 
 
-def size_attempts(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions) -> SizedLayouts:
+def size_attempts(
+    counts: Counts, attempts: Attempts, chosen: Codes, deadline_s: float, assumed: Assumptions
+) -> SizedLayouts:
     """Return chosen feasible attempts, each at its smallest degree that fits and meets the deadline at confidence."""
-    feasible, plans, parts, degrees = attempts.feasible_rows[chosen], attempts.plans.take(chosen), attempts.parts.take(chosen), attempts.degrees
+    feasible, plans, parts, degrees = (
+        attempts.feasible_rows[chosen],
+        attempts.plans.take(chosen),
+        attempts.parts.take(chosen),
+        attempts.degrees,
+    )
     rows = attempts.rows[feasible]
     places = _smallest_places(counts, plans, parts, degrees, rows, attempts.places[feasible], deadline_s, assumed)
     fillable, fuller = _machine_filling_degrees(plans, degrees, rows, places)
@@ -163,7 +250,9 @@ def size_attempts(counts: Counts, attempts: Attempts, chosen: Codes, deadline_s:
     return SizedLayouts(feasible[both], plans.take(both), data_parallel, parts.take(both))
 
 
-def _machine_filling_degrees(plans: TrainingPlans, degrees: LegalDegrees, rows: Codes, places: Codes) -> tuple[Codes, Codes]:
+def _machine_filling_degrees(
+    plans: TrainingPlans, degrees: LegalDegrees, rows: Codes, places: Codes
+) -> tuple[Codes, Codes]:
     """Return (rows that leave part of their only machine idle, position of the degree that uses most of it)."""
     count = plans.accelerators_per_node
     idle = np.flatnonzero(plans.ranks * degrees.degree_at(rows, places) < count)
@@ -188,18 +277,8 @@ def _smallest_places(
     The search starts from the lower bound of the degree: a single replica exchanges no gradients, so it may meet the
     deadline where two replicas miss it.
     """
-    busy_s = least_accelerator_s(
-        counts, plans.micro_batch_sequences, plans.ranks, parts.time.compute_s + parts.time.exposed_s
-    )
-    least = busy_s * plans.stack.margins.time_factor / (plans.ranks * deadline_s)
-    low = np.minimum((degrees.options[degrees.row_lists[rows]] < least[:, None]).sum(axis=1), largest)
-
-    def meets_limits(which: Codes, tried: Codes) -> Mask:
-        near = plans.take(which)
-        run = run_at(counts, near, degrees.degree_at(rows[which], tried), assumed, parts.take(which))
-        return fits_at_confidence(near, run.memory) & meets_deadline_at_confidence(near.stack.margins, run.wall_s, deadline_s)
-
-    return bisect_places(low, largest, meets_limits)
+    judge = _DegreeJudge(counts, plans, parts, degrees, rows, deadline_s, assumed)
+    return bisect_places(np.minimum(judge.least_places(), largest), largest, judge.meets_limits)
 
 
 def bisect_places(low: Codes, high: Codes, is_feasible: FeasibilityTest) -> Codes:
@@ -222,10 +301,8 @@ def bisect_places(low: Codes, high: Codes, is_feasible: FeasibilityTest) -> Code
 
 def _precompute_feasibility(low: Codes, high: Codes, is_feasible: FeasibilityTest) -> FeasibilityTest:
     """Evaluate every position from `low` to `high` once, and return a test that looks up the results."""
-    count = high - low
-    start = np.cumsum(count) - count - low
-    which = np.repeat(np.arange(len(low)), count)
-    known = is_feasible(which, np.arange(len(which)) - start[which])
+    which, places = _places_between(low, high)
+    known, start = is_feasible(which, places), np.searchsorted(which, np.arange(len(low))) - low
 
     def look_up(at: Codes, tried: Codes) -> Mask:
         good: Mask = known[start[at] + tried]

@@ -16,7 +16,7 @@ from app.sizing.hardware.achieved import TrainingAchieved
 from app.sizing.training.counts import Counts
 from app.sizing.training.layouts import FULL
 from app.sizing.training.plans import TrainingMachines, TrainingPlans
-from app.sizing.training.ranks import RankParams, RankGroups
+from app.sizing.training.ranks import RankGroups, RankParams
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
 
@@ -289,7 +289,9 @@ def layer_traffic(
     if (pp > 1).any():
         with trace_label("pipeline parallel"):
             hand_overs = np.where(pp > 1, 2 * virtual_pipeline, 0.0)
-            pipeline = _route_traffic(plans, tp * pp * cp, pipeline_bytes(hand_overs, hidden, sequence_split), hand_overs)
+            pipeline = _route_traffic(
+                plans, tp * pp * cp, pipeline_bytes(hand_overs, hidden, sequence_split), hand_overs
+            )
     return LayerTraffic(tensor, context, expert, pipeline)
 
 

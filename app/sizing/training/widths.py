@@ -13,12 +13,17 @@ from app.sizing.formula import formula
 from app.sizing.hardware.recipes import Recipes, vocabulary_code
 from app.sizing.training.recipes import BYTES_16_BIT, BYTES_32_BIT, Recipe
 
-MASTER, SHARDED, AUTOCAST, PURE = (vocabulary_code("weights", name) for name in ("master", "sharded", "autocast", "16bit"))
+MASTER, SHARDED, AUTOCAST, PURE = (
+    vocabulary_code("weights", name) for name in ("master", "sharded", "autocast", "16bit")
+)
 GRADIENTS_32_BIT, GRADIENTS_COPIED = vocabulary_code("gradients", "32bit"), vocabulary_code("gradients", "copied")
 FOREACH, PAGED, IN_BACKWARD, OFFLOADED = (
     vocabulary_code("optimizer_implementation", name) for name in ("foreach", "paged", "in_backward", "offloaded")
 )
-ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = vocabulary_code("adapter_precision", "autocast"), vocabulary_code("adapter_precision", "16bit")
+ADAPTERS_AUTOCAST, ADAPTERS_16_BIT = (
+    vocabulary_code("adapter_precision", "autocast"),
+    vocabulary_code("adapter_precision", "16bit"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from app.sizing.training.layouts import FULL, NONE, SELECTIVE
 from app.sizing.training.offload import activation_copy_s, parameter_copy_s
 from app.sizing.training.plans import TrainingMachines, TrainingPlans
 from app.sizing.training.ranks import (
-    RankParams,
     RankGroups,
+    RankParams,
+    rank_groups,
     rank_params,
     sequence_split,
-    rank_groups,
     stage_slowdown,
     stage_unevenness,
     tokens_per_micro_batch,

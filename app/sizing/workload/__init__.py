@@ -6,7 +6,7 @@ from app.sizing.workload.arrivals import Arrivals, arrivals_from_users
 from app.sizing.workload.classes import TrafficClass, draw_population, group_populations
 from app.sizing.workload.day import HOURS, Shares, derive_peak_per_s, normalize_hours, smooth_day
 from app.sizing.workload.images import PromptImages
-from app.sizing.workload.inference import PrefixHits, InferenceWorkload, build_inference_workload
+from app.sizing.workload.inference import InferenceWorkload, PrefixHits, build_inference_workload
 from app.sizing.workload.lengths import MAX_P95_TO_MEAN, Lengths, z_score
 from app.sizing.workload.limits import Limits, Load, Slo
 from app.sizing.workload.mixed import build_mixed_workload, with_class_limit
@@ -18,18 +18,18 @@ from app.sizing.workload.training import Amount, GlobalBatch, Method, TrainingWo
 
 __all__ = [
     "HOURS",
+    "MAX_P95_TO_MEAN",
     "REDUNDANCIES",
-    "WIDEST_P95_TO_MEAN",
     "Amount",
     "Arrivals",
     "FailureDomain",
     "GlobalBatch",
-    "Hits",
     "InferenceWorkload",
     "Lengths",
     "Limits",
     "Load",
     "Method",
+    "PrefixHits",
     "PromptImages",
     "Redundancy",
     "Shares",
@@ -38,17 +38,17 @@ __all__ = [
     "TrafficClass",
     "TrainingWorkload",
     "adapted_matrices",
-    "arrivals_of_users",
-    "inference_workload",
-    "mixed_workload",
-    "peak_of",
-    "population_of",
-    "populations",
-    "recorded_workload",
-    "shares_of",
-    "sized",
+    "arrivals_from_users",
+    "build_inference_workload",
+    "build_mixed_workload",
+    "build_recorded_workload",
+    "build_training_workload",
+    "derive_peak_per_s",
+    "draw_population",
+    "group_populations",
+    "normalize_hours",
+    "resize_samples",
     "smooth_day",
-    "training_workload",
-    "with_limit",
+    "with_class_limit",
     "z_score",
 ]

@@ -23,9 +23,8 @@ def add_images(
 ) -> tuple[ModelArchitecture, Lengths, float]:
     """The model and prompt lengths with the images of a request, and the FLOPs of the image encoder per request.
 
-    Image tokens join the prompt. If layers cross-attend to the images instead, their keys and values are kept for
-    the whole sequence.
-    Raises Unanswerable if the model accepts no images.
+    Image tokens join the prompt. If layers cross-attend to the images instead, their keys and values are kept for the
+    whole sequence. Raises Unanswerable if the model accepts no images.
     """
     if images is None:
         return model, prompt, 0.0

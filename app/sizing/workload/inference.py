@@ -14,7 +14,7 @@ from app.sizing.workload.classes import TrafficClass, draw_population, group_pop
 from app.sizing.workload.day import Shares, mean_share
 from app.sizing.workload.images import PromptImages, add_images
 from app.sizing.workload.lengths import Lengths
-from app.sizing.workload.limits import Limits, Load, Slo, limit_assumptions, build_slo
+from app.sizing.workload.limits import Limits, Load, Slo, build_slo, limit_assumptions
 from app.sizing.workload.longest import MAX_SEQUENCE_TOKENS, LongestSequence, longest_context_tokens
 from app.sizing.workload.redundancy import Redundancy
 from app.sizing.workload.trace import Trace
@@ -205,8 +205,12 @@ def build_inference_workload(
         requests=arrivals.requests,
         hourly_shares=arrivals.hourly_shares,
     )
-    lengths = explicit_fields(input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens)
-    explicit_names = availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
+    lengths = explicit_fields(
+        input_tokens=input_tokens, output_tokens=output_tokens, max_context_tokens=max_context_tokens
+    )
+    explicit_names = (
+        availability_asked | lengths | explicit_fields(average_requests_per_s=average_per_s, turn_gap_s=hits.turn_gap_s)
+    )
     limited = limit_assumptions(requested_limits, workload.slo, personal=personal)
     return replace(workload, derived=(*arrivals.derived, *traffic_assumptions(workload, explicit_names), *limited))
 
@@ -257,10 +261,16 @@ def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) ->
     Names in `given` come from the request; the other values are defaults.
     """
 
-    def numeric_assumption(name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]) -> Assumed:
+    def numeric_assumption(
+        name: str, value: float, unit: str, reason: str, source: str, bounds: tuple[float, float]
+    ) -> Assumed:
         return Assumed(name, value, unit, reason, source, bounds, asked=name in explicit_names)
 
-    prompt, output, longest = w.input_tokens.mean, w.output_tokens.mean, w.model.max_context_tokens or MAX_SEQUENCE_TOKENS
+    prompt, output, longest = (
+        w.input_tokens.mean,
+        w.output_tokens.mean,
+        w.model.max_context_tokens or MAX_SEQUENCE_TOKENS,
+    )
     shown: list[Assumed] = []
     if w.load is Load.OPEN:
         prices = "mean load, used for the price per token", "hourly shares" if w.hourly_shares else "average_to_peak"
@@ -282,5 +292,7 @@ def traffic_assumptions(w: InferenceWorkload, explicit_names: frozenset[str]) ->
     shown.append(Assumed("redundancy", spare.label, "text", kept, "assumed", asked="redundancy" in explicit_names))
     if spare.label != "none":
         lost, named = "what can fail at once", "failure_domain"
-        shown.append(Assumed(named, spare.domain.value, "text", lost, "assumed: usual failure", asked=named in explicit_names))
+        shown.append(
+            Assumed(named, spare.domain.value, "text", lost, "assumed: usual failure", asked=named in explicit_names)
+        )
     return tuple(shown)

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 
 from app.sizing.columns import Codes, Column, column
-from app.sizing.exact import interpolate_linear, exp_of, log_of, normal_grid
+from app.sizing.exact import exp_of, interpolate_linear, log_of, normal_grid
 
 _NORMAL = NormalDist()
 Z_95 = 1.6448536269514722

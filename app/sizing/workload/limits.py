@@ -76,7 +76,13 @@ def usual_e2e_s(model: ModelArchitecture, assumed: Assumptions) -> float:
 
 
 def build_slo(
-    requested: Limits, model: ModelArchitecture, load: Load, prompt_tokens: float, assumed: Assumptions, *, personal: bool
+    requested: Limits,
+    model: ModelArchitecture,
+    load: Load,
+    prompt_tokens: float,
+    assumed: Assumptions,
+    *,
+    personal: bool,
 ) -> Slo:
     """The requested limits, or defaults for interactive work. Offline and batch work has no limits.
 
@@ -104,7 +110,15 @@ def limit_assumptions(requested: Limits, slo: Slo, *, personal: bool) -> tuple[A
         ("slo.e2e_ms", slo.e2e_s, "for the whole request", "usual for this kind of work", "default_e2e_ms"),
     )
     assumptions = tuple(
-        Assumed(name, limit_s * 1e3, "ms", f"limit {of}", source, Assumptions.allowed_range(bounded), asked=requested.has_latency_limit)
+        Assumed(
+            name,
+            limit_s * 1e3,
+            "ms",
+            f"limit {of}",
+            source,
+            Assumptions.allowed_range(bounded),
+            asked=requested.has_latency_limit,
+        )
         for name, limit_s, of, source, bounded in times
         if limit_s is not None
     )

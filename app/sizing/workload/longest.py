@@ -34,7 +34,9 @@ class LongestSequence:
             return max(length.quantile(assumed.context_percentile), length.mean) if spread_given else length.mean
 
         generates = model.kind is ModelKind.DECODER
-        given_tokens = long_length(self.prompt, spread_given=self.prompt_spread_given) + generates * long_length(self.output, spread_given=self.output_spread_given)
+        given_tokens = long_length(self.prompt, spread_given=self.prompt_spread_given) + generates * long_length(
+            self.output, spread_given=self.output_spread_given
+        )
         if arrivals.load not in (Load.OPEN, Load.CLOSED) or arrivals.is_personal(assumed):
             return round_up_tokens(given_tokens)
         spread = long_length(self.prompt, spread_given=True) + generates * long_length(self.output, spread_given=True)
@@ -47,7 +49,11 @@ def round_up_tokens(tokens: float) -> float:
 
 
 def longest_context_tokens(
-    model: ModelArchitecture, arrivals: Arrivals, longest: LongestSequence, requested: float | None, assumed: Assumptions
+    model: ModelArchitecture,
+    arrivals: Arrivals,
+    longest: LongestSequence,
+    requested: float | None,
+    assumed: Assumptions,
 ) -> float:
     """Maximum tokens of a sequence: as requested, or from the lengths.
 

@@ -9,7 +9,7 @@ from app.errors import Unanswerable
 from app.sizing.assumptions import Assumed
 from app.sizing.model.architecture import ModelKind
 from app.sizing.words import percent
-from app.sizing.workload.classes import TrafficClass, common_slo, mixed_burstiness, group_populations
+from app.sizing.workload.classes import TrafficClass, common_slo, group_populations, mixed_burstiness
 from app.sizing.workload.inference import InferenceWorkload
 from app.sizing.workload.lengths import Lengths
 
@@ -33,7 +33,8 @@ def build_mixed_workload(parts: Sequence[tuple[str, InferenceWorkload]]) -> Infe
     for each in classes:
         if each.peak_per_s < MIN_CLASS_SHARE * total:
             raise Unanswerable(
-                f"Class {each.name!r} has less than {percent(MIN_CLASS_SHARE)} of the requests, too few to estimate its "
+                f"Class {each.name!r} has less than {percent(MIN_CLASS_SHARE)} of the requests, too few to estimate "
+                "its "
                 "latencies. Omit it, or size it separately."
             )
     return replace(

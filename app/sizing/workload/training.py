@@ -119,7 +119,10 @@ def build_training_workload(
     length = sequence_tokens or (1 if in_samples else int(assumed.default_sequence_tokens))
     units = _run_units(model, phase, method, amount, length, assumed)
     requested_batch = batch.batch_size(length, in_samples=in_samples)
-    size, limit_s = requested_batch or usual_batch(model, phase, length, assumed), deadline_s or usual_deadline_s(phase, assumed)
+    size, limit_s = (
+        requested_batch or usual_batch(model, phase, length, assumed),
+        deadline_s or usual_deadline_s(phase, assumed),
+    )
     named = {"batch": requested_batch, "sequence_length": sequence_tokens, "deadline_days": deadline_s}
     explicit_names = {name for name, value in named.items() if value is not None}
     return TrainingWorkload(
@@ -141,11 +144,16 @@ def build_training_workload(
         near_batch_share=assumed.near_batch_share,
         published_stage_unevenness=assumed.published_stage_unevenness,
         batch_requested=requested_batch is not None,
-        derived=(*_numeric_assumptions(size, length, limit_s, explicit_names, in_samples=in_samples), *_text_assumptions(precision, optimizer)),
+        derived=(
+            *_numeric_assumptions(size, length, limit_s, explicit_names, in_samples=in_samples),
+            *_text_assumptions(precision, optimizer),
+        ),
     )
 
 
-def _numeric_assumptions(size: int, length: int, limit_s: float, explicit_names: set[str], *, in_samples: bool) -> Iterator[Assumed]:
+def _numeric_assumptions(
+    size: int, length: int, limit_s: float, explicit_names: set[str], *, in_samples: bool
+) -> Iterator[Assumed]:
     """Batch size, sequence length and deadline with the names of a request, given or default."""
     unit, batch_given = ("samples" if in_samples else "sequences"), "batch" in explicit_names
     yield Assumed(f"global_batch_{unit}", size, unit, "size of each step", "published batches", (1.0, 1e7), batch_given)
@@ -191,9 +199,7 @@ def _run_units(
         wanted = "training_samples" if in_samples else "training_tokens"
         raise Unanswerable(f"Set {wanted}" + (", or examples and epochs." if phase == "fine_tuning" else "."))
     if in_samples and method is not Method.FULL:
-        raise Unanswerable(
-            "Adapters (lora, qlora) are supported only for models that process tokens. Use method full."
-        )
+        raise Unanswerable("Adapters (lora, qlora) are supported only for models that process tokens. Use method full.")
     most = (model.max_context_tokens or 0) * assumed.longest_sequence_over_context
     if not in_samples and model.max_context_tokens and length > most:
         raise Unanswerable(

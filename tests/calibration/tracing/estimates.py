@@ -40,21 +40,21 @@ class Judged:
         return self.allocated_bytes / self.traced.peak_bytes - 1
 
 
-def memory_of(case: Case, snapshots: CatalogStore) -> DeviceMemory:
+def memory_of(case: Case, catalog_store: CatalogStore) -> DeviceMemory:
     """The memory that /estimate answers for a case."""
     request = EstimateRequest.model_validate(body_of(case))
-    directory = snapshots.directory()
-    question, deployment = build_estimate_question(request, directory, snapshots, DAY)
-    memory = estimate_deployment(question, deployment, directory.market).memory
+    directory = catalog_store.directory()
+    question, deployment = build_estimate_question(request, directory, catalog_store, DAY)
+    memory = estimate_deployment(question, deployment, directory.catalog).memory
     assert memory is not None, case
     return memory
 
 
-def judged(snapshots: CatalogStore, path: Path = GRID) -> Iterator[Judged]:
+def judged(catalog_store: CatalogStore, path: Path = GRID) -> Iterator[Judged]:
     """Every row of the grid that a request can say."""
     for case, traced in rows_in(path):
         if is_expressible(case):
-            yield Judged(case, traced, memory_of(case, snapshots))
+            yield Judged(case, traced, memory_of(case, catalog_store))
 
 
 def median_and_p90(rows: Iterable[Judged]) -> tuple[float, float]:

@@ -18,8 +18,8 @@ ENOUGH = 10  # cases of a group that can be judged
 
 
 @pytest.fixture(scope="module")
-def rows(snapshots: CatalogStore) -> list[Judged]:
-    return list(judged(snapshots))
+def rows(catalog_store: CatalogStore) -> list[Judged]:
+    return list(judged(catalog_store))
 
 
 def test_the_grid_is_large_and_holds_what_others_traced(rows: list[Judged]) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from app.calibration.tracing.rows import case_of, model_configs, cut_layers
+from app.calibration.tracing.rows import case_of, cut_layers, model_configs
 from app.calibration.tracing.shapes import shape_of
 from app.errors import Unanswerable
 
 
 def test_blocks_are_distinguished_by_the_family() -> None:
     llama, phi, gpt2 = (
-        shape_of(model_configs()[name]) for name in ("meta-llama/Llama-3.1-8B", "microsoft/phi-1_5", "openai-community/gpt2")
+        shape_of(model_configs()[name])
+        for name in ("meta-llama/Llama-3.1-8B", "microsoft/phi-1_5", "openai-community/gpt2")
     )
     assert (llama.gated, llama.parallel, llama.kv_heads, llama.head_dim) == (True, False, 8, 128)
     assert (phi.gated, phi.parallel, phi.parallel_norms, phi.layer_norm) == (False, True, 1, True)

@@ -7,7 +7,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.export.handoff.files import dns_label, build_script, yaml_text
+from app.export.handoff.files import build_script, dns_label, yaml_text
 
 TRICKY = (
     "on",
@@ -61,4 +61,9 @@ def test_a_label_is_one_of_dns(name: str) -> None:
 
 
 def test_a_script_says_what_it_is_of_and_stops_at_a_failure() -> None:
-    assert build_script(("of this",), "run").splitlines() == ["#!/usr/bin/env bash", "# of this", "set -euo pipefail", "run"]
+    assert build_script(("of this",), "run").splitlines() == [
+        "#!/usr/bin/env bash",
+        "# of this",
+        "set -euo pipefail",
+        "run",
+    ]

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.export.handoff.follow import MAX_SCALE_DOWN_DELAY_S, ReplicaRange, scaling_notes, replica_range
+from app.export.handoff.follow import MAX_SCALE_DOWN_DELAY_S, ReplicaRange, replica_range, scaling_notes
 from tests.export.handoff.stored import DAY, pooled, served
 
 

@@ -72,7 +72,9 @@ def test_megatron_gets_degrees_that_divide_the_accelerators() -> None:
 
 
 def test_deepspeed_checks_the_batch_in_its_settings() -> None:
-    settings = json.loads(next(f.text for f in build_handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json"))
+    settings = json.loads(
+        next(f.text for f in build_handoff(ZERO, "deepspeed", None).files if f.name == "ds_config.json")
+    )
     ranks = 16
     assert settings["train_batch_size"] == 2 * 8 * ranks == TRAINED["global_batch"]
     assert settings["train_batch_size"] == (

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.sizing.answer.adapters import adapter_settings, adapter_reasons
+from app.sizing.answer.adapters import adapter_reasons, adapter_settings
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.adapted import with_adapters
 from app.sizing.question import Deployment, Question
@@ -33,23 +33,25 @@ def figures(found: Estimate) -> tuple[float, float, float]:
     return found.memory.weights_bytes, found.performance.tpot.p50_s or 0.0, -capacity
 
 
-def test_each_adapter_more_takes_memory_and_time(market: Catalog) -> None:
-    found = [figures(estimate_deployment(Question(w), ON_ONE, market)) for w in (CHAT, served(1), served(8), served(32))]
+def test_each_adapter_more_takes_memory_and_time(catalog: Catalog) -> None:
+    found = [
+        figures(estimate_deployment(Question(w), ON_ONE, catalog)) for w in (CHAT, served(1), served(8), served(32))
+    ]
     for fewer, more in pairwise(found):
         assert all(a < b for a, b in zip(fewer, more, strict=True))
 
 
-def test_adapters_never_cost_less(market: Catalog) -> None:
+def test_adapters_never_cost_less(catalog: Catalog) -> None:
     usd = []
     for workload in (CHAT, served(8), served(64), served(64, 64)):
-        cost = recommend_hardware(Question(workload, limit=1), market).recommendations[0].estimate.cost
+        cost = recommend_hardware(Question(workload, limit=1), catalog).recommendations[0].estimate.cost
         assert cost is not None
         usd.append(cost.usd_per_hour or 0.0)
     assert usd == sorted(usd)
 
 
-def test_an_engine_without_a_record_of_adapters_is_refused_them(market: Catalog) -> None:
-    found = estimate_deployment(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), market)
+def test_an_engine_without_a_record_of_adapters_is_refused_them(catalog: Catalog) -> None:
+    found = estimate_deployment(Question(served(4)), replace(ON_ONE, engine="llama.cpp", weight_format=None), catalog)
     assert not found.fits
     assert "known to serve its adapters" in found.explanation[0].text
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from app.sizing.answer.assured import (
-    run_assurance,
     deadline_reason,
     duration_intervals,
     fits_reason,
     memory_interval,
+    run_assurance,
     speed_interval,
 )
 from app.sizing.answer.certainty import Certainty, build_certainty, training_setting
@@ -109,12 +109,12 @@ def test_a_deadline_shows_expected_and_confident_durations_in_days_or_hours() ->
     )
     short = deadline_reason(replace(PRETRAIN, deadline_s=36 * 3600.0), finalists(), 0).text
     assert short.startswith("The run is expected to take 120 of 36 hours (192 hours at 80 % confidence)")
-    brief = finalists(outcome=row(days=col(0.01)), assured=row(wall_s=col(0.07 * 86400)))
+    brief = finalists(outcome=row(days=col(0.01)), assurance=row(wall_s=col(0.07 * 86400)))
     text = deadline_reason(PRETRAIN, brief, 0).text
     assert text.startswith("The run is expected to take 14.4 minutes of 14 days (1.68 hours at 80 % confidence)")
 
 
 def test_times_in_two_units_each_show_their_unit() -> None:
-    found = finalists(outcome=row(days=col(0.9)), assured=row(wall_s=col(1.2 * 86400)))
+    found = finalists(outcome=row(days=col(0.9)), assurance=row(wall_s=col(1.2 * 86400)))
     text = deadline_reason(PRETRAIN, found, 0).text
     assert text.startswith("The run is expected to take 21.6 hours of 14 days (28.8 hours at 80 % confidence)")

@@ -12,13 +12,13 @@ import pytest
 from app.sizing.answer.benchmark import (
     checkpoint_to_load,
     file_name,
+    local_checkpoint_path,
     machines_per_replica,
+    plan_benchmark,
     rent_usd,
     repository_name,
     serving_benchmark,
-    local_checkpoint_path,
     training_benchmark,
-    plan_benchmark,
     uniform_spread,
 )
 from app.sizing.assumptions import Assumptions
@@ -250,7 +250,9 @@ def test_any_name_of_a_model_gives_one_line_that_a_shell_can_split(name: str) ->
             assert "\n" not in line
             assert line.isascii()
             assert shlex.split(line)
-            assert file_name(model.name) in line or repository_name(model.name) in line or "$" in line or "vocab" in line
+            assert (
+                file_name(model.name) in line or repository_name(model.name) in line or "$" in line or "vocab" in line
+            )
 
 
 def test_thresholds_are_assumptions() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.cautions import SLOW_CASE, find_cautions, lowest_probability, describe_level
+from app.sizing.answer.cautions import SLOW_CASE, describe_level, find_cautions, lowest_probability
 from app.sizing.question import Question
 from app.sizing.result import Assurance, DeviceMemory, Interval, Level, Performance, PrefixCache
 from app.sizing.units import GIB
@@ -181,13 +181,16 @@ def test_hits_that_are_counted_must_survive() -> None:
 
     assert prefix_texts(None) == []
     assert prefix_texts(kept) == [
-        "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle sessions "
+        "prefix_cache_must_survive: 90 % of each prompt is counted as cached. Every replica must keep 200 idle "
+        "sessions "
         "(56 GiB) for the 60 s between turns. Route all requests of a session to the same replica. "
         "Without cache hits, the same load needs at least 9.02 times the replicas; with 120 s between turns, it needs "
         "at least 1.81 times the replicas."
     ]
     (text,) = prefix_texts(replace(kept, times_without_hits=None, times_at_twice_the_gap=1.001))
-    assert text.endswith("Without cache hits, the same load misses the limits; with 120 s between turns, it may need no more replicas.")
+    assert text.endswith(
+        "Without cache hits, the same load misses the limits; with 120 s between turns, it may need no more replicas."
+    )
     (text,) = prefix_texts(replace(kept, counted=False))
     assert text == (
         "prefix_hits_not_counted: Prefix cache hits are not counted, although 90 % of each prompt could be cached. "

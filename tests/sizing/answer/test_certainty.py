@@ -89,7 +89,7 @@ def test_an_interval_grows_with_its_value_and_a_quantity_never_compared_is_off_b
     assert (other.low, other.high) == pytest.approx((math.exp(-0.7), math.exp(0.7)))
 
 
-def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(market: Catalog) -> None:
+def test_training_certainty_uses_training_evidence_and_every_rate_kind_is_known(catalog: Catalog) -> None:
     assert build_certainty(RUN, KNOWN, Assumptions(), training=True).near is Familiarity.FAR
-    rates = {r.kind for r in market.evidence.rows if r.metric.endswith("per_s")}
+    rates = {r.kind for r in catalog.evidence.rows if r.metric.endswith("per_s")}
     assert rates | {"samples"} == RATES

@@ -7,7 +7,15 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.comparison import compare_with_best, add_comparisons, duration_s, limiting_resource, find_near_ties, ratio_or_none, spent_usd
+from app.sizing.answer.comparison import (
+    add_comparisons,
+    compare_with_best,
+    duration_s,
+    find_near_ties,
+    limiting_resource,
+    ratio_or_none,
+    spent_usd,
+)
 from app.sizing.question import Objective, Question
 from app.sizing.result import Assurance, Level, Ranked, RunnerUp
 from app.sizing.values.latencies import Percentiles
@@ -74,7 +82,9 @@ def test_the_limit_is_the_other_plans_own_and_counts_are_of_accelerators() -> No
 
 def test_where_hosts_limit_only_accelerators_are_counted() -> None:
     other = ranked(2, CARD, bottleneck="host", total_accelerators=24)
-    assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(". It uses 24 accelerators; the best option uses 8.")
+    assert compare_with_best(other, ranked(), lead=LEAD).text.endswith(
+        ". It uses 24 accelerators; the best option uses 8."
+    )
 
 
 def test_the_best_says_why_it_leads_and_the_others_what_they_lack() -> None:
@@ -107,14 +117,16 @@ def test_a_run_is_compared_by_its_money_and_days_a_service_by_its_hour_and_reque
         level = Level(0.8, accelerators, usd_total=usd)
         return replace(place, estimate=replace(place.estimate, assurance=Assurance(0.8, 1.0, None, 0.9, (level,))))
 
-    assert "costs 50 % more" in compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text  # by what they are ranked by
+    assert (
+        "costs 50 % more" in compare_with_best(sure(16, 9000.0), sure(8, 6000.0), lead=LEAD).text
+    )  # by what they are ranked by
     assert (ratio_or_none(3.0, 2.0), ratio_or_none(None, 2.0), ratio_or_none(3.0, 0.0)) == (1.5, None, None)
 
 
 def near(worse: float | None, stored: str | None = "fp8", **place: Any) -> Ranked:
     """A place with another engine so much worse on its accelerator."""
     rival = None if worse is None else RunnerUp("sglang", stored, worse)
-    return replace(ranked(), rival=rival, **place)
+    return replace(ranked(), runner_up=rival, **place)
 
 
 SECOND = replace(ranked(2, CARD), score=1 / 1.02)
@@ -144,10 +156,11 @@ def test_nothing_is_named_where_nothing_comes_near() -> None:
 
 
 def test_each_recommendation_names_its_own_near_tie_the_first_also_the_next_type() -> None:
-    places = (near(0.01), replace(SECOND, rival=RunnerUp("vllm", "int8", 0.0)))
+    places = (near(0.01), replace(SECOND, runner_up=RunnerUp("vllm", "int8", 0.0)))
     question = Question(CHAT, objective=Objective.ENERGY)
     first, second = (
-        [r.text for r in place.estimate.explanation if r.code == "near_tie"] for place in add_comparisons(places, question, 2)
+        [r.text for r in place.estimate.explanation if r.code == "near_tie"]
+        for place in add_comparisons(places, question, 2)
     )
     assert first == [
         "SGLang in FP8 (1 % worse) and Acme Card (2 % worse) use about as much energy; use whichever you know."

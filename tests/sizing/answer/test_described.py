@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.described import describe_deployment
-from app.sizing.answer.summary import impossible_estimate, describe_workload
+from app.sizing.answer.summary import describe_workload, impossible_estimate
 from app.sizing.question import Deployment, Question
 from app.sizing.result import Assurance, DeviceMemory, Estimate, Ranked, Reason
 from app.sizing.units import GIB
@@ -39,7 +39,8 @@ def service(**changes: Any) -> Estimate:
 
 def test_a_service_says_what_it_carries_how_quickly_how_surely_and_for_how_much() -> None:
     assert of(service(), Question(CHAT)) == (
-        f"{describe_workload(CHAT)} on 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, BF16, "
+        f"{describe_workload(CHAT)} on 8 × Acme Big from sky (us-1, on demand): 3 replicas and 1 spare, 2 GPUs each, "
+        "BF16, "
         "vLLM. It fits and serves up to 9 requests/s within the limits. At peak, TTFT is 200 ms (p95 400 ms) and TPOT "
         "is 30 ms (p95 40 ms). It is 84 % likely to meet every limit. "
         "It costs 40.00 USD/h, 0.25 USD per million tokens."
@@ -70,7 +71,9 @@ def test_what_does_not_fit_says_by_how_much_and_what_was_never_made_says_so() ->
     assert of(never, Question(CHAT)) == f"{describe_workload(CHAT)}. {never.explanation[0].text}"
 
 
-@pytest.mark.parametrize(("days", "words"), [(5.0, "and takes 5 days, within"), (20.0, "but takes 20 days, longer than")])
+@pytest.mark.parametrize(
+    ("days", "words"), [(5.0, "and takes 5 days, within"), (20.0, "but takes 20 days, longer than")]
+)
 def test_a_run_is_held_against_its_deadline(days: float, words: str) -> None:
     found = estimated(
         cost=replace(COST, usd_total=4800.0), performance=replace(RUN, days=days), framework="fsdp", engine=None

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from app.sizing.answer.host_weights import (
+    describe_host_parts,
     host_memory_fields,
     host_weight_reasons,
     llama_cpp_layers,
     out_of_host_memory,
-    describe_host_parts,
     share_on_host,
 )
 from app.sizing.question import Deployment
@@ -58,7 +58,10 @@ def test_offloaded_experts_and_layers_are_named_separately() -> None:
     work = replace(CHAT, model=MIXTURE)
     assert describe_host_parts(work, judged(experts_share=0.5).plans, 0) == "the routed experts of 2 layers"
     both = judged(experts_share=1.0, layers_share=0.25)
-    assert describe_host_parts(work, both.plans, 0) == "the routed experts of 4 layers and 1 of 4 layers with their KV cache"
+    assert (
+        describe_host_parts(work, both.plans, 0)
+        == "the routed experts of 4 layers and 1 of 4 layers with their KV cache"
+    )
     whole = judged(experts_share=0.5, layers_share=0.5)
     assert describe_host_parts(work, whole.plans, 0) == "2 of 4 layers with their KV cache"
 

@@ -21,12 +21,12 @@ PRICE = HostedPrice(CHAT.model.name, "host", 0.5, 2.0, None, "a table", "2026-01
 OWN = estimated(performance=replace(SPEED, requests_per_s_capacity=12.0))  # 40 USD per hour
 
 
-def market(*prices: HostedPrice) -> Catalog:
+def catalog(*prices: HostedPrice) -> Catalog:
     return snapshot(hosted=prices)
 
 
 def said(workload: InferenceWorkload = CHAT, own: Any = OWN, price: HostedPrice = PRICE) -> str:
-    found = compare_hosted_api(Question(workload), market(price), own)
+    found = compare_hosted_api(Question(workload), catalog(price), own)
     assert found is not None
     assert found.text.endswith(HOST_CAVEAT)
     return found.text.removesuffix(HOST_CAVEAT).strip()
@@ -48,7 +48,9 @@ def test_hardware_without_a_break_even_is_reported() -> None:
 def test_machines_that_cost_less_are_built() -> None:
     dear = replace(PRICE, usd_per_million_input=10.0)
     text = said(price=dear)
-    assert text.startswith("Cheaper on own hardware: 29,200 USD per month. The cheapest API is host at 56,513 USD per month.")
+    assert text.startswith(
+        "Cheaper on own hardware: 29,200 USD per month. The cheapest API is host at 56,513 USD per month."
+    )
     assert text.endswith("requests/s, the API costs less.")
 
 
@@ -83,7 +85,7 @@ def test_what_machines_do_is_what_their_price_is_spread_over() -> None:
     ids=["regions", "unknown", "samples", "training"],
 )
 def test_where_no_host_may_be_named_nothing_is_said(question: Question) -> None:
-    assert compare_hosted_api(question, market(PRICE), OWN) is None
+    assert compare_hosted_api(question, catalog(PRICE), OWN) is None
 
 
 def test_prices_are_found_by_model_and_in_the_order_of_their_hosts() -> None:

@@ -7,7 +7,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.sizing.answer.money import cost_summary, finite_or_none, price_reason, describe_price, confident_usd, format_usd
+from app.sizing.answer.money import (
+    confident_usd,
+    cost_summary,
+    describe_price,
+    finite_or_none,
+    format_usd,
+    price_reason,
+)
 from app.sizing.decisions.cost import Cost
 from app.sizing.decisions.sold import SoldMachine
 from app.sizing.hardware.prices import PRICE_KIND_TEXTS, PriceKind
@@ -42,7 +49,9 @@ def test_what_is_not_finite_is_not_known() -> None:
 
 
 def test_money_of_a_table_of_one_row() -> None:
-    found = cost_summary(SoldMachine(BIG, price=PRICE), cost(36.0), units_per_s=10_000.0, usd_total=None, per_million="tokens")
+    found = cost_summary(
+        SoldMachine(BIG, price=PRICE), cost(36.0), units_per_s=10_000.0, usd_total=None, per_million="tokens"
+    )
     # 36 USD an hour is a cent a second, in which 10 000 tokens are made: a million take 100 seconds
     assert found.usd_per_million == pytest.approx(1.0)
     assert found.usd_per_month == pytest.approx(36 * 730)

@@ -74,7 +74,8 @@ def test_matrices_bind_in_large_batches_and_weights_in_small(batch: float, binds
 )
 def test_a_host_that_is_slower_binds(host_s: float, in_turn: bool, binds: str) -> None:
     terms = replace(
-        batch_terms(request_sample_work(VIT), on_big()), hosting=HostWork(col(host_s), col(64.0), col(0.0), np.array([in_turn]))
+        batch_terms(request_sample_work(VIT), on_big()),
+        host_work=HostWork(col(host_s), col(64.0), col(0.0), np.array([in_turn])),
     )
     judged: Any = row(speed=row(terms=terms), operation=row(batch=col(64.0)))
     shares = {name: float(column[0]) for name, column in WORDS.step_seconds(VIT, judged).items()}
@@ -98,7 +99,7 @@ def test_a_host_bottleneck_is_reported_with_its_cores(vcpus: float, serial_s: fl
     terms = batch_terms(request_sample_work(VIT), on_big())
     hosting = HostWork(col(0.0034), col(0.6), col(serial_s), np.array([False]))
     judged: Any = row(
-        speed=row(terms=replace(terms, hosting=hosting)), operation=row(batch=col(64.0)), plans=row(vcpus=col(vcpus))
+        speed=row(terms=replace(terms, host_work=hosting)), operation=row(batch=col(64.0)), plans=row(vcpus=col(vcpus))
     )
     (reason,) = host_reasons(judged, 0)
     assert reason.text.endswith(said)
@@ -107,7 +108,9 @@ def test_a_host_bottleneck_is_reported_with_its_cores(vcpus: float, serial_s: fl
 
 
 def speed(**changes: Any) -> Performance:
-    found = estimate_deployment(Question(replace(VIT, **changes)), Deployment("acme-big", system="big-8"), SMALL).performance
+    found = estimate_deployment(
+        Question(replace(VIT, **changes)), Deployment("acme-big", system="big-8"), SMALL
+    ).performance
     assert found is not None
     return found
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.answer.pools_trial import pool_pair_share, plan_pools_benchmark
+from app.sizing.answer.pools_trial import plan_pools_benchmark, pool_pair_share
 from app.sizing.question import DraftMethod, Question, Speculative
 from app.sizing.result import Estimate
 from app.sizing.workload import Load

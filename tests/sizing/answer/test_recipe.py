@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import AppError
-from app.sizing.answer.recipe import resolve_recipe, recipe_reason
+from app.sizing.answer.recipe import recipe_reason, resolve_recipe
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.recipes import ADAPTER_FIELDS, RECIPES, VOCABULARIES, RecipeSettings
 from app.sizing.question import Deployment, Question
@@ -18,19 +18,19 @@ from app.sizing.workload import Method
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, one
 
 
-def test_what_is_said_of_adapters_goes_with_adapters(market: Catalog) -> None:
+def test_what_is_said_of_adapters_goes_with_adapters(catalog: Catalog) -> None:
     for method, adapted in ((Method.FULL, 0), (Method.LORA, 2), (Method.QLORA, 3)):
         workload = replace(WORKLOAD, method=method)
-        found = resolve_recipe(workload, one(market, framework="fsdp", zero_stage=0), 0)
+        found = resolve_recipe(workload, one(catalog, framework="fsdp", zero_stage=0), 0)
         assert found is not None
         stated = (found.adapter_precision, found.adapter_dropout, found.kbit_widening)
         assert sum(value is not None for value in stated) == adapted
 
 
-def test_recomputation_is_the_layouts_own(market: Catalog) -> None:
+def test_recomputation_is_the_layouts_own(catalog: Catalog) -> None:
     for layout, said, text in (("none", None, "none"), ("selective", "attention", "attention"), ("full", None, "full")):
         plans = one(
-            market, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSettings(recomputation=said), **SINGLE
+            catalog, activation_checkpointing=layout, zero_stage=1, recipe=RecipeSettings(recomputation=said), **SINGLE
         )
         found = resolve_recipe(WORKLOAD, plans, 0)
         assert found is not None and found.recomputation == text
@@ -52,7 +52,7 @@ def said(data: st.DataObject) -> RecipeSettings:
 
 
 @given(data=st.data())
-def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Catalog, data: st.DataObject) -> None:
+def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(catalog: Catalog, data: st.DataObject) -> None:
     workload = replace(WORKLOAD, method=data.draw(st.sampled_from(list(Method))))
     recipe = said(data)
     framework = data.draw(st.sampled_from(["fsdp", "deepspeed", "megatron", "torchtune", "trl", "transformers"]))
@@ -65,7 +65,7 @@ def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Cat
         optimizer_offload=recipe.offloads_optimizer,
     )
     try:
-        found = estimate_deployment(Question(workload), deployment, market)
+        found = estimate_deployment(Question(workload), deployment, catalog)
     except AppError:
         return
     recipe_shown = found.deployment.recipe
@@ -77,6 +77,6 @@ def test_any_recipe_comes_back_whole_and_gives_the_same_memory_again(market: Cat
         if (adapts or name not in ADAPTER_FIELDS) and (workload.method is Method.QLORA or name != "kbit_widening"):
             assert getattr(recipe_shown, name) == word
     assert recipe_shown.name in {r.name for r in RECIPES}
-    again = estimate_deployment(Question(workload), found.deployment, market)
+    again = estimate_deployment(Question(workload), found.deployment, catalog)
     assert again.deployment == found.deployment
     assert again.memory == found.memory

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.answer import sensitivity
-from app.sizing.answer.sensitivity import State, near_best_plans, compare_rent_and_buy, current_state, describe_effect
+from app.sizing.answer.sensitivity import State, compare_rent_and_buy, current_state, describe_effect, near_best_plans
 from app.sizing.columns import Column, Columns
 from app.sizing.decisions.ranking import Measures
 from app.sizing.question import Constraints, Objective, Question
@@ -130,9 +130,7 @@ def test_an_existing_reserve_of_one_half_is_not_suggested() -> None:
 
 def test_a_number_at_once_is_doubled_and_offline_work_has_none() -> None:
     closed = replace(CHAT, load=Load.CLOSED, in_flight=8.0, peak_per_s=0.0)
-    assert (
-        list(effects(closed)) == ["twice the concurrency", "redundancy n+1", "rent or buy"][: len(effects(closed))]
-    )
+    assert list(effects(closed)) == ["twice the concurrency", "redundancy n+1", "rent or buy"][: len(effects(closed))]
     assert set(effects(replace(closed, load=Load.OFFLINE))) <= {"rent or buy"}
 
 
@@ -271,8 +269,7 @@ class Numbered(Columns):
 def test_what_comes_to_the_same_is_said_so() -> None:
     (change,) = compare_rent_and_buy(CHAT, options(col(30, 30), col(np.nan, 200_000)))
     assert (
-        change.effect
-        == "buying costs 200,000 USD upfront; over the horizon, buying and renting both cost 30.00 USD/h"
+        change.effect == "buying costs 200,000 USD upfront; over the horizon, buying and renting both cost 30.00 USD/h"
     )
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from app.sizing.answer.passes import PassAnswerWriter
 from app.sizing.answer.serving import (
+    answer_writer,
     bottleneck_reason,
     fleet_reasons,
     limit_reasons,
     out_of_memory_reason,
-    answer_writer,
 )
 from app.sizing.answer.tokens import TokenAnswerWriter
 from app.sizing.estimate import estimate_deployment
@@ -99,7 +99,9 @@ def test_by_how_much_a_plan_does_not_fit() -> None:
 
 
 def test_an_estimate_is_complete_and_posted_back_gives_itself() -> None:
-    found = estimate_deployment(Question(CHAT), Deployment("acme-big", system="big-8", provider="sky", region="us-1"), SMALL)
+    found = estimate_deployment(
+        Question(CHAT), Deployment("acme-big", system="big-8", provider="sky", region="us-1"), SMALL
+    )
     d = found.deployment
     assert found.fits
     assert (d.system, d.provider, d.region, d.instance_type, d.engine) == ("big-8", "sky", "us-1", "big-8", "vllm")

@@ -10,11 +10,11 @@ import pytest
 
 from app.sizing.answer.simulated import (
     arrival_process,
-    knee_reasons,
-    class_limit_reasons,
     build_load_curve,
-    load_text,
     build_simulation,
+    class_limit_reasons,
+    knee_reasons,
+    load_text,
     with_simulation,
 )
 from app.sizing.serving.finalists import SimulatedReplicas

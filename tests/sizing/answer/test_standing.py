@@ -10,11 +10,11 @@ import pytest
 from app.sizing.answer.cautions import AnswerContext
 from app.sizing.answer.standing import (
     describe_covered_failures,
-    machine_failure_exceeds_redundancy,
     describe_machines,
+    machine_failure_exceeds_redundancy,
     no_redundancy,
-    replica_placement,
     placement_reasons,
+    replica_placement,
     zone_failure_exceeds_redundancy,
     zones_not_verified,
 )
@@ -95,7 +95,8 @@ def case(workload: InferenceWorkload, **deployment: Any) -> AnswerContext:
         (
             service("none", 3),
             placed(2, 1, 3),
-            "1 machine in each of 3 zones, 1 replica per machine. No redundancy was requested, so no failure is covered.",
+            "1 machine in each of 3 zones, 1 replica per machine. No redundancy was requested, so no failure is "
+            "covered.",
         ),
     ],
 )
@@ -114,7 +115,10 @@ def test_redundancy_that_was_not_requested_is_not_mentioned() -> None:
 def test_what_may_be_lost_in_words() -> None:
     assert describe_covered_failures(Redundancy(spare=2)) == "any 2 machines"
     assert describe_covered_failures(Redundancy.from_label("n+2", zones=3, domain="zone")) == "any 2 zones"
-    assert describe_covered_failures(Redundancy.from_label("n+2", zones=3, domain="accelerator")) == "any one zone or any 2 accelerators"
+    assert (
+        describe_covered_failures(Redundancy.from_label("n+2", zones=3, domain="accelerator"))
+        == "any one zone or any 2 accelerators"
+    )
     assert describe_covered_failures(Redundancy(double=True)) == "any one machine"
 
 
@@ -170,13 +174,21 @@ def test_machines_of_a_caller_may_not_survive_a_zone() -> None:
     ("workload", "deployment", "text"),
     [
         (service(), placed(1, 0, 1), "No redundancy: if this replica fails"),
-        (service(), placed(4, 0, 1), "No redundancy: all 4 replicas run on one machine, and if it fails, the service is down."),
+        (
+            service(),
+            placed(4, 0, 1),
+            "No redundancy: all 4 replicas run on one machine, and if it fails, the service is down.",
+        ),
         (service(), placed(2, 0, 1), "No redundancy: all 2 replicas run on one machine"),
         (service(), placed(1, 0, 2, 16), "No redundancy: if this replica fails"),
         (service(), placed(5, 0, 2), None),
         (service("n+1"), placed(1, 0, 1), None),
         (service(load=Load.OFFLINE), placed(1, 0, 1), None),
-        (service(load=Load.CLOSED, in_flight=64.0, most_personal_in_flight=4.0), placed(2, 0, 1), "No redundancy: all 2 replicas"),
+        (
+            service(load=Load.CLOSED, in_flight=64.0, most_personal_in_flight=4.0),
+            placed(2, 0, 1),
+            "No redundancy: all 2 replicas",
+        ),
         (service(load=Load.CLOSED, in_flight=1.0, most_personal_in_flight=4.0), placed(1, 0, 1), None),
     ],
 )

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.summary import describe_hardware, impossible_estimate, describe_load, describe_question, write_summary
+from app.sizing.answer.summary import (
+    describe_hardware,
+    describe_load,
+    describe_question,
+    impossible_estimate,
+    write_summary,
+)
 from app.sizing.hardware.parts import PricingModel
 from app.sizing.question import Deployment, Objective, Question
 from app.sizing.result import Rejection
@@ -59,7 +65,10 @@ def test_the_three_questions_before_buying(question: Question, words: str) -> No
 
 def test_hardware_is_named_with_its_number_and_its_seller() -> None:
     assert describe_hardware(ranked()) == "8 × Acme Big from sky (us-1, on demand)"
-    assert describe_hardware(ranked(region="unspecified", total_accelerators=1024)) == "1,024 × Acme Big from sky (on demand)"
+    assert (
+        describe_hardware(ranked(region="unspecified", total_accelerators=1024))
+        == "1,024 × Acme Big from sky (on demand)"
+    )
     assert describe_hardware(ranked(pricing_model=PricingModel.OWNED)) == "8 × Acme Big (purchase, system big-8)"
     unlisted = ranked(provider=None, region=None, pricing_model=None)
     assert describe_hardware(unlisted) == "8 × Acme Big (no listed price)"

@@ -11,14 +11,14 @@ import pytest
 from app.sizing.answer.certainty import build_certainty, training_setting
 from app.sizing.answer.training import (
     alternative_text,
-    largest_bottleneck,
-    parallelism_text,
+    build_misfit_estimate,
+    doubled_accelerators_change,
     interconnect_text,
     larger_batch_change,
-    build_misfit_estimate,
-    storage_reason,
-    doubled_accelerators_change,
+    largest_bottleneck,
     non_default_choice,
+    parallelism_text,
+    storage_reason,
 )
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
@@ -137,7 +137,12 @@ def test_storage_is_shown_in_gigabytes_and_minutes() -> None:
 
 def test_a_choice_is_echoed_only_where_it_is_not_the_frameworks_own() -> None:
     chosen = np.array([True, False])
-    assert [non_default_choice(chosen, i, usual) for i in (0, 1) for usual in (True, False)] == [None, True, False, None]
+    assert [non_default_choice(chosen, i, usual) for i in (0, 1) for usual in (True, False)] == [
+        None,
+        True,
+        False,
+        None,
+    ]
 
 
 def memory(total_gib: float) -> DeviceMemory:

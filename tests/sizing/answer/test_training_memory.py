@@ -66,8 +66,8 @@ def test_every_moment_has_its_words() -> None:
 
 
 @pytest.mark.parametrize("kept", ["none", "full"])
-def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(market: Catalog, kept: str) -> None:
-    found = asked(market, framework="fsdp", accelerators_per_replica=8, zero_stage=3, activation_checkpointing=kept)
+def test_the_highest_moment_is_the_total_and_its_parts_are_the_activations(catalog: Catalog, kept: str) -> None:
+    found = asked(catalog, framework="fsdp", accelerators_per_replica=8, zero_stage=3, activation_checkpointing=kept)
     assert found.memory is not None
     moments, parts = found.memory.moments_bytes, found.memory.activation_parts_bytes
     assert moments is not None and parts is not None

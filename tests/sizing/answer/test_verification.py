@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from app.sizing.answer.verification import DecisionValue, decision_text, saving_over_first, decision_value, break_even_speed, choose_verification
+from app.sizing.answer.verification import (
+    DecisionValue,
+    break_even_speed,
+    choose_verification,
+    decision_text,
+    decision_value,
+    saving_over_first,
+)
 from app.sizing.question import Question
 from app.sizing.result import Assurance, Interval, Level, Performance, Ranked
 from tests.examples import CHAT, PRETRAIN
@@ -138,7 +145,14 @@ def test_what_cannot_be_had_saves_nothing() -> None:
     assert saving_over_first(never, first) == 0.0
     assert break_even_speed(1000.0, first, never) is None
     assert break_even_speed(1000.0, first, None) is None
-    assert break_even_speed(1000.0, DecisionValue(ranked(performance=None), first.at_confidence, first.at_prediction, priced=True), first) is None
+    assert (
+        break_even_speed(
+            1000.0,
+            DecisionValue(ranked(performance=None), first.at_confidence, first.at_prediction, priced=True),
+            first,
+        )
+        is None
+    )
 
 
 def test_a_candidate_without_a_speed_is_only_confirmed() -> None:

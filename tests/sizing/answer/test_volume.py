@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.sizing.answer.volume import VolumeOutcome, describe_volume, describe_plan_change, volume_intervals, volume_duration_reason
+from app.sizing.answer.volume import (
+    VolumeOutcome,
+    describe_plan_change,
+    describe_volume,
+    volume_duration_reason,
+    volume_intervals,
+)
 from app.sizing.estimate import estimate_deployment
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints, Deployment, Objective, Question
@@ -86,7 +92,8 @@ def test_words_of_a_duration() -> None:
     workload = question.workload
     assert isinstance(workload, InferenceWorkload)
     assert volume_duration_reason(question, workload, lasting, 0).text == (
-        "Expected time for 1,000,000 requests: 2 of 4 hours (3 hours at 80 % confidence), including 60 seconds of startup."
+        "Expected time for 1,000,000 requests: 2 of 4 hours (3 hours at 80 % confidence), including 60 seconds of "
+        "startup."
     )
     free = volume_duration_reason(question, replace(workload, deadline_s=None), lasting, 0)
     assert (free.code, free.value) == ("duration", 7200 / 86_400)

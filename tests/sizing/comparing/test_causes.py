@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from app.sizing.comparing.causes import explain_difference, cost_factors, working_accelerators
+from app.sizing.comparing.causes import cost_factors, explain_difference, working_accelerators
 from app.sizing.comparing.outcomes import Outcome
 from app.sizing.question import Deployment, Pools
 from tests.sizing.comparing.given import best, nothing, on_big, one_card, run, small_run

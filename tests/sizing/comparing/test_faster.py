@@ -20,7 +20,10 @@ def changed(o: Outcome, **fields: object) -> Outcome:
 def test_the_resource_that_limits_comes_first() -> None:
     other = replace(on_big(), accelerator=CARD)
     assert on_big().estimate is not None and on_big().accelerator is not None
-    for limit, name in (("memory_bandwidth", "times the memory bandwidth"), ("compute", "times the 16-bit matrix rate")):
+    for limit, name in (
+        ("memory_bandwidth", "times the memory bandwidth"),
+        ("compute", "times the 16-bit matrix rate"),
+    ):
         e = on_big().estimate
         assert e is not None
         limited = replace(on_big(), estimate=replace(e, bottleneck=limit))

@@ -54,14 +54,18 @@ def test_without_declines_owning_overtakes_where_the_answer_says_it_breaks_even(
     found = evaluate_option(Option("big", Question(HEAVY, ON_BIG)), SMALL)
     assert found.estimate is not None
     months = {a.way.value: a.break_even_month for a in found.estimate.alternatives}
-    crossed = {o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).crossovers if o.way == AcquisitionOption.OWNED}
+    crossed = {
+        o.overtakes: o.month for o in spent(rent_decline_per_year=0.0).crossovers if o.way == AcquisitionOption.OWNED
+    }
     if found.estimate.deployment.pricing_model == "owned":
         paths = {way: month for way, month in months.items() if month is not None and month < 35}
         assert paths.keys() <= crossed.keys()
         for way, month in paths.items():
             assert crossed[way] == pytest.approx(month, rel=1e-6)
     else:
-        assert crossed[str(found.estimate.deployment.pricing_model)] == pytest.approx(months[AcquisitionOption.OWNED.value], rel=1e-6)
+        assert crossed[str(found.estimate.deployment.pricing_model)] == pytest.approx(
+            months[AcquisitionOption.OWNED.value], rel=1e-6
+        )
 
 
 def test_ways_begin_at_what_is_paid_at_once_and_end_with_what_is_left_and_owed() -> None:
@@ -82,7 +86,11 @@ def test_ways_begin_at_what_is_paid_at_once_and_end_with_what_is_left_and_owed()
 def test_falling_rents_put_owning_off() -> None:
     def month(decline: float) -> float:
         found = spent(rent_decline_per_year=decline)
-        crossed = [o.month for o in found.crossovers if o.way == AcquisitionOption.OWNED and o.overtakes == AcquisitionOption.ON_DEMAND]
+        crossed = [
+            o.month
+            for o in found.crossovers
+            if o.way == AcquisitionOption.OWNED and o.overtakes == AcquisitionOption.ON_DEMAND
+        ]
         return crossed[0] if crossed else np.inf
 
     months = [month(d) for d in (0.0, 0.1, 0.3, 0.6)]
@@ -91,8 +99,8 @@ def test_falling_rents_put_owning_off() -> None:
 
 def test_a_host_is_a_way_too_and_its_price_stays() -> None:
     price = HostedPrice(HEAVY.model.name, "cloudy", 0.1, 0.3, None, "a price page", "2026-01-01")
-    market = snapshot(hosted=[price])
-    found = evaluate_option(Option("big", Question(HEAVY, ON_BIG)), market)
+    catalog = snapshot(hosted=[price])
+    found = evaluate_option(Option("big", Question(HEAVY, ON_BIG)), catalog)
     hosted, ways = found.hosted_api, spending_by_month(found)
     assert hosted is not None and ways is not None and hosted.hosts[0].usd_per_month is not None
     path = next(p for p in ways.paths if p.way == HOSTED)
@@ -107,6 +115,8 @@ def test_runs_and_what_was_not_found_have_no_months() -> None:
 
 def test_an_hour_is_the_730th_part_of_a_month() -> None:
     found = evaluate_option(Option("big", Question(HEAVY, replace(ON_BIG, pricing_models=()))), SMALL)
-    rent = next(a for a in (found.estimate.alternatives if found.estimate else ()) if a.way is not AcquisitionOption.OWNED)
+    rent = next(
+        a for a in (found.estimate.alternatives if found.estimate else ()) if a.way is not AcquisitionOption.OWNED
+    )
     path = next(p for p in spent(rent_decline_per_year=0.0).paths if p.way == rent.way.value)
     assert path.usd[1] == pytest.approx(rent.usd_per_hour * HOURS_PER_MONTH)

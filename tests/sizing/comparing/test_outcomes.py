@@ -37,7 +37,11 @@ def test_what_does_not_run_together_says_the_rule() -> None:
 
 
 def test_a_deployment_with_less_than_is_planned_for_says_what_would_be() -> None:
-    assert best().level_with_reserve is None and on_big().level_with_reserve is None and one_card().level_with_reserve is None
+    assert (
+        best().level_with_reserve is None
+        and on_big().level_with_reserve is None
+        and one_card().level_with_reserve is None
+    )
     more = four_cards().level_with_reserve
     e = best().estimate
     assert four_cards().meets_requirements and more is not None and e is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.comparing.phases import compare_hardware, memory_shares, hardware_priority
+from app.sizing.comparing.phases import compare_hardware, hardware_priority, memory_shares
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import recommend_hardware
 from tests.sizing.comparing.given import HEAVY, best, nothing, on_big, run
@@ -31,7 +31,11 @@ def test_each_is_judged_on_the_accelerator_of_the_other() -> None:
     theirs, usd = run().accelerator, best().usd
     assert theirs is not None and usd is not None and theirs != best().accelerator
     training, service = compare_hardware((run(), best()), SMALL)
-    cost = recommend_hardware(Question(HEAVY, Constraints(accelerators=(theirs.slug,))), SMALL).recommendations[0].estimate.cost
+    cost = (
+        recommend_hardware(Question(HEAVY, Constraints(accelerators=(theirs.slug,))), SMALL)
+        .recommendations[0]
+        .estimate.cost
+    )
     assert cost is not None and cost.usd_per_hour is not None
     assert (service.name, service.on, service.usd) == ("best", "training", cost.usd_per_hour)
     assert service.times == pytest.approx(cost.usd_per_hour / usd)

@@ -5,7 +5,14 @@ from __future__ import annotations
 from app.sizing.comparing.causes import explain_difference
 from app.sizing.comparing.months import spending_by_month
 from app.sizing.comparing.phases import OtherHardware
-from app.sizing.comparing.told import WAYS_IN_WORDS, cheapest_outcome, format_hardware, format_cost, summarize_phases, summarize_comparison
+from app.sizing.comparing.told import (
+    WAYS_IN_WORDS,
+    cheapest_outcome,
+    format_cost,
+    format_hardware,
+    summarize_comparison,
+    summarize_phases,
+)
 from tests.sizing.comparing.given import best, four_cards, nothing, on_big, one_card, run
 
 
@@ -17,7 +24,9 @@ def test_the_cheapest_does_what_was_asked_and_keeps_its_reserve() -> None:
     assert cheapest_outcome((able, best())) is best()
     d = explain_difference(able, best())
     assert d is not None
-    assert "less headroom than planned. With the planned headroom it needs 7 acc" in summarize_comparison((able, best()), (d,), ())
+    assert "less headroom than planned. With the planned headroom it needs 7 acc" in summarize_comparison(
+        (able, best()), (d,), ()
+    )
 
 
 def test_the_summary_names_hardware_money_causes_and_what_is_short() -> None:

@@ -104,7 +104,7 @@ def test_owned_machines_do_not_come_back_by_themselves() -> None:
 
 
 def test_a_service_on_one_machine_waits_until_it_is_back_and_has_no_zone_to_lose() -> None:
-    alone = replace(FULL, peak_per_s=5.0, replicas=1.0, placed=1.0, hosts=1.0, zones=1.0)
+    alone = replace(FULL, peak_per_s=5.0, replicas=1.0, placed_replicas=1.0, hosts=1.0, zones=1.0)
     losses = found(alone)
     assert list(losses) == ["replica", "machine"]
     first = losses["machine"].minutes[0]
@@ -130,7 +130,7 @@ def test_what_redundancy_promises_to_survive_leaves_no_queue(
         FULL,
         peak_per_s=used * replicas * 15.0,
         replicas=float(replicas),
-        placed=float((placed.replicas + placed.spare_replicas)[0]),
+        placed_replicas=float((placed.replicas + placed.spare_replicas)[0]),
         hosts=float(placed.nodes[0]) / max(1.0, each / 8),
         zones=float(redundancy.zones),
     )

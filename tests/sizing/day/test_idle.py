@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from app.sizing.columns import Column, column
-from app.sizing.day.idle import MAX_FLEETS_EVERY_MINUTE, idle_shares, fleet_per_minute
+from app.sizing.day.idle import MAX_FLEETS_EVERY_MINUTE, fleet_per_minute, idle_shares
 from app.sizing.day.scaling import Autoscaler, load_per_minute
 from app.sizing.decisions.placement import Fleet
 from app.sizing.workload import Redundancy

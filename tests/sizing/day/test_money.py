@@ -7,7 +7,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import one
-from app.sizing.day.money import savings_note, paid_usd_per_hour
+from app.sizing.day.money import paid_usd_per_hour, savings_note
 from app.sizing.hardware.parts import BY_THE_HOUR, PricingModel
 from app.sizing.question import Economics
 

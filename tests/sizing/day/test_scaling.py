@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from app.sizing.columns import Column
 from app.sizing.day.scaling import (
     Autoscaler,
-    simulate_autoscaling,
-    min_replicas_for_load,
-    window_max,
     load_per_minute,
+    min_replicas_for_load,
+    simulate_autoscaling,
     steepest_rise_per_s,
+    window_max,
 )
 from app.sizing.workload import HOURS
 

@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.day.start import StartProfile, image_bytes, start_phases_s, restart_s, start_time_s, start_times_s, supply_per_s
+from app.sizing.day.start import (
+    StartProfile,
+    image_bytes,
+    restart_s,
+    start_phases_s,
+    start_time_s,
+    start_times_s,
+    supply_per_s,
+)
 
 RENTED = StartProfile(
     machine_kept=False,
@@ -75,7 +83,7 @@ def test_parts_by_hand() -> None:
 
 
 def test_machines_that_stand_have_image_and_weights_on_their_disk() -> None:
-    owned = replace(RENTED, stands=True)
+    owned = replace(RENTED, machine_kept=True)
     assert start_phases_s(owned, 1000.0, ASSUMED) == start_phases_s(owned, 1.0, ASSUMED)
     assert start_phases_s(owned, 1.0, ASSUMED)["machine"] == start_phases_s(owned, 1.0, ASSUMED)["image"] == 0.0
     assert math.isinf(supply_per_s(owned, ASSUMED))
@@ -101,7 +109,7 @@ def test_an_image_is_as_large_as_its_engine_s() -> None:
 
 
 def test_many_deployments_start_as_each_of_them_does() -> None:
-    each = [RENTED, replace(RENTED, stands=True), replace(RENTED, stored_bytes=20e9, nodes_per_replica=2.0)]
+    each = [RENTED, replace(RENTED, machine_kept=True), replace(RENTED, stored_bytes=20e9, nodes_per_replica=2.0)]
     rows = StartProfile(**{f.name: np.array([getattr(s, f.name) for s in each]) for f in fields(StartProfile)})
     assert start_times_s(rows, 10.0, ASSUMED).tolist() == [start_time_s(s, 10.0, ASSUMED) for s in each]
     assert supply_per_s(rows, ASSUMED).tolist() == [float(supply_per_s(s, ASSUMED)) for s in each]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.decisions.acquisition import DeployedMachines, find_alternatives, break_even_month, running_usd_per_hour
+from app.sizing.decisions.acquisition import DeployedMachines, break_even_month, find_alternatives, running_usd_per_hour
 from app.sizing.decisions.cost import deployment_cost
 from app.sizing.decisions.machines import find_candidates
 from app.sizing.decisions.rejections import NullRejections
@@ -19,7 +19,7 @@ from app.sizing.hardware.prices import PriceKind
 from app.sizing.question import Constraints, Economics, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.units import HOURS_PER_MONTH
-from app.sizing.values.ways import Alternative, AcquisitionOption
+from app.sizing.values.ways import AcquisitionOption, Alternative
 from tests.examples import CHAT, col
 from tests.sizing.small import OFFERS, SMALL, offer, snapshot
 
@@ -45,7 +45,11 @@ def test_every_alternative_is_priced_for_the_same_number_of_machines() -> None:
     ways = had()
     assert set(ways) == {AcquisitionOption.ONE_YEAR, AcquisitionOption.SPOT, AcquisitionOption.OWNED}
     assert (ways[AcquisitionOption.ONE_YEAR].usd_per_hour, ways[AcquisitionOption.SPOT].usd_per_hour) == (48.0, 32.0)
-    assert (ways[AcquisitionOption.SPOT].provider, ways[AcquisitionOption.SPOT].region, ways[AcquisitionOption.SPOT].kind) == ("sky", "us-1", PriceKind.PROVIDER)
+    assert (
+        ways[AcquisitionOption.SPOT].provider,
+        ways[AcquisitionOption.SPOT].region,
+        ways[AcquisitionOption.SPOT].kind,
+    ) == ("sky", "us-1", PriceKind.PROVIDER)
     assert (ways[AcquisitionOption.OWNED].purchase_usd or 0) >= 600_000
     assert ways[AcquisitionOption.SPOT].risk == "the provider can interrupt it at any time"
 
@@ -60,7 +64,9 @@ def test_owning_breaks_even_against_each_rent() -> None:
         month = ways[way].break_even_month
         assert month == pytest.approx(purchase / ((rent - running) * HOURS_PER_MONTH))
     assert AcquisitionOption.OWNED not in own
-    assert own[AcquisitionOption.ON_DEMAND].break_even_month == pytest.approx(ways[AcquisitionOption.OWNED].break_even_month)
+    assert own[AcquisitionOption.ON_DEMAND].break_even_month == pytest.approx(
+        ways[AcquisitionOption.OWNED].break_even_month
+    )
 
 
 def test_ownership_without_a_break_even_is_reported_only_with_known_prices() -> None:

@@ -36,7 +36,9 @@ def test_a_network_costs_by_the_tiers_that_join_its_machines(linked: float, per_
 
 def test_racks_are_of_servers_and_memory_of_machines_put_together() -> None:
     desks = replace(FOUND, node=replace(FOUND.node, workstation=np.array([False, False, True])))
-    found = estimate_ancillary_costs(desks, col(2, 2, 2), col(1, 1, 1), col(800 * GIB, 800 * GIB, 800 * GIB), Assumptions())
+    found = estimate_ancillary_costs(
+        desks, col(2, 2, 2), col(1, 1, 1), col(800 * GIB, 800 * GIB, 800 * GIB), Assumptions()
+    )
     assert found.racks_usd.tolist() == [0, 2 * 10 * 200, 0]
     assert found.more_memory_usd.tolist() == pytest.approx([0, 0, 2 * (1000 - 640) * 27])  # 800 GiB are 80 % of 1000
     assert found.network_usd.tolist() == [0, 0, 0]
@@ -44,7 +46,9 @@ def test_racks_are_of_servers_and_memory_of_machines_put_together() -> None:
 
 def total(found: Candidates, nodes: float, linked: float, host_gib: float) -> np.ndarray:
     n = len(found)
-    bought = estimate_ancillary_costs(found, np.full(n, nodes), np.full(n, linked), np.full(n, host_gib * GIB), Assumptions())
+    bought = estimate_ancillary_costs(
+        found, np.full(n, nodes), np.full(n, linked), np.full(n, host_gib * GIB), Assumptions()
+    )
     return bought.network_usd + bought.racks_usd + bought.more_memory_usd
 
 

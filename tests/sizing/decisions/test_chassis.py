@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Columns, column_names
-from app.sizing.decisions.chassis import Parts, more_memory_usd, estimate_parts, machine_parts_usd
+from app.sizing.decisions.chassis import Parts, estimate_parts, machine_parts_usd, more_memory_usd
 from app.sizing.decisions.ownership import rated_power_w
 from app.sizing.hardware.parts import SOCKET, WHOLE_MACHINE, Accelerator, Segment
 from app.sizing.hardware.tables import AcceleratorColumns, Machines

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.errors import Conflict
-from app.sizing.decisions.fixed import min_accelerators_per_machine, find_machines, max_accelerators_per_machine, filter_by_size, unlisted_machine
+from app.sizing.decisions.fixed import (
+    filter_by_size,
+    find_machines,
+    max_accelerators_per_machine,
+    min_accelerators_per_machine,
+    unlisted_machine,
+)
 from app.sizing.question import Deployment, Question
 from tests.sizing.serving.given import STEADY
 from tests.sizing.small import BIG, RARE, SMALL

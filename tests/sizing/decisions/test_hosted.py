@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from app.sizing.decisions.hosted import (
     HOSTS_SHOWN,
+    allows_hosted_api,
+    break_even_rate_per_s,
     hosted_costs,
     hosted_usd_per_million,
     hosted_usd_per_month,
-    allows_hosted_api,
-    break_even_rate_per_s,
 )
 from app.sizing.hardware.parts import Environment
 from app.sizing.question import Constraints

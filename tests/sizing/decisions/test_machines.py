@@ -267,7 +267,9 @@ def test_a_machine_with_a_price_of_its_own_stands_before_one_put_together() -> N
     found = asked(of=both, vendors=("bolt",))[0]
     assert [s.system.slug for s in describe_sold_machines(both, found) if s.system] == ["quoted"]
     named = asked(of=both, fixed=Deployment(DESK.slug, system="derived"), accelerators=(DESK.slug,))[0]
-    assert [s.system.slug for s in describe_sold_machines(both, named) if s.system] == ["derived"]  # it is judged if it is named
+    assert [s.system.slug for s in describe_sold_machines(both, named) if s.system] == [
+        "derived"
+    ]  # it is judged if it is named
 
 
 def test_the_faster_network_of_an_owned_machine_is_paid_for() -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.ownership import (
+    derived_parts,
     machine_purchase_usd,
     owned_usd_per_hour,
     rated_power_w,
-    derived_parts,
 )
 from app.sizing.hardware.tables import Machines
 from app.sizing.question import Economics

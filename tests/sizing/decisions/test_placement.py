@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.sizing.decisions.placement import (
+    dependable_replicas,
+    nodes_per_replica,
     plan_fleet,
     replicas_lost_with_zones,
-    nodes_per_replica,
-    dependable_replicas,
-    surviving_replicas,
     replicas_needed,
     replicas_per_node,
+    surviving_replicas,
 )
 from app.sizing.workload import FailureDomain, Load, Redundancy
 from tests.examples import CHAT, col
@@ -27,8 +27,12 @@ LABELS = ("none", "n+1", "n+2", "2n")
 
 def every(zones: int) -> list[Redundancy]:
     """Every redundancy that a request can have over a number of zones."""
-    found = [Redundancy.from_label(label, zones=zones, domain=d) for label, d in product(LABELS, ("accelerator", "machine"))]
-    return found + [Redundancy.from_label(label, zones=zones, domain="zone") for label in LABELS if zones > int_of(label)]
+    found = [
+        Redundancy.from_label(label, zones=zones, domain=d) for label, d in product(LABELS, ("accelerator", "machine"))
+    ]
+    return found + [
+        Redundancy.from_label(label, zones=zones, domain="zone") for label in LABELS if zones > int_of(label)
+    ]
 
 
 def int_of(label: str) -> int:

@@ -103,7 +103,9 @@ def test_a_miss_names_the_accelerators_it_was_found_on() -> None:
 def test_who_passed_more_filters_is_nearer() -> None:
     """A type that only costs too much comes before one that is slow, and that before one that lacks a little memory."""
     rejections = Rejections(SMALL.accelerators)
-    for i, (reached, needed) in enumerate(((FilterStage.MEMORY, 4.1), (FilterStage.LIMITS, 40), (FilterStage.SPEED, 8))):
+    for i, (reached, needed) in enumerate(
+        ((FilterStage.MEMORY, 4.1), (FilterStage.LIMITS, 40), (FilterStage.SPEED, 8))
+    ):
         rejections.reject_with_shortfall(
             np.array([i]),
             np.array([False]),

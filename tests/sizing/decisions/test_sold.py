@@ -54,7 +54,9 @@ def test_the_first_system_of_the_catalogue_is_one_too() -> None:
 
 
 def test_an_unlisted_part_has_a_name_and_nothing_else() -> None:
-    assert describe_sold_machines(SMALL, unpriced_machine(SMALL, Deployment(RARE.slug), Assumptions())) == (SoldMachine(RARE),)
+    assert describe_sold_machines(SMALL, unpriced_machine(SMALL, Deployment(RARE.slug), Assumptions())) == (
+        SoldMachine(RARE),
+    )
 
 
 def test_an_offer_of_no_known_system_has_none() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.sizing.decisions.rejections import Rejections, NullRejections
+from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.decisions.unsupported import SupportFilter
 from app.sizing.hardware.support.records import Work
 from tests.sizing.small import SMALL

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.volume import (
+    can_meet_deadline,
     cold_start_s,
     min_run_s,
-    can_meet_deadline,
     replicas_for_volume,
     run_s,
 )

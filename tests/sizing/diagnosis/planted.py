@@ -69,37 +69,37 @@ def served(where: str) -> tuple[InferenceWorkload, Deployment]:
     return workload, Deployment(accelerator, total_accelerators=count)
 
 
-def of_service(case: Planted, market: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
+def of_service(case: Planted, catalog: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
     """The diagnosis of a service."""
     workload, deployment = served(case.where)
     workload = replace(workload, **case.workload)
     asked = replace(deployment, **case.asked)
-    found, replica = machine(workload, asked, market)
-    system = on_links(case.system(found), workload, found, market)
+    found, replica = machine(workload, asked, catalog)
+    system = on_links(case.system(found), workload, found, catalog)
     if case.by_load:
         observed = services.observe_by_load(workload, found, replica, system, seed, case.batch)
     else:
         observed = services.observe(workload, found, replica, system, seed, noise)
-    return diagnose(Question(workload), asked, market, observed)
+    return diagnose(Question(workload), asked, catalog, observed)
 
 
 MACHINES: dict[Any, tuple[Estimate, Replica]] = {}
 
 
-def machine(workload: InferenceWorkload, asked: Deployment, market: Catalog) -> tuple[Estimate, Replica]:
+def machine(workload: InferenceWorkload, asked: Deployment, catalog: Catalog) -> tuple[Estimate, Replica]:
     """A machine, found once for all its cases."""
-    key = (id(market), repr((workload.peak_per_s, workload.model.name, workload.cached_prefix_fraction, asked)))
+    key = (id(catalog), repr((workload.peak_per_s, workload.model.name, workload.cached_prefix_fraction, asked)))
     if key not in MACHINES:
-        MACHINES[key] = services.machine_of(Question(workload), asked, market)
+        MACHINES[key] = services.machine_of(Question(workload), asked, catalog)
     return MACHINES[key]
 
 
 def on_links(
-    system: services.System, workload: InferenceWorkload, found: Estimate, market: Catalog
+    system: services.System, workload: InferenceWorkload, found: Estimate, catalog: Catalog
 ) -> services.System:
     """The system with what its replicas send over their slots: two sums over all ranks in every layer."""
     d, model = found.deployment, workload.model
-    accelerator = market.accelerators[market.accelerator_index[d.accelerator]]
+    accelerator = catalog.accelerators[catalog.accelerator_index[d.accelerator]]
     ranks = d.tensor_parallel or 1
     sent = 2 * model.num_layers * model.hidden_size * 2 * 2 * (ranks - 1) / ranks
     return replace(
@@ -118,14 +118,14 @@ def trained(where: str) -> tuple[TrainingWorkload, Deployment]:
     return replace(PRETRAIN, model=registered(model)), Deployment(accelerator, total_accelerators=count)
 
 
-def of_run(case: Planted, market: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
+def of_run(case: Planted, catalog: Catalog, seed: int, noise: float = 0.03) -> Diagnosis:
     """The diagnosis of a run."""
     workload, deployment = trained(case.where)
     asked = replace(deployment, **case.asked)
     question = Question(replace(workload, **case.workload))
-    found = runs.run_of(question, asked, market)
-    observed = runs.observe(question, found, market, case.system(found), seed, noise)
-    return diagnose(question, asked, market, observed)
+    found = runs.run_of(question, asked, catalog)
+    observed = runs.observe(question, found, catalog, case.system(found), seed, noise)
+    return diagnose(question, asked, catalog, observed)
 
 
 def service(where: str, *codes: str, asked: Any = None, workload: Any = None, **changed: Any) -> Planted:

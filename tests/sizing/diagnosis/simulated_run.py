@@ -49,9 +49,9 @@ class System:
     seen: dict[str, Any] = field(default_factory=dict)  # reported by other tools, unchanged
 
 
-def run_of(question: Question, deployment: Deployment, market: Catalog) -> Estimate:
+def run_of(question: Question, deployment: Deployment, catalog: Catalog) -> Estimate:
     """What the core expects of a deployment, with its layout written out."""
-    return estimate_deployment(question, estimate_deployment(question, deployment, market).deployment, market)
+    return estimate_deployment(question, estimate_deployment(question, deployment, catalog).deployment, catalog)
 
 
 def steps_of(parts: dict[str, float], s: System, rng: np.random.Generator) -> dict[str, float]:
@@ -86,7 +86,7 @@ def steps_of(parts: dict[str, float], s: System, rng: np.random.Generator) -> di
 
 
 def observe(
-    question: Question, found: Estimate, market: Catalog, system: System, seed: int, noise: float = 0.03
+    question: Question, found: Estimate, catalog: Catalog, system: System, seed: int, noise: float = 0.03
 ) -> Observations:
     """What an operator sees of such a run."""
     rng, p = np.random.default_rng(seed), found.performance
@@ -114,7 +114,7 @@ def observe(
     }
     figures.update({k: v for k, v in system.seen.items() if k in TrainingObservation.__dataclass_fields__})
     known = {k: noisy(v) for k, v in figures.items() if v is not None and (not system.reported or k in system.reported)}
-    scales = tuple(ScalePoint(n, noisy(speed_at(question, found, market, system, n, rng))) for n in system.scales)
+    scales = tuple(ScalePoint(n, noisy(speed_at(question, found, catalog, system, n, rng))) for n in system.scales)
     seen = {k: v for k, v in system.seen.items() if k in DevicesObservation.__dataclass_fields__}
     seen.setdefault("clock_share", min(1.0, noisy(system.clock)))
     seen.setdefault("utilization", min(1.0, noisy(busy)))
@@ -122,12 +122,12 @@ def observe(
 
 
 def speed_at(
-    question: Question, found: Estimate, market: Catalog, system: System, count: float, rng: np.random.Generator
+    question: Question, found: Estimate, catalog: Catalog, system: System, count: float, rng: np.random.Generator
 ) -> float:
     """Tokens in a second on another number of accelerators; one machine has no network to wait for."""
     d = found.deployment
     kept = {"total_accelerators": int(count), "nodes": None, "data_parallel": None, "accelerators_per_replica": None}
-    other = estimate_deployment(question, Deployment(**{**fields_of(d), **kept}), market)
+    other = estimate_deployment(question, Deployment(**{**fields_of(d), **kept}), catalog)
     p = other.performance
     assert p is not None and p.step_breakdown_s is not None and p.tokens_per_s and p.step_time_s
     share = count / (d.total_accelerators or count)

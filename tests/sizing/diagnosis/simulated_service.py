@@ -75,7 +75,7 @@ class Books:
         return self.to_s - self.from_s
 
 
-def machine_of(question: Question, deployment: Deployment, market: Catalog) -> tuple[Estimate, Replica]:
+def machine_of(question: Question, deployment: Deployment, catalog: Catalog) -> tuple[Estimate, Replica]:
     """What the core expects of a deployment, and the steps of one of its replicas."""
     seen: list[Replica] = []
     usual = simulated.replica_at
@@ -85,7 +85,7 @@ def machine_of(question: Question, deployment: Deployment, market: Catalog) -> t
         return seen[-1]
 
     with patch.object(simulated, "replica_at", noted):
-        found = estimate_deployment(question, estimate_deployment(question, deployment, market).deployment, market)
+        found = estimate_deployment(question, estimate_deployment(question, deployment, catalog).deployment, catalog)
     assert seen[-1].stages == 1 and seen[-1].ranks == 1 and not len(seen[-1].window_tokens)
     return found, seen[-1]
 
@@ -354,7 +354,9 @@ class Seen:
         return sum(len(b.tpot) for b in self.books)
 
 
-def operator_report(workload: InferenceWorkload, system: System, seen: Seen, busiest: float, peak: float) -> Observations:
+def operator_report(
+    workload: InferenceWorkload, system: System, seen: Seen, busiest: float, peak: float
+) -> Observations:
     """What an operator writes down."""
     waits: dict[str, Any] = {f"{what}_p{of}_s": seen.at(what, of) for what in ("ttft", "tpot") for of in (50, 95, 99)}
     service = ServiceObservation(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.sizing.diagnosis.case import Case, scale_lengths, build_case, speed_loss_share
+from app.sizing.diagnosis.case import Case, build_case, scale_lengths, speed_loss_share
 from app.sizing.diagnosis.observed import Observations
 from app.sizing.question import Deployment, Question
 from app.sizing.workload import Lengths
@@ -22,7 +22,9 @@ def case_training(asked: Deployment = RUNS, **seen: Any) -> Case:
 
 
 def test_the_layout_is_that_of_the_load_planned_whatever_was_seen() -> None:
-    layouts = {case_serving(requests_per_s=rate).expected_estimate.deployment.tensor_parallel for rate in (1.0, 30.0, 90.0)}
+    layouts = {
+        case_serving(requests_per_s=rate).expected_estimate.deployment.tensor_parallel for rate in (1.0, 30.0, 90.0)
+    }
     assert layouts == {expected(True).deployment.tensor_parallel}
 
 

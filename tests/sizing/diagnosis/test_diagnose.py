@@ -59,7 +59,10 @@ def test_a_finding_that_explains_a_part_comes_before_the_rest() -> None:
 
 def test_findings_that_explain_one_another_do_not_both_vanish() -> None:
     assert [f.code for f in rank_findings([A, B], Assumptions())] == ["b", "a"]
-    assert [f.code for f in rank_findings([A, replace(B, explains=(), accounts_for=("a",))], Assumptions())] == ["b", "a"]
+    assert [f.code for f in rank_findings([A, replace(B, explains=(), accounts_for=("a",))], Assumptions())] == [
+        "b",
+        "a",
+    ]
     found = serving(replace(SERVES, max_batch=4), running=4.0, waiting=30.0, cache_usage=0.9)
     assert first(found).code == "batch_limit"
     found = serving(requests_per_s=90.0, cache_usage=0.99, waiting=40.0, queue_p50_s=3.0, ttft_p50_s=4.0)

@@ -60,19 +60,19 @@ def test_degrees_that_do_not_suit_are_found() -> None:
 SPEED = Observations(training=TrainingObservation(tokens_per_s=1000.0))
 
 
-def test_micro_batches_that_are_too_small_are_found(market: Catalog) -> None:
+def test_micro_batches_that_are_too_small_are_found(catalog: Catalog) -> None:
     tiny = replace(PRETRAIN, model=registered("HuggingFaceTB/SmolLM2-135M-Instruct"))
     asked = Deployment("nvidia-a100-sxm4-80gb", total_accelerators=8, micro_batch_sequences=1)
-    found = diagnose(Question(tiny), asked, market, SPEED).findings
+    found = diagnose(Question(tiny), asked, catalog, SPEED).findings
     assert next(f for f in found if f.code == "micro_batch").settings["micro_batch_sequences"] > 1
 
 
-def test_recomputation_that_would_make_room_is_found(market: Catalog) -> None:
+def test_recomputation_that_would_make_room_is_found(catalog: Catalog) -> None:
     large = replace(PRETRAIN, model=registered("meta-llama/Llama-3.1-70B-Instruct"))
     asked = Deployment(
         "nvidia-h200-sxm-141gb", total_accelerators=128, activation_checkpointing="none", framework="fsdp"
     )
-    found = diagnose(Question(large), asked, market, SPEED).findings
+    found = diagnose(Question(large), asked, catalog, SPEED).findings
     missing = next(f for f in found if f.code == "missing_recomputation")
     assert missing.settings["activation_checkpointing"] in ("selective", "full") and missing.known_cost_share > 0.3
 

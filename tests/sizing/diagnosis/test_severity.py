@@ -91,8 +91,8 @@ LADDERS: tuple[tuple[Planted, ...], ...] = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ladder", LADDERS, ids=lambda ladder: ladder[0].name)
-def test_a_worse_system_is_found_no_cheaper_and_no_lower(ladder: Sequence[Planted], market: Catalog) -> None:
-    judge = partial(of_run if ladder[0].where in RUNS else of_service, market=market, seed=7, noise=0.0)
+def test_a_worse_system_is_found_no_cheaper_and_no_lower(ladder: Sequence[Planted], catalog: Catalog) -> None:
+    judge = partial(of_run if ladder[0].where in RUNS else of_service, catalog=catalog, seed=7, noise=0.0)
     found = [judge(case) for case in ladder]
     for mild, severe in pairwise(found):
         assert_worse(mild, severe, ladder[0].codes)

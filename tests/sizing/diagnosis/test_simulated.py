@@ -11,15 +11,15 @@ from tests.sizing.diagnosis.planted import HEALTHY, PLANTED, RUNS, Planted, of_r
 ENOUGH = 0.9  # of the causes, that are found first
 
 
-def diagnosed(case: Planted, market: Catalog, seed: int) -> Diagnosis:
-    return (of_run if case.where in RUNS else of_service)(case, market, seed)
+def diagnosed(case: Planted, catalog: Catalog, seed: int) -> Diagnosis:
+    return (of_run if case.where in RUNS else of_service)(case, catalog, seed)
 
 
 @pytest.mark.slow
-def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Catalog) -> None:
+def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(catalog: Catalog) -> None:
     first = []
     for seed, case in enumerate(PLANTED):
-        found = diagnosed(case, market, seed).findings
+        found = diagnosed(case, catalog, seed).findings
         first.append((case.name, [f.code for f in found], bool(found) and found[0].code in case.codes))
     missed = [(name, codes) for name, codes, right in first if not right]
     assert len(PLANTED) >= 40 and len(missed) <= (1 - ENOUGH) * len(PLANTED), missed
@@ -27,8 +27,8 @@ def test_a_cause_planted_in_a_system_is_found_first_in_nine_of_ten(market: Catal
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [100])
-def test_nothing_is_found_in_healthy_systems(market: Catalog, seed: int) -> None:
+def test_nothing_is_found_in_healthy_systems(catalog: Catalog, seed: int) -> None:
     found = [
-        (case.name, [f.text for f in diagnosed(case, market, seed + i).findings]) for i, case in enumerate(HEALTHY)
+        (case.name, [f.text for f in diagnosed(case, catalog, seed + i).findings]) for i, case in enumerate(HEALTHY)
     ]
     assert len(HEALTHY) >= 20 and not [case for case in found if case[1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.hardware.achieved import SHARES, Factor, ideal_coefficients, apply_factor
+from app.sizing.hardware.achieved import SHARES, Factor, apply_factor, ideal_coefficients
 from app.sizing.hardware.engines import engine_named
 
 
@@ -30,7 +30,9 @@ def test_factors_apply_where_all_their_keys_agree() -> None:
     assert tuple(engine_named(e).runtime for e in ("ollama", "sglang", "transformers")) == ("ggml", "captured", "eager")
     assert engine_named("vllm").generation_at("0.6.3") == "before"
     assert (
-        engine_named("vllm").generation_at("0.11.2.dev690+g67475a6e8") == engine_named("vllm").generation_at(None) == "today"
+        engine_named("vllm").generation_at("0.11.2.dev690+g67475a6e8")
+        == engine_named("vllm").generation_at(None)
+        == "today"
     )
     assert engine_named("tensorrt-llm").generation_at(None, "2024-11") == "before"
 

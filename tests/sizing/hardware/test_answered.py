@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.answered import PairVerdict, PairQuery, answer_pair
+from app.sizing.hardware.answered import PairQuery, PairVerdict, answer_pair
 from app.sizing.hardware.software import Software
 from app.sizing.hardware.support.records import PHASES, Level
 from app.sizing.hardware.support.verdicts import SupportEvidence

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from app.sizing.hardware import benchmarks
-from app.sizing.hardware.benchmarks import Benchmark, Server, place_names, openai_load, quote_value, url_of
+from app.sizing.hardware.benchmarks import Benchmark, Server, openai_load, place_names, quote_value, url_of
 from app.sizing.hardware.engines import ENGINES, engine_named
 
 NAMES = ("model", "stem", "tokenizer")

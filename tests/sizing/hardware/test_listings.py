@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from app.sizing.hardware.listings import PRICING, node_of, generic_hosts
+from app.sizing.hardware.listings import PRICING, generic_hosts, node_of
 from app.sizing.hardware.parts import Link, PricingModel, SystemKind
 from tests.sizing.small import ACCELERATORS, BIG, CARD, DESK, OFFERS, SMALL, SYSTEMS, offer, snapshot
 

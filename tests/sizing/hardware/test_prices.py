@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from app.sizing.hardware.parts import PricingModel
-from app.sizing.hardware.prices import DEPRECATED_KINDS, FIRM, PRICE_KIND_TEXTS, Commitment, PriceKind, current_kind, day_numbers
+from app.sizing.hardware.prices import (
+    DEPRECATED_KINDS,
+    FIRM,
+    PRICE_KIND_TEXTS,
+    Commitment,
+    PriceKind,
+    current_kind,
+    day_numbers,
+)
 
 
 def test_every_kind_has_words_and_some_are_firm() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from app.sizing.hardware.stacks import Stack, competing_mask, known_engines, group_by_family, stack_columns, all_stacks
+from app.sizing.hardware.stacks import Stack, all_stacks, competing_mask, group_by_family, known_engines, stack_columns
 from app.sizing.hardware.support.records import LEVELS, PHASES, EngineSupport, Level
 from app.sizing.hardware.support.verdicts import SupportEvidence
 from app.sizing.hardware.tables import FORMATS, index_by_name

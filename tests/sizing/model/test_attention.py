@@ -33,4 +33,6 @@ def test_what_is_kept_and_read_at_a_context(
 @pytest.mark.parametrize("group", [FULL, WINDOWED, SPARSE])
 @pytest.mark.parametrize("tokens", [1, 50, 99, 100, 101, 400])
 def test_a_prompts_mean_is_the_sum_over_its_tokens(group: AttentionGroup, tokens: int) -> None:
-    assert group.mean_tokens_read(tokens) == pytest.approx(sum(group.tokens_read(i) for i in range(1, tokens + 1)) / tokens)
+    assert group.mean_tokens_read(tokens) == pytest.approx(
+        sum(group.tokens_read(i) for i in range(1, tokens + 1)) / tokens
+    )

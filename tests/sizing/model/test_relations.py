@@ -116,7 +116,9 @@ def test_fused_kernels_keep_no_more_than_eager_modules(name: str) -> None:
 @given(st.integers(1, 60), st.one_of(st.none(), st.integers(1, 70)), st.one_of(st.none(), st.integers(1, 70)))
 def test_the_mean_read_of_a_prompt_is_the_mean_of_its_tokens(tokens: int, window: int | None, read: int | None) -> None:
     group = AttentionGroup(1, 8.0, 1, 8.0, 8.0, window_tokens=window, read_tokens=read)
-    assert group.mean_tokens_read(tokens) == pytest.approx(sum(group.tokens_read(t) for t in range(1, tokens + 1)) / tokens)
+    assert group.mean_tokens_read(tokens) == pytest.approx(
+        sum(group.tokens_read(t) for t in range(1, tokens + 1)) / tokens
+    )
     assert group.read_elements(tokens) <= group.cached_elements(tokens)
 
 

@@ -28,6 +28,6 @@ def test_every_task_is_one_of_a_known_model_and_a_pasted_scorer_reranks() -> Non
     scorer = {**LLAMA_8B_CONFIG, "architectures": ["LlamaForSequenceClassification"], "num_labels": 1}
     assert read_architecture(scorer, name="scorer").reranks
     assert not read_architecture(scorer | {"num_labels": 9}, name="classes").reranks
-    assert {classify_task(kind, None, reranks=r) for kind in ("decoder", "encoder", "samples") for r in (True, False)} < set(
-        TASKS
-    )
+    assert {
+        classify_task(kind, None, reranks=r) for kind in ("decoder", "encoder", "samples") for r in (True, False)
+    } < set(TASKS)

@@ -39,7 +39,11 @@ def test_a_matrix_comes_with_its_bias() -> None:
         "v_proj": 48,
     }
     # a bias is added, not multiplied, and stays in 16 bit
-    assert {t.role for t in inventory.tensors if t.quantized and t.multiplied_elements} == {"q_proj", "k_proj", "v_proj"}
+    assert {t.role for t in inventory.tensors if t.quantized and t.multiplied_elements} == {
+        "q_proj",
+        "k_proj",
+        "v_proj",
+    }
 
 
 def test_what_is_in_no_layer_is_not_there() -> None:

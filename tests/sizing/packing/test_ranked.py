@@ -64,4 +64,4 @@ def test_what_all_take_beyond_a_limit_is_not_promised() -> None:
     tight = estimate_deployment(held, ON_BIG, SMALL).packing
     assert tight is not None
     assert tight.cards is None
-    assert "more than allowed" in tight.why
+    assert "exceeds a limit" in tight.why

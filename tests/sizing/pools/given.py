@@ -36,14 +36,16 @@ def pools_of(prefill: dict[str, Any] | None = None, decode: dict[str, Any] | Non
     return Pools(*sides)
 
 
-def split(pools: Pools, market: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
+def split(pools: Pools, catalog: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """Two pools, judged."""
-    return estimate_deployment(Question(workload, assumptions=AT_ONCE), Deployment(BIG.slug, pools=pools, **said), market)
+    return estimate_deployment(
+        Question(workload, assumptions=AT_ONCE), Deployment(BIG.slug, pools=pools, **said), catalog
+    )
 
 
-def whole(market: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
+def whole(catalog: Catalog = SMALL, workload: InferenceWorkload = STEADY, **said: Any) -> Estimate:
     """One deployment that does both, judged."""
-    return estimate_deployment(Question(workload), Deployment(BIG.slug, **{**ONE, **said}), market)
+    return estimate_deployment(Question(workload), Deployment(BIG.slug, **{**ONE, **said}), catalog)
 
 
 def speed(found: Estimate) -> Performance:

@@ -76,7 +76,9 @@ def test_a_case_with_nothing_changed_is_the_answer() -> None:
     same = combined_state(BUSY, (pair.reads, pair.writes))
     state = State(8, 2.0, 0.5, 10.0, 1.0, 3.0, 0.2)
     scaled = scale_state(state, same, same)
-    assert (scaled.utilization, scaled.e2e_s, scaled.per_accelerator_per_s, scaled.kwh_per_million) == pytest.approx((0.5, 1.0, 3.0, 0.2))
+    assert (scaled.utilization, scaled.e2e_s, scaled.per_accelerator_per_s, scaled.kwh_per_million) == pytest.approx(
+        (0.5, 1.0, 3.0, 0.2)
+    )
 
 
 @pytest.mark.parametrize("objective", [Objective.ENERGY, Objective.THROUGHPUT])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.sizing.estimate import estimate_deployment
-from app.sizing.pools.ends import wait_distribution, mix_waits
+from app.sizing.pools.ends import mix_waits, wait_distribution
 from app.sizing.question import Question
 from app.sizing.result import Estimate, Performance
 from app.sizing.values.latencies import Percentiles

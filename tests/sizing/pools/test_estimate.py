@@ -85,7 +85,9 @@ def test_open_replicas_are_as_many_as_the_load_takes_and_the_answer_posted_back_
     assert not speed(found).overloaded
     total = (pools.prefill.total_accelerators or 0) + (pools.decode.total_accelerators or 0)
     assert found.deployment.total_accelerators == total
-    again = estimate_deployment(Question(replace(LIMITED, peak_per_s=5000.0), assumptions=AT_ONCE), found.deployment, SMALL)
+    again = estimate_deployment(
+        Question(replace(LIMITED, peak_per_s=5000.0), assumptions=AT_ONCE), found.deployment, SMALL
+    )
     for name in ("deployment", "performance", "cost", "memory", "assurance", "explanation"):
         assert getattr(again, name) == getattr(found, name), name
 
@@ -146,7 +148,9 @@ def test_more_of_either_pool_never_does_less_and_a_deployment_is_judged_alike_tw
     again = estimate_deployment(Question(load, assumptions=AT_ONCE), few.deployment, SMALL)
     assert again.performance == few.performance and again.cost == few.cost
     for more in ((1, 0), (0, 1)):
-        larger = estimate_deployment(Question(load, assumptions=AT_ONCE), of(counts[0] + more[0], counts[1] + more[1]), SMALL)
+        larger = estimate_deployment(
+            Question(load, assumptions=AT_ONCE), of(counts[0] + more[0], counts[1] + more[1]), SMALL
+        )
         assert (speed(larger).requests_per_s_capacity or 0) >= (speed(few).requests_per_s_capacity or 0) * (1 - 1e-9)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.pools.joined import BASES, first_in_order, subtract_wait, combined_level, sum_known
+from app.sizing.pools.joined import BASES, combined_level, first_in_order, subtract_wait, sum_known
 from app.sizing.result import Level
 from app.sizing.values.latencies import Percentiles
 from tests.sizing.pools.given import pools_of, split, whole

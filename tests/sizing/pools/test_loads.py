@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.sizing.pools.loads import knee_per_s, goodput_at, add_waits, interpolated_wait_s
+from app.sizing.pools.loads import add_waits, goodput_at, interpolated_wait_s, knee_per_s
 from app.sizing.question import Pools
 from app.sizing.snapshot import Catalog
 from app.sizing.values.latencies import LoadPoint, Percentiles
@@ -41,9 +41,9 @@ def test_the_knee_is_where_waiting_grows_faster_than_answers() -> None:
     assert knee_per_s((point(1.0, 0.1, 1.0), point(2.0, 0.11, 1.0), point(2.1, 0.5, 0.9))) == 2.0
 
 
-@pytest.mark.parametrize("market", [INFINITE, networked(8e9)], ids=["infinite", "slow"])
-def test_the_curve_goes_through_the_latencies_of_the_load(market: Catalog) -> None:
-    found = split(pools_of(), market, LIMITED)
+@pytest.mark.parametrize("catalog", [INFINITE, networked(8e9)], ids=["infinite", "slow"])
+def test_the_curve_goes_through_the_latencies_of_the_load(catalog: Catalog) -> None:
+    found = split(pools_of(), catalog, LIMITED)
     performance, curve = speed(found), speed(found).load_curve
     assert curve is not None and performance.ttft is not None and performance.tpot is not None
     below = max((p for p in curve.points if p.requests_per_s <= 10.0), default=curve.points[0], key=rate)

@@ -9,7 +9,14 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.estimate import estimate_deployment
-from app.sizing.pools.parts import ttft_at_limit_s, decode_workload, remaining_limit_s, prefill_workload, decode_reserve_s, reported_percentile
+from app.sizing.pools.parts import (
+    decode_reserve_s,
+    decode_workload,
+    prefill_workload,
+    remaining_limit_s,
+    reported_percentile,
+    ttft_at_limit_s,
+)
 from app.sizing.question import Deployment, Question
 from app.sizing.serving.simulated import draw_requests
 from app.sizing.workload import Lengths, Slo, Trace
@@ -56,7 +63,9 @@ def test_limits_are_parted_and_never_used_up() -> None:
 
 def test_first_tokens_are_handed_over_twice_as_late_as_they_are_read() -> None:
     at_once, as_published = (
-        speed(estimate_deployment(Question(STEADY, assumptions=assumed), Deployment(BIG.slug, pools=pools_of()), INFINITE))
+        speed(
+            estimate_deployment(Question(STEADY, assumptions=assumed), Deployment(BIG.slug, pools=pools_of()), INFINITE)
+        )
         for assumed in (AT_ONCE, Assumptions())
     )
     assert at_once.ttft is not None and as_published.ttft is not None

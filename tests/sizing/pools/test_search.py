@@ -13,8 +13,15 @@ from app.sizing.columns import at
 from app.sizing.decisions.rejections import NullRejections
 from app.sizing.estimate import estimate_deployment
 from app.sizing.hardware.parts import SystemKind
-from app.sizing.pools.parts import decode_workload, prefill_workload, decode_reserve_s
-from app.sizing.pools.search import DECODE_DEPLOYMENT, simulate_pool, better_split, machine_locations, rank_pairs, disaggregating_plans
+from app.sizing.pools.parts import decode_reserve_s, decode_workload, prefill_workload
+from app.sizing.pools.search import (
+    DECODE_DEPLOYMENT,
+    better_split,
+    disaggregating_plans,
+    machine_locations,
+    rank_pairs,
+    simulate_pool,
+)
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import recommend_hardware
 from app.sizing.serving.options import Options
@@ -102,19 +109,19 @@ def test_two_pools_come_first_only_where_they_are_better() -> None:
 
 
 def test_pools_need_a_known_network() -> None:
-    for market, many in ((MARKET, True), (SMALL, False)):
-        plans = enumerate_allowed_plans(Question(ROUNDS[0]), ROUNDS[0], market, NullRejections(market.accelerators))
-        card = market.accelerator_index[CARD.slug]
-        assert (card in disaggregating_plans(plans, market, ANY).accelerator) == many
+    for catalog, many in ((MARKET, True), (SMALL, False)):
+        plans = enumerate_allowed_plans(Question(ROUNDS[0]), ROUNDS[0], catalog, NullRejections(catalog.accelerators))
+        card = catalog.accelerator_index[CARD.slug]
+        assert (card in disaggregating_plans(plans, catalog, ANY).accelerator) == many
 
 
 @pytest.mark.parametrize("bytes_per_s", [12.5e9, 1e9, 0.1e9])
 def test_the_way_between_pools_is_no_fuller_than_a_service_is_planned_to_be(bytes_per_s: float) -> None:
-    market = snapshot(systems=(*SYSTEMS[:2], replace(WIRED, network_bytes_per_s=bytes_per_s)))
+    catalog = snapshot(systems=(*SYSTEMS[:2], replace(WIRED, network_bytes_per_s=bytes_per_s)))
     splits = 0
     for workload in ROUNDS:
-        plans = enumerate_allowed_plans(Question(workload), workload, market, NullRejections(market.accelerators))
-        found = better_split(Question(workload), workload, plans, market, ANY)
+        plans = enumerate_allowed_plans(Question(workload), workload, catalog, NullRejections(catalog.accelerators))
+        found = better_split(Question(workload), workload, plans, catalog, ANY)
         if found is not None:
             splits += 1
             assert found[1].transfer.requests_per_s_capacity * workload.target_utilization >= workload.peak_per_s

@@ -48,11 +48,11 @@ def test_a_domain_across_machines_is_used_where_both_pools_lie_in_it() -> None:
         system("big-8", SystemKind.CLOUD_INSTANCE, BIG, 8, ram_bytes=2e12, network_bytes_per_s=400e9),
         scaleup_domain_size=16,
     )
-    market = snapshot(accelerators=(rack,), systems=(machine,), offers=(offer("big-8", 40.0),))
-    found = parts(split(pools_of(), market)).transfer
+    catalog = snapshot(accelerators=(rack,), systems=(machine,), offers=(offer("big-8", 40.0),))
+    found = parts(split(pools_of(), catalog)).transfer
     assert found.link == "scale_up"
     assert found.seconds == pytest.approx(PROMPT_BYTES / (450e9 * 0.78))
-    apart = parts(split(pools_of(decode={**ONE, "replicas": 9}), market)).transfer
+    apart = parts(split(pools_of(decode={**ONE, "replicas": 9}), catalog)).transfer
     assert apart.link == "network"
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sizing.decisions.rejections import Rejections, NullRejections
+from app.sizing.decisions.rejections import NullRejections, Rejections
 from app.sizing.question import Constraints, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
 from app.sizing.relaxations.changes import NOT_FEASIBLE, find_relaxations
@@ -62,22 +62,22 @@ SIZES = {
 }
 
 
-def feasible(question: Question, market: Catalog = SMALL) -> bool:
-    return bool(find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators)).estimates)
+def feasible(question: Question, catalog: Catalog = SMALL) -> bool:
+    return bool(find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators)).estimates)
 
 
-def does_in_one(question: Question, market: Catalog = SMALL) -> bool:
+def does_in_one(question: Question, catalog: Catalog = SMALL) -> bool:
     """Whether replicas that prefill and decode are enough: effects are stated for these, two pools may take less."""
-    found = find_finalists(replace(question, limit=2), market, NullRejections(market.accelerators)).estimates
+    found = find_finalists(replace(question, limit=2), catalog, NullRejections(catalog.accelerators)).estimates
     return any(estimate.deployment.pools is None for estimate in found)
 
 
-def suggested(question: Question, market: Catalog = SMALL) -> tuple[Change, ...]:
+def suggested(question: Question, catalog: Catalog = SMALL) -> tuple[Change, ...]:
     """What would have to give; nothing of a question that has an answer."""
-    rejections = Rejections(market.accelerators)
-    if find_finalists(question, market, rejections).estimates:
+    rejections = Rejections(catalog.accelerators)
+    if find_finalists(question, catalog, rejections).estimates:
         return ()
-    return find_relaxations(question, market, rejections.closest_first())
+    return find_relaxations(question, catalog, rejections.closest_first())
 
 
 def with_value(question: Question, label: str, value: float) -> Question:
@@ -101,7 +101,7 @@ def value_of(effect: str) -> float:
     return float(found[1].replace(",", ""))
 
 
-def check(question: Question, change: Change, market: Catalog = SMALL) -> None:
+def check(question: Question, change: Change, catalog: Catalog = SMALL) -> None:
     """The stated value of one limit is enough, and a twentieth less is not. Where schedulers are simulated, much less
     is not: values are tried in steps, of the type that formulas say needs least.
     """
@@ -115,9 +115,9 @@ def check(question: Question, change: Change, market: Catalog = SMALL) -> None:
         less = value - 1
     if loose:
         less = min(less, value / 1.5)
-    assert feasible(with_value(question, change.change, value), market), change
+    assert feasible(with_value(question, change.change, value), catalog), change
     if less >= 1 or "accelerator" not in change.change:
-        assert not does_in_one(with_value(question, change.change, less), market), change
+        assert not does_in_one(with_value(question, change.change, less), catalog), change
 
 
 @pytest.mark.slow

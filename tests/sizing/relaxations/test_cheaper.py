@@ -13,7 +13,15 @@ from app.sizing.hardware.parts import SEGMENTS, PricingModel, Segment
 from app.sizing.hardware.prices import Commitment, PriceKind
 from app.sizing.question import Constraints, Objective, Question
 from app.sizing.recommend import find_finalists, recommend_hardware
-from app.sizing.relaxations.cheaper import ACCEPTING, BROKERS, COMMITMENT, SPOT, UNQUOTED, acceptance_codes, open_acceptance_codes
+from app.sizing.relaxations.cheaper import (
+    ACCEPTING,
+    BROKERS,
+    COMMITMENT,
+    SPOT,
+    UNQUOTED,
+    acceptance_codes,
+    open_acceptance_codes,
+)
 from app.sizing.snapshot import Catalog
 from app.sizing.values.ways import Cheaper
 from app.sizing.workload import InferenceWorkload, Load, TrainingWorkload
@@ -86,21 +94,21 @@ def test_consumer_hardware_is_suggested_but_not_recommended() -> None:
     assert asked.recommendations[0].estimate.deployment.accelerator == "toy"
 
 
-def of_all(question: Question, market: Catalog) -> float:
+def of_all(question: Question, catalog: Catalog) -> float:
     """The lowest cost of the same request if every condition is accepted."""
     bound = replace(question.constraints, pricing_models=ALL_WAYS, commitment=Commitment.THREE_YEARS)
     limits = replace(bound, price_kinds=ALL_KINDS, segments=SEGMENTS)
     asked = replace(question, limit=1, objective=Objective.COST, constraints=limits)
-    return next(iter(find_finalists(asked, market, NullRejections(market.accelerators)).scores), math.inf)
+    return next(iter(find_finalists(asked, catalog, NullRejections(catalog.accelerators)).scores), math.inf)
 
 
-def saves_and_is_there(question: Question, market: Catalog) -> None:
+def saves_and_is_there(question: Question, catalog: Catalog) -> None:
     """Every figure is between the lowest cost with all conditions accepted and the cost of the recommendation."""
-    found = find_finalists(replace(question, limit=1), market, NullRejections(market.accelerators))
+    found = find_finalists(replace(question, limit=1), catalog, NullRejections(catalog.accelerators))
     if not found.scores:
         assert found.cheaper_if == ()
         return
-    least = of_all(question, market)
+    least = of_all(question, catalog)
     for c in found.cheaper_if:
         assert 0 < c.saves_share < 1
         # formulas estimate a saving; of two replicas the simulation may need one more or less
@@ -110,11 +118,11 @@ def saves_and_is_there(question: Question, market: Catalog) -> None:
 
 @SLOW
 @given(SERVICES)
-def test_what_saves_on_a_service_is_there_to_be_had(market: Catalog, workload: InferenceWorkload) -> None:
-    saves_and_is_there(Question(workload), market)
+def test_what_saves_on_a_service_is_there_to_be_had(catalog: Catalog, workload: InferenceWorkload) -> None:
+    saves_and_is_there(Question(workload), catalog)
 
 
 @SLOW
 @given(RUNS)
-def test_what_saves_on_a_run_is_there_to_be_had(market: Catalog, workload: TrainingWorkload) -> None:
-    saves_and_is_there(Question(workload), market)
+def test_what_saves_on_a_run_is_there_to_be_had(catalog: Catalog, workload: TrainingWorkload) -> None:
+    saves_and_is_there(Question(workload), catalog)

@@ -9,8 +9,14 @@ import pytest
 
 from app.sizing.question import Constraints, Question
 from app.sizing.relaxations import tried
-from app.sizing.relaxations.tried import TRIAL_FACTORS, decide_for_type, needs_simulation, min_confirmed_value, cheapest_confirmed
-from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, requested_limits, find_feasible_plans
+from app.sizing.relaxations.tried import (
+    TRIAL_FACTORS,
+    cheapest_confirmed,
+    decide_for_type,
+    min_confirmed_value,
+    needs_simulation,
+)
+from app.sizing.relaxations.ways import FeasiblePlans, cheapest_plan, empty_plans, find_feasible_plans, requested_limits
 from app.sizing.workload import Slo
 from tests.examples import CHAT, LLAMA_8B, PRETRAIN
 from tests.sizing.small import SMALL
@@ -57,7 +63,9 @@ def test_the_next_type_is_tried_where_the_cheapest_does_not(monkeypatch: pytest.
     best = cheapest_plan(ways)
     first = SMALL.accelerators[int(best.accelerator[0])].slug
     real = tried.decide_for_type
-    monkeypatch.setattr(tried, decide_for_type.__name__, lambda q, m, slug: empty_plans() if slug == first else real(q, m, slug))
+    monkeypatch.setattr(
+        tried, decide_for_type.__name__, lambda q, m, slug: empty_plans() if slug == first else real(q, m, slug)
+    )
     other = cheapest_confirmed(free, SMALL, ways)
     assert isinstance(other, FeasiblePlans)
     assert int(other.accelerator[0]) != int(best.accelerator[0])

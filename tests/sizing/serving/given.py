@@ -125,7 +125,7 @@ def flat_step(seconds: float) -> StepTerms:
     return StepTerms(
         **terms
         | same
-        | {"drafted": 0.0, "draft_share": 0.0, "gained": 1.0}
+        | {"drafted_tokens": 0.0, "draft_share": 0.0, "accepted_tokens_per_step": 1.0}
         | {"host": None, "host_fixed_s": np.full(1, seconds)}
     )
 

@@ -12,10 +12,10 @@ from app.sizing.model.sample import SampleWork
 from app.sizing.question import Deployment, DraftMethod, Question, Speculative
 from app.sizing.serving.asked import (
     check_speculation,
+    default_max_sequences,
     hardware_holds_replicas,
     replicas_filling_hardware,
     requested_replicas,
-    default_max_sequences,
     requested_settings,
 )
 from app.sizing.serving.measured import Settings
@@ -94,11 +94,13 @@ def test_machines_hold_what_is_put_on_them() -> None:
     plans = on_big(tensor_parallel=2)
     assert hardware_holds_replicas(Deployment("acme-big", replicas=9), plans).tolist() == [True]
     assert hardware_holds_replicas(Deployment("acme-big", replicas=8, nodes=2), plans).tolist() == [True]
-    assert hardware_holds_replicas(Deployment("acme-big", replicas=8, spare_replicas=1, nodes=2), plans).tolist() == [False]
-    assert hardware_holds_replicas(Deployment("acme-big", replicas=8, total_accelerators=16), plans).tolist() == [True]
-    assert hardware_holds_replicas(Deployment("acme-big", replicas=8, spare_replicas=1, total_accelerators=16), plans).tolist() == [
+    assert hardware_holds_replicas(Deployment("acme-big", replicas=8, spare_replicas=1, nodes=2), plans).tolist() == [
         False
     ]
+    assert hardware_holds_replicas(Deployment("acme-big", replicas=8, total_accelerators=16), plans).tolist() == [True]
+    assert hardware_holds_replicas(
+        Deployment("acme-big", replicas=8, spare_replicas=1, total_accelerators=16), plans
+    ).tolist() == [False]
     assert hardware_holds_replicas(Deployment("acme-big", replicas=9, total_accelerators=16), plans).tolist() == [False]
     # threes leave two of eight idle: two machines hold four of them
     threes = on_big(tensor_parallel=1, pipeline_parallel=3)

@@ -64,7 +64,7 @@ def test_slack_is_of_what_falls_shortest() -> None:
         fastest_ttft_s=col(0.1),
         ttft_limit_s=col(np.inf),
     )
-    speed: Any = row(alone=first, capacity_per_s=col(8), slo_batch=col(20))
+    speed: Any = row(unloaded=first, capacity_per_s=col(8), slo_batch=col(20))
     start = col(100)
     assert log_slack(STEADY, speed, col(2), start).tolist() == pytest.approx([np.log(1.2)])
     assert log_slack(STEADY, speed, col(1), start).tolist() == pytest.approx([np.log(0.8)])
@@ -88,9 +88,11 @@ def test_speed_is_asked_for_by_a_rate_or_by_limits() -> None:
     assert not has_speed_limits(varied(load=Load.OFFLINE, slo=quick))
 
 
-def test_what_was_sized_holds_with_the_confidence_asked_for(market: Catalog) -> None:
+def test_what_was_sized_holds_with_the_confidence_asked_for(catalog: Catalog) -> None:
     for confidence in (0.5, 0.8, 0.87):
-        for ranked in recommend_hardware(asked(replace(CHAT, model=LLAMA_70B), confidence, limit=20), market).recommendations:
+        for ranked in recommend_hardware(
+            asked(replace(CHAT, model=LLAMA_70B), confidence, limit=20), catalog
+        ).recommendations:
             found = ranked.estimate.assurance
             assert found is not None
             assert found.asked == confidence
@@ -107,10 +109,10 @@ def test_what_was_sized_holds_with_the_confidence_asked_for(market: Catalog) -> 
 @pytest.mark.slow
 @given(WORKLOADS, st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-l40s", "amd-mi300x"]))
 def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size_holds_with_it(
-    market: Catalog, workload: InferenceWorkload, accelerator: str
+    catalog: Catalog, workload: InferenceWorkload, accelerator: str
 ) -> None:
     fixed = Deployment(accelerator, engine="vllm", tensor_parallel=8, pipeline_parallel=1, weight_format="bf16")
-    found = [estimate_deployment(asked(workload, c), fixed, market) for c in (0.5, 0.7, 0.8, 0.95)]
+    found = [estimate_deployment(asked(workload, c), fixed, catalog) for c in (0.5, 0.7, 0.8, 0.95)]
     replicas = []
     for one in found:
         assert one.assurance is not None
@@ -128,11 +130,11 @@ def test_what_an_estimate_leaves_open_is_sized_for_the_confidence_where_any_size
 @pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES, CONFIDENCES)
 def test_more_confidence_never_costs_less(
-    market: Catalog, workload: InferenceWorkload, one: float, other: float
+    catalog: Catalog, workload: InferenceWorkload, one: float, other: float
 ) -> None:
     """But for the largest batch, which formulas set by the confidence before the number is simulated."""
     low, high = sorted((one, other))
-    less, more = (cheapest(recommend_hardware(asked(workload, c, limit=1), market)) for c in (low, high))
+    less, more = (cheapest(recommend_hardware(asked(workload, c, limit=1), catalog)) for c in (low, high))
     assert more >= less * 0.7
 
 
@@ -144,15 +146,15 @@ def sized(found: Estimate) -> list[float]:
 @pytest.mark.slow
 @given(WORKLOADS, CONFIDENCES)
 def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_same(
-    market: Catalog, workload: InferenceWorkload, confidence: float
+    catalog: Catalog, workload: InferenceWorkload, confidence: float
 ) -> None:
-    for ranked in recommend_hardware(asked(workload, confidence), market).recommendations:
+    for ranked in recommend_hardware(asked(workload, confidence), catalog).recommendations:
         found = ranked.estimate
         assert found.assurance is not None
         assert (found.assurance.meets_slo or 0) >= confidence - 1e-6
         assert found.assurance.fits >= confidence - 1e-6
         assert all(b >= a for a, b in pairwise(sized(found)))
-        again = estimate_deployment(asked(workload, confidence), found.deployment, market)
+        again = estimate_deployment(asked(workload, confidence), found.deployment, catalog)
         assert again.assurance is not None
         if found.deployment.pools is not None:  # levels are sums of two pools, which neither distinguishes
             assert again.assurance.meets_slo == pytest.approx(found.assurance.meets_slo, rel=1e-9)
@@ -165,7 +167,7 @@ def test_a_deployment_is_as_sure_as_it_was_sized_for_and_posted_back_says_the_sa
                 replicas = level.total_accelerators // (found.deployment.accelerators_per_replica or 1)
                 spare = workload.redundancy.spare
                 larger = replace(found.deployment, replicas=replicas - spare, total_accelerators=None, nodes=None)
-                carried = estimate_deployment(asked(workload, level.confidence), larger, market).assurance
+                carried = estimate_deployment(asked(workload, level.confidence), larger, catalog).assurance
                 assert carried is not None
                 assert (carried.meets_slo or 0) >= level.confidence - 1e-6
 
@@ -181,13 +183,13 @@ def weights_read_s(workload: InferenceWorkload, ranked: Ranked) -> float:
 @pytest.mark.slow
 @given(WORKLOADS, st.sampled_from(Load), st.integers(1, 200))
 def test_intervals_contain_the_prediction_and_stay_inside_physics(
-    market: Catalog, workload: InferenceWorkload, load: Load, in_flight: int
+    catalog: Catalog, workload: InferenceWorkload, load: Load, in_flight: int
 ) -> None:
     """A token takes at least the reading of the weights, and no rate is above what the matrices multiply."""
     workload = replace(workload, load=load, in_flight=float(in_flight))
     if load is not Load.OPEN:
         workload = replace(workload, peak_per_s=0.0, average_per_s=0.0, target_utilization=1.0)
-    for ranked in recommend_hardware(asked(workload, 0.8), market).recommendations:
+    for ranked in recommend_hardware(asked(workload, 0.8), catalog).recommendations:
         found = ranked.estimate.performance
         assert found is not None
         assert found.interval.low <= (found.output_tokens_per_s or 0) <= found.interval.high
@@ -205,13 +207,13 @@ def test_intervals_contain_the_prediction_and_stay_inside_physics(
         assert sent <= max(rates) * (ranked.estimate.deployment.total_accelerators or 0)
 
 
-def test_many_times_the_replicas_are_no_answer(market: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_times_the_replicas_are_no_answer(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a tight limit leaves replicas little to do, no number of them is shown."""
     question = asked(replace(CHAT, model=LLAMA_70B, slo=Slo(0.7, 0.05, None, 95)), 0.5, limit=12)
     monkeypatch.setattr("app.sizing.serving.assurance.MOST_TIMES", 2.0)
 
     def levels() -> list[tuple[int | None, ...]]:
-        found = [r.estimate.assurance for r in recommend_hardware(question, market).recommendations]
+        found = [r.estimate.assurance for r in recommend_hardware(question, catalog).recommendations]
         return [tuple(level.total_accelerators for level in a.by_level) for a in found if a is not None]
 
     shown = levels()

@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.model.sample import SampleWork
-from app.sizing.serving.batch import batch_terms, batch_cycle_s, plan_padding_factors, request_sample_work
+from app.sizing.serving.batch import batch_cycle_s, batch_terms, plan_padding_factors, request_sample_work
 from app.sizing.serving.host import HostWork
 from app.sizing.serving.plans import Plans
 from app.sizing.workload import Lengths

@@ -10,11 +10,11 @@ import pytest
 from app.sizing.model.architecture import ModelKind
 from app.sizing.serving.cache import (
     Prefixes,
-    length_biased_output_tokens,
     cache_bytes,
-    sequence_cache_bytes,
-    mean_cache_bytes,
     idle_session_prefixes,
+    length_biased_output_tokens,
+    mean_cache_bytes,
+    sequence_cache_bytes,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load
 from tests.examples import col

@@ -27,7 +27,14 @@ def test_machines_larger_than_the_request_are_marked() -> None:
     for total, found in ((4, {1.0}), (8, {0.0})):
         deployment = Deployment("acme-big", system="big-8", tensor_parallel=2, total_accelerators=total)
         plans = planned(fixed=deployment)
-        assert set(exceeds_accelerators(STEADY, deployment, plans, requested_settings(deployment, plans, Redundancy())).tolist()) == found
+        assert (
+            set(
+                exceeds_accelerators(
+                    STEADY, deployment, plans, requested_settings(deployment, plans, Redundancy())
+                ).tolist()
+            )
+            == found
+        )
     free = Deployment("acme-big", tensor_parallel=2)
     plans = planned(fixed=free)
     assert not exceeds_accelerators(STEADY, free, plans, requested_settings(free, plans, Redundancy())).any()
@@ -60,15 +67,15 @@ def test_limits_that_cannot_be_met_still_get_a_deployment_that_can_be_posted_bac
         assert (again.deployment, again.performance, again.cost) == (d, p, found.cost)
 
 
-def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(market: Catalog) -> None:
+def test_another_engine_that_comes_near_is_named_where_the_engine_is_open(catalog: Catalog) -> None:
     question = Question(replace(CHAT, model=LLAMA_70B))
 
     def near(**fixed: Any) -> list[str]:
-        found = estimate_deployment(question, Deployment("nvidia-h100-sxm5-80gb", **fixed), market)
+        found = estimate_deployment(question, Deployment("nvidia-h100-sxm5-80gb", **fixed), catalog)
         return [r.text for r in found.explanation if r.code == "near_tie"]
 
     only = Constraints(accelerators=("nvidia-h100-sxm5-80gb",))
-    (ranked,) = recommend_hardware(replace(question, constraints=only), market).recommendations
+    (ranked,) = recommend_hardware(replace(question, constraints=only), catalog).recommendations
     assert near() == [r.text for r in ranked.estimate.explanation if r.code == "near_tie"] != []
     assert near(engine="vllm") == []
     assert all("do about as much" in text for text in near(total_accelerators=8))

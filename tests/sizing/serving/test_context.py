@@ -10,7 +10,13 @@ import pytest
 from app.sizing.hardware.engines import ENGINES
 from app.sizing.serving.cache import cache_bytes
 from app.sizing.serving.communication import LinkSpeed
-from app.sizing.serving.context import COLLECTIVES_PER_LAYER, ContextExchange, context_fixed_s, build_context_exchange, context_slope_s
+from app.sizing.serving.context import (
+    COLLECTIVES_PER_LAYER,
+    ContextExchange,
+    build_context_exchange,
+    context_fixed_s,
+    context_slope_s,
+)
 from app.sizing.serving.step import step_terms
 from tests.examples import col, registered
 from tests.sizing.serving.given import achieved, on_big, step_of
@@ -34,7 +40,9 @@ def test_queries_are_gathered_and_outputs_scattered_among_the_ranks_that_share_a
 
 def test_an_engine_that_scatters_wider_outputs_sends_more() -> None:
     sent = [
-        build_context_exchange(LATENT, on_big(LATENT, tensor_parallel=8, context_parallel=8, engine=engine)).inside_bytes[0]
+        build_context_exchange(
+            LATENT, on_big(LATENT, tensor_parallel=8, context_parallel=8, engine=engine)
+        ).inside_bytes[0]
         for engine in ("vllm", "sglang")
     ]
     assert sent[1] == pytest.approx(1.5 * sent[0])

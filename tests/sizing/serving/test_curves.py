@@ -12,9 +12,9 @@ from app.sizing.serving.curves import (
     STATISTIC_COLUMNS,
     WAITS,
     Curve,
+    capacity_at_confidence_per_s,
     in_flight_within,
     loads_within_limits,
-    capacity_at_confidence_per_s,
     waits_at,
 )
 from app.sizing.serving.margins import Margins

@@ -45,11 +45,13 @@ def test_hours_that_are_given_back_beat_a_commitment_and_a_flat_day_does_not() -
 
 def test_small_machines_that_follow_the_load_beat_a_large_one_that_costs_less_at_the_peak() -> None:
     """One machine at 17.60 USD an hour carries the peak; 24 small ones at 2 cost more then and less over the day."""
-    market = snapshot(offers=(offer("big-8", 17.6), offer("card-1", 2.0)))
+    catalog = snapshot(offers=(offer("big-8", 17.6), offer("card-1", 2.0)))
     patient = replace(CHAT, peak_per_s=10.0, slo=Slo(20.0, 0.5, None, 95))
     question = Question(patient, Constraints(pricing_models=(PricingModel.ON_DEMAND,)))
     first = [
-        recommend_hardware(replace(question, workload=workload), market).recommendations[0].estimate.deployment.accelerator
+        recommend_hardware(replace(question, workload=workload), catalog)
+        .recommendations[0]
+        .estimate.deployment.accelerator
         for workload in (patient, daily(NIGHT, patient))
     ]
     assert first == ["acme-big", "acme-card"]
@@ -85,7 +87,9 @@ def test_more_in_any_hour_never_makes_the_best_day_cheaper(
 ) -> None:
     higher = tuple(min(1.0, share + more * (i == hour)) for i, share in enumerate(shares))
     busy = replace(CHAT, peak_per_s=peak_per_s)
-    before, after = (usd_per_day(recommend_hardware(Question(daily(s, busy), limit=3), SMALL)) for s in (shares, higher))
+    before, after = (
+        usd_per_day(recommend_hardware(Question(daily(s, busy), limit=3), SMALL)) for s in (shares, higher)
+    )
     if before:
         assert after[0] >= before[0] * (1 - 1e-9)
 
@@ -95,7 +99,8 @@ def test_more_in_any_hour_never_makes_the_best_day_cheaper(
 def test_a_flat_day_ranks_as_a_service_without_hours(peak_per_s: float, objective: Objective) -> None:
     busy = replace(CHAT, peak_per_s=peak_per_s, average_per_s=peak_per_s)
     flat, plain = (
-        recommend_hardware(Question(replace(busy, hourly_shares=shares), objective=objective), SMALL) for shares in (FLAT, ())
+        recommend_hardware(Question(replace(busy, hourly_shares=shares), objective=objective), SMALL)
+        for shares in (FLAT, ())
     )
     assert [r.estimate.deployment for r in flat.recommendations] == [
         r.estimate.deployment for r in plain.recommendations

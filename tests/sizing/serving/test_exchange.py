@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.sizing.serving.communication import LinkSpeed, LinkUse
-from app.sizing.serving.exchange import ExpertExchange, exchange_fixed_s, build_expert_exchange, exchange_slope_s
+from app.sizing.serving.exchange import ExpertExchange, build_expert_exchange, exchange_fixed_s, exchange_slope_s
 from tests.examples import col
 from tests.sizing.serving.given import MIXTURE, on_big
 

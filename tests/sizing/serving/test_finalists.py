@@ -16,12 +16,12 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.asked import requested_settings
 from app.sizing.serving.finalists import (
     SimulatedReplicas,
+    first_replica,
+    load_per_replica,
+    select_finalists,
     simulate_replicas,
     with_carrying_replicas,
     with_expected_performance,
-    select_finalists,
-    first_replica,
-    load_per_replica,
 )
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
@@ -52,7 +52,9 @@ def asked(workload: InferenceWorkload, **limits: Any) -> Question:
 
 def options_of(question: Question, workload: InferenceWorkload) -> Options:
     rejections = Rejections(SMALL.accelerators)
-    return search_plans(question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections)
+    return search_plans(
+        question, workload, planned(workload.model, constraints=question.constraints), SMALL, rejections
+    )
 
 
 def found(workload: InferenceWorkload = BUSY, **limits: Any) -> Any:
@@ -73,8 +75,8 @@ def carried_by(workload: InferenceWorkload, plans: Plans, runs: SimulatedReplica
 def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
     finalists, types = found()
     assert types >= len(finalists.rows) > 0
-    chosen, runs = finalists.chosen, finalists.runs
-    capacity, _ = runs.surely(BUSY)
+    chosen, runs = finalists.chosen_options, finalists.runs
+    capacity, _ = runs.capacity_at_confidence(BUSY)
     needed = np.maximum(1.0, np.ceil(BUSY.peak_per_s / (capacity * BUSY.target_utilization) - 1e-9))
     assert chosen.fleet.replicas.tolist() == needed.tolist()
     assert chosen.capacity_per_s.tolist() == capacity.tolist()
@@ -83,25 +85,25 @@ def test_replicas_are_those_that_the_simulation_says_carry_the_peak() -> None:
 
 def test_what_was_sized_is_written_among_all_that_was_found() -> None:
     finalists, _ = found()
-    for row, whole in zip(finalists.rows.tolist(), finalists.chosen.fleet.accelerators.tolist(), strict=True):
+    for row, whole in zip(finalists.rows.tolist(), finalists.chosen_options.fleet.accelerators.tolist(), strict=True):
         assert finalists.options.fleet.accelerators[row] == whole
         assert finalists.options.settings.replicas is not None
 
 
 def test_more_load_and_more_confidence_never_take_fewer_replicas_of_a_plan() -> None:
     finalists, _ = found()
-    plans, runs = finalists.chosen.plans, finalists.runs
+    plans, runs = finalists.chosen_options.plans, finalists.runs
     loads = [replace(BUSY, peak_per_s=times * BUSY.peak_per_s) for times in (0.1, 0.5, 1.0, 1.1, 3.0)]
     counts = [carried_by(load, plans, runs) for load in loads]
     assert all((less <= more).all() for less, more in pairwise(counts))
     waits = [runs.curves[0].wait_s("ttft", "p95", load) for load in np.linspace(0.1, 60, 50)]
     assert (np.diff(waits) >= 0).all() or np.isinf(waits[-1])
-    assert (runs.surely(BUSY)[0] <= runs.expected(BUSY)[0]).all()
+    assert (runs.capacity_at_confidence(BUSY)[0] <= runs.expected_capacity(BUSY)[0]).all()
 
 
 def test_a_looser_limit_never_takes_more_replicas_of_a_plan() -> None:
     finalists, _ = found()
-    plans, runs = finalists.chosen.plans, finalists.runs
+    plans, runs = finalists.chosen_options.plans, finalists.runs
     limits = [Slo(0.3, 0.02, None, 95.0), Slo(0.5, 0.03, None, 95.0), Slo(5.0, 0.3, None, 95.0)]
     counts = [carried_by(w, plans, runs) for w in (replace(BUSY, slo=slo) for slo in limits)]
     assert all((tight >= loose).all() for tight, loose in pairwise(counts))
@@ -121,7 +123,9 @@ def test_how_many_are_shown_does_not_change_the_first() -> None:
     options = options_of(asked(BUSY), BUSY)
     firsts = {
         int(
-            select_finalists(replace(asked(BUSY), limit=n), BUSY, options, SMALL, Rejections(SMALL.accelerators))[0].rows[0]
+            select_finalists(replace(asked(BUSY), limit=n), BUSY, options, SMALL, Rejections(SMALL.accelerators))[
+                0
+            ].rows[0]
         )
         for n in (1, 2, 5)
     }
@@ -133,14 +137,14 @@ def test_work_that_is_not_simulated_keeps_its_order() -> None:
     finalists, types = found(offline)
     assert finalists.runs is None
     assert len(finalists.rows) == min(types, 5)
-    question = asked(offline)
-    assert simulate_replicas(question, offline, finalists.chosen.plans, finalists.chosen.settings, SMALL) is None
+    question, chosen = asked(offline), finalists.chosen_options
+    assert simulate_replicas(question, offline, chosen.plans, chosen.settings, SMALL) is None
     assert first_replica(None) is None
 
 
 def test_what_is_left_open_is_sized_and_what_is_fixed_stays() -> None:
     finalists, _ = found()
-    chosen = finalists.chosen.take(np.array([0]))
+    chosen = finalists.chosen_options.take(np.array([0]))
     runs = finalists.runs.take(np.array([0]))
     name = SMALL.accelerators[int(chosen.accelerator[0])].slug
 
@@ -159,7 +163,7 @@ def test_each_replica_gets_its_part_of_the_load() -> None:
 
 def test_other_loads_are_read_from_the_same_curve() -> None:
     finalists, _ = found()
-    first = finalists.chosen.take(np.array([0]))
+    first = finalists.chosen_options.take(np.array([0]))
     runs = first_replica(finalists.runs)
     assert runs is not None
     twice = replace(BUSY, peak_per_s=2 * BUSY.peak_per_s)

@@ -6,24 +6,24 @@ import numpy as np
 import pytest
 
 from app.sizing.serving.flow import (
-    closed_overlap_share,
-    slots_full_share,
+    batch_rate_per_s,
     burst_wait_s,
     closed_entry_s,
     closed_loop,
+    closed_overlap_share,
     decoding_s,
-    token_budget_sequences,
     loop_rate_per_s,
-    open_overlap_share,
+    mva_wait_s,
     open_entry_s,
     open_loop,
-    batch_rate_per_s,
-    mva_wait_s,
+    open_overlap_share,
     sequences_seen,
     shared_server_wait_s,
+    slots_full_share,
     static_batches,
     steady_batch,
     steady_state,
+    token_budget_sequences,
 )
 from app.sizing.serving.pace import SchedulingTerms
 from app.sizing.workload import Load

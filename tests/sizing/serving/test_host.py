@@ -11,7 +11,14 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.question import Question
 from app.sizing.serving.batch import request_sample_work
-from app.sizing.serving.host import HostWork, audio_preprocess_s, estimate_host_work, image_decode_s, preprocess_s, plan_vcpus_per_accelerator
+from app.sizing.serving.host import (
+    HostWork,
+    audio_preprocess_s,
+    estimate_host_work,
+    image_decode_s,
+    plan_vcpus_per_accelerator,
+    preprocess_s,
+)
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.plans import Plans
@@ -47,9 +54,17 @@ def host_of(workload: InferenceWorkload, plans: Plans, assumed: Assumptions = AS
 def test_texts_are_tokenised_pictures_unpacked_and_sound_heard() -> None:
     texts, speech, pictures = (asking(name) for name in MODELS)
     assert preprocess_s(texts, request_sample_work(texts), ASSUMED) == pytest.approx(256 / 6e5)
-    assert preprocess_s(speech, request_sample_work(speech), ASSUMED) == audio_preprocess_s(request_sample_work(speech), ASSUMED) == pytest.approx(0.030)
+    assert (
+        preprocess_s(speech, request_sample_work(speech), ASSUMED)
+        == audio_preprocess_s(request_sample_work(speech), ASSUMED)
+        == pytest.approx(0.030)
+    )
     # 224 x 224 are fewer than the pixels sent
-    assert preprocess_s(pictures, request_sample_work(pictures), ASSUMED) == image_decode_s(request_sample_work(pictures), ASSUMED) == 0.2 / 60
+    assert (
+        preprocess_s(pictures, request_sample_work(pictures), ASSUMED)
+        == image_decode_s(request_sample_work(pictures), ASSUMED)
+        == 0.2 / 60
+    )
     large = replace(request_sample_work(pictures), pixels=6e6)
     assert image_decode_s(large, ASSUMED) == pytest.approx(0.1)
 

@@ -11,9 +11,8 @@ import pytest
 from app.sizing.columns import column_names, one
 from app.sizing.serving.host_weights import (
     HostMemory,
-    HostStep,
     HostOffload,
-    with_host_part_s,
+    HostStep,
     expert_share_on_host,
     host_flops_share,
     host_pass_s,
@@ -22,9 +21,10 @@ from app.sizing.serving.host_weights import (
     host_sequences,
     host_step,
     host_weights_bytes,
+    host_work_s,
     layer_share_on_host,
     remaining_on_accelerators,
-    host_work_s,
+    with_host_part_s,
 )
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -93,7 +93,9 @@ def test_nothing_on_a_host_takes_no_time_and_leaves_everything() -> None:
 
 
 def test_hosts_of_one_kind_are_those_that_replicas_read_alike() -> None:
-    two = HostOffload(*(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in column_names(HostOffload)))
+    two = HostOffload(
+        *(np.concatenate([getattr(on_host(), n), getattr(on_host(), n)]) for n in column_names(HostOffload))
+    )
     assert two.distinct_placements[1].tolist() == [1, 1]
     two.room_bytes[1] = 71.0
     count, which = two.distinct_placements

@@ -50,7 +50,9 @@ def test_every_figure_of_replicas_and_bounds_changes_the_key() -> None:
     replica = Replica(**fields)
     keys = {curve_key(b"", replica, 1, 2), curve_key(b"", replica, 2, 1), curve_key(b"x", replica, 1, 2)}
     for name, value in fields.items():
-        keys |= {curve_key(b"", Replica(**{**fields, name: other}), 1, 2) for other in (value + 1, np.append(value, 1.0))}
+        keys |= {
+            curve_key(b"", Replica(**{**fields, name: other}), 1, 2) for other in (value + 1, np.append(value, 1.0))
+        }
     assert len(keys) == 3 + 2 * len(fields)
     assert curve_key(b"", Replica(**fields), 1, 2) in keys
 

@@ -13,7 +13,7 @@ from app.sizing.model.architecture import ModelKind
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import DraftMethod, Speculative
 from app.sizing.serving.communication import link_speed
-from app.sizing.serving.kinds import SINGLE_FORWARD, AUTOREGRESSIVE, meets_unloaded_limits, serving_backend
+from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD, meets_unloaded_limits, serving_backend
 from app.sizing.serving.load import StreamSpeed
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
@@ -38,7 +38,9 @@ def test_what_generates_streams_and_the_rest_passes_once() -> None:
 def streamed(workload: InferenceWorkload, speculative: Speculative | None = None) -> StreamSpeed:
     plans = on_big(workload.model)
     memory = AUTOREGRESSIVE.estimate_memory(workload, plans, ASSUMED, Settings())
-    return AUTOREGRESSIVE.estimate_speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED, speculative), ASSUMED)
+    return AUTOREGRESSIVE.estimate_speed(
+        workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED, speculative), ASSUMED
+    )
 
 
 def test_a_streams_memory_holds_its_own_lengths() -> None:
@@ -152,7 +154,9 @@ def test_nothing_beats_reading_the_weights_at_full_bandwidth() -> None:
     """A card at its sheet's rates: a token takes the weights and caches over 3.2 TB/s, a prompt its FLOP over 1e15."""
     workload, plans = varied(load=Load.CLOSED, in_flight=4.0), on_big()
     memory = AUTOREGRESSIVE.estimate_memory(workload, plans, ASSUMED, Settings())
-    speed = AUTOREGRESSIVE.estimate_speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED)
+    speed = AUTOREGRESSIVE.estimate_speed(
+        workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED
+    )
     operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
     best = AUTOREGRESSIVE.hardware_bound(workload, plans, memory, speed, operation, ASSUMED)
     work = step_of(DENSE, plans, context_tokens=900.5)
@@ -174,7 +178,9 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
         on_big(),
     )
     memory = AUTOREGRESSIVE.estimate_memory(workload, plans, ASSUMED, Settings(max_sequences=np.ones(1)))
-    speed = AUTOREGRESSIVE.estimate_speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED)
+    speed = AUTOREGRESSIVE.estimate_speed(
+        workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED
+    )
     operation = AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
     best = AUTOREGRESSIVE.hardware_bound(workload, plans, memory, speed, operation, ASSUMED)
     read = plans.streamed_bytes / 3.2e12
@@ -184,7 +190,9 @@ def test_nothing_beats_reading_the_weights_for_every_token_of_one_at_a_time() ->
 def test_nothing_beats_a_pass_at_full_rate() -> None:
     workload, plans = varied(model=PICTURES, load=Load.OPEN, slo=Slo(None, None, 0.1, 95)), on_big()
     memory = SINGLE_FORWARD.estimate_memory(workload, plans, ASSUMED, Settings())
-    speed = SINGLE_FORWARD.estimate_speed(workload, memory, SINGLE_FORWARD.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED)
+    speed = SINGLE_FORWARD.estimate_speed(
+        workload, memory, SINGLE_FORWARD.unloaded_latency(workload, plans, memory, ASSUMED), ASSUMED
+    )
     operation = SINGLE_FORWARD.operating_point(workload, memory, speed, np.ones(1))
     best = SINGLE_FORWARD.hardware_bound(workload, plans, memory, speed, operation, ASSUMED)
     assert best.rate_per_s == pytest.approx(1e15 / 1e12, rel=0.02)  # 1e12 FLOP a picture

@@ -10,13 +10,13 @@ import pytest
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.load import (
     StreamSpeed,
-    tail_ttft_s,
     mean_batch,
     median_ttft_s,
     queue_tail_s,
-    unloaded_stream,
     stream_speed,
+    tail_ttft_s,
     traffic_variation,
+    unloaded_stream,
 )
 from app.sizing.serving.prefill import PrefillTerms
 from app.sizing.workload import Lengths, Load, Slo

@@ -11,7 +11,7 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.columns import Indexed
 from app.sizing.model.sample import SampleWork
 from app.sizing.question import Constraints
-from app.sizing.serving.margins import Margins, plan_neighbourhoods, spread_names, margins_at
+from app.sizing.serving.margins import Margins, margins_at, plan_neighbourhoods, spread_names
 from app.sizing.surroundings import EvidenceIndex
 from app.sizing.uncertainty import NORMAL, Neighborhood, Spread, Spreads, sample_spreads
 from app.sizing.workload import InferenceWorkload, Load
@@ -57,7 +57,10 @@ def test_each_load_is_off_by_its_own_errors() -> None:
     assert spread_names(STEADY) == ("throughput", "tpot", "ttft")
     assert spread_names(varied(load=Load.CLOSED, in_flight=1.0)) == ("single_stream", "single_stream", "ttft")
     assert spread_names(varied(load=Load.CLOSED, in_flight=2.0)) == ("throughput", "tpot", "ttft")
-    assert spread_names(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == ("samples", *["sample_latency"] * 2)
+    assert spread_names(varied(model=replace(DENSE, sample=SampleWork(flops=1e9)))) == (
+        "samples",
+        *["sample_latency"] * 2,
+    )
 
 
 def test_only_some_rows_keep_their_margins() -> None:
@@ -72,7 +75,9 @@ def test_intervals_are_wider_where_only_rules_say_that_it_runs() -> None:
     plans, assumed = planned(constraints=on_big), Assumptions()
     stacks = plans.stacks.table
     count = int(stacks.evidence_stack.max()) + 1
-    evidence = EvidenceIndex(np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0]))
+    evidence = EvidenceIndex(
+        np.zeros((count, 1)), np.full(count, 4.0), np.zeros(count), np.zeros((3, 1)), np.array([0])
+    )
     known = plan_neighbourhoods(STEADY, plans, evidence, assumed)
     assert known.prior_width.tolist() == [1] * len(plans)
     by_rules = replace(plans, stacks=Indexed(replace(stacks, expected=~stacks.expected), plans.stacks.rows))

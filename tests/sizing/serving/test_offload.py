@@ -22,7 +22,14 @@ from app.sizing.model.formats import WEIGHT_FORMATS
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.recommend import find_finalists
 from app.sizing.result import Estimate
-from app.sizing.serving.offload import EXPERTS, EXPERTS_FIRST, LAYERS, OFFLOAD_TARGETS, offload_targets, replica_within_constraints
+from app.sizing.serving.offload import (
+    EXPERTS,
+    EXPERTS_FIRST,
+    LAYERS,
+    OFFLOAD_TARGETS,
+    offload_targets,
+    replica_within_constraints,
+)
 from app.sizing.snapshot import Catalog
 from app.sizing.units import GIB
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Slo
@@ -90,7 +97,7 @@ def test_a_model_too_large_for_its_card_runs_with_its_host_and_says_so() -> None
     assert found.performance is not None
     assert found.performance.basis == "roofline"
     (said,) = [reason.text for reason in found.explanation if reason.code == "weights_on_host"]
-    assert "layers with their cache" in said
+    assert "layers with their KV cache" in said
     names = {step.name.partition(" ")[0] for step in found.trace}
     assert names >= {"host_pass_s", "with_host_part_s", "host_prompt_s", "host_sequences"}
 
@@ -174,7 +181,9 @@ def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(Conflict, match="offloads only routed experts"):
         judged(1.0, "ktransformers", work=personal(MIXTRAL))
     with pytest.raises(Conflict, match="weights_on_host: none of these engines"):
-        estimate_deployment(Question(personal()), Deployment("acme-card", engine="vllm", weights_on_host=0.5), snapshot())
+        estimate_deployment(
+            Question(personal()), Deployment("acme-card", engine="vllm", weights_on_host=0.5), snapshot()
+        )
     with pytest.raises(Conflict, match="at most"):
         judged(0.5, "ktransformers")  # a dense model has no experts
     picture = replace(CHAT, model=registered("google/vit-base-patch16-224"))
@@ -191,10 +200,10 @@ def test_a_host_with_too_little_memory_is_reported() -> None:
     assert "of host memory are needed" in found.explanation[0].text
 
 
-def ranked(work: InferenceWorkload, market: Catalog = AT_HOME, **limits: Any) -> list[Estimate]:
+def ranked(work: InferenceWorkload, catalog: Catalog = AT_HOME, **limits: Any) -> list[Estimate]:
     """What an open question finds."""
     constraints = Constraints(confidence=0.5, price_kinds=ALL_KINDS, **limits)
-    return list(find_finalists(Question(work, constraints), market, Rejections(market.accelerators)).estimates)
+    return list(find_finalists(Question(work, constraints), catalog, Rejections(catalog.accelerators)).estimates)
 
 
 def test_it_competes_only_for_a_handful_and_where_nothing_else_fits() -> None:
@@ -224,7 +233,9 @@ def test_a_plan_that_the_host_makes_too_slow_is_reported() -> None:
 def test_engines_say_what_they_compute_with_the_host() -> None:
     fixed = Deployment("bolt-desk", weight_format=Q4)
     plans = planned(LLAMA_70B, of=AT_HOME, fixed=fixed)
-    by_engine = {AT_HOME.engines[e]: place for e, place in zip(plans.engine, offload_targets(plans, AT_HOME), strict=True)}
+    by_engine = {
+        AT_HOME.engines[e]: place for e, place in zip(plans.engine, offload_targets(plans, AT_HOME), strict=True)
+    }
     assert by_engine == {"llama.cpp": EXPERTS_FIRST, "ollama": LAYERS}
     named = planned(LLAMA_70B, of=AT_HOME, fixed=replace(fixed, engine="ktransformers"))
     assert set(offload_targets(named, AT_HOME).tolist()) == {EXPERTS}

@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.serving.load import tail_tpot_s, unloaded_stream, stream_speed
-from app.sizing.serving.operation import StreamOperatingPoint, percentile_prompt_extra_s, sequences_met, stream_operating_point
+from app.sizing.serving.load import stream_speed, tail_tpot_s, unloaded_stream
+from app.sizing.serving.operation import (
+    StreamOperatingPoint,
+    percentile_prompt_extra_s,
+    sequences_met,
+    stream_operating_point,
+)
 from app.sizing.workload import Lengths, Load
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_big, varied
@@ -17,7 +22,9 @@ from tests.sizing.serving.given import flat_prefill, flat_step, memory_of, on_bi
 Z95 = 1.6448536
 
 
-def operated(replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any) -> StreamOperatingPoint:
+def operated(
+    replicas: float = 2, *, sequences: float = 64, prompt_s: float = 0.010, **changed: Any
+) -> StreamOperatingPoint:
     workload, prompt, memory = varied(**changed), flat_prefill(prompt_s), memory_of(sequences)
     alone = unloaded_stream(workload, on_big(), memory, flat_step(0.020), prompt, [prompt])
     speed = stream_speed(workload, memory, alone, Assumptions())

@@ -13,16 +13,16 @@ from app.sizing.serving.pace import (
     SchedulingTerms,
     Stream,
     arriving_prompts,
-    pipelined_share,
-    mean_batch_wait_steps,
-    prompts_per_full_step,
-    later_tokens,
-    prefill_own_s,
-    decode_cadence,
-    prompts_per_step,
-    busy_stages,
     build_stream,
+    busy_stages,
+    decode_cadence,
+    later_tokens,
+    mean_batch_wait_steps,
+    pipelined_share,
+    prefill_own_s,
     prompts_in_step,
+    prompts_per_full_step,
+    prompts_per_step,
 )
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step
@@ -96,7 +96,9 @@ def test_formulas_hold_at_their_ends() -> None:
     assert later_tokens(col(1.0, 2.5)).tolist() == [1, 1.5]
     assert prompts_per_step(col(0.5, 3.0), col(100, 100)).tolist() == [0, 0.02]
     none = flat_prefill(0.01)
-    assert prefill_own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(0.02)
+    assert prefill_own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(
+        0.02
+    )
 
 
 def test_ranks_that_gather_prompts_are_held_up_no_longer_than_by_their_own() -> None:

@@ -10,21 +10,21 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.serving.cache import Prefixes
-from app.sizing.serving.load import StreamSpeed, unloaded_stream, stream_speed
+from app.sizing.serving.load import StreamSpeed, stream_speed, unloaded_stream
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.memory import ServingMemory
 from app.sizing.serving.operation import stream_operating_point
 from app.sizing.serving.prefixes import (
-    limit_sequences,
+    add_idle_sessions,
     capacity_with_hits_per_s,
     hits_counted,
     idle_sessions,
-    serving_value,
+    limit_sequences,
     prefix_bytes,
-    running_bytes,
-    speed_with_prefixes,
     prefix_cache_reports,
-    add_idle_sessions,
+    running_bytes,
+    serving_value,
+    speed_with_prefixes,
 )
 from app.sizing.workload import InferenceWorkload, Load, Slo
 from tests.examples import col
@@ -47,7 +47,7 @@ def speed(
     """With hits worth 40 ms of each prompt."""
     prompts = flat_prefill(0.010), flat_prefill(cold_s)
     alone, cold = (unloaded_stream(workload, on_big(), of, flat_step(0.020), p, [p], margins) for p in prompts)
-    alone = replace(alone, cold=cold)
+    alone = replace(alone, without_hits=cold)
     return speed_with_prefixes(workload, of, stream_speed(workload, of, alone, ASSUMED), ASSUMED)
 
 
@@ -76,7 +76,10 @@ def test_running_and_idle_share_the_pool() -> None:
     assert batch + 10 * rate == pytest.approx(64, rel=1e-3)
     assert batch + 10 * rate <= 64
     assert found.prefix_reservation is not None
-    assert (bool(found.prefix_reservation.hits_counted[0]), bool(found.prefix_reservation.limits_capacity[0])) == (True, True)
+    assert (bool(found.prefix_reservation.hits_counted[0]), bool(found.prefix_reservation.limits_capacity[0])) == (
+        True,
+        True,
+    )
     assert found.slo_batch.tolist() == [64]  # what the engine may run at once stays
     assert rate <= found.saturation_per_s[0] < 64 / (0.64 + TURNS)
 
@@ -108,7 +111,10 @@ def test_where_waiting_for_hits_does_less_every_prompt_is_computed() -> None:
     assert found.capacity_per_s[0] == pytest.approx(64 / (64 * 0.050 + TURNS), rel=0.01)
     assert found.occupancy_s.tolist() == pytest.approx([0.050])
     assert found.prefix_reservation is not None
-    assert (bool(found.prefix_reservation.hits_counted[0]), bool(found.prefix_reservation.limits_capacity[0])) == (False, False)
+    assert (bool(found.prefix_reservation.hits_counted[0]), bool(found.prefix_reservation.limits_capacity[0])) == (
+        False,
+        False,
+    )
     # judged again, at other margins, it stays what it is
     again = speed_with_prefixes(
         opened(), memory(gap_s=3600.0), stream_speed(opened(), memory(), found.unloaded, ASSUMED), ASSUMED
@@ -123,7 +129,7 @@ def test_rows_choose_for_themselves() -> None:
     prompts = flat_prefill(0.010).take(np.array([0, 0])), flat_prefill(0.050).take(np.array([0, 0]))
     plans, step = on_big().take(np.array([0, 0])), flat_step(0.020).take(np.array([0, 0]))
     alone, cold = (unloaded_stream(workload, plans, two, step, p, [p]) for p in prompts)
-    free = stream_speed(workload, two, replace(alone, cold=cold), ASSUMED)
+    free = stream_speed(workload, two, replace(alone, without_hits=cold), ASSUMED)
     found = speed_with_prefixes(workload, two, free, ASSUMED)
     assert found.prefix_reservation is not None
     assert found.prefix_reservation.hits_counted.tolist() == [False, True]
@@ -158,7 +164,7 @@ def test_requests_that_do_not_fit_with_the_prefixes_wait() -> None:
     found = speed(workload, of)
     assert limit_sequences(workload, of, found).sequences.tolist() == [19]
     assert limit_sequences(opened(), of, speed(opened(), of)) is of
-    assert limit_sequences(workload, of, replace(found, beside=None)) is of
+    assert limit_sequences(workload, of, replace(found, prefix_reservation=None)) is of
 
 
 def test_an_operation_tells_what_it_leaves_idle() -> None:
@@ -185,7 +191,9 @@ def test_what_survives_and_what_its_loss_takes() -> None:
     # without its hits a prompt alone is too slow
     strict = replace(workload, slo=Slo(0.040, None, None, 50))
     slow = speed(strict, of)
-    (kept,) = prefix_cache_reports(strict, of, slow, add_idle_sessions(of, stream_operating_point(strict, of, slow, col(1))), col(4), ASSUMED)
+    (kept,) = prefix_cache_reports(
+        strict, of, slow, add_idle_sessions(of, stream_operating_point(strict, of, slow, col(1))), col(4), ASSUMED
+    )
     assert kept is not None
     assert kept.times_without_hits is None
     nothing = replace(of, prefixes=None)

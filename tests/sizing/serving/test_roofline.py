@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.serving.roofline import smooth_maximum, active_expert_share
+from app.sizing.serving.roofline import active_expert_share, smooth_maximum
 from tests.examples import col
 
 

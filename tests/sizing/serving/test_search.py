@@ -14,7 +14,7 @@ from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.serving.kinds import serving_backend
 from app.sizing.serving.measured import Settings
 from app.sizing.serving.options import Options, stable_key
-from app.sizing.serving.search import replica_equivalence_key, evaluate_plans, search_plans
+from app.sizing.serving.search import evaluate_plans, replica_equivalence_key, search_plans
 from app.sizing.workload import InferenceWorkload, Load, Redundancy, Slo
 from tests.examples import LLAMA_70B
 from tests.sizing.serving.given import MIXTURE, STEADY, planned, varied
@@ -39,13 +39,17 @@ def found(workload: InferenceWorkload, of: Any = SEVERAL, **limits: Any) -> tupl
     for i in range(len(plans)):
         alone = evaluate_plans(question, workload, plans.take(np.array([i])), Settings())
         options = alone.options
-        met = all(bool(limit.met[0]) for limit in serving_backend(workload).latency_limits(alone.speed.alone))
+        met = all(bool(limit.met[0]) for limit in serving_backend(workload).latency_limits(alone.speed.unloaded))
         cheap = within_limits(
             options.accelerator, options.fleet.accelerators, options.cost, constraints, Rejections(of.accelerators)
         )
         if bool(alone.memory.fits[0]) and met and bool(cheap[0]):
             rows.append(i)
-    return kept, evaluate_plans(question, workload, plans.take(np.array(rows, dtype=np.int64)), Settings()).options, rejections
+    return (
+        kept,
+        evaluate_plans(question, workload, plans.take(np.array(rows, dtype=np.int64)), Settings()).options,
+        rejections,
+    )
 
 
 WORKLOADS = [

@@ -13,10 +13,10 @@ from app.sizing.decisions.rejections import Rejections
 from app.sizing.hardware.support.records import Work
 from app.sizing.question import Constraints, Deployment, Objective, Question
 from app.sizing.serving.choice import fixed_deployment_plans
-from app.sizing.serving.kinds import SINGLE_FORWARD, AUTOREGRESSIVE
+from app.sizing.serving.kinds import AUTOREGRESSIVE, SINGLE_FORWARD
 from app.sizing.serving.margins import Margins
 from app.sizing.serving.measured import Settings
-from app.sizing.serving.search import replica_equivalence_key, complete_settings, required_replicas, search_plans
+from app.sizing.serving.search import complete_settings, replica_equivalence_key, required_replicas, search_plans
 from app.sizing.serving.stacks import requested_engines, select_stacks
 from app.sizing.workload import InferenceWorkload, Load, Redundancy
 from tests.examples import col, row
@@ -43,8 +43,8 @@ def test_the_number_of_a_replica_has_a_place_for_everything() -> None:
         context_parallel=col(1, 2, 1, 4),
         linear_flops_per_s=col(1, 1, 1, 1),
     )
-    market: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
-    found = replica_equivalence_key(plans, market).tolist()
+    catalog: Any = row(alike=(np.array([6, 7]), np.array([8, 9])))
+    found = replica_equivalence_key(plans, catalog).tolist()
     assert found == [
         (((7 * 3 + 2) * 5 + 3) * 16 + 2) * 2**34
         + ((8 * 1024 + 1) * 1024 + 1) * 16,  # in one machine, beyond its domain
@@ -109,17 +109,17 @@ def test_the_operating_point_is_found_where_it_may_decide(objective: Objective, 
 def test_the_version_of_an_engine_is_asked_for_with_the_engine() -> None:
     asked: list[object] = []
 
-    def of_version(stacks: object, version: object) -> object:
+    def stacks_of_version(stacks: object, version: object) -> object:
         asked.append(version)
         return stacks
 
-    market: Any = row(
+    catalog: Any = row(
         **{name: getattr(SMALL, name) for name in ("stacks", "formats", "format_index", "phases", "engines")},
-        of_version=of_version,
-        stacks_known={},
+        stacks_of_version=stacks_of_version,
+        stacks_cache={},
     )
     for fixed in (None, Deployment("acme-big"), Deployment("acme-big", engine="vllm", engine_version="0.9")):
-        select_stacks(market, Work("inference"), frozenset({"bf16"}), requested_engines(Constraints(), fixed), fixed)
+        select_stacks(catalog, Work("inference"), frozenset({"bf16"}), requested_engines(Constraints(), fixed), fixed)
     assert asked == ["0.9"]
 
 

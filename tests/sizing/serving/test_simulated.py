@@ -17,12 +17,12 @@ from app.sizing.serving.measured import Settings
 from app.sizing.serving.search import measure_plans
 from app.sizing.serving.simulated import (
     RATE_SHARES,
-    simulate_curves,
     draw_requests,
     is_simulated,
     numbers_in_flight,
-    window_bounds,
+    simulate_curves,
     summarize_wait,
+    window_bounds,
 )
 from app.sizing.workload import InferenceWorkload, Lengths, Load, Trace
 from tests.examples import col

@@ -18,8 +18,8 @@ from app.sizing.serving.single_pass import (
     BatchSpeed,
     batch_memory,
     single_pass_operating_point,
-    unloaded_single_pass,
     single_pass_speed,
+    unloaded_single_pass,
 )
 from app.sizing.units import GIB
 from app.sizing.workload import Load, Slo
@@ -84,8 +84,8 @@ def judged(
     table = plans(weights_bytes=0.0, streamed_bytes=0.0)
     alone = unloaded_single_pass(workload, table, FLAT, READY_MADE)
     speed = single_pass_speed(workload, memory(most), alone)
-    terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020), hosting=host)
-    speed = replace(speed, alone=replace(speed.unloaded, terms=terms))
+    terms = replace(speed.terms, launch_s=col(0.0), request_s=col(0.020), host_work=host)
+    speed = replace(speed, unloaded=replace(speed.unloaded, terms=terms))
     return speed, single_pass_operating_point(workload, memory(most), speed, col(2))
 
 

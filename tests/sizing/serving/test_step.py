@@ -17,9 +17,9 @@ from app.sizing.serving.step import (
     DeviceRates,
     StepTerms,
     StepWork,
-    with_speculative_decoding,
     step_s,
     step_terms,
+    with_speculative_decoding,
 )
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big, step_of
@@ -133,7 +133,7 @@ def test_seconds_of_a_step(changed: dict[str, float], batch: float, seconds: flo
 
 def test_speculation_drafts_verifies_and_gains_several_tokens() -> None:
     """Three tokens drafted of a tenth of a pass each, accepted by half: 1 + 1/2 + 1/4 + 1/8 gained a step."""
-    drafted = replace(terms(), drafted=3.0, draft_share=0.1, gained=1.875)
+    drafted = replace(terms(), drafted_tokens=3.0, draft_share=0.1, accepted_tokens_per_step=1.875)
     fixed = 10 * 0.000006 + 0.0046
     plain = 0.01 + 0.02 + 10 * 0.00045 + fixed
     verifying = 0.04 + 0.02 + 10 * (0.0004 + 4 * 0.00005) + fixed

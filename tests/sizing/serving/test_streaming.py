@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.sizing.serving.streaming import decode_step_s, uses_server, tokenise_s
+from app.sizing.serving.streaming import decode_step_s, tokenise_s, uses_server
 from app.sizing.workload import Load
 from tests.examples import col
 from tests.sizing.serving.given import achieved

@@ -30,7 +30,9 @@ def test_what_binds_is_the_class_with_the_least_room_to_its_first_token() -> Non
     assert found.ttft_s.tolist() == [0.5, 5.0]
     assert found.unloaded_ttft_s.tolist() == [0.1, 4.8]
     assert found.tpot_s.tolist() == [0.04, 0.04]
-    assert [limits.tolist() for limits in limits_with_margins(BOTH, found, found.unloaded_ttft_s, Margins.without_margin(2))] == [
+    assert [
+        limits.tolist() for limits in limits_with_margins(BOTH, found, found.unloaded_ttft_s, Margins.without_margin(2))
+    ] == [
         [0.04, 0.04],
         [0.5, 5.0],
     ]

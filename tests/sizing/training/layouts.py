@@ -36,12 +36,12 @@ IN_PLACE: dict[str, Any] = {"parameter_offload": False, "activation_offload": Fa
 SINGLE: dict[str, Any] = {"tensor_parallel": 1, "pipeline_parallel": 1, "context_parallel": 1}
 
 
-def plans_of(market: Catalog, workload: TrainingWorkload, confidence: float = 0.5, **fixed: Any) -> TrainingPlans:
+def plans_of(catalog: Catalog, workload: TrainingWorkload, confidence: float = 0.5, **fixed: Any) -> TrainingPlans:
     """All layouts of one accelerator that a deployment leaves open; predictions are taken at their word unless said."""
     deployment = Deployment(**{"accelerator": H100, **fixed})
-    rejections = Rejections(market.accelerators)
+    rejections = Rejections(catalog.accelerators)
     found = find_candidates(
-        market,
+        catalog,
         Constraints(accelerators=(deployment.accelerator,)),
         Economics(),
         Assumptions(),
@@ -52,22 +52,22 @@ def plans_of(market: Catalog, workload: TrainingWorkload, confidence: float = 0.
         np.lexsort((-np.nan_to_num(found.node.network_bytes_per_s), -found.node.accelerators_per_node))[:1]
     )
     sure = Constraints(confidence=confidence)
-    return training_layouts(workload, market, best, sure, rejections, Assumptions(), fixed=deployment)
+    return training_layouts(workload, catalog, best, sure, rejections, Assumptions(), fixed=deployment)
 
 
 # What tests of memory count by, whatever Megatron's own habits are.
 RECIPE = RecipeSettings(gradients="as_weights")
 
 
-def one(market: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingPlans:
+def one(catalog: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingPlans:
     known: dict[str, Any] = {"framework": "megatron", "micro_batch_sequences": 1, "activation_checkpointing": "none"}
-    plans = plans_of(market, workload, **{**known, "recipe": RECIPE, **IN_PLACE, **fixed})
+    plans = plans_of(catalog, workload, **{**known, "recipe": RECIPE, **IN_PLACE, **fixed})
     assert len(plans) == 1
     return plans
 
 
 def asked(
-    market: Catalog,
+    catalog: Catalog,
     workload: TrainingWorkload = WORKLOAD,
     maximize: str | None = None,
     confidence: float = 0.5,
@@ -75,7 +75,9 @@ def asked(
 ) -> Estimate:
     """The estimate of a deployment; the median prediction unless a confidence is given."""
     deployment = Deployment(**{"accelerator": H100, **fixed})  # type: ignore[arg-type]
-    return estimate_deployment(Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, market)
+    return estimate_deployment(
+        Question(workload, Constraints(confidence=confidence), maximize=maximize), deployment, catalog
+    )
 
 
 def held(workload: TrainingWorkload, plans: TrainingPlans, data_parallel: Column) -> MemoryParts:

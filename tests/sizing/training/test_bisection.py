@@ -39,7 +39,7 @@ def test_the_largest_model_is_found_to_a_fifth_of_a_percent() -> None:
     assert 1 < answer.too_large / answer.value <= 1.002
     every = find_maximum("micro_batch", RUN, Deployment("any"), 1, lambda *_: True)
     assert (every.value, every.too_large) == (65536, 65536)
-    with pytest.raises(Conflict, match="even 128 "):
+    with pytest.raises(Conflict, match="smallest size, 128 tokens"):
         find_maximum("sequence_length", RUN, Deployment("any"), 1, lambda *_: False)
 
 

@@ -11,8 +11,16 @@ import pytest
 from app.errors import Conflict
 from app.sizing.hardware.engines import Framework
 from app.sizing.question import Deployment
-from app.sizing.training.degrees import degree_for_accelerators, is_divisor, batch_divisors, fills_machines, forms_cluster, is_legal_degree, has_interconnect
-from app.sizing.training.layouts import check_layout, candidate_layouts
+from app.sizing.training.degrees import (
+    batch_divisors,
+    degree_for_accelerators,
+    fills_machines,
+    forms_cluster,
+    has_interconnect,
+    is_divisor,
+    is_legal_degree,
+)
+from app.sizing.training.layouts import candidate_layouts, check_layout
 from app.sizing.workload import Method
 from tests.examples import LLAMA_70B, PRETRAIN, col, row
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -54,7 +62,10 @@ def test_degrees_divide_the_batch_into_micro_batches() -> None:
     dense = replace(COUNTS, is_moe=False)
     assert is_legal_degree(dense, plans(), col(32, 32)).tolist() == [True, False]
     assert is_legal_degree(dense, plans(), col(16, 16)).tolist() == [True, True]
-    assert is_legal_degree(dense, plans(), np.array([[16.0, 24.0], [8.0, 32.0]])).tolist() == [[True, False], [True, False]]
+    assert is_legal_degree(dense, plans(), np.array([[16.0, 24.0], [8.0, 32.0]])).tolist() == [
+        [True, False],
+        [True, False],
+    ]
     # 21 shares of three are 63 sequences, which is near; 24 would take 72 and 48 are as far
     assert is_legal_degree(dense, plans(), col(21, 5)).tolist() == [True, True]
     samples = replace(dense, in_samples=True)

@@ -47,10 +47,10 @@ def usd(e: Estimate) -> float:
 
 @given(RUNS, st.sampled_from(TYPES), st.integers(1, 64), st.sampled_from([1, 2, 4, 8]))
 def test_every_number_of_machines_is_answered(
-    market: Catalog, w: TrainingWorkload, name: str, machines: int, each: int
+    catalog: Catalog, w: TrainingWorkload, name: str, machines: int, each: int
 ) -> None:
     """With a batch of whole micro-batches, near the one asked where anything that fits is."""
-    found = estimate_deployment(Question(w), Deployment(name, total_accelerators=machines * each), market)
+    found = estimate_deployment(Question(w), Deployment(name, total_accelerators=machines * each), catalog)
     d = found.deployment
     assert d.accelerators_per_replica == machines * each
     assert d.data_parallel and d.micro_batch_sequences
@@ -63,10 +63,10 @@ def test_every_number_of_machines_is_answered(
 
 @given(RUNS, st.sampled_from(TYPES), st.sampled_from(Objective), st.sampled_from([0.5, 0.8, 0.95]))
 def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
-    market: Catalog, w: TrainingWorkload, name: str, objective: Objective, confidence: float
+    catalog: Catalog, w: TrainingWorkload, name: str, objective: Objective, confidence: float
 ) -> None:
     question = Question(w, Constraints(accelerators=(name,), confidence=confidence), objective=objective)
-    answer = recommend_hardware(question, market)
+    answer = recommend_hardware(question, catalog)
     if not answer.recommendations:
         return
     best, curve = answer.recommendations[0].estimate, answer.scaling
@@ -79,22 +79,22 @@ def test_a_recommendation_is_the_best_on_its_own_hardware_and_on_its_curve(
         return  # a search tries no more replicas than there are sequences in a step; a size that is given may have more
     assert [p.days for p in curve.points if p.accelerators == size] == pytest.approx([best.performance.days])
     asked = replace(question, constraints=Constraints(confidence=confidence))
-    same = estimate_deployment(asked, Deployment(name, accelerators_per_replica=size), market)
+    same = estimate_deployment(asked, Deployment(name, accelerators_per_replica=size), catalog)
 
     assert (same.deployment, same.performance) == (best.deployment, best.performance)
-    again = estimate_deployment(asked, best.deployment, market)
+    again = estimate_deployment(asked, best.deployment, catalog)
     assert (again.deployment, again.performance, again.cost) == (best.deployment, best.performance, best.cost)
 
 
 @given(RUNS, st.sampled_from(TYPES), st.floats(1.05, 4), st.integers(1, 64))
 def test_more_time_or_more_accelerators_allowed_never_cost_more(
-    market: Catalog, w: TrainingWorkload, name: str, longer: float, most: int
+    catalog: Catalog, w: TrainingWorkload, name: str, longer: float, most: int
 ) -> None:
     """But for near ties, of which the one without a pipeline is taken."""
 
     def cost(workload: TrainingWorkload, accelerators: int | None) -> float:
         limits = Constraints(accelerators=(name,), max_accelerators=accelerators)
-        ranked = recommend_hardware(Question(workload, limits, limit=1), market).recommendations
+        ranked = recommend_hardware(Question(workload, limits, limit=1), catalog).recommendations
         return usd(ranked[0].estimate) if ranked else float("inf")
 
     now = cost(w, 8 * most)
@@ -110,14 +110,14 @@ def test_more_time_or_more_accelerators_allowed_never_cost_more(
     st.sampled_from([1, 2, 4]),
 )
 def test_what_is_left_open_is_never_worse_than_a_layout_given_by_hand(
-    market: Catalog, w: TrainingWorkload, name: str, size: int, tensor: int, pipeline: int
+    catalog: Catalog, w: TrainingWorkload, name: str, size: int, tensor: int, pipeline: int
 ) -> None:
     question = Question(replace(w, deadline_s=1e12))
     given = Deployment(name, total_accelerators=size)
-    free = estimate_deployment(question, given, market)
+    free = estimate_deployment(question, given, catalog)
     if size % (tensor * pipeline):
         return
-    by_hand = estimate_deployment(question, replace(given, tensor_parallel=tensor, pipeline_parallel=pipeline), market)
+    by_hand = estimate_deployment(question, replace(given, tensor_parallel=tensor, pipeline_parallel=pipeline), catalog)
     if not by_hand.fits or by_hand.assurance is None or by_hand.assurance.fits < question.constraints.confidence:
         return
     if any(r.code == "batch" for r in (*by_hand.explanation, *free.explanation)):

@@ -43,9 +43,9 @@ NEAR_TIE = Assumptions.default_value("near_tie_share")
 CONFIDENCES = st.floats(0.5, 0.95)
 
 
-def found(market: Catalog, workload: TrainingWorkload, confidence: float, limit: int = 3) -> list[Estimate]:
+def found(catalog: Catalog, workload: TrainingWorkload, confidence: float, limit: int = 3) -> list[Estimate]:
     question = Question(workload, Constraints(confidence=confidence), limit=limit)
-    return [r.estimate for r in recommend_hardware(question, market).recommendations]
+    return [r.estimate for r in recommend_hardware(question, catalog).recommendations]
 
 
 def assurance(e: Estimate) -> Assurance:
@@ -69,8 +69,8 @@ def interval(e: Estimate, quantity: str) -> Interval:
 
 @SLOW
 @given(RUNS, CONFIDENCES, CONFIDENCES)
-def test_a_higher_confidence_never_costs_less(market: Catalog, w: TrainingWorkload, one: float, other: float) -> None:
-    low, high = (found(market, w, confidence, limit=1) for confidence in sorted((one, other)))
+def test_a_higher_confidence_never_costs_less(catalog: Catalog, w: TrainingWorkload, one: float, other: float) -> None:
+    low, high = (found(catalog, w, confidence, limit=1) for confidence in sorted((one, other)))
     if high:
         assert low
         # of near ties the one without a pipeline is taken, which may be the dearer by as much
@@ -80,9 +80,9 @@ def test_a_higher_confidence_never_costs_less(market: Catalog, w: TrainingWorklo
 @SLOW
 @given(RUNS, CONFIDENCES)
 def test_deadline_and_memory_hold_with_the_confidence_asked(
-    market: Catalog, w: TrainingWorkload, confidence: float
+    catalog: Catalog, w: TrainingWorkload, confidence: float
 ) -> None:
-    for e in found(market, w, confidence):
+    for e in found(catalog, w, confidence):
         sure, performance = assurance(e), e.performance
         assert performance is not None
         assert sure.asked == confidence
@@ -100,9 +100,9 @@ def test_deadline_and_memory_hold_with_the_confidence_asked(
 @SLOW
 @given(RUNS, CONFIDENCES)
 def test_intervals_hold_the_point_and_stay_inside_physics(
-    market: Catalog, w: TrainingWorkload, confidence: float
+    catalog: Catalog, w: TrainingWorkload, confidence: float
 ) -> None:
-    for e in found(market, w, confidence):
+    for e in found(catalog, w, confidence):
         performance, memory, cost = e.performance, e.memory, e.cost
         assert performance is not None and memory is not None and cost is not None
         points = {
@@ -123,18 +123,18 @@ def test_intervals_hold_the_point_and_stay_inside_physics(
 
 @SLOW
 @given(RUNS, CONFIDENCES)
-def test_a_recommendation_posted_back_is_as_sure(market: Catalog, w: TrainingWorkload, confidence: float) -> None:
-    for e in found(market, w, confidence):
-        again = estimate_deployment(Question(w, Constraints(confidence=confidence)), e.deployment, market)
+def test_a_recommendation_posted_back_is_as_sure(catalog: Catalog, w: TrainingWorkload, confidence: float) -> None:
+    for e in found(catalog, w, confidence):
+        again = estimate_deployment(Question(w, Constraints(confidence=confidence)), e.deployment, catalog)
         assert again.assurance == e.assurance
         assert again.performance == e.performance
         assert again.cost == e.cost
 
 
 @pytest.mark.parametrize("quantity", ["sequence_length", "micro_batch", "parameters"])
-def test_more_confidence_never_fits_more(market: Catalog, quantity: str) -> None:
+def test_more_confidence_never_fits_more(catalog: Catalog, quantity: str) -> None:
     workload = replace(PRETRAIN, phase="fine_tuning", global_batch=16)
-    most = [asked(market, workload, quantity, sure, accelerators_per_replica=8) for sure in (0.5, 0.8, 0.95)]
+    most = [asked(catalog, workload, quantity, sure, accelerators_per_replica=8) for sure in (0.5, 0.8, 0.95)]
     values = [e.maximum.value for e in most if e.maximum is not None]
     assert values == sorted(values, reverse=True)
     assert values[0] > values[2]

@@ -12,15 +12,15 @@ from app.sizing.columns import column
 from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.training.degrees import (
     MAX_DIVISORS,
-    degree_for_accelerators,
-    search_degrees,
-    legal_degrees,
-    is_divisor,
     batch_divisors,
+    degree_for_accelerators,
     fills_machines,
     forms_cluster,
-    is_legal_degree,
     has_interconnect,
+    is_divisor,
+    is_legal_degree,
+    legal_degrees,
+    search_degrees,
 )
 from tests.examples import LLAMA_70B, PRETRAIN, col, registered, row
 from tests.sizing.small import SMALL
@@ -125,6 +125,8 @@ def test_degrees_of_a_table_are_those_that_every_rule_allows(model: ModelArchite
     for i in range(0, len(table), 7):
         one = table.take(np.array([i]))
         tried = search_degrees(48, 48 * 1.1).tolist()
-        able = [d for d in tried if is_legal_degree(counts, one, col(d))[0] and forms_cluster(one, one.ranks * float(d))[0]]
+        able = [
+            d for d in tried if is_legal_degree(counts, one, col(d))[0] and forms_cluster(one, one.ranks * float(d))[0]
+        ]
         rows = np.full(number[i], i)
         assert found.degree_at(rows, np.arange(number[i])).tolist() == able

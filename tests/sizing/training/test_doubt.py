@@ -9,7 +9,7 @@ import pytest
 
 from app.sizing.assumptions import Assumptions
 from app.sizing.training.counts import counts_of
-from app.sizing.training.doubt import allowed_bytes, memory_factor, memory_scale, fit_probability, fits_at_confidence
+from app.sizing.training.doubt import allowed_bytes, fit_probability, fits_at_confidence, memory_factor, memory_scale
 from app.sizing.training.margins import memory_neighbourhood
 from app.sizing.training.memory import TrainingMemory, estimate_training_memory
 from app.sizing.uncertainty import Spread

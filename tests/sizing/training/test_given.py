@@ -12,7 +12,13 @@ from app.sizing.estimate import estimate_deployment
 from app.sizing.question import Constraints, Deployment, Question
 from app.sizing.snapshot import Catalog
 from app.sizing.training.counts import counts_of
-from app.sizing.training.given import any_layout_fits, batch_deviation, best_requested_run, layouts_at_size, requested_accelerators
+from app.sizing.training.given import (
+    any_layout_fits,
+    batch_deviation,
+    best_requested_run,
+    layouts_at_size,
+    requested_accelerators,
+)
 from app.sizing.training.run import fits_memory
 from tests.examples import LLAMA_70B, col, row
 from tests.sizing.small import SMALL
@@ -27,7 +33,9 @@ PAIRS = plans_of(SMALL, WORKLOAD, accelerator="acme-big", framework="megatron", 
 @pytest.mark.parametrize("machines", [*range(1, 17), 24, 40, 48, 63, 64])
 def test_every_size_of_a_cluster_is_laid_out_with_the_nearest_batch(machines: int) -> None:
     """64 sequences asked: each replica takes as many of its micro-batches as come nearest."""
-    found = best_requested_run(WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION)
+    found = best_requested_run(
+        WORKLOAD, COUNTS, LAYOUTS, Deployment("acme-big", total_accelerators=8 * machines), QUESTION
+    )
     assert found is not None
     share = float(found.run.data_parallel[0] * found.plans.micro_batch_sequences[0])
     assert found.run.accelerators[0] == 8 * machines
@@ -90,7 +98,9 @@ def test_a_degree_and_a_size_must_agree() -> None:
     # three replicas of two are paid as a machine of eight
     whole = layouts_at_size(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, total_accelerators=8))
     assert (PAIRS.take(whole[1]).ranks * whole[0] <= 8).all() and len(whole[1])
-    assert not len(layouts_at_size(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, accelerators_per_replica=8))[1])
+    assert not len(
+        layouts_at_size(COUNTS, PAIRS, Deployment("acme-big", data_parallel=3, accelerators_per_replica=8))[1]
+    )
 
 
 def test_a_larger_model_stops_fitting() -> None:
@@ -101,8 +111,8 @@ def test_a_larger_model_stops_fitting() -> None:
     assert any_layout_fits(COUNTS, LAYOUTS, Deployment("acme-big", accelerators_per_replica=8), ASSUMED)
 
 
-def test_a_run_on_unlisted_hosts_posted_back_is_the_same(market: Catalog) -> None:
-    first = asked(market, accelerator="nvidia-b100-sxm", data_parallel=12, tensor_parallel=1, pipeline_parallel=1)
+def test_a_run_on_unlisted_hosts_posted_back_is_the_same(catalog: Catalog) -> None:
+    first = asked(catalog, accelerator="nvidia-b100-sxm", data_parallel=12, tensor_parallel=1, pipeline_parallel=1)
     assert first.deployment.nodes == 2
-    again = estimate_deployment(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, market)
+    again = estimate_deployment(Question(WORKLOAD, Constraints(confidence=0.5)), first.deployment, catalog)
     assert (again.deployment, again.performance, again.cost) == (first.deployment, first.performance, first.cost)

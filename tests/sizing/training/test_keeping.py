@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from app.sizing.hardware.recipes import Recipes, TrainingRecipe
-from app.sizing.training.keeping import framework_bytes, build_framework_bytes_table
+from app.sizing.training.keeping import build_framework_bytes_table, framework_bytes
 from tests.examples import PRETRAIN_COUNTS, col
 
 SHARDED = TrainingRecipe("pytorch", weights="sharded")
@@ -29,7 +29,9 @@ def test_a_plan_finds_what_would_be_counted_for_it(stack: int, stage: float, che
 
 def test_every_second_layer_keeps_half_of_all_and_half_of_the_inputs() -> None:
     def kept(checkpointing: int) -> float:
-        rows = framework_bytes(PRETRAIN_COUNTS, Recipes.from_recipes([EVERY]), np.array([False]), np.array([checkpointing]), flash=True)
+        rows = framework_bytes(
+            PRETRAIN_COUNTS, Recipes.from_recipes([EVERY]), np.array([False]), np.array([checkpointing]), flash=True
+        )
         return float((rows.layer.kept_hidden + rows.layer.kept_split)[0])
 
     assert kept(1) == pytest.approx((kept(0) + kept(2)) / 2)

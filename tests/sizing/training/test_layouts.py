@@ -14,7 +14,7 @@ from app.sizing.hardware.engines import Framework
 from app.sizing.hardware.recipes import RecipeSettings
 from app.sizing.model.counting.read import read_architecture
 from app.sizing.question import Deployment
-from app.sizing.training.layouts import LAYOUT_COLUMNS, check_layout, candidate_layouts
+from app.sizing.training.layouts import LAYOUT_COLUMNS, candidate_layouts, check_layout
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B_CONFIG, LLAMA_70B, PRETRAIN, registered
 

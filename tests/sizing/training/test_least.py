@@ -12,7 +12,12 @@ from app.sizing.assumptions import Assumptions
 from app.sizing.decisions.ranking import objective_score
 from app.sizing.question import Economics, Objective
 from app.sizing.training.counts import counts_of
-from app.sizing.training.least import LEADERS_PER_TYPE, least_accelerator_s, lower_bound_measures, lowest_bounds_per_type
+from app.sizing.training.least import (
+    LEADERS_PER_TYPE,
+    least_accelerator_s,
+    lower_bound_measures,
+    lowest_bounds_per_type,
+)
 from app.sizing.training.run import build_run_parts, run_at, run_cost
 from app.sizing.training.search import CostedRuns, run_measures
 from tests.examples import PRETRAIN, col, row

@@ -71,7 +71,7 @@ def test_states_are_synchronised_once() -> None:
     found = states(zero_stage=1)
     # two rings of a machine's cards: 2 * 50 GB/s; gradients of two bytes, and weights of two gathered
     outside, inside = 15 / 16 * 1e6 * 4 / 100e9, 1 / 2 * 0.5e6 * 4 / 400e9
-    assert shown(found.synchronised) == pytest.approx([inside, outside, 0, 4])
+    assert shown(found.synchronized) == pytest.approx([inside, outside, 0, 4])
     assert shown(found.sharded) == [0, 0, 0, 0]
 
 
@@ -80,15 +80,15 @@ def test_sharded_states_travel_with_every_micro_batch() -> None:
     outside = 15 / 16 * (2 * 3e6 * 2 + 1e6 * 2) / 100e9
     inside = 1 / 2 * (2 * 2e6 * 2 + 0.5e6 * 2) / 400e9
     assert shown(found.sharded) == pytest.approx([inside, outside, 0, 12])
-    assert shown(found.synchronised) == [0, 0, 0, 0]
+    assert shown(found.synchronized) == [0, 0, 0, 0]
 
 
 def test_states_within_a_machine() -> None:
     dense = replace(COUNTS, routed_params=0.0)
     near = states(dense, data_group=2, zero_stage=1)
-    assert shown(near.synchronised) == pytest.approx([1 / 2 * 1e6 * 4 / 400e9, 0, 4, 0])
+    assert shown(near.synchronized) == pytest.approx([1 / 2 * 1e6 * 4 / 400e9, 0, 4, 0])
     assert shown(states(dense, data_group=2, zero_stage=3).sharded)[2:] == [12, 0]
-    assert shown(states(dense, data_group=1, zero_stage=1).synchronised) == [0, 0, 0, 0]
+    assert shown(states(dense, data_group=1, zero_stage=1).synchronized) == [0, 0, 0, 0]
     assert shown(states(dense, data_group=1, zero_stage=3).sharded) == [0, 0, 0, 0]
     # experts alone beyond the machine
-    assert shown(states(data_group=2, expert_group=8, zero_stage=1).synchronised)[2:] == [0, 4]
+    assert shown(states(data_group=2, expert_group=8, zero_stage=1).synchronized)[2:] == [0, 4]

@@ -7,7 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from app.sizing.training.margins import Margins, memory_neighbourhood, deadline_probability, build_margins, meets_deadline_at_confidence
+from app.sizing.training.margins import (
+    Margins,
+    build_margins,
+    deadline_probability,
+    meets_deadline_at_confidence,
+    memory_neighbourhood,
+)
 from app.sizing.uncertainty import Neighborhood, Spread
 from tests.examples import col
 

@@ -29,18 +29,18 @@ from tests.sizing.training.layouts import SINGLE, WORKLOAD, asked, held, memory,
         ({"precision": "fp32"}, 16.0),
     ],
 )
-def test_states_of_every_recipe(market: Catalog, recipe: dict[str, object], bytes_per_param: float) -> None:
+def test_states_of_every_recipe(catalog: Catalog, recipe: dict[str, object], bytes_per_param: float) -> None:
     """One device, nothing sharded: weights, gradients, master copy and optimizer states, per parameter."""
     names = {k: v for k, v in recipe.items() if k in ("optimizer", "precision")}
     workload = replace(WORKLOAD, **names)  # type: ignore[arg-type]
-    plans = one(market, workload, zero_stage=0, **SINGLE, **{k: v for k, v in recipe.items() if k not in names})
+    plans = one(catalog, workload, zero_stage=0, **SINGLE, **{k: v for k, v in recipe.items() if k not in names})
     found = held(workload, plans, np.ones(1))
     total = float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0])
     assert total == pytest.approx(bytes_per_param * LLAMA_8B.total_params, rel=1e-6)
 
 
-def test_deepspeed_holds_twenty_bytes_per_parameter_while_it_steps(market: Catalog) -> None:
-    plans = one(market, framework="deepspeed", zero_stage=0, optimizer_offload=False, recipe=None)
+def test_deepspeed_holds_twenty_bytes_per_parameter_while_it_steps(catalog: Catalog) -> None:
+    plans = one(catalog, framework="deepspeed", zero_stage=0, optimizer_offload=False, recipe=None)
     found = held(WORKLOAD, plans, np.ones(1))
     states = found.weights_bytes + found.gradient_bytes + found.optimizer_bytes
     assert float(states[0]) == pytest.approx(16 * LLAMA_8B.total_params)
@@ -48,8 +48,8 @@ def test_deepspeed_holds_twenty_bytes_per_parameter_while_it_steps(market: Catal
 
 
 @pytest.mark.parametrize(("stage", "share"), [(0, 16.0), (1, 4 + 12 / 8), (2, 2 + 14 / 8), (3, 16 / 8)])
-def test_zero_stages_share_what_they_say(market: Catalog, stage: int, share: float) -> None:
-    plans = one(market, zero_stage=stage, **SINGLE)
+def test_zero_stages_share_what_they_say(catalog: Catalog, stage: int, share: float) -> None:
+    plans = one(catalog, zero_stage=stage, **SINGLE)
     found = held(WORKLOAD, plans, np.full(1, 8.0))
     assert float((found.weights_bytes + found.gradient_bytes + found.optimizer_bytes)[0]) == pytest.approx(
         share * LLAMA_8B.total_params
@@ -57,9 +57,9 @@ def test_zero_stages_share_what_they_say(market: Catalog, stage: int, share: flo
     assert (float(found.loss_gathered_bytes[0]) > 0) is (stage == 3)
 
 
-def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: Catalog) -> None:
+def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(catalog: Catalog) -> None:
     """FSDP in mixed precision: 4 bytes of weights, 4 of gradients, 8 of moments, all sharded."""
-    plans = one(market, framework="fsdp", zero_stage=3, optimizer_offload=False)
+    plans = one(catalog, framework="fsdp", zero_stage=3, optimizer_offload=False)
     found = held(WORKLOAD, plans, np.full(1, 8.0))
     parts = [
         float(v[0]) * 8 / LLAMA_8B.total_params
@@ -68,11 +68,11 @@ def test_weights_that_are_sharded_and_trained_are_their_own_master_copy(market: 
     assert parts == pytest.approx([4.0, 4.0, 8.0])
 
 
-def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Catalog) -> None:
+def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(catalog: Catalog) -> None:
     workload = replace(
         WORKLOAD, model=LLAMA_70B, phase="fine_tuning", method=Method.QLORA, units_per_sequence=512.0, global_batch=2
     )
-    plans = one(market, workload, framework="peft+bitsandbytes", zero_stage=0, activation_checkpointing="full")
+    plans = one(catalog, workload, framework="peft+bitsandbytes", zero_stage=0, activation_checkpointing="full")
     found = held(workload, plans, np.ones(1))
     adapters = LLAMA_70B.lora_params(16, "all-linear")
     rest = LLAMA_70B.total_params - LLAMA_70B.linear_params
@@ -81,29 +81,29 @@ def test_qlora_holds_its_base_at_half_a_byte_per_linear_element(market: Catalog)
     assert float(found.optimizer_bytes[0]) == pytest.approx(8 * adapters)
 
 
-def test_activations_by_what_is_recomputed_flash_or_not(market: Catalog) -> None:
+def test_activations_by_what_is_recomputed_flash_or_not(catalog: Catalog) -> None:
     """8B, 4096 tokens, 32 layers: 139 400 bytes per token and layer whole, 2h recomputed; 6ns in place of 4n, and keys
     and values of every head, where scores are stored.
     """
     tokens, layers = 4096, 32
-    whole = held(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
+    whole = held(WORKLOAD, one(catalog, zero_stage=1, **SINGLE), np.ones(1))
     assert float(whole.kept_bytes[0]) == pytest.approx(tokens * layers * 139_400)
     assert float(whole.working_bytes[0]) == pytest.approx(tokens * 4 * 14336)
-    full = held(WORKLOAD, one(market, zero_stage=1, activation_checkpointing="full", **SINGLE), np.ones(1))
+    full = held(WORKLOAD, one(catalog, zero_stage=1, activation_checkpointing="full", **SINGLE), np.ones(1))
     assert float(full.kept_bytes[0]) == pytest.approx(tokens * layers * 2 * 4096)
     assert float(full.working_bytes[0]) == pytest.approx(tokens * (139_400 + 4 * 14336))
-    stored = held(WORKLOAD, one(market, zero_stage=1, flash_attention=False, **SINGLE), np.ones(1))
+    stored = held(WORKLOAD, one(catalog, zero_stage=1, flash_attention=False, **SINGLE), np.ones(1))
     more = 6 * 32 * 4096 - 4 * 32 + 4 * 3072
     assert float(stored.kept_bytes[0]) == pytest.approx(tokens * layers * (139_400 + more))
     split = held(
-        WORKLOAD, one(market, zero_stage=1, tensor_parallel=4, pipeline_parallel=1, context_parallel=2), np.ones(1)
+        WORKLOAD, one(catalog, zero_stage=1, tensor_parallel=4, pipeline_parallel=1, context_parallel=2), np.ones(1)
     )
     assert float(split.kept_bytes[0]) == pytest.approx(float(whole.kept_bytes[0]) / 8)
 
 
-def test_a_loss_holds_what_its_recipe_says(market: Catalog) -> None:
+def test_a_loss_holds_what_its_recipe_says(catalog: Catalog) -> None:
     def logits(loss: str) -> float:
-        found = held(WORKLOAD, one(market, zero_stage=1, recipe=RecipeSettings(loss=loss), **SINGLE), np.ones(1))
+        found = held(WORKLOAD, one(catalog, zero_stage=1, recipe=RecipeSettings(loss=loss), **SINGLE), np.ones(1))
         return float(found.logits_bytes[0])
 
     each, head = 4096 * LLAMA_8B.vocab_size, 2 * LLAMA_8B.head_matmul_params
@@ -118,23 +118,23 @@ def test_a_loss_holds_what_its_recipe_says(market: Catalog) -> None:
     assert logits("fused") == pytest.approx(12 * 256 * LLAMA_8B.vocab_size + head + 2 * 4096 * 4096)
 
 
-def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(market: Catalog) -> None:
-    plans = one(market, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=1)
+def test_the_first_pipeline_stage_holds_as_many_micro_batches_as_there_are_stages(catalog: Catalog) -> None:
+    plans = one(catalog, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=1)
     found = held(WORKLOAD, plans, np.ones(1))
     each = 4096 * 8 * 139_400  # eight layers to a stage
     assert float(found.kept_bytes[0]) == pytest.approx(4 * each)
-    two = one(market, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=2)
+    two = one(catalog, zero_stage=1, tensor_parallel=1, pipeline_parallel=4, context_parallel=1, virtual_pipeline=2)
     interleaved = held(WORKLOAD, two, np.ones(1))
     assert float(interleaved.kept_bytes[0]) == pytest.approx(4 * each * (1 + 3 / 8))
     few = held(replace(WORKLOAD, global_batch=2), plans, np.ones(1))
     assert float(few.kept_bytes[0]) == pytest.approx(2 * each)
 
 
-def test_memory_parts_sum_and_shrink_with_every_split(market: Catalog) -> None:
+def test_memory_parts_sum_and_shrink_with_every_split(catalog: Catalog) -> None:
     """More devices of any kind never hold more each; the parts are the total."""
-    base = memory(WORKLOAD, one(market, zero_stage=1, **SINGLE), np.ones(1))
+    base = memory(WORKLOAD, one(catalog, zero_stage=1, **SINGLE), np.ones(1))
     for split in ({"tensor_parallel": 2}, {"pipeline_parallel": 2}, {"context_parallel": 2}):
-        found = memory(WORKLOAD, one(market, zero_stage=1, **{**SINGLE, **split}), np.ones(1))
+        found = memory(WORKLOAD, one(catalog, zero_stage=1, **{**SINGLE, **split}), np.ones(1))
         parts = (
             found.weights_bytes
             + found.gradient_bytes
@@ -146,11 +146,11 @@ def test_memory_parts_sum_and_shrink_with_every_split(market: Catalog) -> None:
         assert found.total_bytes[0] < base.total_bytes[0]
 
 
-def test_unified_memory_is_shared_with_the_system(market: Catalog) -> None:
+def test_unified_memory_is_shared_with_the_system(catalog: Catalog) -> None:
     apple = next(
-        a.slug for a in market.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB
+        a.slug for a in catalog.accelerators if a.family == "apple" and a.memory_bytes and a.memory_bytes >= 64 * GIB
     )
     workload = replace(WORKLOAD, phase="fine_tuning", method=Method.LORA, global_batch=2, units_per_sequence=512.0)
-    found = asked(market, workload, accelerator=apple, accelerators_per_replica=1)
+    found = asked(catalog, workload, accelerator=apple, accelerators_per_replica=1)
     assert found.memory is not None
     assert found.memory.usable_bytes == pytest.approx(0.75 * found.memory.capacity_bytes)

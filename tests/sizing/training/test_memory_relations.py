@@ -18,7 +18,7 @@ from app.sizing.training.counts import counts_of
 from app.sizing.training.keeping import framework_bytes
 from app.sizing.training.memory import count_memory_parts
 from app.sizing.training.moments import MemoryParts, bytes_at_moments
-from app.sizing.training.ranks import rank_params, rank_groups
+from app.sizing.training.ranks import rank_groups, rank_params
 from app.sizing.workload import Method, TrainingWorkload
 from tests.examples import LLAMA_8B, OPT_13B, PRETRAIN, col, registered, row
 from tests.sizing.serving.given import DENSE, MIXTURE
@@ -44,14 +44,16 @@ class _Plan:
         self.optimizer_offload = self.parameter_offload = self.activation_offload = no
         self.sequence_parallel = self.interleaved_pipeline = no
         self.selective = recomputation not in ("none", "full")
-        self.recipe = Recipes.from_recipes([replace(recipe, selective=recomputation if self.selective else "operators")])
+        self.recipe = Recipes.from_recipes(
+            [replace(recipe, selective=recomputation if self.selective else "operators")]
+        )
         self.stack = row(recipe=self.recipe)
         self.activation_checkpointing = np.array([1 if self.selective else 2 * (recomputation == "full")])
 
     def __len__(self) -> int:
         return 1
 
-    def keeping(self, counts: Any) -> Any:
+    def kept_bytes(self, counts: Any) -> Any:
         return framework_bytes(counts, self.recipe, self.zero_stage >= 3, self.activation_checkpointing, flash=True)
 
 

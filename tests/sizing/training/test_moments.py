@@ -13,8 +13,8 @@ from app.sizing.training.moments import (
     MOMENTS,
     UPDATE,
     MemoryParts,
-    bytes_at_moments,
     activation_parts_at,
+    bytes_at_moments,
     find_peak,
 )
 from tests.examples import col, row

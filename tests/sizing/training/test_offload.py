@@ -31,8 +31,8 @@ STATES: dict[str, Any] = {"optimizer_offload": True}
 PARAMETERS: dict[str, Any] = {"optimizer_offload": True, "parameter_offload": True}
 
 
-def at_eight(market: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingMemory:
-    return memory(workload, one(market, workload, **{**FSDP, **fixed}), col(8))
+def at_eight(catalog: Catalog, workload: TrainingWorkload = WORKLOAD, **fixed: Any) -> TrainingMemory:
+    return memory(workload, one(catalog, workload, **{**FSDP, **fixed}), col(8))
 
 
 def test_states_leave_with_their_gradients_where_these_are_sharded() -> None:
@@ -55,59 +55,59 @@ def test_weights_come_twice_and_gradients_leave_once() -> None:
     assert shard_copy_s(YES, col(16e9), col(8e9), recipe).tolist() == [(2 * 32 + 32) / 32]
 
 
-def test_what_moves_is_found_again_in_the_host(market: Catalog) -> None:
-    whole, states = at_eight(market), at_eight(market, **STATES)
+def test_what_moves_is_found_again_in_the_host(catalog: Catalog) -> None:
+    whole, states = at_eight(catalog), at_eight(catalog, **STATES)
     assert states.optimizer_bytes.tolist() == [0]
     assert states.weights_bytes.tolist() == whole.weights_bytes.tolist()
-    both = at_eight(market, **PARAMETERS)
+    both = at_eight(catalog, **PARAMETERS)
     assert both.weights_bytes.tolist() == [0]
     grown = both.host_bytes - states.host_bytes
     assert grown.tolist() == pytest.approx((8 * whole.weights_bytes).tolist())
     assert both.total_bytes[0] < states.total_bytes[0] < whole.total_bytes[0]
 
 
-def test_offloaded_checkpoints_leave_two_layers(market: Catalog) -> None:
-    whole, moved = at_eight(market, ADAPTED), at_eight(market, ADAPTED, activation_offload=True)
+def test_offloaded_checkpoints_leave_two_layers(catalog: Catalog) -> None:
+    whole, moved = at_eight(catalog, ADAPTED), at_eight(catalog, ADAPTED, activation_offload=True)
     kept = 4096 * 2 * 4096 * 32  # tokens, bytes and width, layers
     assert moved.host_bytes.tolist() == pytest.approx([8 * kept * 30 / 32])
     assert moved.total_bytes[0] < whole.total_bytes[0]
 
 
-def test_frozen_weights_leave_alone_and_adapters_stay(market: Catalog) -> None:
-    whole, moved = at_eight(market, ADAPTED), at_eight(market, ADAPTED, parameter_offload=True)
+def test_frozen_weights_leave_alone_and_adapters_stay(catalog: Catalog) -> None:
+    whole, moved = at_eight(catalog, ADAPTED), at_eight(catalog, ADAPTED, parameter_offload=True)
     assert 0 < moved.weights_bytes[0] < 0.1 * whole.weights_bytes[0]
     assert moved.optimizer_bytes.tolist() == whole.optimizer_bytes.tolist()
 
 
-def test_copies_take_time_behind_computation(market: Catalog) -> None:
+def test_copies_take_time_behind_computation(catalog: Catalog) -> None:
     fixed = {**FSDP, "total_accelerators": 8, "micro_batch_sequences": 1}
     seconds = []
     for moved in (STATES, PARAMETERS, {**PARAMETERS, "activation_offload": True}):
-        performance = asked(market, **{**fixed, **moved}).performance
+        performance = asked(catalog, **{**fixed, **moved}).performance
         assert performance is not None and performance.step_time_s is not None
         seconds.append(performance.step_time_s)
     assert seconds[1] != seconds[0]  # weights come with every micro-batch, not once
     assert seconds[2] >= seconds[1]
-    plans = one(market, **{**FSDP, **PARAMETERS, "activation_offload": True})
+    plans = one(catalog, **{**FSDP, **PARAMETERS, "activation_offload": True})
     found = work(WORKLOAD, plans, col(8))
     assert found.micro.copied_s[0] > 0
     assert found.state.copied_s[0] > 0
     assert found.state.offload_s[0] == 0
 
 
-def test_a_last_resort_is_taken_only_where_nothing_else_fits(market: Catalog) -> None:
+def test_a_last_resort_is_taken_only_where_nothing_else_fits(catalog: Catalog) -> None:
     """A card that holds half of the weights trains adapters with the rest in its host; one that holds them does not."""
     named = Constraints(
         accelerators=("nvidia-rtx-4090", "nvidia-h100-sxm5-80gb"), engines=("fsdp", "peft+bitsandbytes"), confidence=0.5
     )
     long = replace(ADAPTED, units_per_sequence=32768.0, global_batch=8, units=1e7)
-    found = recommend_hardware(Question(long, named), market).recommendations
+    found = recommend_hardware(Question(long, named), catalog).recommendations
     taken = {r.estimate.deployment.accelerator: r.estimate.deployment for r in found}
     assert taken["nvidia-h100-sxm5-80gb"].activation_offload is None
     assert taken["nvidia-h100-sxm5-80gb"].parameter_offload is None
     for deployment in taken.values():
         moved = replace(deployment, activation_offload=None, parameter_offload=None)
         without = replace(moved, activation_offload=False, parameter_offload=False)
-        asked_again = estimate_deployment(Question(long, named), without, market)
+        asked_again = estimate_deployment(Question(long, named), without, catalog)
         moves = bool(deployment.activation_offload or deployment.parameter_offload)
         assert asked_again.fits is not moves

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from app.sizing.assumptions import Assumptions
-from app.sizing.training.preference import pipeline_handicap, best_row_per_type
+from app.sizing.training.preference import best_row_per_type, pipeline_handicap
 from tests.examples import col
 
 

@@ -20,8 +20,8 @@ from tests.examples import LLAMA_8B
 from tests.sizing.training.layouts import H100, SINGLE, WORKLOAD, asked, one
 
 
-def test_more_devices_are_faster_and_never_more_than_proportionally(market: Catalog) -> None:
-    plans = one(market, zero_stage=1, **SINGLE)
+def test_more_devices_are_faster_and_never_more_than_proportionally(catalog: Catalog) -> None:
+    plans = one(catalog, zero_stage=1, **SINGLE)
     counts = counts_of(replace(WORKLOAD, global_batch=1024))
     walls = [float(run_at(counts, plans, np.full(1, d), Assumptions()).step.step_s[0]) for d in (8.0, 64.0, 512.0)]
     assert walls[0] > walls[1] > walls[2]
@@ -29,10 +29,10 @@ def test_more_devices_are_faster_and_never_more_than_proportionally(market: Cata
     assert walls[1] / walls[2] < 8.001
 
 
-def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Catalog) -> None:
+def test_checkpoints_stall_for_the_copy_or_for_the_write(catalog: Catalog) -> None:
     """405B: 5.68 TB; 2048 machines write 1.2 GB/s each, storage takes 2 TB/s; the copy is 10 GB/s a device."""
     workload = replace(WORKLOAD, model=LLAMA_8B)
-    plans = one(market, workload, zero_stage=1, **SINGLE)
+    plans = one(catalog, workload, zero_stage=1, **SINGLE)
     size = 14 * LLAMA_8B.total_params
     accelerators, machines = np.full(1, 64.0), np.full(1, 8.0)
     later = estimate_losses(counts_of(workload), plans, accelerators, machines, Assumptions())
@@ -45,11 +45,13 @@ def test_checkpoints_stall_for_the_copy_or_for_the_write(market: Catalog) -> Non
     assert float(now.checkpoint_interval_s[0]) == pytest.approx(min(3600.0, max(120.0, best)))
 
 
-def test_spot_machines_are_taken_back(market: Catalog) -> None:
+def test_spot_machines_are_taken_back(catalog: Catalog) -> None:
     """The same run on spot capacity is interrupted more, and takes longer, than on demand."""
     sold = Constraints(accelerators=(H100,), pricing_models=("spot",))  # type: ignore[arg-type]
     spot = (
-        recommend_hardware(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), market).recommendations[0].estimate
+        recommend_hardware(Question(replace(WORKLOAD, units=1e12, global_batch=512), sold), catalog)
+        .recommendations[0]
+        .estimate
     )
     assert spot.performance is not None
     assert spot.performance.days is not None
@@ -58,8 +60,8 @@ def test_spot_machines_are_taken_back(market: Catalog) -> None:
     assert spot.performance.expected_interruptions == pytest.approx(failures + taken, rel=1e-6)
 
 
-def test_the_cluster_must_bring_what_the_layout_assumes(market: Catalog) -> None:
-    found = asked(market, replace(WORKLOAD, global_batch=512, units=1e12), accelerators_per_replica=64)
+def test_the_cluster_must_bring_what_the_layout_assumes(catalog: Catalog) -> None:
+    found = asked(catalog, replace(WORKLOAD, global_batch=512, units=1e12), accelerators_per_replica=64)
     assert found.performance is not None
     needs = found.performance.cluster
     assert needs is not None
@@ -69,24 +71,26 @@ def test_the_cluster_must_bring_what_the_layout_assumes(market: Catalog) -> None
     assert needs.cooling_w == pytest.approx(0.3 * needs.power_w)
 
 
-def test_a_run_that_may_fit_shows_its_speed(market: Catalog) -> None:
+def test_a_run_that_may_fit_shows_its_speed(catalog: Catalog) -> None:
     """Just beyond the memory: not recommended, but the speed is there, with the reason."""
     workload = replace(WORKLOAD, phase="fine_tuning", global_batch=16)
-    most = asked(market, workload, maximize="sequence_length", accelerators_per_replica=8).maximum
+    most = asked(catalog, workload, maximize="sequence_length", accelerators_per_replica=8).maximum
     assert most is not None
-    near = asked(market, replace(workload, units_per_sequence=most.too_large), accelerators_per_replica=8)
+    near = asked(catalog, replace(workload, units_per_sequence=most.too_large), accelerators_per_replica=8)
     assert not near.fits
     assert near.performance is not None
-    assert "in case it does" in near.explanation[0].text
-    far = asked(market, replace(workload, units_per_sequence=8 * most.too_large), accelerators_per_replica=8)
+    assert "may still fit" in near.explanation[0].text
+    far = asked(catalog, replace(workload, units_per_sequence=8 * most.too_large), accelerators_per_replica=8)
     assert far.performance is None
 
 
-def test_an_oversubscribed_network_slows_what_crosses_it(market: Catalog) -> None:
+def test_an_oversubscribed_network_slows_what_crosses_it(catalog: Catalog) -> None:
     workload = replace(WORKLOAD, global_batch=512, units=1e12)
     layout = Deployment(H100, accelerators_per_replica=256, framework="fsdp", zero_stage=3)
     fast, slow = (
-        estimate_deployment(Question(workload, assumptions=Assumptions(network_oversubscription=n)), layout, market).performance
+        estimate_deployment(
+            Question(workload, assumptions=Assumptions(network_oversubscription=n)), layout, catalog
+        ).performance
         for n in (1.0, 8.0)
     )
     assert fast is not None

@@ -10,8 +10,8 @@ from app.sizing.snapshot import Catalog
 from tests.sizing.training.layouts import WORKLOAD, asked
 
 
-def test_the_curve_marks_where_more_accelerators_stop_paying(market: Catalog) -> None:
-    found = asked(market, replace(WORKLOAD, units=1e12, global_batch=512), accelerators_per_replica=64)
+def test_the_curve_marks_where_more_accelerators_stop_paying(catalog: Catalog) -> None:
+    found = asked(catalog, replace(WORKLOAD, units=1e12, global_batch=512), accelerators_per_replica=64)
     curve = found.scaling
     assert curve is not None
     sizes = [p.accelerators for p in curve.points]

@@ -117,6 +117,6 @@ def test_places_tried_together_are_those_that_bisection_finds(rows: int, monkeyp
     rising = np.cumsum(able, axis=1) > 0
     first = bisect_places(low, high, lambda which, tried: rising[which, tried])
     assert (first == np.maximum(low, np.minimum(high, rising.argmax(axis=1)))).all()
-    monkeypatch.setattr(smallest, "AT_ONCE", 0)
+    monkeypatch.setattr(smallest, "EVALUATED_TOGETHER", 0)
     assert (bisect_places(low, high, does) == found).all()
     assert together < len(judged) - together or rows == 1

@@ -36,7 +36,7 @@ WORK: Any = row(
     expert_s=col(0.2),
     attention_s=col(0.06),
     elementwise_s=col(0.05),
-    dequantisation_s=col(0.03),
+    dequantization_s=col(0.03),
     layers=col(12),
     expert_layers=col(6),
     adapted_layers=col(3),
@@ -155,14 +155,14 @@ def test_a_micro_batch_hides_what_its_layers_say() -> None:
         pcie=np.array([False]),
         stages=col(4),
         virtual_pipeline=col(2),
-        stage_pace=col(1.1),
+        stage_slowdown=col(1.1),
         copied_s=col(0),
     )
     found = micro_batch_time(work, achieved, ASSUMED)
     assert found.compute_s.tolist() == [0.5]
     assert found.exposed_s[0] == pytest.approx(0.5 * 0.9 + 0.5 * ((0.5**4 + 0.9**4) ** 0.25 - 0.5) + 0.1 * 0.5)
     assert found.bubble_micro_batches.tolist() == [1.5]
-    assert found.pcie is work.pcie and found.stage_slowdown is work.stage_pace
+    assert found.pcie is work.pcie and found.stage_slowdown is work.stage_slowdown
     work.copied_s = col(0.35)  # half a second at 0.7 of PCIe's rate, as long as computation
     copied = micro_batch_time(work, achieved, ASSUMED).exposed_s - found.exposed_s
     assert copied.tolist() == pytest.approx([0.5 * (2**0.25 - 1)])
@@ -175,13 +175,17 @@ def sums() -> tuple[Any, Any, Any]:
         return row(scale_up_s=col(seconds), network_s=col(0), scale_up_messages=col(0), network_messages=col(0))
 
     micro = row(
-        compute_s=col(0.4), exposed_s=col(0.1), bubble_micro_batches=col(1.5), pcie=np.array([False]), stage_pace=col(1)
+        compute_s=col(0.4),
+        exposed_s=col(0.1),
+        bubble_micro_batches=col(1.5),
+        pcie=np.array([False]),
+        stage_slowdown=col(1),
     )
     state = row(
         micro_batches=col(8),
         accelerators=col(128),
         machines=col(16),
-        traffic=row(sharded=sent(0.2), synchronised=sent(0.6)),
+        traffic=row(sharded=sent(0.2), synchronized=sent(0.6)),
         optimizer_at_rates_s=col(0.2),
         copied_s=col(0),
         offload_s=col(0),
@@ -238,7 +242,7 @@ def test_a_micro_batch_of_samples_only_computes() -> None:
     work: Any = row(
         compute=row(matrix_s=col(3), matrix_moved_s=col(4), elementwise_s=col(0), grouped_s=col(0), layers=col(1)),
         pcie=np.array([True]),
-        stage_pace=col(1),
+        stage_slowdown=col(1),
     )
     found = sample_batch_time(work, achieved)
     assert (found.compute_s.tolist(), found.exposed_s.tolist(), found.bubble_micro_batches.tolist()) == ([5], [0], [0])

@@ -86,9 +86,9 @@ def check(found: Estimate) -> None:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, snapshots: CatalogStore) -> TrainingWorkload:
+def workloads(draw: st.DrawFn, catalog_store: CatalogStore) -> TrainingWorkload:
     """Random runs: models on tokens and on samples, methods, precisions, optimizers, batches, lengths."""
-    model = snapshots.find_model(draw(st.sampled_from(MODELS)))
+    model = catalog_store.find_model(draw(st.sampled_from(MODELS)))
     samples = model.sample is not None
     method = Method.FULL if samples else draw(st.sampled_from(list(Method)))
     tuned = method is not Method.FULL or draw(st.booleans())
@@ -113,17 +113,17 @@ def workloads(draw: st.DrawFn, snapshots: CatalogStore) -> TrainingWorkload:
 
 @pytest.mark.slow
 @given(data=st.data())
-def test_lines_of_recommended_runs(market: Catalog, snapshots: CatalogStore, data: st.DataObject) -> None:
-    workload = data.draw(workloads(snapshots))
+def test_lines_of_recommended_runs(catalog: Catalog, catalog_store: CatalogStore, data: st.DataObject) -> None:
+    workload = data.draw(workloads(catalog_store))
     pricing = data.draw(st.sampled_from([(), ("spot",), ("owned",)]))
     question = Question(workload, Constraints(pricing_models=pricing), trace=True, limit=3)  # type: ignore[arg-type]
-    for ranked in recommend_hardware(question, market).recommendations:
+    for ranked in recommend_hardware(question, catalog).recommendations:
         check(ranked.estimate)
 
 
 @given(data=st.data())
-def test_lines_of_estimated_runs(market: Catalog, snapshots: CatalogStore, data: st.DataObject) -> None:
-    workload = data.draw(workloads(snapshots))
+def test_lines_of_estimated_runs(catalog: Catalog, catalog_store: CatalogStore, data: st.DataObject) -> None:
+    workload = data.draw(workloads(catalog_store))
     deployment = Deployment(
         data.draw(st.sampled_from(["nvidia-h100-sxm5-80gb", "nvidia-a100-sxm4-80gb", "amd-mi300x"])),
         accelerators_per_replica=data.draw(st.sampled_from([None, 1, 8, 64])),
@@ -135,18 +135,18 @@ def test_lines_of_estimated_runs(market: Catalog, snapshots: CatalogStore, data:
         recipe=data.draw(st.sampled_from([None, RecipeSettings(gradients="32bit"), RecipeSettings(loss="fused")])),
     )
     try:
-        found = estimate_deployment(Question(workload, trace=True), deployment, market)
+        found = estimate_deployment(Question(workload, trace=True), deployment, catalog)
     except AppError:
         return
     if found.fits:
         check(found)
 
 
-def test_the_trace_shows_spot_capacity_and_lost_time(market: Catalog) -> None:
+def test_the_trace_shows_spot_capacity_and_lost_time(catalog: Catalog) -> None:
     sold = Constraints(accelerators=("nvidia-h100-sxm5-80gb",), pricing_models=("spot",))  # type: ignore[arg-type]
-    found = recommend_hardware(Question(PRETRAIN, sold, trace=True), market).recommendations[0].estimate
+    found = recommend_hardware(Question(PRETRAIN, sold, trace=True), catalog).recommendations[0].estimate
     traced = lines(found)
-    assert traced["taken_per_day"].inputs["spot"] == 1
-    assert traced["interruptions_per_s"].inputs["taken_per_day"] == traced["taken_per_day"].value > 0
+    assert traced["spot_reclaims_per_day"].inputs["spot"] == 1
+    assert traced["interruptions_per_s"].inputs["spot_reclaims_per_day"] == traced["spot_reclaims_per_day"].value > 0
     assert traced["lost_share"].value > 0
     assert math.isfinite(traced["usd_total"].value)

@@ -23,8 +23,8 @@ from tests.sizing.training.counted import COUNTS, layout
 from tests.sizing.training.layouts import SINGLE, WORKLOAD, one, work
 
 
-def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_layer_and_pass(market: Catalog) -> None:
-    plans = one(market, zero_stage=1, tensor_parallel=8, pipeline_parallel=1, context_parallel=1)
+def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_layer_and_pass(catalog: Catalog) -> None:
+    plans = one(catalog, zero_stage=1, tensor_parallel=8, pipeline_parallel=1, context_parallel=1)
     found = work(WORKLOAD, plans, np.ones(1))
     message = 4096 * 4096 * 2
     crossed = 4 * 32 * 2 * 7 / 8 * message
@@ -33,11 +33,11 @@ def test_tensor_parallel_traffic_is_two_all_reduces_of_the_hidden_states_per_lay
     assert float(found.micro.traffic.tensor.scale_up_messages[0]) == 4 * 32
 
 
-def test_gradients_and_weights_cross_the_ring_once_a_step(market: Catalog) -> None:
+def test_gradients_and_weights_cross_the_ring_once_a_step(catalog: Catalog) -> None:
     """ZeRO-1 on 16 x 8: 2 bytes of gradients scattered and 2 of weights gathered, over eight cards of 50 GB/s a
     machine.
     """
-    plans = one(market, zero_stage=1, **SINGLE)
+    plans = one(catalog, zero_stage=1, **SINGLE)
     state = work(replace(WORKLOAD, global_batch=128), plans, np.full(1, 128.0)).state
     crossed = 127 / 128 * LLAMA_8B.total_params * 4
     assert float(state.traffic.synchronized.network_s[0]) == pytest.approx(crossed / 400e9)
@@ -45,10 +45,10 @@ def test_gradients_and_weights_cross_the_ring_once_a_step(market: Catalog) -> No
 
 
 def test_experts_are_shared_by_their_group_and_their_tokens_exchanged(
-    market: Catalog, snapshots: CatalogStore
+    catalog: Catalog, catalog_store: CatalogStore
 ) -> None:
-    moe = replace(WORKLOAD, model=snapshots.find_model("Qwen/Qwen3-30B-A3B"))
-    plans = one(market, moe, zero_stage=1, expert_parallel=8, **SINGLE)
+    moe = replace(WORKLOAD, model=catalog_store.find_model("Qwen/Qwen3-30B-A3B"))
+    plans = one(catalog, moe, zero_stage=1, expert_parallel=8, **SINGLE)
     rank = rank_params(counts_of(moe), plans)
     assert float(rank.routed[0]) == pytest.approx(moe.model.routed_params / 8)
     assert float(rank.dense[0]) == pytest.approx(moe.model.total_params - moe.model.routed_params)

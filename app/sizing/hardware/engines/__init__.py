@@ -25,7 +25,7 @@ __all__ = [
     "Framework",
     "WideExperts",
     "engine_named",
-    "place_of",
+    "engine_rank",
     "release_of",
 ]
 

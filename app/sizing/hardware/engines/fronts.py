@@ -37,7 +37,9 @@ FRONTS = (
     _PYTORCH.derive_engine("sentence-transformers", "sbert"),
     _PYTORCH.derive_engine("infinity", "infinity-emb", "michaelfeil-infinity", one_pass=benchmarks.INFINITY),
     # Training with PyTorch's sharding, adapters with PEFT.
-    _FSDP.derive_engine("accelerate", "hf-trainer", "huggingface-accelerate", "transformers-trainer", adapts_as=_ADAPTERS),
+    _FSDP.derive_engine(
+        "accelerate", "hf-trainer", "huggingface-accelerate", "transformers-trainer", adapts_as=_ADAPTERS
+    ),
     _FSDP.derive_engine("trl", adapts_as=_ADAPTERS),
     _FSDP.derive_engine("torchtune", "torch-tune", adapts_as=_ADAPTERS, trial=benchmarks.TORCHTUNE),
     _FSDP.derive_engine("llama-factory", "llamafactory", adapts_as=_ADAPTERS, trial=benchmarks.LLAMA_FACTORY),

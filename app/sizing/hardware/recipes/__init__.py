@@ -10,29 +10,29 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from app.sizing.hardware.engines import engine_named, release_of
-from app.sizing.hardware.recipes.columns import Recipes, vocabulary_code, in_16_bit, word_at
+from app.sizing.hardware.recipes.columns import Recipes, in_16_bit, vocabulary_code, word_at
 from app.sizing.hardware.recipes.frameworks import RECIPES, USUAL
 from app.sizing.hardware.recipes.record import LOSSES, RECOMPUTATIONS, VOCABULARIES, TrainingRecipe
 from app.sizing.hardware.recipes.said import ADAPTER_FIELDS, WHOLE, RecipeSettings, apply_settings
 from app.sizing.hardware.support.records import FULL, LORA, QLORA
 
 __all__ = [
+    "ADAPTER_FIELDS",
     "LOSSES",
-    "OF_ADAPTERS",
     "RECIPES",
     "RECOMPUTATIONS",
     "VOCABULARIES",
     "WHOLE",
-    "RecipeSaid",
+    "RecipeSettings",
     "Recipes",
     "TrainingRecipe",
-    "as_said",
-    "code",
+    "apply_settings",
     "in_16_bit",
     "recipe_of_framework",
     "recipes_of_framework",
     "recipes_today",
-    "word",
+    "vocabulary_code",
+    "word_at",
 ]
 
 

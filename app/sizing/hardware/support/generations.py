@@ -106,25 +106,55 @@ GENERATIONS: tuple[Generation, ...] = (
     _other_generation("amd_rdna", "gfx1201", ("rocm", "vulkan"), _FP8, "RDNA4", source=_ROCM),
     _other_generation("amd_rdna", "gfx1151", ("rocm", "vulkan"), _BF16, "RDNA3.5", source=_ROCM),
     _other_generation("amd_rdna", "gfx1100", ("rocm", "vulkan"), _BF16, source=_ROCM),
-    _other_generation("intel_gpu", "Xe-HPC", ("xpu",), _BF16, "Xe-HPC", source="Intel, oneAPI GPU optimization guide: XMX types"),
-    _other_generation("intel_gpu", "Xe-HPG", ("xpu", "vulkan"), _BF16, "Xe-HPG", source="Intel, oneAPI GPU optimization guide"),
-    _other_generation("intel_gpu", "Xe2", ("xpu", "vulkan"), _BF16, source="Intel, oneAPI GPU optimization guide: XMX types"),
-    _other_generation("gaudi1", "Gaudi", ("gaudi",), ("fp32", "bf16"), source="Intel, Gaudi architecture documentation"),
-    _other_generation("gaudi", "Gaudi 3", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), "Gaudi3", source="Intel, Gaudi 3 paper"),
-    _other_generation("gaudi", "Gaudi 2", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), source="Intel, Gaudi 2 data sheet"),
-    _other_generation("tpu", "TPU v7", ("xla",), ("fp32", "bf16", "fp8"), "TPU v7", source="Google Cloud, TPU v7 (Ironwood) page"),
+    _other_generation(
+        "intel_gpu", "Xe-HPC", ("xpu",), _BF16, "Xe-HPC", source="Intel, oneAPI GPU optimization guide: XMX types"
+    ),
+    _other_generation(
+        "intel_gpu", "Xe-HPG", ("xpu", "vulkan"), _BF16, "Xe-HPG", source="Intel, oneAPI GPU optimization guide"
+    ),
+    _other_generation(
+        "intel_gpu", "Xe2", ("xpu", "vulkan"), _BF16, source="Intel, oneAPI GPU optimization guide: XMX types"
+    ),
+    _other_generation(
+        "gaudi1", "Gaudi", ("gaudi",), ("fp32", "bf16"), source="Intel, Gaudi architecture documentation"
+    ),
+    _other_generation(
+        "gaudi", "Gaudi 3", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), "Gaudi3", source="Intel, Gaudi 3 paper"
+    ),
+    _other_generation(
+        "gaudi", "Gaudi 2", ("gaudi",), ("fp32", "bf16", "fp16", "fp8"), source="Intel, Gaudi 2 data sheet"
+    ),
+    _other_generation(
+        "tpu", "TPU v7", ("xla",), ("fp32", "bf16", "fp8"), "TPU v7", source="Google Cloud, TPU v7 (Ironwood) page"
+    ),
     # Older TPUs with an FP8 rate in the catalog convert FP8 to BF16: the rate is that of BF16.
-    _other_generation("tpu", "TPU v6e", ("xla",), ("fp32", "bf16", "int8"), "TPU v6e", source="Google Cloud, TPU v6e page"),
-    _other_generation("tpu", "TPU v5p", ("xla",), ("fp32", "bf16", "int8"), "TPU v5p", source="Google Cloud, TPU v5p page"),
-    _other_generation("tpu", "TPU v5e", ("xla",), ("fp32", "bf16", "int8"), "TPU v5e", source="Google Cloud, TPU v5e page"),
-    _other_generation("tpu", "TPU v4", ("xla",), ("fp32", "bf16", "int8"), "TPU v4", source="Google Cloud, TPU v4 page"),
-    _other_generation("tpu", "TPU v2 and v3", ("xla",), ("fp32", "bf16"), source="Google Cloud, TPU system architecture"),
-    _other_generation("trainium", "Trainium 1", ("neuronx",), _FP8, "NeuronCore-v2", source="AWS Neuron, NeuronCore-v2 page"),
-    _other_generation("trainium", "Trainium 2", ("neuronx",), _FP8, "NeuronCore-v3", source="AWS Neuron, NeuronCore-v3 page"),
+    _other_generation(
+        "tpu", "TPU v6e", ("xla",), ("fp32", "bf16", "int8"), "TPU v6e", source="Google Cloud, TPU v6e page"
+    ),
+    _other_generation(
+        "tpu", "TPU v5p", ("xla",), ("fp32", "bf16", "int8"), "TPU v5p", source="Google Cloud, TPU v5p page"
+    ),
+    _other_generation(
+        "tpu", "TPU v5e", ("xla",), ("fp32", "bf16", "int8"), "TPU v5e", source="Google Cloud, TPU v5e page"
+    ),
+    _other_generation(
+        "tpu", "TPU v4", ("xla",), ("fp32", "bf16", "int8"), "TPU v4", source="Google Cloud, TPU v4 page"
+    ),
+    _other_generation(
+        "tpu", "TPU v2 and v3", ("xla",), ("fp32", "bf16"), source="Google Cloud, TPU system architecture"
+    ),
+    _other_generation(
+        "trainium", "Trainium 1", ("neuronx",), _FP8, "NeuronCore-v2", source="AWS Neuron, NeuronCore-v2 page"
+    ),
+    _other_generation(
+        "trainium", "Trainium 2", ("neuronx",), _FP8, "NeuronCore-v3", source="AWS Neuron, NeuronCore-v3 page"
+    ),
     _other_generation("trainium", "Trainium 3", ("neuronx",), _FP4, source="AWS Neuron, NeuronCore-v4 page"),
     _other_generation("inferentia2", "Inferentia 2", ("neuronx",), _FP8, source="AWS Neuron, NeuronCore-v2 page"),
     _other_generation("inferentia1", "Inferentia 1", ("neuron",), _BF16, source="AWS Neuron, NeuronCore-v1 page"),
-    _other_generation("apple", "Apple silicon", ("metal",), ("fp32", "fp16", "bf16"), source="Apple, Metal feature set tables"),
+    _other_generation(
+        "apple", "Apple silicon", ("metal",), ("fp32", "fp16", "bf16"), source="Apple, Metal feature set tables"
+    ),
     _other_generation(
         "x86_cpu",
         "AMX",
@@ -134,9 +164,13 @@ GENERATIONS: tuple[Generation, ...] = (
         "Granite Rapids",
         source="Intel, instruction set extensions reference: AMX-BF16, AMX-INT8",
     ),
-    _other_generation("x86_cpu", "AVX-512 BF16 and VNNI", ("cpu",), _BF16, source="AMD, Zen 4 software optimization guide"),
+    _other_generation(
+        "x86_cpu", "AVX-512 BF16 and VNNI", ("cpu",), _BF16, source="AMD, Zen 4 software optimization guide"
+    ),
     _other_generation("arm_cpu", "Armv8.6 BF16 and I8MM", ("cpu",), _BF16, source="Arm, architecture reference manual"),
-    _other_generation("ascend", "Ascend 950", ("cann",), _FP4, slugs=("huawei-ascend-950dt",), source="Huawei, Ascend roadmap"),
+    _other_generation(
+        "ascend", "Ascend 950", ("cann",), _FP4, slugs=("huawei-ascend-950dt",), source="Huawei, Ascend roadmap"
+    ),
     _other_generation(
         "ascend",
         "Ascend 310P",
@@ -147,14 +181,18 @@ GENERATIONS: tuple[Generation, ...] = (
     ),
     _other_generation("ascend", "Ascend 910", ("cann",), _BF16, source="Huawei, Atlas A2 pages"),
     _other_generation("cambricon", "MLU", ("neuware",), _BF16, source="Cambricon, MLU370 page"),
-    _other_generation("qualcomm", "Cloud AI 100", ("qaic",), ("fp16", "int8"), source="Qualcomm, Cloud AI 100 data sheet"),
+    _other_generation(
+        "qualcomm", "Cloud AI 100", ("qaic",), ("fp16", "int8"), source="Qualcomm, Cloud AI 100 data sheet"
+    ),
     _other_generation(
         "qualcomm_adreno", "Adreno", ("opencl", "vulkan"), ("fp32", "fp16"), source="llama.cpp, docs/backend/OPENCL"
     ),
     _other_generation("groq", "LPU", ("groq",), ("fp16", "int8"), source="Groq, LPU page"),
     _other_generation("cerebras", "WSE-3", ("cerebras",), ("fp32", "fp16", "bf16"), source="Cerebras, CS-3 page"),
     _other_generation("sambanova", "SN40L", ("sambanova",), ("fp32", "bf16", "int8"), source="SambaNova, SN40L paper"),
-    _other_generation("tenstorrent", "Tensix", ("tt-metal",), ("bf16", "fp16", "fp8"), source="Tenstorrent, TT-Metalium docs"),
+    _other_generation(
+        "tenstorrent", "Tensix", ("tt-metal",), ("bf16", "fp16", "fp8"), source="Tenstorrent, TT-Metalium docs"
+    ),
     _other_generation("maia", "Maia 100", ("maia",), ("bf16", "fp16"), source="Microsoft, Maia 100 at Hot Chips 2024"),
 )
 

@@ -22,7 +22,9 @@ def find_refusal(
     """
     runtimes = set(generation_of(accelerator).runtimes)
     asked = tuple(engines) or tuple(
-        name for name, builds in BUILDS.items() if any(supports_work(b, work) and runtimes & set(b.runtimes) for b in builds)
+        name
+        for name, builds in BUILDS.items()
+        if any(supports_work(b, work) and runtimes & set(b.runtimes) for b in builds)
     )
     found = [verdict(accelerator, engine, f, work, documents) for f in sorted(formats) for engine in asked]
     return max(found, key=lambda v: (v.is_supported, v.far), default=None)

@@ -24,7 +24,9 @@ _NEURON = "AWS Neuron SDK docs: NxD Inference, model architecture fit"
 
 # Formats that each converts to 16 bits, by lowest compute capability.
 _MARLIN = conversion_formats("int4-gptq", "nf4", least=7.0)
-_MARLIN |= conversion_formats("int4-awq", "int8-gptq", least=7.5) | conversion_formats("fp8", "mxfp4", "nvfp4", least=8.0)
+_MARLIN |= conversion_formats("int4-awq", "int8-gptq", least=7.5) | conversion_formats(
+    "fp8", "mxfp4", "nvfp4", least=8.0
+)
 _MARLIN_SGLANG = conversion_formats("int4-gptq", "int4-awq", "int8-gptq", "nf4", least=7.5) | conversion_formats(
     "fp8", "mxfp4", "nvfp4", least=8.0
 )
@@ -235,7 +237,8 @@ _OTHER_SERVERS = (
         _AS_OF,
         serves=(_D,),
         multiplies=_WIDE,
-        unpacks=conversion_formats("int4-gptq", "int4-awq", "nf4", "int8-gptq", least=7.0) | conversion_formats("fp8", least=8.0),
+        unpacks=conversion_formats("int4-gptq", "int4-awq", "nf4", "int8-gptq", least=7.0)
+        | conversion_formats("fp8", least=8.0),
         kv=_KV8,
         least=7.0,
     ),

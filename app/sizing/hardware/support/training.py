@@ -101,7 +101,9 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         narrow=("fp8",),
         trains=_LANGUAGE,
     ),
-    _pytorch_build("axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal", trains=_LANGUAGE),
+    _pytorch_build(
+        "axolotl", "Axolotl docs/mac.qmd: no bitsandbytes, no QLoRA", (FULL, LORA), "metal", trains=_LANGUAGE
+    ),
     _pytorch_build("litgpt", "LitGPT README: recipes", _EVERY, "cuda", "rocm", "metal", "cpu", trains=_LANGUAGE),
     _pytorch_build(
         "llm-foundry",
@@ -113,7 +115,9 @@ TRAINING_BUILDS: tuple[Build, ...] = (
         narrow=("fp8",),
         trains=(_D, _E),
     ),
-    _pytorch_build("ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu", trains=_TEXT),
+    _pytorch_build(
+        "ms-swift", "ms-swift README: hardware", _EVERY, "cuda", "rocm", "cann", "metal", "cpu", trains=_TEXT
+    ),
     _pytorch_build(
         "verl",
         "verl docs: installation, AMD, Ascend",

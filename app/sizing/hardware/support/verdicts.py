@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 from app.sizing.hardware.parts import Accelerator
-from app.sizing.hardware.support.builds import BUILDS, supports_work, covers_work
+from app.sizing.hardware.support.builds import BUILDS, covers_work, supports_work
 from app.sizing.hardware.support.forbidden import FORBIDDEN
-from app.sizing.hardware.support.formats import EVIDENCE_NAMES, UNITS, least_capability, format_words
+from app.sizing.hardware.support.formats import EVIDENCE_NAMES, UNITS, format_words, least_capability
 from app.sizing.hardware.support.generations import CAPABILITY, GENERATIONS, RUNTIMES, generation_of
 from app.sizing.hardware.support.records import (
     FINE_TUNING,
@@ -138,7 +138,10 @@ def verdict(
         return Verdict(Level.REFUSED, rule, ruling.source, far=ruling.far)
     kv = ruling.kv_formats if row is None else row.kv_formats or ruling.kv_formats
     if row is not None and (is_measured or not row.tentative):
-        text = f"Catalog sources document {product_name(engine)} with {format_words(weight_format)} on this hardware family."
+        text = (
+            f"Catalog sources document {product_name(engine)} with {format_words(weight_format)} on this hardware "
+            "family."
+        )
         return Verdict(Level.DOCUMENTED, text, row.source, native, kv)
     if is_measured:
         return Verdict(

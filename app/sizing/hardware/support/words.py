@@ -47,5 +47,7 @@ def unsupported_text(engine: str, work: Work) -> str:
     """
     models, name = MODELS[work.task], product_name(engine)
     if work.is_training:
-        return f"{f'{name} does not support' if engine else 'No known framework supports'} {work_name(work)} of {models}"
+        return (
+            f"{f'{name} does not support' if engine else 'No known framework supports'} {work_name(work)} of {models}"
+        )
     return f"{f'{name} does not serve' if engine else 'No known engine serves'} {models}"

@@ -10,7 +10,7 @@ from app.sizing.model.architecture import ModelArchitecture
 from app.sizing.model.counting.configuration import MAX_LAYERS, Config, Reader
 from app.sizing.model.counting.convolutions import NetworkCounter, Signal
 from app.sizing.model.counting.encoders import class_count
-from app.sizing.model.counting.stages import build_sample_law, build_network, count_stages
+from app.sizing.model.counting.stages import build_network, build_sample_law, count_stages
 
 
 def _build_image_network(reader: Reader, name: str, family: str, stages: list[dict[str, Any]]) -> ModelArchitecture:
@@ -97,4 +97,6 @@ def read_efficientnet(config: Config, name: str) -> ModelArchitecture:
         block |= {"out": _round_width(out * width, divisor), "times": math.ceil(times * depth)}
         stages.append(block | {"wide": reader.flag("wide_squeeze")})
     top = {"block": "conv", "out": _round_width(1280 * width, divisor), "kernel": 1, "act": "silu"}
-    return _build_image_network(reader, name, "efficientnet", [*stages, top, {"block": "linear", "out": class_count(reader)}])
+    return _build_image_network(
+        reader, name, "efficientnet", [*stages, top, {"block": "linear", "out": class_count(reader)}]
+    )

@@ -57,7 +57,9 @@ class NetworkCounter:
     grouped_elements: float = 0.0  # elements that grouped convolutions read and write
     grouped_taps: float = 0.0  # output elements of grouped convolutions times kernel positions
     operations: float = 0.0  # kernels
-    peak_elements: float = 0.0  # peak elements in backward: those kept so far, and gradients of a layer's input and output
+    peak_elements: float = (
+        0.0  # peak elements in backward: those kept so far, and gradients of a layer's input and output
+    )
     frozen: bool = False  # whether the following layers are not trained
 
     def save_for_backward(self, elements: float) -> None:
@@ -85,12 +87,16 @@ class NetworkCounter:
         self.macs += macs
         trained = macs / 3 if self.frozen else macs
         self.trained_macs += trained
-        self.tiled_macs += trained if grouped else trained * -(-outputs.channels // MATRIX_TILE) * MATRIX_TILE / outputs.channels
+        self.tiled_macs += (
+            trained if grouped else trained * -(-outputs.channels // MATRIX_TILE) * MATRIX_TILE / outputs.channels
+        )
         self.matrix_elements += 0.0 if grouped else moved
         self.grouped_elements += moved if grouped else 0.0
         self.operations += 1.0
         self.layers += 1
-        self.peak_elements = max(self.peak_elements, self.saved_elements + self.signal.element_count + outputs.element_count)
+        self.peak_elements = max(
+            self.peak_elements, self.saved_elements + self.signal.element_count + outputs.element_count
+        )
         self.signal = outputs
 
     def count_convolution(

@@ -11,7 +11,7 @@ from app.sizing.model.counting import attention
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.counting.encoders import class_count
 from app.sizing.model.counting.families import FAMILIES, Family
-from app.sizing.model.counting.feed_forward import ExpertRouting, dense_mlp_width, add_experts, add_mlp
+from app.sizing.model.counting.feed_forward import ExpertRouting, add_experts, add_mlp, dense_mlp_width
 from app.sizing.model.counting.mixers import MIXERS
 from app.sizing.model.counting.schedule import Layer, group_layers, read_layers, window_tokens
 from app.sizing.model.tensors import ONCE, BlockKind, Inventory, Part, Per
@@ -45,8 +45,12 @@ def read_decoder(text: Config, family: str, name: str, *, nested: bool = False) 
     vocabulary = reader.size("vocab_size")
     tied = _is_tied(reader, spec)
     architecture_class = reader.architecture_class
-    headless = architecture_class.endswith("Model") and not architecture_class.endswith("LMHeadModel") and family != "chatglm"
-    _add_embeddings_and_head(inventory, reader, spec, family, hidden_size, layers, vocabulary, tied=tied, headless=headless)
+    headless = (
+        architecture_class.endswith("Model") and not architecture_class.endswith("LMHeadModel") and family != "chatglm"
+    )
+    _add_embeddings_and_head(
+        inventory, reader, spec, family, hidden_size, layers, vocabulary, tied=tied, headless=headless
+    )
     heads = 1 if family in _NO_ATTENTION else reader.size("num_attention_heads")
     return ModelArchitecture(
         name=name,
@@ -132,7 +136,9 @@ def _add_attention(
     """Add one kind of attention, selected by the family and the layer."""
     if family == "deepseek_v4":
         ratio = int(mixer.removeprefix("compressed_")) if mixer != "window" else 0
-        return attention.add_compressed_attention(inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio)
+        return attention.add_compressed_attention(
+            inventory, reader, hidden_size=hidden_size, layers=layers, ratio=ratio
+        )
     if reader.integer("kv_lora_rank", 0):
         indexed = attention.layers_with_indexer(reader, layers)
         gate = reader.flag("mla_use_output_gate")
@@ -141,7 +147,9 @@ def _add_attention(
         )
     heads = attention.read_heads(reader, spec, family, hidden_size=hidden_size, kv_heads=kv_heads)
     if mixer == "sparse":
-        return attention.add_sparse_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
+        return attention.add_sparse_attention(
+            inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers
+        )
     if mixer == "cross":
         return _add_cross_attention(inventory, reader, spec, hidden_size, heads, layers)
     windowed = mixer.endswith("window")
@@ -190,7 +198,9 @@ def _add_cross_attention(
     layers: tuple[int, ...],
 ) -> tuple[AttentionGroup, ...]:
     """Add layers that attend only to the image: they cache image tokens once and no text (Llama 3.2 Vision)."""
-    (group,) = attention.add_grouped_attention(inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers)
+    (group,) = attention.add_grouped_attention(
+        inventory, reader, spec, hidden_size=hidden_size, heads=heads, layers=layers
+    )
     inventory.add_vector("q_norm", Part.NORMS, heads.key_size, layers)
     inventory.add_vector("k_norm", Part.NORMS, heads.key_size, layers)
     inventory.add_vector("gates", Part.OTHER, 2, layers)
@@ -247,7 +257,9 @@ def _add_norms(
             "moe_norms", Part.NORMS, 3 * hidden_size, tuple(i for i in every if schedule[i].feed_forward == "both")
         )
     projected = family == "opt" and not reader.flag("do_layer_norm_before", default=True)
-    inventory.add_vector("final_norm", Part.NORMS, 0 if projected else spec.final_norm * spec.norm_vectors * hidden_size)
+    inventory.add_vector(
+        "final_norm", Part.NORMS, 0 if projected else spec.final_norm * spec.norm_vectors * hidden_size
+    )
     inventory.add_vector("embedding_norm", Part.NORMS, 2 * hidden_size if spec.embedding_norm else 0)
 
 
@@ -278,7 +290,9 @@ def _add_embeddings_and_head(
     small = reader.integer("hidden_size_per_layer_input", 0)
     if family == "gemma4_text" and small:
         every = tuple(range(layers))
-        inventory.add_table("embed_tokens_per_layer", reader.size("vocab_size_per_layer_input", vocabulary), layers * small)
+        inventory.add_table(
+            "embed_tokens_per_layer", reader.size("vocab_size_per_layer_input", vocabulary), layers * small
+        )
         inventory.add_linear("per_layer_model_projection", Part.OTHER, hidden_size, layers * small, ONCE)
         inventory.add_linear("per_layer_input_gate", Part.OTHER, hidden_size, small, every)
         inventory.add_linear("per_layer_projection", Part.OTHER, small, hidden_size, every)

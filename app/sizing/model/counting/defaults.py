@@ -30,12 +30,16 @@ def _shape_defaults(hidden_size: int, layers: int, heads: int, **others: Any) ->
 _TYPE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "llama": _shape_defaults(4096, 32, 32, mlp=11008, vocab=32000, context=2048, tied=False),
     "mistral": _shape_defaults(4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False),
-    "ministral3": _shape_defaults(4096, 34, 32, kv_heads=8, head_dim=128, mlp=14336, vocab=131072, context=262144, tied=False),
+    "ministral3": _shape_defaults(
+        4096, 34, 32, kv_heads=8, head_dim=128, mlp=14336, vocab=131072, context=262144, tied=False
+    ),
     "mixtral": _shape_defaults(
         4096, 32, 32, kv_heads=8, mlp=14336, vocab=32000, context=131072, tied=False, experts_per_token=2, experts=8
     ),
     "qwen2": _shape_defaults(4096, 32, 32, kv_heads=32, mlp=22016, vocab=151936, context=32768, tied=False),
-    "qwen3": _shape_defaults(4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=32768, tied=False),
+    "qwen3": _shape_defaults(
+        4096, 32, 32, kv_heads=32, head_dim=128, mlp=22016, vocab=151936, context=32768, tied=False
+    ),
     "qwen3_moe": _shape_defaults(
         2048,
         24,
@@ -60,7 +64,9 @@ _TYPE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         2304, 30, 8, kv_heads=4, head_dim=256, mlp=9216, vocab=262144, context=131072, tied=True, window=512
     ),
     "phi3": _shape_defaults(3072, 32, 32, mlp=8192, vocab=32064, context=4096, tied=False),
-    "internlm3": _shape_defaults(4096, 48, 32, kv_heads=2, head_dim=128, mlp=10240, vocab=128512, context=32768, tied=False),
+    "internlm3": _shape_defaults(
+        4096, 48, 32, kv_heads=2, head_dim=128, mlp=10240, vocab=128512, context=32768, tied=False
+    ),
     "llama4_text": _shape_defaults(
         5120,
         48,
@@ -92,7 +98,9 @@ _TYPE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         experts=60,
         expert_mlp=1408,
     ),
-    "qwen3_5_text": _shape_defaults(4096, 32, 16, kv_heads=4, head_dim=256, mlp=12288, vocab=248320, context=32768, tied=False),
+    "qwen3_5_text": _shape_defaults(
+        4096, 32, 16, kv_heads=4, head_dim=256, mlp=12288, vocab=248320, context=32768, tied=False
+    ),
     "qwen3_5_moe_text": _shape_defaults(
         2048,
         40,
@@ -150,8 +158,12 @@ _TYPE_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "siglip_vision_model": _shape_defaults(768, 12, 12, mlp=3072, image_size=224, patch_size=16, vision_use_head=True),
     "siglip2_vision_model": _shape_defaults(768, 12, 12, mlp=3072, patch_size=16, vision_use_head=True),
     "pixtral": _shape_defaults(1024, 24, 16, head_dim=64, mlp=4096, image_size=1024, patch_size=16),
-    "llama4_vision_model": _shape_defaults(768, 34, 16, mlp=5632, image_size=448, patch_size=14, vision_output_dim=7680),
-    "mllama_vision_model": _shape_defaults(1280, 32, 16, mlp=5120, image_size=448, patch_size=14, vision_output_dim=7680),
+    "llama4_vision_model": _shape_defaults(
+        768, 34, 16, mlp=5632, image_size=448, patch_size=14, vision_output_dim=7680
+    ),
+    "mllama_vision_model": _shape_defaults(
+        1280, 32, 16, mlp=5120, image_size=448, patch_size=14, vision_output_dim=7680
+    ),
     "qwen2_vl_vision": _shape_defaults(
         3584, 32, 16, patch_size=14, embed_dim=1280, mlp_ratio=4, temporal_patch_size=2, spatial_merge_size=2
     ),
@@ -186,4 +198,7 @@ _ALIASES = {
     "idefics3": "idefics3_vision",
     "smolvlm_vision": "idefics3_vision",
 }
-DEFAULTS: Mapping[str, Mapping[str, Any]] = {**_TYPE_DEFAULTS, **{name: _TYPE_DEFAULTS[other] for name, other in _ALIASES.items()}}
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **_TYPE_DEFAULTS,
+    **{name: _TYPE_DEFAULTS[other] for name, other in _ALIASES.items()},
+}

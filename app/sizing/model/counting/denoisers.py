@@ -146,7 +146,9 @@ def read_sd3(config: Config, name: str) -> ModelArchitecture:
     )
     if twice:
         law = _with_second_attention(law, width, len(twice), patch)
-    return build_sample_model(name, "sd3", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width)
+    return build_sample_model(
+        name, "sd3", inventory, law, hidden_size=width, layers=layers, heads=heads, mlp_width=4 * width
+    )
 
 
 def _add_joint_blocks(inventory: Inventory, width: int, layers: int, twice: Layers, *, qk_norm: int) -> None:

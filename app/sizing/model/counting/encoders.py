@@ -112,7 +112,9 @@ def _add_blocks(
     inventory.add_linear("down_proj", Part.MLP, mlp_width, hidden_size, layers, bias=spec.bias, used=used)
 
 
-def _attention_groups(reader: Reader, family: str, hidden_size: int, heads: int, layers: int) -> tuple[AttentionGroup, ...]:
+def _attention_groups(
+    reader: Reader, family: str, hidden_size: int, heads: int, layers: int
+) -> tuple[AttentionGroup, ...]:
     """Attention groups: every position attends to every other, except in ModernBERT's local layers, which have a
     window.
     """
@@ -151,7 +153,9 @@ def _add_embeddings(
 def _add_relative_positions(inventory: Inventory, reader: Reader, family: str, hidden_size: int, heads: int) -> None:
     """Add learned relative positions: buckets per head (MPNet), or vectors that are projected like keys (DeBERTa)."""
     if family == "mpnet":
-        inventory.add_table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
+        inventory.add_table(
+            "relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER
+        )
     if family == "deberta-v2" and reader.flag("relative_attention"):
         buckets = reader.find_value("position_buckets")
         rows = 2 * (buckets if isinstance(buckets, int) and buckets > 0 else reader.size("max_position_embeddings"))

@@ -100,13 +100,17 @@ def add_experts(
     part = Part.ROUTED_EXPERTS
     bias = spec.expert_bias
     if spec.gated:
-        inventory.add_linear("experts.gate_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
+        inventory.add_linear(
+            "experts.gate_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias
+        )
     inventory.add_linear("experts.up_proj", part, matrices_in, expert_width, layers, copies=count, used=k, bias=bias)
     inventory.add_linear("experts.down_proj", part, expert_width, matrices_in, layers, copies=count, used=k, bias=bias)
     if matrices_in != hidden_size:
         inventory.add_linear("latent_in", Part.SHARED_EXPERTS, hidden_size, matrices_in, layers)
         inventory.add_linear("latent_out", Part.SHARED_EXPERTS, matrices_in, hidden_size, layers)
-        inventory.add_vector("latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers)
+        inventory.add_vector(
+            "latent_norm", Part.NORMS, matrices_in if reader.flag("latent_moe_use_norm") else 0, layers
+        )
     inventory.add_linear("router", Part.ROUTER, hidden_size, count, layers, bias=spec.router_bias, quantized=False)
     inventory.add_vector("router.correction_bias", Part.ROUTER, count if family == "ernie4_5_moe" else 0, layers)
     if family == "gemma4_text":

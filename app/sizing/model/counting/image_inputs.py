@@ -30,7 +30,9 @@ def _gemma3_input(tower: Tower) -> ImageInput:
 
 def _gemma4_input(tower: Tower) -> ImageInput:
     merge = tower.reader.size("pooling_kernel_size", 3)
-    return ImageInput(tower.patch_pixels, merge, max_tokens=tower.outer_reader.integer("vision_soft_tokens_per_image", 280))
+    return ImageInput(
+        tower.patch_pixels, merge, max_tokens=tower.outer_reader.integer("vision_soft_tokens_per_image", 280)
+    )
 
 
 def _internvl_input(tower: Tower) -> ImageInput:
@@ -39,12 +41,16 @@ def _internvl_input(tower: Tower) -> ImageInput:
 
 
 def _idefics3_input(tower: Tower) -> ImageInput:
-    return ImageInput(tower.patch_pixels, tower.outer_reader.size("scale_factor", 2), tile_pixels=_image_side(tower), max_tiles=16)
+    return ImageInput(
+        tower.patch_pixels, tower.outer_reader.size("scale_factor", 2), tile_pixels=_image_side(tower), max_tiles=16
+    )
 
 
 def _mistral3_input(tower: Tower) -> ImageInput:
     most = (_image_side(tower) // (2 * tower.patch_pixels)) ** 2 or None
-    return ImageInput(tower.patch_pixels, tower.outer_reader.size("spatial_merge_size", 2), row_breaks=True, max_tokens=most)
+    return ImageInput(
+        tower.patch_pixels, tower.outer_reader.size("spatial_merge_size", 2), row_breaks=True, max_tokens=most
+    )
 
 
 def _native_size_input(tower: Tower) -> ImageInput:
@@ -57,7 +63,9 @@ _BY_TYPE: Mapping[str, Callable[[Tower], ImageInput]] = {
     "gemma3": _gemma3_input,
     "gemma4": _gemma4_input,
     "llama4": lambda tower: ImageInput(tower.patch_pixels, 2, tile_pixels=_image_side(tower), max_tiles=16),
-    "mllama": lambda tower: ImageInput(tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4, tokens_per_tile=0),
+    "mllama": lambda tower: ImageInput(
+        tower.patch_pixels, tile_pixels=_image_side(tower), max_tiles=4, tokens_per_tile=0
+    ),
     "internvl": _internvl_input,
     "internvl_chat": _internvl_input,
     "idefics3": _idefics3_input,

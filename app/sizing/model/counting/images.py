@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.blocks import block_macs, add_blocks, build_image_law, add_patch_embedding, build_sample_model
+from app.sizing.model.counting.blocks import (
+    add_blocks,
+    add_patch_embedding,
+    block_macs,
+    build_image_law,
+    build_sample_model,
+)
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.counting.encoders import class_count
 from app.sizing.model.counting.tower import add_attention_pool
@@ -80,7 +86,9 @@ def _read_two_towers(config: Config, name: str, family: str) -> ModelArchitectur
     h, f, layers = vision.size("hidden_size"), vision.size("intermediate_size"), vision.size("num_hidden_layers")
     patch, side = vision.size("patch_size"), vision.size("image_size")
     inventory = Inventory()
-    first = add_patch_embedding(inventory, h, patch, vision.size("num_channels", 3), bias=not clip, part=Part.ENCODER_TOWER)
+    first = add_patch_embedding(
+        inventory, h, patch, vision.size("num_channels", 3), bias=not clip, part=Part.ENCODER_TOWER
+    )
     positions = (side // patch) ** 2
     inventory.add_vector("positions", Part.ENCODER_TOWER, positions * h + (2 * h if clip else 0))
     inventory.add_vector("outer_norms", Part.ENCODER_TOWER, 4 * h if clip else 2 * h)
@@ -99,6 +107,8 @@ def _read_two_towers(config: Config, name: str, family: str) -> ModelArchitectur
     inventory.add_vector("logit_scale", Part.OTHER, 1 if clip else 2)
     pooled = 0.0 if clip else 2.0 * h * h  # keys and values of the pooling head
     macs = block_macs(h, f, layers) + first + pooled
-    law = build_image_law(side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers)
+    law = build_image_law(
+        side, patch, extra_positions=1 if clip else 0, macs_per_position=macs, hidden_size=h, layers=layers
+    )
     heads = vision.size("num_attention_heads")
     return build_sample_model(name, family, inventory, law, hidden_size=h, layers=layers, heads=heads, mlp_width=f)

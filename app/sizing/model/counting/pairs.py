@@ -206,7 +206,9 @@ def read_t5(config: Config, name: str) -> ModelArchitecture:
     inventory = Inventory()
     for side in (encoder, decoder):
         _add_t5_side(inventory, side, gated=gated)
-        inventory.add_table("relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER)
+        inventory.add_table(
+            "relative_attention_bias", reader.size("relative_attention_num_buckets", 32), heads, Part.OTHER
+        )
     inventory.add_table("embed_tokens", vocabulary, h)
     tied = reader.flag("tie_word_embeddings", default=not gated)
     inventory.add_head(h, vocabulary, tied=tied)

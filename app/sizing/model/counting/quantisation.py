@@ -41,7 +41,10 @@ def native_quantization(config: Config) -> NativeQuantization | None:
     if not isinstance(stated, Mapping):
         return None
     method = str(stated.get("quant_method", stated.get("quant_algo", ""))).lower()
-    group, bits = _bounded_integer(stated.get("group_size"), 128), _bounded_integer(stated.get("bits", stated.get("num_bits")), 4)
+    group, bits = (
+        _bounded_integer(stated.get("group_size"), 128),
+        _bounded_integer(stated.get("bits", stated.get("num_bits")), 4),
+    )
     unquantized_roles = _unquantized_roles(
         stated.get("modules_to_not_convert")
         or stated.get("ignore")
@@ -52,7 +55,13 @@ def native_quantization(config: Config) -> NativeQuantization | None:
         block = stated.get("weight_block_size")
         side = _bounded_integer(block[0], 0) if isinstance(block, list) and block else 0
         experts_in_4 = str(config.get("expert_dtype", "")) == "fp4"
-        return NativeQuantization("fp8", 8.0, block=side, unquantized_roles=unquantized_roles, experts_bits=MXFP4_BITS if experts_in_4 else None)
+        return NativeQuantization(
+            "fp8",
+            8.0,
+            block=side,
+            unquantized_roles=unquantized_roles,
+            experts_bits=MXFP4_BITS if experts_in_4 else None,
+        )
     if method == "mxfp4":
         return NativeQuantization("mxfp4", MXFP4_BITS, unquantized_roles=(*unquantized_roles, _ATTENTION, _DENSE))
     if method == "awq":
@@ -74,7 +83,9 @@ def native_quantization(config: Config) -> NativeQuantization | None:
         return _read_modelopt(stated, unquantized_roles)
     if not method:
         return None
-    return NativeQuantization("int8" if bits >= 8 else "int4-gptq", bits + 16 / group, unquantized_roles=unquantized_roles)
+    return NativeQuantization(
+        "int8" if bits >= 8 else "int4-gptq", bits + 16 / group, unquantized_roles=unquantized_roles
+    )
 
 
 def _read_compressed_tensors(stated: Mapping[str, Any], unquantized_roles: tuple[str, ...]) -> NativeQuantization:
@@ -89,7 +100,9 @@ def _read_compressed_tensors(stated: Mapping[str, Any], unquantized_roles: tuple
     floating = weights.get("type") == "float"
     if bits == 4 and floating:
         mx = "mx" in str(stated.get("format", "")) or group == 32
-        return NativeQuantization("mxfp4" if mx else "nvfp4", MXFP4_BITS if mx else NVFP4_BITS, unquantized_roles=unquantized_roles)
+        return NativeQuantization(
+            "mxfp4" if mx else "nvfp4", MXFP4_BITS if mx else NVFP4_BITS, unquantized_roles=unquantized_roles
+        )
     if bits == 8:
         return NativeQuantization("fp8" if floating else "int8", 8.0, unquantized_roles=unquantized_roles)
     return NativeQuantization("int4-awq", bits + (16 / group if group else 0.0), unquantized_roles=unquantized_roles)

@@ -40,7 +40,9 @@ _CLASSES = {"FluxTransformer2DModel": "flux", "SD3Transformer2DModel": "sd3"}
 
 
 MAX_PARAMETERS = 10**15
-MAX_ATTENTION_KINDS = 8  # maximum kinds of attention layer, each evaluated for every plan; published models have up to 5
+MAX_ATTENTION_KINDS = (
+    8  # maximum kinds of attention layer, each evaluated for every plan; published models have up to 5
+)
 MAX_TENSOR_KINDS = 1024  # maximum kinds of tensor; published models have up to 60
 
 

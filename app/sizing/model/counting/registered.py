@@ -15,12 +15,12 @@ from app.sizing.model.counting.configuration import Config
 from app.sizing.model.counting.read import is_known_type, read_architecture, without_generation
 from app.sizing.model.counting.usual import (
     CELL_PIXELS,
+    DEFAULT_DENOISER,
     DENOISERS,
     FRAMES_PER_POSITION,
     IMAGE_NETWORKS,
     IMAGE_SIDE,
     LATENT_PIXELS,
-    DEFAULT_DENOISER,
     TEXT_ENCODER_TOKENS,
     DefaultSettings,
 )
@@ -105,7 +105,9 @@ def _network_from_facts(facts: RegisteredFacts) -> ModelArchitecture:
         tensors=(Tensor("network", Part.OTHER, 1, facts.total_params, ONCE, quantized=True, per=Per.NEVER),),
         source=f"registered facts ({facts.counted_by})",
     )
-    return model.with_law(_denoiser_law(facts, family) if facts.modality == "diffusion" else _image_network_law(facts, family))
+    return model.with_law(
+        _denoiser_law(facts, family) if facts.modality == "diffusion" else _image_network_law(facts, family)
+    )
 
 
 def _image_network_law(facts: RegisteredFacts, family: str) -> SampleLaw:

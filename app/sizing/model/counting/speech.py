@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.errors import UnreadableConfiguration
 from app.sizing.model.architecture import ModelArchitecture
-from app.sizing.model.counting.blocks import block_macs, add_blocks, build_sample_model
+from app.sizing.model.counting.blocks import add_blocks, block_macs, build_sample_model
 from app.sizing.model.counting.configuration import Config, Reader
 from app.sizing.model.figures import FIGURES
 from app.sizing.model.sample import SampleLaw
@@ -43,7 +43,9 @@ def read_wav2vec2(config: Config, name: str) -> ModelArchitecture:
     add_blocks(inventory, hidden_size, mlp_width, layers)
     if reader.architecture_class.endswith("ForCTC"):
         letters = reader.size("vocab_size", 32)
-        inventory.add_linear("lm_head", Part.HEAD, hidden_size, letters, ONCE, bias=True, quantized=False, per=Per.NEVER)
+        inventory.add_linear(
+            "lm_head", Part.HEAD, hidden_size, letters, ONCE, bias=True, quantized=False, per=Per.NEVER
+        )
     elif reader.architecture_class.endswith("ForPreTraining"):
         _add_codebooks(inventory, reader, hidden_size, channels)
     positions = convolved / rate + channels * hidden_size + hidden_size * (hidden_size // groups) * kernel

@@ -125,9 +125,20 @@ def _count_narrowing(net: NetworkCounter, s: Stage, before: Signal, out: int, st
 def _count_separable(net: NetworkCounter, s: Stage, stride: int) -> None:
     """Count a separable convolution: per channel, then across channels."""
     net.count_convolution(
-        net.signal.channels, s.read_integer("kernel", 3), stride=stride, groups=net.signal.channels, norm=False, act="none"
+        net.signal.channels,
+        s.read_integer("kernel", 3),
+        stride=stride,
+        groups=net.signal.channels,
+        norm=False,
+        act="none",
     )
-    net.count_convolution(s.read_integer("out"), 1, bias=s.read_flag("bias"), norm=s.read_flag("norm", True), act=s.read_word("act", "relu"))
+    net.count_convolution(
+        s.read_integer("out"),
+        1,
+        bias=s.read_flag("bias"),
+        norm=s.read_flag("norm", True),
+        act=s.read_word("act", "relu"),
+    )
 
 
 def _count_max_pool(net: NetworkCounter, s: Stage, stride: int) -> None:

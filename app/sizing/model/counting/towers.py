@@ -220,7 +220,11 @@ _BY_TYPE: Mapping[str, tuple[Build | None, Build | None]] = {
     "muse_glimmer": (_add_muse_tower, None),
     "phi3_v": (_add_phi3_v_tower, None),
 }
-_TOWERS: Mapping[str, Build] = {"clip_vision_model": _add_clip_tower, "siglip_vision_model": _add_siglip_tower, "pixtral": _add_pixtral_tower}
+_TOWERS: Mapping[str, Build] = {
+    "clip_vision_model": _add_clip_tower,
+    "siglip_vision_model": _add_siglip_tower,
+    "pixtral": _add_pixtral_tower,
+}
 # The tower of Phi-3-vision, which its file does not describe: CLIP ViT-L/14 at 336.
 _PHI3_V = {
     "hidden_size": 1024,

@@ -3,4 +3,4 @@
 from app.sizing.serving.simulation.kernel import simulate_replica
 from app.sizing.serving.simulation.record import MIXED, PREFILL_FIRST, Gaps, Replica, Requests, SimulationResult
 
-__all__ = ["MIXED", "PREFILL_FIRST", "Gaps", "Replica", "Requests", "Simulated", "run"]
+__all__ = ["MIXED", "PREFILL_FIRST", "Gaps", "Replica", "Requests", "SimulationResult", "simulate_replica"]

@@ -21,7 +21,7 @@ from app.sizing.serving.simulation.state import (
     State,
     jit_compiled,
 )
-from app.sizing.serving.simulation.steps import sequence_cache_bytes, held_bytes, reserved_output_bytes
+from app.sizing.serving.simulation.steps import held_bytes, reserved_output_bytes, sequence_cache_bytes
 
 
 @jit_compiled

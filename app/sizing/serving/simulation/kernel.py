@@ -37,12 +37,13 @@ from app.sizing.serving.simulation.state import (
     DECODED,
     DECODING,
     FINISHED,
-    MEASURED_FROM,
     HITS,
     ISSUED,
     LAST_STEP,
     LAST_TOKEN,
     LEFT,
+    MEASURED_FROM,
+    MEASURED_TO,
     NEWEST,
     NOW,
     PREEMPTED,
@@ -51,18 +52,23 @@ from app.sizing.serving.simulation.state import (
     RETURNED,
     RUNNING_S,
     SINCE_LOOK,
-    MEASURED_TO,
     VISIBLE,
     WAITED,
     WAITING_S,
     WANTED,
     State,
-    jit_compiled,
     initial_state,
+    jit_compiled,
     start_decoding,
     stop_decoding,
 )
-from app.sizing.serving.simulation.steps import prompt_attention_total_s, decode_step_s, held_bytes, linear_s, window_totals
+from app.sizing.serving.simulation.steps import (
+    decode_step_s,
+    held_bytes,
+    linear_s,
+    prompt_attention_total_s,
+    window_totals,
+)
 
 
 @jit_compiled
@@ -290,7 +296,7 @@ def run_events(r: Replica, q: Requests, s: State, warm: int) -> None:
             break
 
 
-RecordT = TypeVar("Given", Replica, Requests)
+RecordT = TypeVar("RecordT", Replica, Requests)
 # Conversions by the declared type of a field.
 FIELD_CASTS: Mapping[Any, Callable[[Any], Any]] = MappingProxyType(
     {

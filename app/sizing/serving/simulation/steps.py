@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from app.sizing.serving.simulation.record import Replica
-from app.sizing.serving.simulation.state import CONTEXTS, DECODED, DECODING, LEFT, RESERVED, ABOVE_WINDOWS, State, jit_compiled
+from app.sizing.serving.simulation.state import (
+    ABOVE_WINDOWS,
+    CONTEXTS,
+    DECODED,
+    DECODING,
+    LEFT,
+    RESERVED,
+    State,
+    jit_compiled,
+)
 
 
 @jit_compiled

@@ -21,10 +21,10 @@ from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import (
     PrefillTerms,
     PrefillWork,
-    step_linear_s,
     prefill_terms,
     prefill_work,
     prompt_attention_s,
+    step_linear_s,
 )
 from app.sizing.serving.simulation.record import MIXED, NEVER, PREFILL_FIRST, RECOMPUTED, SWAPPED, Replica, Seconds
 from app.sizing.serving.step import (
@@ -32,16 +32,19 @@ from app.sizing.serving.step import (
     StepWork,
     linear_s,
     multiply_and_read_s,
-    with_speculative_decoding,
     step_s,
     step_terms,
     step_work,
+    with_speculative_decoding,
 )
 
 STRIDE = 64  # tokens between points of the linear-layer grid above the sequence limit
 FAR_TOKENS = 2.0**22  # a context longer than every window, tokens
 POINTS_PER_DOUBLING, DOUBLINGS = 8, 21  # grid of prompt lengths: points per doubling, and doublings
-PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS = 1024.0, 2048.0  # prompt lengths from which the multiplication time per token is taken, tokens
+PROMPT_TOKENS, DOUBLE_PROMPT_TOKENS = (
+    1024.0,
+    2048.0,
+)  # prompt lengths from which the multiplication time per token is taken, tokens
 TIME_RESOLUTION_S = 2.0**-40  # times are multiples of it, which removes rounding differences between processors, s
 MAX_SEQUENCES_PER_RANK = 8192  # most sequences per rank in the tables
 MIN_LINEAR_S = 1e-30  # least multiplication time, reached where a host computes everything, s
@@ -155,7 +158,9 @@ def build_replica(
         decode = step_s(repeat_terms(first, most + 1), np.maximum(np.ceil(np.arange(most + 1.0) / ranks), 1.0))
         tokens = linear_grid(most, ranks, int(scheduler.max_batched_tokens), pair, first)
         linear = linear_by_tokens(first, pair, tokens / ranks)
-    verified = (1 + terms.drafted_tokens * terms.draft_share) / terms.accepted_tokens_per_step  # passes over a context per output token
+    verified = (
+        1 + terms.drafted_tokens * terms.draft_share
+    ) / terms.accepted_tokens_per_step  # passes over a context per output token
     attention = piecewise_linear(work.contexts, terms.attention_slope_s * verified)
     cache = piecewise_linear(work.contexts, work.cache_bytes)
     return Replica(
@@ -233,7 +238,10 @@ def speculating_terms(
 
 def linear_grid(most: int, ranks: int, max_batched_tokens: int, pair: PrefillTerms, first: StepTerms) -> Column:
     """Token counts at which a step's linear layers are timed: every number of sequences, then every 64th per rank."""
-    stride, each = STRIDE * ranks, float(pair.prompt_linear_s[0] / PROMPT_TOKENS / max(first.linear_slope_s[0], MIN_LINEAR_S))
+    stride, each = (
+        STRIDE * ranks,
+        float(pair.prompt_linear_s[0] / PROMPT_TOKENS / max(first.linear_slope_s[0], MIN_LINEAR_S)),
+    )
     longest = ranks * max_batched_tokens * max(1.0, each)
     return np.append(np.arange(most + 1.0), most + stride * np.arange(1.0, longest / stride + 2))
 

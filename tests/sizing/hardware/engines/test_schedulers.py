@@ -66,7 +66,9 @@ def test_vllm_by_version_device_and_use() -> None:
 
 def test_sglangs_chunks_grow_with_memory() -> None:
     sglang = engine_named("sglang")
-    chunks = [sglang.scheduling.for_device(b).max_batched_tokens for b in (CARD_BYTES, 44 * GIB, H100_BYTES, MI300_BYTES)]
+    chunks = [
+        sglang.scheduling.for_device(b).max_batched_tokens for b in (CARD_BYTES, 44 * GIB, H100_BYTES, MI300_BYTES)
+    ]
     assert chunks == [2048, 4096, 8192, 16384]
     assert sglang.scheduling_at("0.4.6").for_device(44 * GIB).max_batched_tokens == 8192
     assert (sglang.scheduling.policy, sglang.scheduling.receive_interval_steps) == (Policy.PREFILL_FIRST, 1)

@@ -1,6 +1,6 @@
 """Recipes as columns."""
 
-from app.sizing.hardware.recipes import RECIPES, VOCABULARIES, Recipes, vocabulary_code, in_16_bit, word_at
+from app.sizing.hardware.recipes import RECIPES, VOCABULARIES, Recipes, in_16_bit, vocabulary_code, word_at
 
 
 def test_columns_hold_each_words_place() -> None:

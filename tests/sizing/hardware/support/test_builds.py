@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.builds import BUILDS, supports_work, accepted_formats, covers_work
+from app.sizing.hardware.support.builds import BUILDS, accepted_formats, covers_work, supports_work
 from app.sizing.hardware.support.generations import GENERATIONS, RUNTIMES
 from app.sizing.hardware.support.records import Work
 from app.sizing.model.tasks import ModelTask

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.sizing.hardware.support.formats import UNITS, keeps_16_bit, least_capability, stored_as, format_words
+from app.sizing.hardware.support.formats import UNITS, format_words, keeps_16_bit, least_capability, stored_as
 from app.sizing.hardware.support.generations import GENERATIONS
 from app.sizing.model.formats import WEIGHT_FORMATS
 

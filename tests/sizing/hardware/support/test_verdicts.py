@@ -8,7 +8,7 @@ import pytest
 
 from app.sizing.hardware.support.builds import BUILDS, accepted_formats, covers_work
 from app.sizing.hardware.support.records import EngineSupport, Level, Verdict, Work
-from app.sizing.hardware.support.verdicts import SupportEvidence, PublishedResult, evidence_phases, verdict
+from app.sizing.hardware.support.verdicts import PublishedResult, SupportEvidence, evidence_phases, verdict
 from app.sizing.model.tasks import ModelTask
 from tests.catalogued import catalogued, support
 

@@ -24,4 +24,6 @@ def test_ways_in_words(work: Work, words: str) -> None:
 
 def test_refusals_name_the_kind_of_model() -> None:
     assert unsupported_text("", Work("sample_inference", task=ModelTask.RERANKER)) == "No known engine serves rerankers"
-    assert unsupported_text("megatron", Work("training", "full")).startswith("Megatron-LM does not support training of text")
+    assert unsupported_text("megatron", Work("training", "full")).startswith(
+        "Megatron-LM does not support training of text"
+    )

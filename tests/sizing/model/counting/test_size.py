@@ -7,7 +7,7 @@ import pytest
 
 from app.sizing.model.architecture import ModelArchitecture, ModelKind
 from app.sizing.model.counting.read import read_architecture
-from app.sizing.model.counting.size import RULE_ERRORS, HIDDEN_SIZE_LAW, LAYER_LAW, assumed_architecture
+from app.sizing.model.counting.size import HIDDEN_SIZE_LAW, LAYER_LAW, RULE_ERRORS, assumed_architecture
 from tests.sizing.model.counting.bases import ENTRIES
 
 

@@ -80,10 +80,10 @@ class Compared:
     capacity: float
 
 
-def plans_for(market: Catalog, name: str) -> Plans:
+def plans_for(catalog: Catalog, name: str) -> Plans:
     """Every plan of a model."""
     asked = varied(model=registered(name))
-    return enumerate_allowed_plans(Question(asked), asked, market, Rejections(market.accelerators))
+    return enumerate_allowed_plans(Question(asked), asked, catalog, Rejections(catalog.accelerators))
 
 
 def lengths(rng: np.random.Generator, means: tuple[int, ...]) -> Lengths:
@@ -92,11 +92,11 @@ def lengths(rng: np.random.Generator, means: tuple[int, ...]) -> Lengths:
     return Lengths(mean, mean * float(rng.choice(SPREADS)))
 
 
-def cases(market: Catalog, count: int, *, seed: int, models: tuple[str, ...] = MODELS) -> list[Case]:
+def cases(catalog: Catalog, count: int, *, seed: int, models: tuple[str, ...] = MODELS) -> list[Case]:
     """Replicas on which a mean request fits, half of them with a number in flight, half with a rate."""
     rng = np.random.default_rng(seed)
     found: list[Case] = []
-    plans = {name: plans_for(market, name) for name in models}
+    plans = {name: plans_for(catalog, name) for name in models}
     while len(found) < count:
         name = models[rng.integers(len(models))]
         prompts, answers = lengths(rng, PROMPT_TOKENS), lengths(rng, OUTPUT_TOKENS)
@@ -155,7 +155,9 @@ def replica(case: Case, memory: ServingMemory) -> Replica:
     )
 
 
-def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int = 0) -> tuple[SimulationResult, Column]:
+def simulated(
+    case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int = 0
+) -> tuple[SimulationResult, Column]:
     """A steady stretch of the required requests, and the tokens of each after its first."""
     warm = max(int(WARM_SHARE * REQUESTS), ROUNDS * in_flight)
     wanted = warm + max(int((1 - WARM_SHARE) * REQUESTS), 3 * in_flight)
@@ -171,7 +173,9 @@ def simulated(case: Case, r: Replica, *, rate_per_s: float = 0.0, in_flight: int
 def operated(case: Case, workload: InferenceWorkload) -> tuple[ServingMemory, StreamSpeed, StreamOperatingPoint]:
     """The closed form."""
     memory = AUTOREGRESSIVE.estimate_memory(workload, case.plans, ASSUMED, Settings())
-    speed = AUTOREGRESSIVE.estimate_speed(workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, case.plans, memory, ASSUMED), ASSUMED)
+    speed = AUTOREGRESSIVE.estimate_speed(
+        workload, memory, AUTOREGRESSIVE.unloaded_latency(workload, case.plans, memory, ASSUMED), ASSUMED
+    )
     return memory, speed, AUTOREGRESSIVE.operating_point(workload, memory, speed, np.ones(1))
 
 

@@ -12,8 +12,8 @@ COUNT, SEED = 80, 1
 
 
 @pytest.fixture(scope="module")
-def found(market: Catalog) -> list[Compared]:
-    return [compared(case) for case in cases(market, COUNT, seed=SEED)]
+def found(catalog: Catalog) -> list[Compared]:
+    return [compared(case) for case in cases(catalog, COUNT, seed=SEED)]
 
 
 @pytest.mark.parametrize(("name", "within"), [("tpot_p50", 0.05), ("ttft_p50", 0.20), ("capacity", 0.10)])

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.serving.simulation.record import GAP_BINS_PER_DOUBLING, GAP_DOUBLINGS, Gaps, SimulationResult, bin_middle_s
+from app.sizing.serving.simulation.record import (
+    GAP_BINS_PER_DOUBLING,
+    GAP_DOUBLINGS,
+    Gaps,
+    SimulationResult,
+    bin_middle_s,
+)
 from tests.sizing.serving.simulation.given import replica, requests, simulated
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from app.sizing.serving.simulation.steps import prompt_attention_total_s, linear_s
+from app.sizing.serving.simulation.steps import linear_s, prompt_attention_total_s
 from tests.sizing.serving.simulation.given import replica
 
 

@@ -16,8 +16,8 @@ from app.sizing.serving.prefill import prefill_terms, prefill_work
 from app.sizing.serving.simulation import Replica
 from app.sizing.serving.simulation.record import NEVER, PREFILL_FIRST
 from app.sizing.serving.simulation.steps import prompt_attention_total_s, sequence_cache_bytes
-from app.sizing.serving.simulation.tables import piecewise_linear, build_replica, replica_work
-from app.sizing.serving.step import with_speculative_decoding, step_s, step_terms, step_work
+from app.sizing.serving.simulation.tables import build_replica, piecewise_linear, replica_work
+from app.sizing.serving.step import step_s, step_terms, step_work, with_speculative_decoding
 from app.sizing.units import GIB
 from tests.examples import col
 from tests.sizing.serving.given import DENSE, MIXTURE, achieved, on_big
@@ -73,7 +73,9 @@ def test_a_window_bounds_what_a_sequence_adds() -> None:
 def test_attention_of_a_prompt_grows_with_its_square() -> None:
     found = made(DENSE)
     assert prompt_attention_total_s(found, 0.0) == 0
-    assert prompt_attention_total_s(found, 8000.0) / prompt_attention_total_s(found, 4000.0) == pytest.approx(4, rel=0.15)
+    assert prompt_attention_total_s(found, 8000.0) / prompt_attention_total_s(found, 4000.0) == pytest.approx(
+        4, rel=0.15
+    )
 
 
 def test_an_engine_that_reserves_keeps_room_for_the_whole_output() -> None:
