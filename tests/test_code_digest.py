@@ -97,7 +97,7 @@ def changed(before: str, after: str) -> list[str]:
         ("found", "each"),  # one that a comprehension fills
         ("OPEN", "ARRIVALS"),  # a member of an enumeration
         ("LOST", "LOSS"),  # a constant
-        ("return row\n", "return None\n"),  # what is not reached
+        ("return row\n", "return None\n"),  # a definition that is not reached
         ("value * 2", "value * 3"),  # likewise
     ],
 )

@@ -59,7 +59,7 @@ def test_an_answer_fits_a_terminal_and_is_taken_by_estimate(tmp_path: Path) -> N
     head = next(line for line in table.splitlines() if line.startswith("rank"))
     rows = table[table.index(head) :].split("\n\n")[0].splitlines()[:-1]
     assert max(map(len, rows)) <= 100 and {"hardware", "usd_per_hour", "ttft_p95_ms"} <= set(head.split())
-    assert "--wide shows" in table and "--wide shows" not in run("recommend", *CHAT, *QUICK, "--wide").stdout
+    assert "--wide also shows" in table and "--wide also shows" not in run("recommend", *CHAT, *QUICK, "--wide").stdout
     path = tmp_path / "answer.json"
     path.write_text(run("recommend", *CHAT, *QUICK, "--json").stdout)
     first = json.loads(path.read_text())["recommendations"][0]
@@ -93,7 +93,7 @@ def test_files_of_an_answer_are_written(tmp_path: Path) -> None:
             3,
             "",
         ),
-        (("recommend", "--model", "nonsuch-9b", "--rps", "1"), 2, "No model called 'nonsuch-9b'"),
+        (("recommend", "--model", "nonsuch-9b", "--rps", "1"), 2, "Unknown model 'nonsuch-9b'"),
         (("recommend",), 2, "No request. Use flags"),
         (("recommend", "--model", "llama-3.1-8b"), 2, "The load is missing"),
         (("recommend", "--model", "x", "--rps", "many"), 2, "'many' is not a number"),

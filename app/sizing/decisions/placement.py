@@ -30,20 +30,20 @@ class Fleet(Columns):
 
 @formula(unit="replicas")
 def replicas_for_rate(
-    peak_per_s: Column | float, guaranteed_capacity_per_s: Column, target_utilization: float
+    peak_per_s: Column | float, capacity_at_confidence_per_s: Column, target_utilization: float
 ) -> Column:
     """Replicas needed so that each carries at most the target share of its capacity within the SLO.
 
     Parameters:
         peak_per_s: request rate at the peak, requests/s.
-        guaranteed_capacity_per_s: capacity of one replica within the SLO at the requested confidence, requests/s.
+        capacity_at_confidence_per_s: capacity of one replica within the SLO at the requested confidence, requests/s.
         target_utilization: highest planned share of that capacity, from 0 to 1.
     Limits: requests are spread evenly over the replicas.
     Check:
         >>> float(replicas_for_rate(10.0, 5.2, 0.7))
         3.0
     """
-    needed = peak_per_s / np.maximum(guaranteed_capacity_per_s * target_utilization, LEAST_PER_S)
+    needed = peak_per_s / np.maximum(capacity_at_confidence_per_s * target_utilization, LEAST_PER_S)
     return np.maximum(1.0, np.ceil(needed - ROUNDING))
 
 

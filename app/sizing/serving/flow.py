@@ -152,7 +152,7 @@ def decoding_s(
     later_tokens: Column,
     streamed_step_s: Column,
     batch: Column,
-    added_prompt_s: Column,
+    prompt_delay_s: Column,
     first_token_s: Column,
     prompt_service_s: Column,
 ) -> Column:
@@ -162,7 +162,7 @@ def decoding_s(
         later_tokens: tokens of a request after its first.
         streamed_step_s: decode step, s.
         batch: sequences of the loop, B.
-        added_prompt_s: time that one prompt of another request adds, s.
+        prompt_delay_s: time that one prompt of another request adds, s.
         first_token_s: time to the first token, s.
         prompt_service_s: time of the replica per prompt, s.
     Limits: a mean.
@@ -172,7 +172,7 @@ def decoding_s(
     """
     away = np.maximum(first_token_s - prompt_service_s, 0.0)
     tokens = later_tokens * streamed_step_s
-    short = tokens + np.maximum(batch - 1, 0.0) * added_prompt_s - away
+    short = tokens + np.maximum(batch - 1, 0.0) * prompt_delay_s - away
     return (short + np.sqrt(short**2 + 4 * tokens * away)) / 2
 
 

@@ -93,13 +93,17 @@ def queue_tail_s(queue_wait_s: Column, queued_share: Column, percentile: float) 
 
 @formula(unit="s", source="variances of independent parts add")
 def tail_ttft_s(
-    ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s: Column, mean_step_s: Column, percentile: float
+    ttft_s: Column,
+    percentile_prompt_extra_s: Column,
+    long_queue_extra_s: Column,
+    mean_step_s: Column,
+    percentile: float,
 ) -> Column:
     """TTFT at a percentile above the median: a longer prompt, a longer queue, and a step that has just begun.
 
     Parameters:
         ttft_s: mean TTFT, s.
-        long_prompt_extra_s: extra time of a prompt at the percentile over the mean prompt, s.
+        percentile_prompt_extra_s: extra time of a prompt at the percentile over the mean prompt, s.
         long_queue_extra_s: extra wait at the percentile over the mean wait, s.
         mean_step_s: mean length of the step that is running when a request arrives, s.
         percentile: percentile wanted, above 50.
@@ -110,32 +114,32 @@ def tail_ttft_s(
     """
     stepping = (percentile / 100 - 0.5) * mean_step_s
     late: Column = ttft_s + np.sqrt(
-        np.maximum(long_prompt_extra_s, 0.0) ** 2 + np.maximum(long_queue_extra_s, 0.0) ** 2 + stepping**2
+        np.maximum(percentile_prompt_extra_s, 0.0) ** 2 + np.maximum(long_queue_extra_s, 0.0) ** 2 + stepping**2
     )
     return late
 
 
 @formula(unit="s", source="sum of the medians of its parts")
-def median_ttft_s(ttft_s: Column, long_prompt_extra_s: Column, long_queue_extra_s: Column) -> Column:
+def median_ttft_s(ttft_s: Column, percentile_prompt_extra_s: Column, long_queue_extra_s: Column) -> Column:
     """TTFT at the median: the median prompt and the median queue.
 
     Parameters:
         ttft_s: mean TTFT, s.
-        long_prompt_extra_s: time of the median prompt minus that of the mean prompt, s.
+        percentile_prompt_extra_s: time of the median prompt minus that of the mean prompt, s.
         long_queue_extra_s: median wait minus mean wait, s.
     Limits: parts of little skew.
     Check:
         >>> round(one(median_ttft_s(col(0.2), col(-0.03), col(-0.02))), 3)
         0.15
     """
-    return ttft_s + np.minimum(long_prompt_extra_s, 0.0) + np.minimum(long_queue_extra_s, 0.0)
+    return ttft_s + np.minimum(percentile_prompt_extra_s, 0.0) + np.minimum(long_queue_extra_s, 0.0)
 
 
 @formula(unit="s/token", source="variance of a compound Poisson count")
 def tail_tpot_s(
     crowded_tpot_s: Column,
     z: float,
-    added_prompt_s: Column,
+    prompt_delay_s: Column,
     prompts_per_token: Column,
     later_tokens: Column,
     variation: Column,
@@ -145,7 +149,7 @@ def tail_tpot_s(
     Parameters:
         crowded_tpot_s: TPOT at the occupancy of the percentile, s.
         z: standard normal quantile of the percentile.
-        added_prompt_s: time that one prompt of another request adds, s.
+        prompt_delay_s: time that one prompt of another request adds, s.
         prompts_per_token: prompts of other requests that arrive per output token.
         later_tokens: tokens of a request after its first.
         variation: mean of the squared coefficients of variation of arrivals and prompts.
@@ -154,7 +158,7 @@ def tail_tpot_s(
         >>> round(one(tail_tpot_s(col(0.02), 2.0, col(0.1), col(0.08), col(100), col(1.0))), 4)
         0.028
     """
-    return crowded_tpot_s + z * added_prompt_s * np.sqrt(2 * variation * prompts_per_token / later_tokens)
+    return crowded_tpot_s + z * prompt_delay_s * np.sqrt(2 * variation * prompts_per_token / later_tokens)
 
 
 def ttft_percentile_s(

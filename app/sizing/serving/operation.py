@@ -82,35 +82,35 @@ def utilization(replica_rate_per_s: Column, expected_capacity_per_s: Column) -> 
 
 
 @formula(unit="sequences", source="normal approximation of a Poisson count")
-def crowded_batch(batch: Column, z: float, sequences: Column) -> Column:
+def crowded_batch(batch: Column, z: float, max_running_sequences: Column) -> Column:
     """Sequences that run at a percentile of time.
 
     Parameters:
         batch: mean sequences running.
         z: standard normal quantile of the percentile.
-        sequences: sequences that can run at the same time.
+        max_running_sequences: sequences that can run at the same time.
     Limits: normal approximation of a Poisson count.
     Check:
         >>> one(crowded_batch(col(100), 1.645, col(256)))
         116.45
     """
-    return np.maximum(np.minimum(np.maximum(batch, 1.0) + z * np.sqrt(batch), sequences), 1.0)
+    return np.maximum(np.minimum(np.maximum(batch, 1.0) + z * np.sqrt(batch), max_running_sequences), 1.0)
 
 
 @formula(unit="sequences", source="arrival theorem; normal approximation of a Poisson count")
-def sequences_met(batch: Column, z: float, sequences: Column) -> Column:
+def sequences_met(batch: Column, z: float, max_running_sequences: Column) -> Column:
     """Sequences that a request sees at a percentile, itself included.
 
     Parameters:
         batch: mean sequences running.
         z: standard normal quantile of the percentile.
-        sequences: sequences that can run at the same time.
+        max_running_sequences: sequences that can run at the same time.
     Limits: normal approximation of a Poisson count.
     Check:
         >>> one(sequences_met(col(100), 1.645, col(256)))
         117.45
     """
-    return np.maximum(np.minimum(batch + 1 + z * np.sqrt(batch), sequences), 1.0)
+    return np.maximum(np.minimum(batch + 1 + z * np.sqrt(batch), max_running_sequences), 1.0)
 
 
 @formula(unit="s", source="prefill time proportional to prompt length")

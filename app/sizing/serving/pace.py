@@ -327,11 +327,11 @@ def gathered_share(prompts_per_step: Column, mean_batch_wait_steps: Column | flo
 
 @formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
 def dp_straggler_factor(
-    prompts_per_step: Column,
+    arriving_per_step: Column,
     prompts_in_step: Column,
-    pooled_share: Column,
+    shared_work_share: Column,
     data_parallel: Column,
-    gathered_share: Column | float,
+    waiting_prompts_share: Column | float,
 ) -> Column:
     """Factor by which prompts of all data-parallel ranks slow down one rank, compared with its own prompts alone.
 
@@ -339,11 +339,11 @@ def dp_straggler_factor(
     prompt of some rank; only n does where the ranks gather their prompts.
 
     Parameters:
-        prompts_per_step: prompts that arrive at one rank during one decode step.
+        arriving_per_step: prompts that arrive at one rank during one decode step.
         prompts_in_step: prompts that one step computes.
-        pooled_share: share of a prompt's time in which all ranks work on it, as in the all-to-all of experts.
+        shared_work_share: share of a prompt's time in which all ranks work on it, as in the all-to-all of experts.
         data_parallel: data-parallel ranks.
-        gathered_share: share of prompts that wait until every rank has one.
+        waiting_prompts_share: share of prompts that wait until every rank has one.
     Limits: prompts arrive at each rank independently; ranks hold equally many sequences.
     Check:
         >>> one(dp_straggler_factor(col(0.5), col(1), col(0), col(2), 0.0))  # three of four steps instead of two
@@ -351,10 +351,10 @@ def dp_straggler_factor(
         >>> one(dp_straggler_factor(col(0.5), col(1), col(0), col(2), 1.0))
         1.0
     """
-    own = np.clip(prompts_per_step / prompts_in_step, 1e-9, 1.0)
+    own = np.clip(arriving_per_step / prompts_in_step, 1e-9, 1.0)
     independent = np.where(data_parallel > 1, (1 - (1 - own) ** data_parallel) / own, 1.0)
-    factor = gathered_share + (1 - gathered_share) * independent
-    return 1 + (factor - 1) * (1 - pooled_share)
+    factor = waiting_prompts_share + (1 - waiting_prompts_share) * independent
+    return 1 + (factor - 1) * (1 - shared_work_share)
 
 
 @formula(unit="s/token", source="Agrawal et al. 2024 (arXiv:2403.02310), on generation stalls of continuous batching")

@@ -63,10 +63,10 @@ def test_degrees_come_to_the_accelerators(engine: str, layout: dict[str, Any]) -
 @pytest.mark.parametrize("launch", LAUNCHES, ids=lambda launch: launch.engine)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_only_flags_of_the_list_are_given(launch: Any, layout: dict[str, Any]) -> None:
-    places = {} if launch.alone else layout
+    places = {} if launch.single_machine else layout
     tokens = first(served(launch.engine, **places, conversion="fp8", cache="fp8", config="x")).command_tokens
     assert set(command_flags(tokens)) <= set(launch.flags)
-    assert launch.read
+    assert launch.source
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -46,7 +46,7 @@ def finalists(**columns: Any) -> Any:
         "plans": row(
             stack=row(margins=row(asked=0.8, memory=UNKNOWN_SPREAD, recipe_known=np.array([True]), widened=col(1.0)))
         ),
-        "assured": row(
+        "assurance": row(
             levels=(0.5, 0.8),
             meets_deadline=col(0.93),
             fits=col(0.85),

@@ -170,7 +170,7 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
 @pytest.mark.parametrize(
     ("objective", "then", "text"),
     [
-        (Objective.COST, {"used": 0.68}, "same hardware; utilization changes from 34 % to 68 %"),
+        (Objective.COST, {"utilization": 0.68}, "same hardware; utilization changes from 34 % to 68 %"),
         (Objective.COST, {}, "same hardware, same price"),
         (
             Objective.COST,
@@ -180,7 +180,7 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
         (Objective.COST, {"accelerators": 1}, "unchanged 40.00 USD/h, 1 accelerator instead of 8"),
         (
             Objective.LATENCY,
-            {"used": 0.68, "e2e_s": 0.7},
+            {"utilization": 0.68, "e2e_s": 0.7},
             "same hardware; utilization changes from 34 % to 68 %, 700 instead of 500 ms per request",
         ),
         (
@@ -195,7 +195,7 @@ NOW = State(8, 2.0, 0.34, 40.0, 0.5, 3.0, 0.2)
         ),
         (
             Objective.THROUGHPUT,
-            {"accelerators": 16, "each_per_s": 1.5},
+            {"accelerators": 16, "per_accelerator_per_s": 1.5},
             "1.5 instead of 3 requests/s per accelerator, 16 accelerators instead of 8",
         ),
     ],

@@ -46,7 +46,7 @@ def memory_table(**changed: float) -> Any:
 ALONE: Any = row(data_parallel=col(1))
 IDLE: dict[str, Any] = {
     "plans": ALONE,
-    "speed": row(beside=None),
+    "speed": row(prefix_reservation=None),
     "operation": row(idle_sessions=None, prefix_bytes=None),
 }
 
@@ -54,7 +54,7 @@ IDLE: dict[str, Any] = {
 def kept(*, counted: bool = True) -> dict[str, Any]:
     """30 idle sessions of a GiB each, together with four running ones."""
     operation = row(idle_sessions=col(30), prefix_bytes=col(30 * GIB), batch=col(4))
-    return {"plans": ALONE, "speed": row(beside=row(counted=[counted])), "operation": operation}
+    return {"plans": ALONE, "speed": row(prefix_reservation=row(hits_counted=[counted])), "operation": operation}
 
 
 def test_idle_sessions_take_their_part_of_the_cache() -> None:
@@ -73,7 +73,7 @@ def test_idle_sessions_take_their_part_of_the_cache() -> None:
 
 
 def test_memory_binds_where_prefixes_do() -> None:
-    judged: Any = row(speed=row(beside=row(binds=[True])), memory=None)
+    judged: Any = row(speed=row(prefix_reservation=row(limits_capacity=[True])), memory=None)
     assert WORDS.is_full(judged, 0, Assumptions())
 
 
@@ -119,7 +119,7 @@ def test_memory_binds_where_it_is_full_before_the_limits_are(
 ) -> None:
     judged: Any = row(
         memory=memory_table(sequences=sequences),
-        speed=row(rank_batch=col(slo_batch), beside=None),
+        speed=row(rank_batch=col(slo_batch), prefix_reservation=None),
         plans=ALONE,
         operation=row(batch=col(batch)),
     )
