@@ -6,6 +6,7 @@ import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -97,3 +98,14 @@ def test_a_formula_says_its_unit_and_its_source(name: str) -> None:
     assert formula.function.__doc__, "no docstring"
     assert formula.unit
     assert formula.source
+
+
+def test_every_formula_documents_exactly_its_parameters() -> None:
+    """In the order of the signature, with a meaning each; the source is stated in the decorator alone."""
+    assert MODULES
+    for formula in FORMULAS.values():
+        text = inspect.getdoc(formula.function) or ""
+        listed = re.search(r"^Parameters:\n((?: {4}.*\n?)+)", text, re.MULTILINE)
+        names = list(inspect.signature(formula.function).parameters)
+        assert re.findall(r"^ {4}(\w+): \S", listed[1] if listed else "", re.MULTILINE) == names, formula.name
+        assert "Source:" not in text, formula.name

@@ -121,10 +121,8 @@ def never_worse(
     part = data.draw(parts(catalog, usual or ("bf16",)))
     whole = best(Question(workload, ALL, objective=objective), catalog)
     of_part = best(Question(workload, part, objective=objective), catalog, documented=True)
-    # Of runs in a near tie the one without a pipeline is taken. Of services that formulas rate within a thousandth of each
-    # other, not all are simulated.
-    run = isinstance(workload, TrainingWorkload)
-    assert whole <= of_part * (1 + (Assumptions.default_value("near_tie_share") if run else 1e-3))
+    # Of runs in a near tie the one without a pipeline is taken; of services in one, not all are simulated.
+    assert whole <= of_part * (1 + Assumptions.default_value("near_tie_share"))
 
 
 @pytest.mark.slow

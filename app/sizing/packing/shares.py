@@ -30,7 +30,7 @@ def shared_s(whole_card_s: float, time_share: float) -> float:
     """Duration of work that has only a share of a card's time.
 
     Parameters:
-        alone_s: duration on a whole card, s.
+        whole_card_s: duration on a whole card, s.
         time_share: share of the time that the model has, 0 to 1.
     Limits: the other models use all of their time; while they idle, the work is faster.
     Check: 20 ms in half of the time.

@@ -32,10 +32,10 @@ from app.sizing.serving.pace import (
     DecodeCadence,
     SchedulingTerms,
     Stream,
+    arriving_prompts_per_step,
     build_stream,
     decode_cadence,
     idle_first_token_s,
-    prompts_per_step,
 )
 from app.sizing.serving.plans import Plans
 from app.sizing.serving.prefill import PrefillTerms, seconds_per_prompt
@@ -168,9 +168,9 @@ def ttft_percentile_s(
 
     Parameters:
         ttft: mean TTFT, s.
-        longer: extra time of a prompt at the percentile over the mean prompt, s.
-        later: extra wait at the percentile over the mean wait, s.
-        beat: mean length of the step that is running when a request arrives, s.
+        prompt_extra: extra time of a prompt at the percentile over the mean prompt, s.
+        queue_extra: extra wait at the percentile over the mean wait, s.
+        mean_step: mean length of the step that is running when a request arrives, s.
         percentile: percentile wanted, 0 to 100.
     """
     if percentile <= 50:
@@ -245,7 +245,7 @@ class WithinLimits(Columns):
         else:
             cadence = decode_cadence(self.stream, batch)
             tpot, added, first = cadence.tpot_s, cadence.added_prompt_s, self.long_prompt_ttft_s(cadence, batch)
-        others = prompts_per_step(batch, stream.later_tokens)
+        others = arriving_prompts_per_step(batch, stream.later_tokens)
         tpot = tail_tpot_s(tpot, z, added, others, stream.later_tokens, stream.variation)
         met: Mask = (tpot <= self.tpot_limit_s) & (first <= self.ttft_limit_s)
         return met

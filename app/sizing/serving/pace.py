@@ -127,7 +127,7 @@ def unloaded_ttft_s(request_s: Column, tokenise_s: Column, prefill_s: Column) ->
 
 
 @formula(unit="prompts", source="steady state: a new prompt replaces every finished sequence")
-def prompts_per_step(batch: Column, later_tokens: Column) -> Column:
+def arriving_prompts_per_step(batch: Column, later_tokens: Column) -> Column:
     """Prompts of other requests that arrive during one decode step.
 
     Parameters:
@@ -135,7 +135,7 @@ def prompts_per_step(batch: Column, later_tokens: Column) -> Column:
         later_tokens: tokens of a request after its first.
     Limits: a steady state, in which every finished sequence is followed by another.
     Check:
-        >>> one(prompts_per_step(col(33), col(128)))  # 32 others, each finishing once in 128 steps
+        >>> one(arriving_prompts_per_step(col(33), col(128)))  # 32 others, each finishing once in 128 steps
         0.25
     """
     return np.maximum(batch - 1, 0.0) / later_tokens
@@ -160,7 +160,7 @@ def prompts_per_full_step(max_batched_tokens: Column, prefill_first: Mask, batch
 
 @formula(unit="steps", source="TensorRT-LLM documentation: batch_wait_timeout_iters, batch_wait_max_tokens_ratio")
 def mean_batch_wait_steps(
-    batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, prompts_per_step: Column
+    batch_wait_steps: Column, batch_wait_share: Column, prompts_per_full_step: Column, arriving_prompts_per_step: Column
 ) -> Column:
     """Steps for which a scheduler delays the first prompt to batch it with later ones.
 
@@ -168,23 +168,25 @@ def mean_batch_wait_steps(
         batch_wait_steps: most steps that a prompt is delayed (TensorRT-LLM: `batch_wait_timeout_iters`).
         batch_wait_share: share of the token budget at which the wait ends (`batch_wait_max_tokens_ratio`).
         prompts_per_full_step: prompts that fill a step.
-        prompts_per_step: prompts of other requests that arrive during one decode step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
     Limits: a mean; arrivals are taken as even.
     Check:
         >>> one(mean_batch_wait_steps(col(20), col(0.5), col(4), col(0.25)))  # 2 prompts, one every 4 steps
         8.0
     """
-    return np.minimum(batch_wait_steps, batch_wait_share * prompts_per_full_step / np.maximum(prompts_per_step, 1e-9))
+    return np.minimum(
+        batch_wait_steps, batch_wait_share * prompts_per_full_step / np.maximum(arriving_prompts_per_step, 1e-9)
+    )
 
 
 @formula(unit="prompts", source="arrivals between two polls and during batching delays")
 def arriving_prompts(
-    prompts_per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float
+    arriving_prompts_per_step: Column, receive_interval_steps: Column, mean_batch_wait_steps: Column | float
 ) -> Column:
     """Other prompts that are queued when the scheduler starts on one.
 
     Parameters:
-        prompts_per_step: prompts of other requests that arrive during one decode step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         receive_interval_steps: decode steps between two polls for new requests.
         mean_batch_wait_steps: steps for which the scheduler waits for more prompts.
     Limits: a mean.
@@ -192,7 +194,7 @@ def arriving_prompts(
         >>> one(arriving_prompts(col(0.25), col(1), 3.0))
         1.0
     """
-    return prompts_per_step * (receive_interval_steps + mean_batch_wait_steps)
+    return arriving_prompts_per_step * (receive_interval_steps + mean_batch_wait_steps)
 
 
 @formula(unit="prompts", source="Agrawal et al. 2024 (arXiv:2403.02310)")
@@ -311,18 +313,18 @@ def added_prompt_s(prompts_extra_s: Column, prompts_in_step: Column, busy_stages
 
 
 @formula(unit="1", source="arrivals at a rank during its batching delay")
-def gathered_share(prompts_per_step: Column, mean_batch_wait_steps: Column | float) -> Column:
+def gathered_share(arriving_prompts_per_step: Column, mean_batch_wait_steps: Column | float) -> Column:
     """Share of prompts that are delayed until every data-parallel rank has one.
 
     Parameters:
-        prompts_per_step: prompts of other requests that arrive during one decode step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         mean_batch_wait_steps: steps for which a rank waits for the prompts of the other ranks.
     Limits: a mean.
     Check:
         >>> one(gathered_share(col(0.01), 60.0))  # a prompt every hundred steps; the rank waits for sixty
         0.6
     """
-    return np.minimum(prompts_per_step * mean_batch_wait_steps, 1.0)
+    return np.minimum(arriving_prompts_per_step * mean_batch_wait_steps, 1.0)
 
 
 @formula(unit="1", source="data-parallel ranks step together: a prompt on one rank delays all")
@@ -358,26 +360,26 @@ def dp_straggler_factor(
 
 
 @formula(unit="s/token", source="Agrawal et al. 2024 (arXiv:2403.02310), on generation stalls of continuous batching")
-def mean_tpot_s(streamed_step_s: Column, prompts_per_step: Column, prompt_stall_s: Column) -> Column:
+def mean_tpot_s(streamed_step_s: Column, arriving_prompts_per_step: Column, prompt_stall_s: Column) -> Column:
     """Mean time per output token: a decode step plus the prompts that replace finished sequences.
 
     Parameters:
         streamed_step_s: decode step, s.
-        prompts_per_step: prompts of other requests that arrive during one decode step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         prompt_stall_s: time for which one prompt delays the decodes, s.
     Limits: requests of equal mean length.
     Check:
         >>> one(mean_tpot_s(col(0.02), col(0.0), col(0.01)))  # no other load: only its own prompt
         0.02
     """
-    return streamed_step_s + prompts_per_step * prompt_stall_s
+    return streamed_step_s + arriving_prompts_per_step * prompt_stall_s
 
 
 @formula(unit="s", source="renewal theory: the interval met at a random time is weighted by its length")
 def mean_step_s(
     mean_tpot_s: Column,
     streamed_step_s: Column,
-    prompts_per_step: Column,
+    arriving_prompts_per_step: Column,
     prompt_stall_s: Column,
     prompts_extra_s: Column,
     prefill_first: Mask,
@@ -387,7 +389,7 @@ def mean_step_s(
     Parameters:
         mean_tpot_s: mean time per output token, s.
         streamed_step_s: decode step, s.
-        prompts_per_step: prompts of other requests that arrive during one decode step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         prompt_stall_s: time for which one prompt delays the decodes, s.
         prompts_extra_s: length of a step of prompts, s, where they have steps of their own.
         prefill_first: whether prompts have steps of their own; a mixing scheduler has one kind of step.
@@ -396,7 +398,7 @@ def mean_step_s(
         >>> round(one(mean_step_s(col(0.03), col(0.02), col(0.1), col(0.1), col(0.1), col(1) > 0)), 4)
         0.0467
     """
-    weighted = (streamed_step_s**2 + prompts_per_step * prompt_stall_s * prompts_extra_s) / mean_tpot_s
+    weighted = (streamed_step_s**2 + arriving_prompts_per_step * prompt_stall_s * prompts_extra_s) / mean_tpot_s
     return np.where(prefill_first, weighted, mean_tpot_s)
 
 
@@ -473,7 +475,7 @@ def scheduler_delay_s(
     mean_step_s: Column,
     mean_tpot_s: Column,
     mean_batch_wait_steps: Column | float,
-    prompts_per_step: Column,
+    arriving_prompts_per_step: Column,
     scheduling: SchedulingTerms,
 ) -> Column:
     """Delay that the scheduler's own rules add before the first step of a prompt.
@@ -482,7 +484,7 @@ def scheduler_delay_s(
         mean_step_s: mean length of the step that is running when a request arrives, s.
         mean_tpot_s: mean time per output token, s.
         mean_batch_wait_steps: steps for which the first prompt waits for others.
-        prompts_per_step: prompts of other requests that arrive during one decode step.
+        arriving_prompts_per_step: prompts of other requests that arrive during one decode step.
         scheduling: scheduler settings: steps planned ahead and decode steps between polls.
     Limits: a mean.
     Check:
@@ -491,7 +493,7 @@ def scheduler_delay_s(
         0.06
     """
     polling = (scheduling.receive_interval_steps - 1) / 2
-    batching = mean_batch_wait_steps * (1 + 1 / (1 + prompts_per_step * mean_batch_wait_steps)) / 2
+    batching = mean_batch_wait_steps * (1 + 1 / (1 + arriving_prompts_per_step * mean_batch_wait_steps)) / 2
     return scheduling.planning_lag_steps * mean_step_s + (polling + batching) * mean_tpot_s
 
 
@@ -596,7 +598,7 @@ def decode_cadence(stream: Stream, batch: Column, *, queued: bool = False) -> De
     step, prefill, scheduling = stream.step, stream.prefill, stream.scheduling
     first, budget = scheduling.prefill_first, scheduling.max_batched_tokens
     decode = step_s(step, batch)
-    arriving_per_step = prompts_per_step(batch, stream.later_tokens)
+    arriving_per_step = arriving_prompts_per_step(batch, stream.later_tokens)
     prompt_limit = prompts_per_full_step(budget, first, batch, prefill.new_tokens)
     wait_steps: Column | float = 0.0
     if scheduling.batch_wait_steps.any():

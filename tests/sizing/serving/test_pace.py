@@ -13,6 +13,7 @@ from app.sizing.serving.pace import (
     SchedulingTerms,
     Stream,
     arriving_prompts,
+    arriving_prompts_per_step,
     build_stream,
     busy_stages,
     decode_cadence,
@@ -22,7 +23,6 @@ from app.sizing.serving.pace import (
     prefill_own_s,
     prompts_in_step,
     prompts_per_full_step,
-    prompts_per_step,
 )
 from tests.examples import col
 from tests.sizing.serving.given import flat_prefill, flat_step
@@ -94,7 +94,7 @@ def test_a_pipeline_takes_as_many_prompts_as_wait_for_it() -> None:
 
 def test_formulas_hold_at_their_ends() -> None:
     assert later_tokens(col(1.0, 2.5)).tolist() == [1, 1.5]
-    assert prompts_per_step(col(0.5, 3.0), col(100, 100)).tolist() == [0, 0.02]
+    assert arriving_prompts_per_step(col(0.5, 3.0), col(100, 100)).tolist() == [0, 0.02]
     none = flat_prefill(0.01)
     assert prefill_own_s(col(0.01), col(0.5), 1.0, col(400), none, np.array([True]), col(0.02))[0] == pytest.approx(
         0.02
