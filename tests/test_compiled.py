@@ -18,7 +18,7 @@ from pathlib import Path
 from app.compiled import compile_simulation
 from app.sizing.serving.simulation import kernel
 compile_simulation(Path(sys.argv[1]))
-print(len(kernel.loop.signatures), sum(kernel.loop.stats.cache_hits.values()) if kernel.loop.stats else 0)
+print(len(kernel.run_events.signatures), sum(kernel.run_events.stats.cache_hits.values()) if kernel.run_events.stats else 0)
 """
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-NUMBER = r"(?<![\d.,])\d++(?:,\d{3})*+(?:\.\d++)?+(?:[eE][-+]?\d++)?+"
+# Not possessive: before 3.11.4 Python loses groups that contain possessive quantifiers.
+NUMBER = r"(?<![\d.,])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 Patterns = tuple[re.Pattern[str], ...]
 
 
