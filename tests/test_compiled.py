@@ -18,7 +18,8 @@ from pathlib import Path
 from app.compiled import compile_simulation
 from app.sizing.serving.simulation import kernel
 compile_simulation(Path(sys.argv[1]))
-print(len(kernel.run_events.signatures), sum(kernel.run_events.stats.cache_hits.values()) if kernel.run_events.stats else 0)
+loop = kernel.run_events
+print(len(loop.signatures), sum(loop.stats.cache_hits.values()) if loop.stats else 0)
 """
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# Not possessive: before 3.11.4 Python loses groups that contain possessive quantifiers.
+# Greedy, not possessive: before 3.11.4 Python loses groups with possessive quantifiers.
 NUMBER = r"(?<![\d.,])\d+(?:,\d{3})*(?:\.\d+)?(?:[eE][-+]?\d+)?"
 Patterns = tuple[re.Pattern[str], ...]
 
