@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FILES = sorted(p for room in ("app", "tests", "benchmarks", "artefacts") for p in (ROOT / room).rglob("*.py"))
 MAX_FILE_LINES = 1000
-MAX_FUNCTION_LINES = 60  # docstring not counted
+MAX_FUNCTION_LINES = 54  # docstring not counted
 
 
 def named(path: Path) -> str:
