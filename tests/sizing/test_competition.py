@@ -121,8 +121,8 @@ def never_worse(
     part = data.draw(parts(catalog, usual or ("bf16",)))
     whole = best(Question(workload, ALL, objective=objective), catalog)
     of_part = best(Question(workload, part, objective=objective), catalog, documented=True)
-    # Of runs in a near tie the one without a pipeline is taken. Of services with a fixed number in flight, formulas choose
-    # which layouts are simulated, and may miss the one that the simulation rates best: these are not compared.
+    # Of runs in a near tie the one without a pipeline is taken. Of services with a fixed number in flight, formulas
+    # choose which layouts are simulated, and may miss the one that the simulation rates best: these are not compared.
     if isinstance(workload, TrainingWorkload):
         assert whole <= of_part * (1 + Assumptions.default_value("near_tie_share"))
     elif workload.load is not Load.CLOSED:
